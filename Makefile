@@ -24,7 +24,7 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 
 test: ## all tests, those of the documentation's examples included
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
-	cargo test --locked --workspace --lib --bins --tests
+	scripts/test.sh
 	cargo test --locked --workspace --doc
 
 docs: ## the documentation of the code, without a warning

@@ -23,7 +23,7 @@ fn words(bytes: &[u8]) -> String {
 const SHORT: &[&str] = &["-w", "ping:count=100", "--blocks", "6", "--seed", "1", "--margin", "50%"];
 
 fn race<'a>(contenders: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [&["race"], contenders, SHORT, more].concat()
+    [&["race", "--idle", "host"], contenders, SHORT, more].concat()
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
 fn series(contenders: &[&str], workload: &str) -> (Vec<serde_json::Value>, String) {
     let dir = tempfile::tempdir().unwrap();
     let more = ["-w", workload, "--blocks", "1", "--margin", "50%", "-i", "50ms", "-o", "r.json"];
-    let race = deadheat(&[&["race"], contenders, &more].concat(), dir.path());
+    let race = deadheat(&[&["race", "--idle", "host"], contenders, &more].concat(), dir.path());
     // A race of one block need not be trusted to be kept.
     assert!([0, 3].contains(&race.status.code().unwrap()), "{}", words(&race.stderr));
     let text = std::fs::read(dir.path().join("r.json")).unwrap();
@@ -272,7 +272,19 @@ fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
 fn ctrl_c_ends_a_race_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .args(["race", "udp", "unix", "-w", "ping:count=50", "--blocks", "2000", "-o", "c.json"])
+        .args([
+            "race",
+            "--idle",
+            "host",
+            "udp",
+            "unix",
+            "-w",
+            "ping:count=50",
+            "--blocks",
+            "2000",
+            "-o",
+            "c.json",
+        ])
         .current_dir(dir.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -305,7 +317,8 @@ fn files(dir: &Path) -> Vec<String> {
 fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     // A trial of an hour: whenever the signal comes, no block is done.
-    let args = ["race", "udp", "-w", "ping:time=1h", "--blocks", "1", "--margin", "5%"];
+    let args =
+        ["race", "--idle", "host", "udp", "-w", "ping:time=1h", "--blocks", "1", "--margin", "5%"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(args)
         .args(["--samples", "-q", "-o", "n.json"])
@@ -415,8 +428,20 @@ fn a_disk_that_fills_up_ends_the_race_and_keeps_the_blocks_done() {
     };
     // Samples for two or three blocks: full long before the first look could decide anything.
     let workload = "ping:window=1,count=20000";
-    let args =
-        ["race", "udp", "unix", "-w", workload, "--blocks", "500", "--margin", "0.1%", "--samples"];
+    let args = [
+        "race",
+        "--idle",
+        "host",
+        "udp",
+        "unix",
+        "-w",
+        workload,
+        "--blocks",
+        "500",
+        "--margin",
+        "0.1%",
+        "--samples",
+    ];
     let output = deadheat(&[&args[..], &["-o", "r.json", "-q"]].concat(), disk.0.path());
     let said = words(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -456,8 +481,20 @@ fn the_server_says_where_it_is_and_a_race_against_it_works() {
     assert!(words(&output.stderr).contains("secret"), "{}", words(&output.stderr));
 
     std::fs::write(dir.path().join("right"), "open sesame\n").unwrap();
-    let right =
-        ["race", "tcp", "udp", "icmp", "--to", &to, "--secret-file", "right", "-o", "s.json"];
+    let right = [
+        "race",
+        "--idle",
+        "host",
+        "tcp",
+        "udp",
+        "icmp",
+        "--to",
+        &to,
+        "--secret-file",
+        "right",
+        "-o",
+        "s.json",
+    ];
     // A message every 20 ms, as to a host far away, would take a minute.
     let short = ["-w", "ping:count=100,interval=1ms", "--blocks", "3", "--margin", "50%"];
     let output = deadheat(&[&right[..], &short[..]].concat(), dir.path());

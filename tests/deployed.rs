@@ -16,7 +16,7 @@ const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
 fn race(words: &[&str]) -> (Value, String) {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(DEADHEAT)
-        .arg("race")
+        .args(["race", "--idle", "host"])
         .args(words)
         .args(["--seed", "7", "--details", "-o", "r.json"])
         .current_dir(dir.path())

@@ -43,7 +43,7 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
     let output = Command::new(words[0])
         .args(&words[1..])
         .args(["--path", path, "-w", workload, "--blocks", "1", "--margin", "5%"])
-        .args(["-o", "r.json"])
+        .args(["-o", "r.json", "--idle", "host"])
         .current_dir(dir.path())
         .output()
         .unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 fn explained(contenders: &[&str], workload: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .arg("race")
+        .args(["race", "--idle", "host"])
         .args(contenders)
         .args(["-w", workload, "--blocks", "1", "--margin", "5%", "--explain"])
         .args(["--format", "markdown", "-o", "r.json"])

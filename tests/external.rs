@@ -43,7 +43,7 @@ fn kcptun(folder: &Path) -> String {
 
 fn race(folder: &Path, contenders: &[&str], path: &str, work: &str) -> Output {
     let rest = ["--path", path, "-w", work, "--blocks", "1", "-o", "race.json"];
-    deadheat(folder, &[&["race"], contenders, &rest].concat()).output().unwrap()
+    deadheat(folder, &[&["race", "--idle", "host"], contenders, &rest].concat()).output().unwrap()
 }
 
 fn raced(folder: &Path, contenders: &[&str], path: &str, work: &str) -> Value {
@@ -56,7 +56,7 @@ fn raced(folder: &Path, contenders: &[&str], path: &str, work: &str) -> Value {
 
 /// Returns what a race that cannot be says.
 fn refused(folder: &Path, contender: &str, more: &[&str]) -> String {
-    let args = ["race", contender, "tcp", "-w", "ping:count=20", "--blocks", "1"];
+    let args = ["race", "--idle", "host", contender, "tcp", "-w", "ping:count=20", "--blocks", "1"];
     let output = deadheat(folder, &[&args, more].concat()).output().unwrap();
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -191,12 +191,14 @@ fn nothing_of_a_command_is_left_when_the_race_is_killed() {
         "kcptun-server -l $0 -t $1"
     );
     let tunnel = pair(folder.path(), "leaves", "kcptun-client -l {listen} -r {far}", &far, "tcp");
-    let mut race =
-        deadheat(folder.path(), &["race", &tunnel, "tcp", "-w", "ping:time=20s", "--blocks", "1"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    let mut race = deadheat(
+        folder.path(),
+        &["race", "--idle", "host", &tunnel, "tcp", "-w", "ping:time=20s", "--blocks", "1"],
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
     until("it starts", || !processes("4711.25").is_empty());
     race.kill().unwrap();
     race.wait().unwrap();

@@ -43,7 +43,7 @@ impl Desk {
     fn race(&self, contenders: &[&str], workload: &str, more: &[&str]) -> Output {
         let args = ["-w", workload, "--blocks", "1", "--margin", "50%", "--seed", "1", "-q"];
         Command::new(env!("CARGO_BIN_EXE_deadheat"))
-            .arg("race")
+            .args(["race", "--idle", "host"])
             .args(contenders)
             .args(args)
             .args(["-o", "r.json"])

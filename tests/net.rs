@@ -62,6 +62,7 @@ impl TwoHosts {
     fn race(&self, args: &[&str], dir: &Path) -> Output {
         Command::new("ip")
             .args(["netns", "exec", &self.near, env!("CARGO_BIN_EXE_deadheat"), "race"])
+            .args(["--idle", "host"])
             .args(args)
             .current_dir(dir)
             .output()
@@ -138,8 +139,17 @@ fn races_run_from_host_to_host_over_both_ip_versions() {
     let _server = hosts.serve();
     let dir = tempfile::tempdir().unwrap();
     for (to, file) in [(FAR_V4, "v4.json"), (FAR_V6, "v6.json")] {
-        let args =
-            ["tcp", "udp", "icmp", "-w", "ping:count=100", "--blocks", "2", "--margin", "50%"];
+        let args = [
+            "tcp",
+            "udp",
+            "icmp",
+            "-w",
+            "ping:count=100,interval=4ms",
+            "--blocks",
+            "2",
+            "--margin",
+            "50%",
+        ];
         let output = hosts.race(&[&args[..], &["--to", to, "-o", file, "-q"]].concat(), dir.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
@@ -201,8 +211,18 @@ fn a_firewall_blocks_one_contender_and_not_the_race() {
     run("ip", &["netns", "exec", &hosts.far, "nft", rules]);
     let _server = hosts.serve();
     let dir = tempfile::tempdir().unwrap();
-    let args =
-        ["udp", "tcp", "icmp", "-w", "ping:count=100", "--blocks", "2", "--margin", "50%", "-q"];
+    let args = [
+        "udp",
+        "tcp",
+        "icmp",
+        "-w",
+        "ping:count=100,interval=4ms",
+        "--blocks",
+        "2",
+        "--margin",
+        "50%",
+        "-q",
+    ];
     let output =
         hosts.race(&[&args[..], &["--to", FAR_V4, "-o", "wall.json"]].concat(), dir.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -9,6 +9,7 @@ use deadheat::analysis::derived;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
 
 use deadheat::analysis::compare;
 use deadheat::host::placement::Placement;
@@ -555,25 +556,29 @@ fn fates(record: &Record) -> &LinkFigures {
 
 #[test]
 fn tables_are_as_the_golden_file_says() {
-    let tables = [
-        ping_table(),
-        bulk_table(),
-        cbr_table(),
-        blast_table(),
-        streams_table(),
-        state_table(),
-        events_table(),
-        voice_table(),
-        video_table(),
-        inputs_table(),
-        rpc_table(),
-        redial_table(),
-        connect_table(),
-        share_table(),
-        fanout_table(),
-        load_table(),
-        phases_table(),
+    let tables: [fn() -> String; 17] = [
+        ping_table,
+        bulk_table,
+        cbr_table,
+        blast_table,
+        streams_table,
+        state_table,
+        events_table,
+        voice_table,
+        video_table,
+        inputs_table,
+        rpc_table,
+        redial_table,
+        connect_table,
+        share_table,
+        fanout_table,
+        load_table,
+        phases_table,
     ];
+    let tables = thread::scope(|scope| {
+        let each = tables.map(|table| scope.spawn(table));
+        each.map(|table| table.join().unwrap())
+    });
     let text = tables.join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sim.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

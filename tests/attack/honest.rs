@@ -38,7 +38,7 @@ impl Honest {
         let _ = fs::remove_file(&output);
         let said = dir.join("honest.log");
         let mut child = Command::new(program())
-            .arg("race")
+            .args(["race", "--idle", "host"])
             .args(race)
             .args(["--blocks", "2", "-q", "-o", "honest.json", "--to", V4])
             .args(options)

@@ -148,6 +148,8 @@ fn tell(name: &str, lie: Lie) -> Vec<String> {
     command
         .args([
             "race",
+            "--idle",
+            "host",
             "udp",
             "-w",
             "ping:count=30,interval=1ms",

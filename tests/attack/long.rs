@@ -109,7 +109,7 @@ const NONE: &str = "did not come through";
 fn figure(dir: &std::path::Path, blocks: &str) -> String {
     let race = ["udp", "tcp", "-w", "ping:count=200,interval=1ms"];
     let ran = std::process::Command::new(crate::server::program())
-        .arg("race")
+        .args(["race", "--idle", "host"])
         .args(race)
         .args(["--blocks", blocks, "-q", "-o", "figure.json", "--force", "--to", crate::server::V4])
         .current_dir(dir)

@@ -25,7 +25,7 @@ const SPACE: u64 = 2 << 30;
 fn race(dir: &Path, output: &str, blocks: &str) -> Command {
     let mut command = Command::new(program());
     command
-        .arg("race")
+        .args(["race", "--idle", "host"])
         .args(PING)
         .args(["--blocks", blocks, "-q", "-o", output])
         .current_dir(dir)

@@ -129,7 +129,7 @@ fn a_dripping_server_does_not_hold_a_client_that_is_interrupted() {
     let address: SocketAddr = listener.local_addr().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut race = Command::new(program())
-        .args(["race", "udp", "--to", &address.to_string()])
+        .args(["race", "--idle", "host", "udp", "--to", &address.to_string()])
         .current_dir(dir.path())
         .stderr(Stdio::piped())
         .spawn()
@@ -156,7 +156,7 @@ fn a_dripping_server_is_given_up() {
     let address = listener.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
     let mut race = Command::new(program())
-        .args(["race", "udp", "--to", &address])
+        .args(["race", "--idle", "host", "udp", "--to", &address])
         .current_dir(dir.path())
         .stderr(Stdio::piped())
         .spawn()
@@ -204,7 +204,18 @@ fn who_knows_the_secret_gets_in_past_those_who_do_not() {
         })
         .collect();
     let ran = Command::new(program())
-        .args(["race", "udp", "-w", "ping:count=30", "--blocks", "1", "--to", &address])
+        .args([
+            "race",
+            "--idle",
+            "host",
+            "udp",
+            "-w",
+            "ping:count=30",
+            "--blocks",
+            "1",
+            "--to",
+            &address,
+        ])
         .args(["--secret-file", "secret", "-q", "-o", "race.json"])
         .current_dir(dir.path())
         .output()

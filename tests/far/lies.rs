@@ -98,7 +98,19 @@ fn race(server: &Honest, lie: Lie) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let address = lying(server.address, lie).to_string();
     let ran = Command::new(PROGRAM)
-        .args(["race", "tcp", "-w", "bulk:bytes=1MB", "--blocks", "1", "--to", &address, "-q"])
+        .args([
+            "race",
+            "--idle",
+            "host",
+            "tcp",
+            "-w",
+            "bulk:bytes=1MB",
+            "--blocks",
+            "1",
+            "--to",
+            &address,
+            "-q",
+        ])
         .args(["-o", "race.json"])
         .current_dir(dir.path())
         .output()

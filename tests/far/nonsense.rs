@@ -37,7 +37,19 @@ fn race_against(body: &str) -> (String, Duration) {
         scope.spawn(|| serve(listener.accept().unwrap().0, body));
         let began = Instant::now();
         let ran = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-            .args(["race", "udp", "-w", "ping:count=30", "--blocks", "1", "-q", "--to", &address])
+            .args([
+                "race",
+                "--idle",
+                "host",
+                "udp",
+                "-w",
+                "ping:count=30",
+                "--blocks",
+                "1",
+                "-q",
+                "--to",
+                &address,
+            ])
             .current_dir(dir.path())
             .output()
             .unwrap();

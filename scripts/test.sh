@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# All tests, two programs of them at a time: for half of their time they wait, for a path, a booted kernel or a peer
+# (races in them leave idle CPUs asleep, with --idle host). What each says comes in one piece, when it has ended.
+set -euo pipefail
+
+cargo test --locked --workspace --lib --bins --tests --no-run
+
+shopt -s nullglob
+list() {
+  # Those that take longest first.
+  printf -- '--test %s\n' attack uml conformance emulated cli
+  echo '--lib --bins'
+  for room in {,crates/*/}tests/{*.rs,*/main.rs}; do
+    name=${room##*tests/}
+    name=${name%/main.rs}
+    case ${name%.rs} in
+    attack | uml | conformance | emulated | cli) ;;
+    *) echo "--test ${name%.rs}" ;;
+    esac
+  done
+}
+
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
+export outputs
+list | xargs -P 2 -I '{}' bash -c '
+  output=$(mktemp "$outputs/XXXXXX")
+  result=0
+  cargo test --locked --workspace --no-fail-fast {} >"$output" 2>&1 || result=1
+  cat "$output"
+  exit $result
+'
