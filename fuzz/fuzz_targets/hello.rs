@@ -1,5 +1,5 @@
-//! What anybody may send on a data connection, first bytes and messages, and what a TURN server may: nothing panics, what is
-//! taken for a hello is one to the last bit, and no half of a workload counts more than it was given.
+//! Bytes that anybody may send on a data connection, first ones and messages, and those of a TURN server: nothing panics,
+//! what is taken for a hello is one to the last bit, and no half of a workload counts more than it was given.
 #![no_main]
 
 use std::cell::RefCell;

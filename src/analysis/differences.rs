@@ -50,7 +50,7 @@ struct Promise {
     matters: &'static str,
 }
 
-/// What is not known of commands that carry a contender.
+/// Conditions that are unknown of commands that carry a contender.
 const UNKNOWN: &str = "unknown between its commands";
 
 const PROMISES: &[Promise] = &[

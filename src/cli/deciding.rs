@@ -38,7 +38,7 @@ enum All {
 }
 
 impl Deciding {
-    /// What was typed, asked of a race.
+    /// Options as typed, asked of a race.
     pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
         if let Some(resolve) = &self.resolve {
             request = request.resolve(share("resolution", resolve, "2%")?);
@@ -49,7 +49,7 @@ impl Deciding {
         Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
     }
 
-    /// How a command ended that ran these races.
+    /// Returns the verdict of a command that ran these races.
     pub(super) fn verdict<'a>(&self, ran: impl IntoIterator<Item = &'a Outcome>) -> Verdict {
         let mut verdict = Verdict::Fine;
         for outcome in ran {

@@ -13,7 +13,7 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// How the answer is written.
+/// Formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Format {
     /// A table for people

@@ -14,7 +14,7 @@ const DEEPEST: usize = 32;
 /// Results that are read, at most: with a few KiB left of each, they fit in any memory.
 const MOST_READ: usize = 10_000;
 
-/// What a folder holds.
+/// Contents of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
     /// Every file that may be a result, by name: what ends in `.json` or `.json.gz`.
@@ -60,7 +60,7 @@ pub(super) fn search(root: &Path) -> Result<Searched> {
     Ok(searched)
 }
 
-/// What is wrong with a file, without its name, which stands beside it.
+/// Fault of a file, without its name, which stands beside it.
 pub(super) fn reason(file: &Path, error: &Error) -> String {
     let said = error.to_string();
     let own_name = format!("{}: ", file.display());

@@ -26,7 +26,7 @@ impl Gate {
         Ok(Gate { file: file.to_path_buf(), baseline: derived::load(file)? })
     }
 
-    /// Whether `request` can be held against it.
+    /// Returns true if `request` can be held against it.
     pub(super) fn check(&self, request: &Request) -> Result<()> {
         check(&self.baseline, request)
     }

@@ -3,12 +3,12 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What people type, and what does it here.
+/// Option that other tools have, and the one that does the same here.
 struct Habit {
     typed: &'static [&'static str],
-    /// What a bare number means to them.
+    /// Unit of a bare number there.
     unit: &'static str,
-    /// What stands for `{}` where no value was typed.
+    /// Text in the place of `{}` where no value was typed.
     example: &'static str,
     says: &'static str,
 }
@@ -132,7 +132,7 @@ impl Habit {
     }
 }
 
-/// What stands behind an option: `--loss=1%`, `-P4`, or the next word.
+/// Returns the value of an option: `--loss=1%`, `-P4`, or the next word.
 fn value<'a>(option: &str, line: &'a [String]) -> Option<&'a str> {
     let at = line.iter().position(|word| word.starts_with(option))?;
     let attached = line[at][option.len()..].trim_start_matches('=');

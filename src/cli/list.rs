@@ -37,7 +37,7 @@ const SECTIONS: [(&str, Section); 5] = [
     ("applications", applications),
 ];
 
-/// What is to be listed, and how wide.
+/// Selection of what is listed, and the width of its lines.
 struct Wanted<'a> {
     /// A part of the names; everything where there is none.
     word: Option<&'a str>,
@@ -49,7 +49,7 @@ impl Wanted<'_> {
         self.word.is_none_or(|word| name.contains(word))
     }
 
-    /// Whether a key is wanted by its own name.
+    /// Returns true if a key is wanted by its own name.
     fn has_key(&self, keys: &[Key]) -> bool {
         keys.iter().any(|key| self.word == Some(key.name))
     }
@@ -221,7 +221,7 @@ fn applications(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// How long a study may take, at both settings.
+/// Formats how long a study may take, at both settings.
 pub(super) fn at_most(study: &Study) -> String {
     let [quick, full] =
         [Setting::Quick, Setting::Full].map(|setting| match study.at_most(setting) {

@@ -103,7 +103,7 @@ pub(super) struct Args {
     quiet: bool,
 }
 
-/// How a map is shown.
+/// Formats in which a map is shown.
 #[derive(Debug, clap::Args)]
 pub(super) struct Shape {
     /// Also draw it to this file, as SVG
@@ -190,7 +190,7 @@ fn asked(args: &Args) -> Result<Asked> {
     })
 }
 
-/// How many points run at once.
+/// Returns the number of points that run at once.
 fn jobs(args: &Args, asked: &Asked) -> Result<usize> {
     match args.jobs {
         Some(0) => Err(Error::usage("--jobs 0: one point at a time is the least")),

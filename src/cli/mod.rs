@@ -81,7 +81,7 @@ enum Command {
     Man(complete::Man),
 }
 
-/// How a command ended, short of failing.
+/// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It ran, and its result can be trusted.

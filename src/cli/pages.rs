@@ -115,7 +115,7 @@ pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
     Ok(kept.iter().filter(|(_, kept)| !matches!(kept, Kept::Not(_))).count())
 }
 
-/// What an index needs to know of a file whose page is written: trials are let go of.
+/// Entry of an index for a file whose page is written: trials are let go of.
 enum Kept {
     Race(Box<Outcome>, String),
     Study(Box<StudyRun>, String),
@@ -170,7 +170,7 @@ fn is_study(file: &Path) -> bool {
     name.trim_end_matches(".gz") == studies::FILE
 }
 
-/// What is shown of the results in a folder: races of a study are in its page, and not again.
+/// Returns the results in a folder that are shown: races of a study are in its page, and not again.
 fn shown(results: Vec<PathBuf>) -> Vec<PathBuf> {
     let studies: BTreeSet<PathBuf> = results
         .iter()
@@ -199,7 +199,7 @@ fn page_name(file: &str, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-/// What tells a result from others in a page.
+/// Returns the text that tells a result from others in a page.
 fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.trim_end_matches(".gz").trim_end_matches(".json").to_owned()

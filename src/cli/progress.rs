@@ -15,7 +15,7 @@ use super::screen::Screen;
 /// Shows a race as it runs.
 pub(super) struct Progress {
     screen: Screen,
-    /// What the race is part of, in front of the first line.
+    /// Name of the whole that the race is part of, in front of the first line.
     before: String,
     blocks: u64,
     blocks_max: u64,
@@ -154,7 +154,7 @@ fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> [String; 3] 
     [entrant.label.clone(), scale.with_unit(summary.estimate), interval]
 }
 
-/// How many times as great the first one's figure is as the second one's.
+/// Ratio of the first one's figure to the second one's.
 fn pair(a: &str, b: &str, ratio: Option<&Ratio>) -> [String; 3] {
     let (point, interval) =
         ratio.map_or_else(|| (words::NOTHING.to_owned(), String::new()), words::ratio);
@@ -211,7 +211,7 @@ mod tests {
     use crate::race::context::RaceContext;
     use crate::race::{Request, testing};
 
-    /// What stands on a terminal whenever a trial starts.
+    /// Screens of a terminal, one for each trial that starts.
     struct Watched {
         progress: Progress,
         terminal: Terminal,

@@ -18,7 +18,7 @@ use super::report::samples_of;
 use super::staging::{Staging, Wanted, with_stage};
 use super::{Verdict, deliver, pages};
 
-/// What an earlier race has fixed for those that go on with it or repeat it.
+/// Settings that an earlier race has fixed for those that go on with it or repeat it.
 const FIXED: [&str; 17] = [
     "vary",
     "contenders",
@@ -168,7 +168,7 @@ pub(super) struct Args {
     explain: bool,
 }
 
-/// What is raced where no contender is named.
+/// Contenders of a race that names none.
 const USUAL: [&str; 3] = ["tcp", "udp", "icmp"];
 
 /// Blocks that `--quick` asks for.
@@ -261,7 +261,7 @@ fn refuse_interval(args: &Args) -> Result<()> {
     }
 }
 
-/// How this race is to be run.
+/// Returns the options by which this race is run.
 fn staging(args: &Args, samples: bool) -> Staging<'_> {
     Staging {
         within: String::new(),
@@ -342,7 +342,7 @@ fn request(args: &Args) -> Result<Request> {
     Ok(request)
 }
 
-/// What ended a race that failed, as an error for the exit code; the blocks done are saved and shown.
+/// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown.
 fn failure(outcome: &Outcome) -> Option<Error> {
     outcome.why_failed().map(|what| Error::peer("race", what.to_owned()))
 }
@@ -361,7 +361,7 @@ mod tests {
         args: Args,
     }
 
-    /// What a shell makes of a command line.
+    /// Splits a command line as a shell does.
     fn split(line: &str) -> Vec<String> {
         let script = format!("set -- {line}; printf '%s\\0' \"$@\"");
         let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();

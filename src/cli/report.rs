@@ -98,7 +98,7 @@ fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// What would be right for several files, and for folders.
+/// Advice for several files, and for folders.
 fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
     let folder = files.iter().find(|file| file.is_dir());
     Error::usage(match (folder, is_page) {

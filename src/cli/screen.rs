@@ -28,7 +28,7 @@ struct Drawn {
     size: Size,
     pause: Duration,
     at: Option<Instant>,
-    /// What is to be seen.
+    /// Lines that are shown.
     lines: Vec<String>,
     /// Lines on the terminal now; the cursor is at the end of the last.
     height: usize,
@@ -139,7 +139,7 @@ pub(super) mod fake {
             Screen::on(Box::new(self.clone()), || (WIDTH, 10), Duration::ZERO)
         }
 
-        /// What stands on it, and where the cursor is.
+        /// Lines that stand on it, and the place of the cursor.
         pub(crate) fn shows(&self) -> (Vec<String>, (usize, usize)) {
             let page = self.0.borrow();
             let rows = page.rows.iter();

@@ -19,7 +19,7 @@ use crate::server::{
 use crate::trial::control::{Limits, SECRET_VARIABLE};
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
 
-/// What was typed.
+/// Options as typed.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ServeArgs {
     /// Listen at this address only [default: every address of this host]
@@ -119,7 +119,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 impl ServeArgs {
-    /// What was typed, as what it means. `variable` is the secret from the environment.
+    /// Returns the options as typed values. `variable` is the secret from the environment.
     fn resolve(&self, variable: Option<&str>) -> Result<Config> {
         let port = self.port.unwrap_or(DEFAULT_PORT);
         let bind = match &self.bind {
@@ -215,7 +215,7 @@ fn write_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{} {line}", date::rfc3339(SystemTime::now()));
 }
 
-/// Where the signal handler writes.
+/// Descriptor that the signal handler writes to.
 static HANDLER_FD: AtomicI32 = AtomicI32::new(-1);
 
 /// A stop that the first SIGINT or SIGTERM pulls; the second one ends the process as usual.

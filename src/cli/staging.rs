@@ -18,17 +18,17 @@ use super::progress::{self, Progress};
 use super::screen::Screen;
 use super::{interrupt, secret};
 
-/// How races are run.
+/// Options by which races are run.
 pub(super) struct Staging<'a> {
-    /// What the race is part of, for its progress; empty where it is on its own.
+    /// Name of the whole that the race is part of, for its progress; empty where it is on its own.
     pub within: String,
-    /// Whether progress is shown on a terminal.
+    /// True if progress is shown on a terminal.
     pub progress: Wanted,
-    /// Whether each trial is shown while it runs.
+    /// True if each trial is shown while it runs.
     pub intervals: Wanted,
-    /// Whether raw samples are kept beside the result.
+    /// True if raw samples are kept beside the result.
     pub samples: Wanted,
-    /// Where a server's shared secret is.
+    /// Source of a server's shared secret.
     pub secret_file: Option<&'a Path>,
     /// The key that a server must have, as typed.
     pub pin: Option<&'a str>,

@@ -13,7 +13,7 @@ pub struct Point {
     pub at: Vec<String>,
     /// Seed of the race.
     pub seed: u64,
-    /// What can be said of the point.
+    /// Answer at the point.
     pub outcome: Standing,
     /// Ids of those that nobody is ahead of: the one ahead, those in a dead heat, or those between which it
     /// is undecided. Empty if nothing can be said.
@@ -37,7 +37,7 @@ pub struct Point {
     pub out: Vec<Out>,
 }
 
-/// What can be said of a point.
+/// Answer at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {

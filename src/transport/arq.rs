@@ -174,12 +174,7 @@ impl Protocol for End {
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            packets: Some(self.sender.sent),
-            resent: Some(self.sender.resent),
-            recovered: None,
-            header_bytes: HEADER as u64,
-        }
+        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
     }
 
     fn view(&self) -> Option<TcpView> {

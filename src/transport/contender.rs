@@ -40,7 +40,7 @@ pub struct Contender {
     pub transport: Carrier,
     /// Knobs, defaults included.
     pub knobs: Settings,
-    /// What it goes through on its way to the far end.
+    /// Relay that it goes through on its way to the far end.
     pub via: Via,
     /// Commands that it goes through, where it is an external one.
     pub external: Option<Arc<Pair>>,

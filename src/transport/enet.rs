@@ -355,12 +355,7 @@ impl Protocol for End {
 
     fn counts(&self) -> Counts {
         let ledger = &self.host.socket().ledger;
-        Counts {
-            packets: Some(ledger.packets),
-            resent: Some(ledger.resent),
-            recovered: None,
-            header_bytes: HEADER,
-        }
+        Counts::of(ledger.packets, ledger.resent, HEADER)
     }
 
     fn effective(&self) -> Effective {

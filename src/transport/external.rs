@@ -4,7 +4,7 @@
 //! ```text
 //! near end ── tcp ──► near command ── whatever it speaks, over the path ──► far command ── tcp ──► far end
 //! ```
-//! Here it is read what was typed. The processes are `trial`'s.
+//! This module reads what was typed; `trial::external` runs the processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -234,7 +234,7 @@ pub struct Pair {
     pub port: Port,
 }
 
-/// What a file holds.
+/// Pair of commands as a file describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

@@ -121,10 +121,6 @@ impl Transport for Mem {
         &MEM
     }
 
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let fates = || losing(0, 0);
         knock(dial, connect(Time::Real, Full::Waits, fates(), fates()))
@@ -138,10 +134,6 @@ impl Transport for Mem {
 impl Transport for LossyMem {
     fn info(&self) -> &'static Info {
         &LOSSY
-    }
-
-    fn check(&self) -> Result<()> {
-        Ok(())
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -135,7 +135,9 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] naming what is missing and what works instead.
-    fn check(&self) -> Result<()>;
+    fn check(&self) -> Result<()> {
+        self.parts().iter().try_for_each(|part| part.contender.transport.check())
+    }
 
     /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host;
     /// lists ask for each of them. Values that always work are not checked.
@@ -192,7 +194,7 @@ pub trait Transport: Send + Sync {
     /// Returns true if its connections need to be let act while no flow runs on them, as those of
     /// protocols in user space do.
     fn is_kept_up(&self) -> bool {
-        self.userspace().is_some()
+        self.userspace().is_some() || any_is_kept_up(self.parts())
     }
 
     /// Opens a connection to a listener and proves the address with its token.
@@ -218,6 +220,11 @@ pub enum Place {
     Emulated,
     /// This host and one with a server.
     Remote,
+}
+
+/// Returns true if connections of one of them need to be let act while no flow runs on them.
+fn any_is_kept_up(parts: &[Part]) -> bool {
+    parts.iter().any(|part| part.contender.transport.is_kept_up())
 }
 
 /// Parameters with which a near end opens a connection.

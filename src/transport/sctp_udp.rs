@@ -349,12 +349,7 @@ impl Protocol for End {
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            packets: Some(self.sent.packets),
-            resent: Some(self.sent.resent),
-            recovered: None,
-            header_bytes: u64::from(COMMON_HEADER + DATA_HEADER),
-        }
+        Counts::of(self.sent.packets, self.sent.resent, u64::from(COMMON_HEADER + DATA_HEADER))
     }
 
     fn effective(&self) -> Effective {

@@ -107,7 +107,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-/// Who encrypts.
+/// Party that encrypts: the library or the kernel.
 pub(super) const OFFLOAD: Key = Key {
     name: "offload",
     kind: Kind::Choice(&["off", "kernel"]),
@@ -178,7 +178,7 @@ pub(super) struct Encrypted {
     tickets: Tickets,
 }
 
-/// Who encrypts once the handshake is through.
+/// Party that encrypts once the handshake is through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Offload {
     Off,

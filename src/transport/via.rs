@@ -25,7 +25,7 @@ pub const KEYS: &[Key] = &[Key {
           coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",
 }];
 
-/// What a contender goes through.
+/// Relay that a contender goes through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Via {
     /// Nothing: the near end dials the far one.

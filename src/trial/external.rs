@@ -65,7 +65,7 @@ enum FromKeeper {
     Listens(SocketAddr),
     /// CPU time of the command since the trial began; the last word.
     Cost(Cost),
-    /// What went wrong with the command; the last word.
+    /// Fault of the command; the last word.
     Fault(Fault),
 }
 
@@ -107,7 +107,7 @@ impl Running {
     /// Has a keeper start a command, and waits until it listens; returns where. `stop` calls that off.
     ///
     /// # Errors
-    /// What is wrong with the command, with its last words.
+    /// Fault of the command, with its last words.
     pub(super) fn start(
         keeper: AgentProcess,
         side: Side,
@@ -140,7 +140,7 @@ impl Running {
     /// Has its CPU time count from here on.
     ///
     /// # Errors
-    /// What ended it.
+    /// Reason that ended it.
     pub(super) fn begin(&mut self) -> Result<()> {
         let told = self.tell(&ToKeeper::Start);
         told.map_err(|error| self.fault().unwrap_or(error))
@@ -206,7 +206,7 @@ impl Drop for Running {
 /// Ends commands; returns their cost, of each side.
 ///
 /// # Errors
-/// What ended one of them before.
+/// Reason that ended one of them before.
 pub(super) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
     let mut costs: [Cost; 2] = Default::default();
     for mut command in commands.drain(..) {

@@ -282,7 +282,7 @@ impl Work for Updates {
     }
 }
 
-/// What the receiver knows: of one object or of many.
+/// State as the receiver knows it: of one object or of many.
 enum Told {
     One(Ages),
     Many(Objects),

@@ -65,9 +65,9 @@ impl<const N: usize> Room<N> {
 pub struct Message<'a> {
     /// Protocol that it belongs to, such as `SOL_SOCKET`.
     pub level: c_int,
-    /// What it is there, such as `SCM_RIGHTS`.
+    /// Type within that protocol, such as `SCM_RIGHTS`.
     pub kind: c_int,
-    /// What it says.
+    /// Payload, without the header.
     pub data: &'a [u8],
 }
 

@@ -19,7 +19,7 @@ const IFF_TUN: i16 = 0x1;
 const IFF_NO_PI: i16 = 0x1000;
 const IFF_VNET_HDR: i16 = 0x4000;
 
-/// What is put together at random.
+/// Parts that are put together at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     TcpV4,

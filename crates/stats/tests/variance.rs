@@ -59,7 +59,7 @@ fn shares_and_shifts_are_those_of_numpy() {
     }
 }
 
-/// What an experiment of 3 by 3 by 2 cells is made of: variances of the three factors, the
+/// Parts of an experiment of 3 by 3 by 2 cells: variances of the three factors, the
 /// interaction of the first two, the blocks, the noise.
 struct Made {
     variances: [f64; 6],

@@ -16,10 +16,10 @@ use crate::trial::path_check::{
 };
 use crate::units::{BitRate, PacketRate};
 
-/// What is checked where no path is given: nothing at all, and each thing on its own.
+/// Paths that are checked where none is given: nothing at all, and each thing on its own.
 const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
 
-/// What was typed.
+/// Options as typed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Judged are: the median and the 99th percentile of what packets take beyond the path's delay (at most
@@ -34,7 +34,7 @@ pub(super) struct CheckArgs {
     format: Format,
 }
 
-/// How the answer is written.
+/// Formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Format {
     /// Lines for people
@@ -47,7 +47,7 @@ enum Format {
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
-    /// Whether everything that is judged is within its limits.
+    /// True if everything that is judged is within its limits.
     within_limits: bool,
     /// Path by path.
     checks: &'a [PathCheck],
@@ -103,7 +103,7 @@ fn check(typed: &str) -> Result<PathCheck> {
     PathCheck::measure(typed, &network, &mut emulator)
 }
 
-/// What was found of one path.
+/// Findings about one path.
 fn lines(check: &PathCheck) -> String {
     let mut out = format!("{}  ({}, {})\n", check.path, check.backend.devices(), check.why);
     for way in &check.ways {

@@ -10,7 +10,7 @@ mod run;
 
 pub(super) use crate::path::run::enter;
 
-/// What was typed.
+/// Options as typed.
 #[derive(Debug, Args)]
 pub(super) struct PathArgs {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ enum PathCommand {
 /// Runs it.
 ///
 /// # Errors
-/// What the subcommand says.
+/// Errors of the subcommand.
 pub(super) fn run(args: PathArgs) -> Result<Verdict> {
     match args.command {
         PathCommand::Run(args) => run::run(args),

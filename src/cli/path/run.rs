@@ -8,7 +8,7 @@ use super::super::Verdict;
 use crate::error::Result;
 use crate::path::run::{Request, Talk, run as run_on};
 
-/// What was typed.
+/// Options as typed.
 #[derive(Debug, Args)]
 #[command(after_help = "  deadheat path run delay=20ms -- ping -c 3 198.18.0.2")]
 #[command(after_long_help = "\

@@ -56,7 +56,7 @@ struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// How what came of studies is shown.
+/// Options that say how outcomes of studies are shown.
 #[derive(Debug, clap::Args)]
 struct Formed {
     /// How to show it: terminal, markdown or json; `study report` makes html, too

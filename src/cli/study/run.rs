@@ -158,7 +158,7 @@ fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
     pages::prepare(file, "--html")
 }
 
-/// Where a study goes: a directory of its own.
+/// Returns the directory of a study, which is its own.
 fn directory(args: &RunArgs, name: &str, of: usize, at: SystemTime) -> PathBuf {
     match &args.output {
         None => PathBuf::from(format!("deadheat-study-{name}-{}", date::compact(at))),
@@ -205,7 +205,7 @@ fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
     out
 }
 
-/// Whether all that ran can be trusted.
+/// Returns true if all that ran can be trusted.
 ///
 /// # Errors
 /// Where a race failed, or none of a study ran; the rest is saved and shown.

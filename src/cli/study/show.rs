@@ -12,7 +12,7 @@ use super::super::list::at_most;
 /// The widest that sentences run.
 const WIDEST: usize = 100;
 
-/// What a study asks, where that comes from, what it measures, and what was claimed.
+/// Shows the question of a study, its source, what it measures, and what was claimed.
 pub(super) fn text(name: &str, checked: &Checked, width: usize) -> String {
     let study = &checked.study;
     let mut page = Page { out: String::new(), width: width.min(WIDEST) };

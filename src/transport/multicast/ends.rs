@@ -137,12 +137,7 @@ impl Protocol for Sending {
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            packets: Some(self.sender.sent),
-            resent: Some(self.sender.resent),
-            recovered: None,
-            header_bytes: HEADER as u64,
-        }
+        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
     }
 
     fn view(&self) -> Option<TcpView> {
@@ -220,7 +215,7 @@ impl Protocol for Receiving {
     }
 
     fn counts(&self) -> Counts {
-        Counts { packets: None, resent: None, recovered: None, header_bytes: HEADER as u64 }
+        Counts { header_bytes: HEADER as u64, ..Counts::default() }
     }
 
     fn effective(&self) -> Effective {

@@ -33,7 +33,7 @@ struct Packet {
     is_listed: bool,
 }
 
-/// What the sender knows of a receiver.
+/// Receiver as the sender knows it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Member {
     joined: bool,

@@ -7,10 +7,10 @@ use super::INFO;
 use super::wire::{Call, HEADER, STATUS_LEN};
 use crate::transport::frame::PREFIX;
 
-/// What is sent again after a loss.
+/// Rule by which lost data is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repair {
-    /// What a receiver misses.
+    /// Only the segments that a receiver misses.
     Selective,
     /// All from the first packet on that a receiver misses; receivers keep nothing behind a gap.
     GoBackN,

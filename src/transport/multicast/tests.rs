@@ -24,7 +24,7 @@ fn terms(repair: Repair, control: Control, packets: u64, receivers: u16) -> Term
     Terms { repair, control, packets, segment: SEGMENT, receivers, window, mtu: 154, message: 104 }
 }
 
-/// What becomes of a copy of a datagram: the times after which it arrives; none if it is lost.
+/// Fates of a copy of a datagram: the times after which it arrives; none if it is lost.
 type Fate<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Vec<Nanos>;
 
 /// The place that answers go to.

@@ -289,8 +289,8 @@ impl Protocol for End {
         Counts {
             packets: Some(packets.saturating_sub(resent.unwrap_or(0))),
             resent,
-            recovered: None,
             header_bytes: AROUND,
+            ..Counts::default()
         }
     }
 

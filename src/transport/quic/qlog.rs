@@ -60,7 +60,7 @@ impl Qlog {
     /// mark of the trial, and `quic-00c0ffee-near-2.sqlog` where that is there already. No file is replaced.
     ///
     /// # Errors
-    /// What the system says, with the name.
+    /// Error of the system, with the name of the file.
     pub(super) fn create(typed: &str, opening: &Opening<'_>) -> io::Result<Qlog> {
         let side = opening.side;
         for number in 1..=MOST_FILES {

@@ -51,7 +51,7 @@ struct Path {
     flying: BTreeMap<(Nanos, u64), (usize, Vec<u8>)>,
     now: Nanos,
     rng: SplitMix64,
-    /// What the far end has read.
+    /// Bytes that the far end has read.
     came: Vec<u8>,
     /// Datagrams that left, and bytes of their packets, up.
     datagrams: u64,

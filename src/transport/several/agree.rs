@@ -29,7 +29,7 @@ const TURN: Nanos = Nanos::from_secs(60);
 /// Failures of a listener that are borne: a peer that gives up amid a handshake is one.
 const MOST_FAILURES: u32 = 64;
 
-/// What both ends know of an order of preference.
+/// Terms of an order of preference that both ends know.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     /// Names of the first and the second.

@@ -154,10 +154,6 @@ impl Transport for Mix {
         &self.info
     }
 
-    fn check(&self) -> Result<()> {
-        self.parts.iter().try_for_each(|part| part.contender.transport.check())
-    }
-
     fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -180,10 +176,6 @@ impl Transport for Mix {
         let mix = Mix::of(&self.typed, parts)?;
         let info = Info { guarantees, ..mix.info };
         Ok(Some(Carrier::Made(Arc::new(Mix { info, ..mix }))))
-    }
-
-    fn is_kept_up(&self) -> bool {
-        self.parts.iter().any(|part| part.contender.transport.is_kept_up())
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

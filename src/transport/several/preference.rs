@@ -25,7 +25,8 @@ use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
-    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, refuse_server,
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, any_is_kept_up,
+    refuse_server,
 };
 use crate::units::parse_span;
 
@@ -248,10 +249,6 @@ impl Transport for Preference {
         &self.info
     }
 
-    fn check(&self) -> Result<()> {
-        self.parts.iter().try_for_each(|part| part.contender.transport.check())
-    }
-
     fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -277,9 +274,7 @@ impl Transport for Preference {
 
     /// Two connections of which one stands by are watched at all times.
     fn is_kept_up(&self) -> bool {
-        let parts = self.parts.iter();
-        self.silence.is_some()
-            || parts.into_iter().any(|part| part.contender.transport.is_kept_up())
+        self.silence.is_some() || any_is_kept_up(&self.parts)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

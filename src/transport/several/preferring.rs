@@ -43,7 +43,7 @@ struct Watch {
     unheard: u64,
 }
 
-/// How messages and bulk data are carried.
+/// Forms of the messages and bulk data that are carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bulk {
     /// By the connection's own engines.

@@ -24,7 +24,7 @@ pub(super) enum Unbuffered {
     Far(UnbufferedServerConnection),
 }
 
-/// What is left to the library once the kernel encrypts: new keys, and tickets at the near end.
+/// Part that stays with the library once the kernel encrypts: new keys, and tickets at the near end.
 pub(super) enum Keeper {
     Near(KernelConnection<ClientConnectionData>),
     Far(KernelConnection<ServerConnectionData>),

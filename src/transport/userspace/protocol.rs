@@ -145,3 +145,10 @@ pub struct Counts {
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,
 }
+
+impl Counts {
+    /// Makes the counters of a protocol that sends again what was lost.
+    pub fn of(packets: u64, resent: u64, header_bytes: u64) -> Counts {
+        Counts { packets: Some(packets), resent: Some(resent), recovered: None, header_bytes }
+    }
+}

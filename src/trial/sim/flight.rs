@@ -14,7 +14,7 @@ struct Flight {
     bytes: Vec<u8>,
     /// The end that it goes to, and which of its connections.
     to: (usize, u16),
-    /// Which of the conversations that make up the connection.
+    /// Number of the conversation among those that make up the connection.
     strand: u8,
     parts: u32,
     /// Packets that arrived, a bit each.

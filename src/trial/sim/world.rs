@@ -45,7 +45,7 @@ pub(super) struct World {
     ends: Vec<End>,
     /// Number of flows that are the work, which come first; the others are load beside it.
     work: usize,
-    /// What is to come of work and load, once everything is connected, and when; the first comes first.
+    /// Work and load that is still to come once everything is connected, with its times; the first comes first.
     agenda: VecDeque<(Nanos, Step)>,
     /// State of each host: whether it has said that it will send no more.
     told: [Told; 2],

@@ -32,7 +32,7 @@ const CHALLENGES: u32 = 3;
 /// End of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// What the server did, and what would be right.
+    /// Action of the server, and what would be right.
     pub(super) what: String,
     pub(super) kind: FailureKind,
 }
@@ -142,21 +142,21 @@ impl Allocation {
         if self.pending.is_none() {
             self.pending = Some(self.request()?);
         }
-        let silent = self.is_silent();
+        let silence = self.silence();
         let Some(pending) = &mut self.pending else { return Ok(None) };
         if pending.sent == SENDS {
             if self.state == State::Closing {
                 self.state = State::Closed;
                 return Ok(None);
             }
-            return Err(silent);
+            return Err(silence);
         }
         pending.due = now + Nanos(AGAIN.0 << pending.sent);
         pending.sent += 1;
         Ok(Some(&pending.wire))
     }
 
-    fn is_silent(&self) -> Failure {
+    fn silence(&self) -> Failure {
         let method = self.pending.as_ref().map_or("request", |pending| pending.method.name());
         let came = match self.garbage {
             0 => "nothing came back".to_owned(),

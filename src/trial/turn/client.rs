@@ -54,7 +54,7 @@ pub(in crate::trial) fn run(plan: &TurnPlan, mut control: UnixStream) -> Result<
     Ok(())
 }
 
-/// What ended a wait.
+/// Event that ended a wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Control,

@@ -21,7 +21,7 @@ use sha1::Sha1;
 const HEADER: usize = 20;
 /// Magic cookie (RFC 8489, section 5).
 const COOKIE: u32 = 0x2112_a442;
-/// What the CRC of a fingerprint is combined with (section 14.7).
+/// Constant that the CRC of a fingerprint is combined with (RFC 8489, section 14.7).
 const FINGERPRINT_XOR: u32 = 0x5354_554e;
 /// Length of HMAC-SHA1.
 const MAC: usize = 20;

@@ -24,7 +24,7 @@ pub(super) struct Presenter {
     tag: u32,
     /// Lanes of the connection, one at least.
     lanes: usize,
-    /// What is live, the most urgent first.
+    /// Live parts, the most urgent first.
     live: Vec<Stream>,
     album: Album,
     /// Time at which each lane had no room, until it has some.
