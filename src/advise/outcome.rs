@@ -123,8 +123,8 @@ pub struct Placed {
     pub place: usize,
     /// Its figure in the most important traffic that it was raced in.
     pub figure: Option<Figure>,
-    /// Verdict on it and the contender listed first; absent for that one, and where there is none.
-    pub against_first: Option<Evidence>,
+    /// Verdict on the contender listed first and it; where there is none, one by which another is ahead of it.
+    pub against: Option<Evidence>,
 }
 
 /// Figure of a contender.

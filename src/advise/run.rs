@@ -158,7 +158,7 @@ fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
             contender: (*contender).clone(),
             place,
             figure: figure(plan, course, contender),
-            against_first: None,
+            against: None,
         })
         .collect();
     // Within a place: measured before simulated, then the better figure.
@@ -174,10 +174,11 @@ fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
         let (a, b) = (key(a), key(b));
         (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
     });
-    if let Some(first) = all.first().map(|placed| placed.contender.clone()) {
-        for placed in all.iter_mut().skip(1) {
-            placed.against_first = between(plan, course, &first, &placed.contender);
-        }
+    let listed: Vec<String> = all.iter().map(|placed| placed.contender.clone()).collect();
+    for (at, placed) in all.iter_mut().enumerate().skip(1) {
+        let on = |other: &String| between(plan, course, other, &placed.contender);
+        let ahead = || listed[1..at].iter().filter_map(on).find(|one| one.lead == Lead::First);
+        placed.against = on(&listed[0]).or_else(ahead);
     }
     all
 }

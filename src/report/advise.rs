@@ -126,15 +126,19 @@ impl Content<'_> {
     fn place(&self, placed: &Placed) -> Line {
         let places = &self.advice.places;
         let is_first = places.first() == Some(placed);
-        let first = places.first().map_or("", |first| &first.contender);
-        let (text, tone) = match (&placed.against_first, &placed.figure) {
+        let first = places.first().map_or("", |first| first.contender.as_str());
+        let (text, tone) = match (&placed.against, &placed.figure) {
             (Some(evidence), _) => {
                 let tone = match evidence.lead {
                     Lead::Tie => Tone::Tie,
                     Lead::Open => Tone::Open,
                     Lead::First | Lead::Second => Tone::Plain,
                 };
-                (self.told(evidence), tone)
+                let missing = match evidence.first == *first {
+                    true => String::new(),
+                    false => format!("; no verdict on it and {first}"),
+                };
+                (format!("{}{missing}", self.told(evidence)), tone)
             }
             (None, Some(figure)) if is_first => (self.measured(figure), Tone::Good),
             (None, Some(figure)) => {

@@ -83,7 +83,7 @@ fn a_known_crossover_is_found_between_two_verdicts() {
     // Every sentence has the file of its race.
     let figure = advice.places[0].figure.as_ref().unwrap();
     assert_eq!((figure.file.as_str(), figure.limit_ns), ("world.json", Some(200_000_000)));
-    assert_eq!(advice.places[1].against_first.as_ref().unwrap().file, "world.json");
+    assert_eq!(advice.places[1].against.as_ref().unwrap().file, "world.json");
     let mut steps = advice.crossovers.iter().flat_map(|one| &one.steps);
     assert!(steps.all(|step| step.file.starts_with("world-") && step.file.ends_with(".json")));
     assert!(advice.notes.is_empty() && advice.not_searched.is_empty(), "{advice:?}");
@@ -93,7 +93,7 @@ fn a_known_crossover_is_found_between_two_verdicts() {
 fn a_dead_heat_shares_its_place_and_stays_one() {
     let advice = advise(DUEL, Nanos::ZERO, |_, _| 50e6).unwrap();
     assert_eq!(advice.places.iter().map(|placed| placed.place).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(advice.places[1].against_first.as_ref().unwrap().lead, Lead::Tie);
+    assert_eq!(advice.places[1].against.as_ref().unwrap().lead, Lead::Tie);
     assert_eq!(found(&advice, Axis::Loss, 0.1), Found::Unchanged);
 }
 
@@ -129,9 +129,29 @@ fn protocols_in_user_space_are_screened_and_the_best_meets_the_kernels() {
         advice.places.iter().map(|placed| (placed.contender.as_str(), placed.place)).collect();
     // Of tcp and quic nothing is known; both are behind kcp.
     assert_eq!(places, [("kcp", 1), ("tcp", 2), ("quic", 2), ("enet", 3)]);
-    let behind = |at: usize| advice.places[at].against_first.as_ref().unwrap();
+    let behind = |at: usize| advice.places[at].against.as_ref().unwrap();
     assert_eq!((behind(1).is_virtual, behind(2).is_virtual), (false, true));
     assert!(advice.crossovers.iter().all(|one| (&*one.first, &*one.second) == ("kcp", "tcp")));
+}
+
+#[test]
+fn whom_no_verdict_sets_beside_the_first_has_the_one_that_sets_it_back() {
+    let text = DUEL.replace("contenders = [\"tcp\", \"udp\"]\n", "");
+    let level = |contender: &str, _: &Path| match contender.split(':').next().unwrap_or_default() {
+        "tcp" => 30e6,
+        "kcp" => 40e6,
+        "quic" => 60e6,
+        _ => 70e6,
+    };
+    let advice = advise(&text, Nanos::ZERO, level).unwrap();
+    let told: Vec<(&str, usize, Option<&str>)> = advice
+        .places
+        .iter()
+        .map(|one| (&*one.contender, one.place, one.against.as_ref().map(|by| &*by.first)))
+        .collect();
+    let (by_tcp, by_kcp) = (Some("tcp"), Some("kcp"));
+    let expected = [("tcp", 1, None), ("kcp", 2, by_tcp), ("quic", 2, by_kcp), ("enet", 3, by_kcp)];
+    assert_eq!(told, expected);
 }
 
 #[test]
