@@ -1,6 +1,6 @@
 //! What measuring costs by itself: time per round trip outside system calls, memory for a day
-//! of ping at 1 kHz, and how many packets a second an emulated path decides on one core. The half that measures runs in this process, in virtual time; the clock, read about three times a round trip at some
-//! 20 ns, is not in the figure.
+//! of ping at 1 kHz, and how many packets a second an emulated path decides on one core. The half that measures runs in
+//! this process, in virtual time; the clock, read about three times a round trip at some 20 ns, is not in the figure.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 use std::error::Error;
