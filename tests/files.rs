@@ -14,13 +14,13 @@ use serde_json::Value;
 const ODD: usize = 1_000_003;
 
 /// A directory with a file `in`.
-struct Desk(tempfile::TempDir);
+struct Folder(tempfile::TempDir);
 
-impl Desk {
-    fn with(bytes: usize) -> Desk {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        fs::write(desk.path("in"), content(bytes)).unwrap();
-        desk
+impl Folder {
+    fn with(bytes: usize) -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::write(folder.path("in"), content(bytes)).unwrap();
+        folder
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -85,23 +85,23 @@ fn words(bytes: &[u8]) -> String {
 
 #[test]
 fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
-    let desk = Desk::with(ODD);
+    let folder = Folder::with(ODD);
     for direction in ["up", "down"] {
         let workload = format!("bulk:file=in,sink=out,streams=3,direction={direction}");
-        let all = desk.verified(&["tcp", "unix", "unixgram"], &workload, &[]);
+        let all = folder.verified(&["tcp", "unix", "unixgram"], &workload, &[]);
         for verified in &all {
             assert_eq!(verified["state"], "verified", "{verified}");
             assert_eq!(verified["bytes"], ODD, "{verified}");
             assert_eq!(verified["file"], "out", "{verified}");
             assert_eq!(verified["content"], all[0]["content"], "{verified}");
         }
-        assert!(desk.read("out") == content(ODD), "the bytes are those that were sent");
-        assert_eq!(desk.names(), ["in", "out", "r.json"]);
-        fs::remove_file(desk.path("out")).unwrap();
+        assert!(folder.read("out") == content(ODD), "the bytes are those that were sent");
+        assert_eq!(folder.names(), ["in", "out", "r.json"]);
+        fs::remove_file(folder.path("out")).unwrap();
     }
     let shown = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(["report", "r.json", "--format", "markdown"])
-        .current_dir(desk.0.path())
+        .current_dir(folder.0.path())
         .output()
         .unwrap();
     let shown = words(&shown.stdout);
@@ -113,43 +113,43 @@ fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
 
 #[test]
 fn a_file_arrives_whole_over_protocols_in_user_space() {
-    let desk = Desk::with(ODD);
+    let folder = Folder::with(ODD);
     let contenders = ["arq", "quic", "kcp", "sctp-udp", "enet", "rbudp"];
-    for verified in desk.verified(&contenders, "bulk:file=in,sink=out", &[]) {
+    for verified in folder.verified(&contenders, "bulk:file=in,sink=out", &[]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }
-    assert!(desk.read("out") == content(ODD), "the bytes are those that were sent");
+    assert!(folder.read("out") == content(ODD), "the bytes are those that were sent");
 }
 
 #[test]
 fn a_part_of_a_file_is_sent_where_bytes_says_so() {
-    let desk = Desk::with(ODD);
-    desk.verified(&["tcp"], "bulk:file=in,sink=out,bytes=300001", &[]);
-    assert!(desk.read("out") == content(ODD)[..300_001]);
+    let folder = Folder::with(ODD);
+    folder.verified(&["tcp"], "bulk:file=in,sink=out,bytes=300001", &[]);
+    assert!(folder.read("out") == content(ODD)[..300_001]);
 }
 
 #[test]
 fn datagrams_that_all_arrive_make_a_whole_file() {
-    let desk = Desk::with(60_001);
+    let folder = Folder::with(60_001);
     let contenders = ["udp:rcvbuf=4MiB", "udp:rcvbuf=4MiB,io=sendmmsg,rx=recvmmsg"];
-    for verified in desk.verified(&contenders, "bulk:file=in,sink=out", &[]) {
+    for verified in folder.verified(&contenders, "bulk:file=in,sink=out", &[]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }
-    assert!(desk.read("out") == content(60_001));
+    assert!(folder.read("out") == content(60_001));
 }
 
 #[test]
 fn a_blast_that_loses_datagrams_leaves_a_partial_file_and_says_how_much_is_missing() {
-    let desk = Desk::with(50_000_000);
+    let folder = Folder::with(50_000_000);
     let lossy = "udp:rcvbuf=4096,io=sendmmsg,rx=recvmmsg";
-    for verified in desk.verified(&[lossy], "bulk:file=in,sink=out", &[]) {
+    for verified in folder.verified(&[lossy], "bulk:file=in,sink=out", &[]) {
         assert_eq!(verified["state"], "partial", "{verified}");
         assert_eq!(verified["file"], "out.partial", "{verified}");
         let missing = verified["bytes_missing"].as_u64().unwrap();
         assert!((1..=50_000_000).contains(&missing), "{verified}");
     }
-    assert!(!desk.path("out").exists());
-    let (sent, arrived) = (desk.read("in"), desk.read("out.partial"));
+    assert!(!folder.path("out").exists());
+    let (sent, arrived) = (folder.read("in"), folder.read("out.partial"));
     // A message that is not there is a hole of zeros; any other is in its place.
     let payload = 1400 - 12;
     let pairs = sent.chunks(payload).zip(arrived.chunks(payload));
@@ -160,14 +160,14 @@ fn a_blast_that_loses_datagrams_leaves_a_partial_file_and_says_how_much_is_missi
         }
     });
     let there = whole.count() * payload;
-    let last = desk.trials().pop().unwrap();
+    let last = folder.trials().pop().unwrap();
     let missing = last["verified"]["bytes_missing"].as_u64().unwrap() as usize;
     assert!(there.abs_diff(50_000_000 - missing) < payload, "{there} bytes and {missing} missing");
 }
 
 #[test]
 fn made_up_content_is_checked_on_demand_and_in_a_sink_always() {
-    let desk = Desk::with(1);
+    let folder = Folder::with(1);
     let cases = [
         ("bulk:bytes=3000001,streams=3,verify=on", &["tcp", "unix"][..]),
         ("bulk:bytes=3000001,direction=both,verify=on", &["tcp", "unixgram"]),
@@ -177,7 +177,7 @@ fn made_up_content_is_checked_on_demand_and_in_a_sink_always() {
         ("bulk:bytes=8MB,alloc=fresh,verify=on", &["tcp", "unix"]),
     ];
     for (workload, contenders) in cases {
-        for verified in desk.verified(contenders, workload, &[]) {
+        for verified in folder.verified(contenders, workload, &[]) {
             assert_eq!(verified["state"], "verified", "{workload}: {verified}");
         }
     }
@@ -185,22 +185,22 @@ fn made_up_content_is_checked_on_demand_and_in_a_sink_always() {
 
 #[test]
 fn a_file_without_a_sink_is_checked_only_if_that_is_asked_for() {
-    let desk = Desk::with(ODD);
-    for verified in desk.verified(&["tcp"], "bulk:file=in", &[]) {
+    let folder = Folder::with(ODD);
+    for verified in folder.verified(&["tcp"], "bulk:file=in", &[]) {
         assert_eq!(verified["state"], "not_verified", "{verified}");
     }
-    for verified in desk.verified(&["tcp"], "bulk:file=in,verify=on,streams=3", &[]) {
+    for verified in folder.verified(&["tcp"], "bulk:file=in,verify=on,streams=3", &[]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }
-    desk.verified(&["tcp"], "bulk:bytes=1MB", &[]);
-    assert!(desk.trials().iter().all(|trial| trial.get("verified").is_none()));
+    folder.verified(&["tcp"], "bulk:bytes=1MB", &[]);
+    assert!(folder.trials().iter().all(|trial| trial.get("verified").is_none()));
 }
 
 #[test]
 fn connecting_is_part_of_the_transfer_where_it_is_asked_for() {
-    let desk = Desk::with(1);
-    desk.verified(&["tcp"], "bulk:bytes=2MB,connect=timed", &[]);
-    for trial in desk.trials() {
+    let folder = Folder::with(1);
+    folder.verified(&["tcp"], "bulk:bytes=2MB,connect=timed", &[]);
+    for trial in folder.trials() {
         let connect = trial["connect_ns"].as_f64().unwrap();
         let transfer = trial["metrics"]["transfer_ns"].as_f64().unwrap();
         assert!(transfer > connect && connect > 0.0, "{transfer} ns with {connect} ns to connect");
@@ -212,26 +212,26 @@ fn connecting_is_part_of_the_transfer_where_it_is_asked_for() {
 
 #[test]
 fn nothing_is_overwritten_unasked() {
-    let desk = Desk::with(ODD);
+    let folder = Folder::with(ODD);
     let workload = "bulk:file=in,sink=out";
     for there in ["out", "out.partial"] {
-        fs::write(desk.path(there), "precious").unwrap();
-        let output = desk.race(&["tcp"], workload, &[]);
+        fs::write(folder.path(there), "precious").unwrap();
+        let output = folder.race(&["tcp"], workload, &[]);
         let said = words(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("{there} is there already; --force")), "{said}");
-        assert_eq!(desk.read(there), b"precious");
-        assert_eq!(desk.names(), ["in", there]);
-        desk.verified(&["tcp"], workload, &["--force"]);
-        assert!(desk.read("out") == content(ODD));
-        assert_eq!(desk.names(), ["in", "out", "r.json"]);
-        ["out", "r.json"].iter().for_each(|name| fs::remove_file(desk.path(name)).unwrap());
+        assert_eq!(folder.read(there), b"precious");
+        assert_eq!(folder.names(), ["in", there]);
+        folder.verified(&["tcp"], workload, &["--force"]);
+        assert!(folder.read("out") == content(ODD));
+        assert_eq!(folder.names(), ["in", "out", "r.json"]);
+        ["out", "r.json"].iter().for_each(|name| fs::remove_file(folder.path(name)).unwrap());
     }
-    desk.verified(&["tcp"], workload, &[]);
+    folder.verified(&["tcp"], workload, &[]);
     let replay = |more: &[&str]| {
         let args = ["race", "--replay", "r.json", "-o", "again.json", "-q"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
-        command.args(args).args(more).current_dir(desk.0.path()).output().unwrap()
+        command.args(args).args(more).current_dir(folder.0.path()).output().unwrap()
     };
     assert_eq!(replay(&[]).status.code(), Some(2), "a file of an earlier race is a file");
     assert!(matches!(replay(&["--force"]).status.code(), Some(0 | 3)));
@@ -239,9 +239,9 @@ fn nothing_is_overwritten_unasked() {
 
 #[test]
 fn mistakes_with_files_are_named_before_anything_runs() {
-    let desk = Desk::with(5);
-    fs::write(desk.path("empty"), "").unwrap();
-    fs::create_dir(desk.path("dir")).unwrap();
+    let folder = Folder::with(5);
+    fs::write(folder.path("empty"), "").unwrap();
+    fs::create_dir(folder.path("dir")).unwrap();
     let cases: &[(&str, &str)] = &[
         ("bulk:file=missing", "missing: there is no such file"),
         ("bulk:file=dir", "it is a directory"),
@@ -257,14 +257,14 @@ fn mistakes_with_files_are_named_before_anything_runs() {
         ("bulk:alloc=sometimes", "ready, fresh"),
     ];
     for (workload, wanted) in cases {
-        let output = desk.race(&["tcp"], workload, &[]);
+        let output = folder.race(&["tcp"], workload, &[]);
         let said = words(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{workload}: {said}");
         assert!(said.contains(wanted), "{workload}: {said}");
     }
-    let output = desk.race(&["udp"], "bulk:file=in,verify=on", &[]);
+    let output = folder.race(&["udp"], "bulk:file=in,verify=on", &[]);
     assert!(words(&output.stderr).contains("give sink=PATH"), "{}", words(&output.stderr));
-    assert_eq!(desk.names(), ["dir", "empty", "in"], "nothing was written");
+    assert_eq!(folder.names(), ["dir", "empty", "in"], "nothing was written");
 }
 
 /// A file system of its own, unmounted on drop.
@@ -286,15 +286,15 @@ impl Drop for SmallDisk<'_> {
 
 #[test]
 fn a_disk_that_is_full_is_the_reason_given() {
-    let desk = Desk::with(4_000_000);
-    let small = desk.path("small");
+    let folder = Folder::with(4_000_000);
+    let small = folder.path("small");
     fs::create_dir(&small).unwrap();
     let Some(_disk) = SmallDisk::mount(&small) else {
         println!("skipped: mounting a small file system needs root");
         return;
     };
     for contender in ["tcp", "unixgram"] {
-        let output = desk.race(&[contender], "bulk:file=in,sink=small/out", &["--force"]);
+        let output = folder.race(&[contender], "bulk:file=in,sink=small/out", &["--force"]);
         let said = words(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("small/out.partial: byte") && said.contains("free space"), "{said}");
@@ -313,7 +313,7 @@ impl Drop for Server {
 
 #[test]
 fn files_go_to_a_server_and_come_from_it_without_it_touching_any() {
-    let (desk, elsewhere) = (Desk::with(ODD), tempfile::tempdir().unwrap());
+    let (folder, elsewhere) = (Folder::with(ODD), tempfile::tempdir().unwrap());
     let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(["serve", "--bind", "127.0.0.1:0", "--max-rate", "400gbit"])
         .current_dir(elsewhere.path())
@@ -328,19 +328,19 @@ fn files_go_to_a_server_and_come_from_it_without_it_touching_any() {
     let to = to.trim_end_matches(',').to_owned();
     let told = std::thread::spawn(move || log.lines().map_while(Result::ok).collect::<Vec<_>>());
 
-    for verified in desk.verified(&["tcp"], "bulk:file=in,verify=on,streams=2", &["--to", &to]) {
+    for verified in folder.verified(&["tcp"], "bulk:file=in,verify=on,streams=2", &["--to", &to]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }
     let down = "bulk:sink=out,bytes=1000003,direction=down";
-    for verified in desk.verified(&["tcp"], down, &["--to", &to]) {
+    for verified in folder.verified(&["tcp"], down, &["--to", &to]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }
-    assert_eq!(desk.read("out").len(), ODD);
+    assert_eq!(folder.read("out").len(), ODD);
     for (workload, wanted) in [
         ("bulk:file=in,direction=down", "would be read on"),
         ("bulk:sink=new,bytes=1MB", "would be written on"),
     ] {
-        let output = desk.race(&["tcp"], workload, &["--to", &to]);
+        let output = folder.race(&["tcp"], workload, &["--to", &to]);
         assert_eq!(output.status.code(), Some(2), "{}", words(&output.stderr));
         assert!(words(&output.stderr).contains(wanted), "{}", words(&output.stderr));
     }

@@ -540,7 +540,7 @@ fn two_trials_at_once_cannot_share_a_token() {
 
 #[test]
 fn two_hundred_strangers_do_not_stop_a_trial() {
-    let far = Far::with(Manner::Receives, |config| config.room.doorstep = 32);
+    let far = Far::with(Manner::Receives, |config| config.room.unauthenticated = 32);
     let strangers: Vec<Client> = (0..200)
         .map(|n| {
             let mut stranger = Client::connect(far.address);

@@ -104,7 +104,7 @@ pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
     let mut courts = RankTest::family(&p, alpha, margin).into_iter();
     let rows = pairs.iter().map(|pair| match pair.metric.role {
         Role::Claim => match courts.next() {
-            Some(court) => pair.claim(margin, &court),
+            Some(test) => pair.claim(margin, &test),
             None => pair.row(margin, alpha, None),
         },
         Role::Descriptive => pair.row(margin, alpha, None),
@@ -168,8 +168,8 @@ fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64>
 
 impl Pair<'_> {
     /// Returns the row of a claim, with the interval by which it was decided.
-    fn claim(&self, margin: f64, court: &RankTest) -> Row {
-        let finding = court.rule(&self.samples);
+    fn claim(&self, margin: f64, test: &RankTest) -> Row {
+        let finding = test.rule(&self.samples);
         let change = match finding.outcome {
             stats::Outcome::Ahead if finding.is_lower == (self.metric.better == Better::Lower) => {
                 Change::ChangedBetter

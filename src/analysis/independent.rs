@@ -96,7 +96,7 @@ pub(crate) struct Finding {
 }
 
 impl RankTest {
-    /// Returns a court for each claim of a family that shares the error `alpha`. A claim that cannot be
+    /// Returns the test for each claim of a family that shares the error `alpha`. A claim that cannot be
     /// tested has no p-value and still takes its share.
     pub(crate) fn family(p_values: &[Option<f64>], alpha: f64, margin: f64) -> Vec<RankTest> {
         let p: Vec<f64> = p_values.iter().map(|p| p.unwrap_or(1.0)).collect();
@@ -149,11 +149,11 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let p: Vec<Option<f64>> = questions.iter().map(|(.., samples)| samples.p_value()).collect();
     let courts = RankTest::family(&p, alpha(outcome.asked.confidence), margin);
     let ruled = questions.iter().zip(courts);
-    ruled.map(|((metric, a, b, samples), court)| verdict(metric, [a, b], samples, &court)).collect()
+    ruled.map(|((metric, a, b, samples), test)| verdict(metric, [a, b], samples, &test)).collect()
 }
 
-fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, court: &RankTest) -> Verdict {
-    let finding = court.rule(samples);
+fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, test: &RankTest) -> Verdict {
+    let finding = test.rule(samples);
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
     let ratio = samples.ratio(finding.error);
     let pair = sentence::Pair { a: &a.label, b: &b.label, metric };
@@ -165,7 +165,7 @@ fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, court: &Ra
         outcome: finding.outcome,
         ahead: (finding.outcome == Ruled::Ahead).then_some(if a_wins { a.id } else { b.id }),
         ratio,
-        margin: court.margin,
+        margin: test.margin,
         confidence: 1.0 - finding.error,
         blocks: samples.a.trials.min(samples.b.trials),
         more_blocks: None,

@@ -154,7 +154,7 @@ impl Reader for Iperf3 {
 
 /// Sums of one direction: sent and received.
 #[derive(Clone, Copy)]
-struct Way {
+struct DirectionSums {
     sent: Option<Sum>,
     received: Option<Sum>,
 }
@@ -169,11 +169,13 @@ impl File {
     }
 
     /// Returns the directions: from near to far, and back.
-    fn ways(&self) -> [Option<Way>; 2] {
+    fn ways(&self) -> [Option<DirectionSums>; 2] {
         let end = &self.end;
-        let main = Way { sent: end.sum_sent, received: end.sum_received };
-        let back =
-            Way { sent: end.sum_sent_bidir_reverse, received: end.sum_received_bidir_reverse };
+        let main = DirectionSums { sent: end.sum_sent, received: end.sum_received };
+        let back = DirectionSums {
+            sent: end.sum_sent_bidir_reverse,
+            received: end.sum_received_bidir_reverse,
+        };
         match (back.received, self.is_reverse()) {
             (Some(_), _) => [Some(main), Some(back)],
             (None, true) => [None, Some(main)],
@@ -292,7 +294,7 @@ impl File {
 
     fn accounts(&self, record: &mut Record, unknown: &mut Vec<String>) {
         let [up, down] = self.ways();
-        let account = |way: &Way| {
+        let account = |way: &DirectionSums| {
             let sum = way.received.or(self.end.sum)?;
             let sent = sum.packets?;
             let lost = (sum.lost_packets?.max(0) as u64).min(sent);
@@ -323,7 +325,7 @@ impl File {
                     .into(),
             );
         }
-        let retransmits = |way: Option<Way>| way.and_then(|way| way.sent?.retransmits);
+        let retransmits = |way: Option<DirectionSums>| way.and_then(|way| way.sent?.retransmits);
         record.retransmits = match (retransmits(up), retransmits(down)) {
             (None, None) => None,
             (up, down) => Some(up.unwrap_or(0) + down.unwrap_or(0)),

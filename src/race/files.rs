@@ -118,9 +118,9 @@ fn is_writable(directory: &Path) -> bool {
 mod tests {
     use super::*;
 
-    struct Desk(tempfile::TempDir);
+    struct Folder(tempfile::TempDir);
 
-    impl Desk {
+    impl Folder {
         fn check(&self, settings: &str, to: Option<&str>, overwrite: Overwrite) -> Result<u64> {
             let settings = settings.replace('@', &format!("{}/", self.0.path().display()));
             let task = workload::parse(&format!("bulk:{settings}")).unwrap();
@@ -136,25 +136,25 @@ mod tests {
 
     #[test]
     fn the_length_is_that_of_the_file_or_of_the_part_asked_for() {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        fs::write(desk.0.path().join("in"), [0; 1000]).unwrap();
-        let bytes = |settings| desk.check(settings, None, Overwrite::Refused).unwrap();
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::write(folder.0.path().join("in"), [0; 1000]).unwrap();
+        let bytes = |settings| folder.check(settings, None, Overwrite::Refused).unwrap();
         assert_eq!(bytes("file=@in"), 1000);
         assert_eq!(bytes("file=@in,bytes=300"), 300);
         assert_eq!(bytes("file=@in,bytes=3kB"), 1000);
         assert_eq!(bytes("sink=@out,bytes=3kB"), 3000);
-        fs::write(desk.0.path().join("tiny"), "abc").unwrap();
-        assert!(desk.say("file=@tiny,streams=4").contains("too few for 4 streams"));
+        fs::write(folder.0.path().join("tiny"), "abc").unwrap();
+        assert!(folder.say("file=@tiny,streams=4").contains("too few for 4 streams"));
     }
 
     #[test]
     fn files_that_will_not_do_are_named_before_anything_runs() {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        let put = |name: &str| fs::write(desk.0.path().join(name), "x").unwrap();
+        let folder = Folder(tempfile::tempdir().unwrap());
+        let put = |name: &str| fs::write(folder.0.path().join(name), "x").unwrap();
         put("in");
         put("old");
         put("half.partial");
-        std::os::unix::fs::symlink("nowhere", desk.0.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.0.path().join("link")).unwrap();
         for (settings, wanted) in [
             ("file=@missing", "/missing: there is no such file"),
             ("file=@", "is a directory"),
@@ -167,10 +167,10 @@ mod tests {
             ("sink=/dev/null,bytes=64", "no plain file"),
             ("sink=/tmp,bytes=64", "is a directory"),
         ] {
-            let said = desk.say(settings);
+            let said = folder.say(settings);
             assert!(said.contains(wanted), "{settings}: {said}");
         }
-        let forced = |settings| desk.check(settings, None, Overwrite::Allowed);
+        let forced = |settings| folder.check(settings, None, Overwrite::Allowed);
         assert!(forced("sink=@old,bytes=64").is_ok());
         assert!(forced("sink=@half,bytes=64").is_ok());
         for settings in
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn with_a_server_files_are_those_of_this_host() {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        fs::write(desk.0.path().join("in"), "x").unwrap();
-        let ask = |settings| desk.check(settings, Some("far.example"), Overwrite::Refused);
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::write(folder.0.path().join("in"), "x").unwrap();
+        let ask = |settings| folder.check(settings, Some("far.example"), Overwrite::Refused);
         assert!(ask("file=@in").is_ok());
         assert!(ask("sink=@out,bytes=64,direction=down").is_ok());
         for (settings, wanted) in [

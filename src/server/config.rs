@@ -123,7 +123,7 @@ impl Default for Patience {
 pub struct Room {
     /// Number of connections that have not yet sent their first message. Each costs a descriptor and a kilobyte, or
     /// 64 where it is encrypted; one more pushes out the oldest of the origin that has most.
-    pub doorstep: usize,
+    pub unauthenticated: usize,
     /// Number of control connections. Each costs a thread.
     pub sessions: usize,
     /// Number of control connections of one IPv4 address or one IPv6 /64.
@@ -134,7 +134,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Room { doorstep: 1_024, sessions: 64, per_origin: 8, waiting: 16 }
+        Room { unauthenticated: 1_024, sessions: 64, per_origin: 8, waiting: 16 }
     }
 }
 

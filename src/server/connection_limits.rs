@@ -16,21 +16,21 @@ pub(super) struct ConnectionLimits {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// Seat of one control connection; free again when dropped.
-pub(super) struct Seat {
-    seats: Arc<ConnectionLimits>,
+/// Permit of one control connection; free again when dropped.
+pub(super) struct Permit {
+    limits: Arc<ConnectionLimits>,
     origin: IpAddr,
 }
 
 impl ConnectionLimits {
-    /// Creates the seats of a server.
+    /// Creates the limits of a server.
     pub(super) fn new(config: &Config) -> Arc<ConnectionLimits> {
         let each = config.secret.is_none().then_some(config.room.per_origin);
         Arc::new(ConnectionLimits { all: config.room.sessions, each, taken: Mutex::default() })
     }
 
-    /// Takes a seat for a control connection from `ip`, or says why there is none.
-    pub(super) fn take(self: &Arc<ConnectionLimits>, ip: IpAddr) -> Result<Seat, String> {
+    /// Takes a permit for a control connection from `ip`, or says why there is none.
+    pub(super) fn take(self: &Arc<ConnectionLimits>, ip: IpAddr) -> Result<Permit, String> {
         let origin = origin(ip);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.values().sum::<usize>() >= self.all {
@@ -47,7 +47,7 @@ impl ConnectionLimits {
             ));
         }
         *mine += 1;
-        Ok(Seat { seats: Arc::clone(self), origin })
+        Ok(Permit { limits: Arc::clone(self), origin })
     }
 
     /// Returns true if none is taken.
@@ -56,9 +56,9 @@ impl ConnectionLimits {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.limits.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = taken.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
@@ -73,7 +73,7 @@ mod tests {
     use super::super::{Room, Secret};
     use super::*;
 
-    fn seats(sessions: usize, per_origin: usize, secret: Option<&str>) -> Arc<ConnectionLimits> {
+    fn limits(sessions: usize, per_origin: usize, secret: Option<&str>) -> Arc<ConnectionLimits> {
         let room = Room { sessions, per_origin, ..Room::default() };
         let secret = secret.map(|secret| Secret::new(secret, "FILE").unwrap());
         ConnectionLimits::new(&Config { room, secret, ..Config::default() })
@@ -82,26 +82,26 @@ mod tests {
     /// A whole company may race from behind one address, if it knows the secret.
     #[test]
     fn who_has_proved_the_secret_shares_with_nobody() {
-        let seats = seats(3, 1, Some("open sesame"));
+        let limits = limits(3, 1, Some("open sesame"));
         let ip = "10.0.0.1".parse().unwrap();
-        let taken: Vec<Seat> = (0..3).map(|_| seats.take(ip).ok().unwrap()).collect();
-        assert!(seats.take(ip).is_err());
+        let taken: Vec<Permit> = (0..3).map(|_| limits.take(ip).ok().unwrap()).collect();
+        assert!(limits.take(ip).is_err());
         drop(taken);
     }
 
     #[test]
     fn one_origin_cannot_take_all_and_seats_come_back() {
-        let seats = seats(3, 2, None);
+        let limits = limits(3, 2, None);
         let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        let first = seats.take(a).ok().unwrap();
-        let _second = seats.take(a).ok().unwrap();
-        let why = seats.take(a).err().unwrap();
+        let first = limits.take(a).ok().unwrap();
+        let _second = limits.take(a).ok().unwrap();
+        let why = limits.take(a).err().unwrap();
         assert!(why.contains("2 control connections are open from 10.0.0.1"), "{why}");
-        let _third = seats.take(b).ok().unwrap();
-        let why = seats.take(b).err().unwrap();
+        let _third = limits.take(b).ok().unwrap();
+        let why = limits.take(b).err().unwrap();
         assert!(why.contains("3 control connections are open already"), "{why}");
         drop(first);
-        assert!(seats.take(a).is_ok());
-        assert_eq!(seats.taken.lock().unwrap().len(), 2);
+        assert!(limits.take(a).is_ok());
+        assert_eq!(limits.taken.lock().unwrap().len(), 2);
     }
 }

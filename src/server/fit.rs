@@ -39,13 +39,13 @@ pub(super) fn fit(config: &mut Config, allowed: Allowed) -> Vec<String> {
     if let Some(files) = allowed.files {
         let others = OWN_FILES + FILES_PER_CLIENT * clients + FILES_PER_TRIAL * trials;
         let left = files.saturating_sub(others).max(FEWEST_STRANGERS);
-        if left < room.doorstep as u64 {
+        if left < room.unauthenticated as u64 {
             said.push(format!(
                 "{files} descriptors are few (ulimit -n): of connections that have not said who they are it \
                  takes {left} at once instead of {}",
-                room.doorstep
+                room.unauthenticated
             ));
-            room.doorstep = usize::try_from(left).unwrap_or(usize::MAX);
+            room.unauthenticated = usize::try_from(left).unwrap_or(usize::MAX);
         }
         if others + FEWEST_STRANGERS > files {
             said.push(format!(
@@ -97,11 +97,11 @@ mod tests {
     fn few_descriptors_leave_less_room_for_strangers_and_it_is_said() {
         let mut config = Config::default();
         let said = fit(&mut config, Allowed { files: Some(300), tasks: None });
-        assert_eq!(config.room.doorstep, 300 - 32 - 3 * 64 - 8);
+        assert_eq!(config.room.unauthenticated, 300 - 32 - 3 * 64 - 8);
         assert!(said[0].contains("300 descriptors") && said.len() == 1, "{said:?}");
         let mut config = Config::default();
         let said = fit(&mut config, Allowed { files: Some(64), tasks: None });
-        assert_eq!(config.room.doorstep, 16);
+        assert_eq!(config.room.unauthenticated, 16);
         assert!(said[1].contains("up to 232 descriptors"), "{said:?}");
     }
 

@@ -1,6 +1,6 @@
 //! Admission of clients: the version of a greeting, and the proof of a shared secret.
 //!
-//! All of it happens at the doorstep: until a client has shown that it knows the secret it costs no
+//! All of it happens before authentication: until a client has shown that it knows the secret it costs no
 //! thread and no place, only a descriptor that it may lose to the next stranger.
 
 use super::config::{Config, Encryption};

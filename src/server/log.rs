@@ -1,5 +1,5 @@
 //! Log for the operator. Lines that strangers cause are bounded per origin and in all, so that nobody can fill a disk
-//! by knocking.
+//! by saying hello.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -4,20 +4,20 @@
 //! ```text
 //!   TCP, port 5210                                            UDP, port 5210
 //!        |                                                         |
-//!   doorstep: reads the first bytes of each stranger          datagrams: hellos only, never a reply
+//!   pre_auth: reads the first bytes of each stranger          datagrams: hellos only, never a reply
 //!        |                    |                                    |
 //!        | let in             | hello, token known                 | hello, token known, address proved
 //!        v                    v                                    v
-//!   session: a thread     desk: token -> trial -----------------> HandOver ---> agent (a process)
+//!   session: a thread     token_table: token -> trial ----------> HandOver ---> agent (a process)
 //!     let in, admit, queue, relay  <------------------------------ control ----------^
 //! ```
-//! - `doorstep` costs a stranger no thread, and `let_in` (version, secret) no place; `datagrams` never answers.
+//! - `pre_auth` costs a stranger no thread, and `let_in` (version, secret) no place; `datagrams` never answers.
 //! - `session` takes the trials of a client that was let in, one after the other.
 //! - `admit` holds a plan against the limits; `queue` gives out the turns; `relay` carries
 //!   frames between client and agent until the trial ends, whichever way it ends.
 //! - `paid` sums up what trials carry, and holds it against what the operator allows.
 //! - `fit` holds the room that there is for all of them against descriptors and tasks.
-//! - `desk` knows which token belongs to which trial; `log` bounds what strangers can write.
+//! - `token_table` knows which token belongs to which trial; `log` bounds what strangers can write.
 //! - [`AgentStarter`] is the seam to processes; tests put a thread there.
 
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ pub use config::{
 pub use log::Log;
 pub use stop::Stop;
 
-use crate::server::connection_limits::{ConnectionLimits, Seat};
+use crate::server::connection_limits::{ConnectionLimits, Permit};
 use crate::server::pre_auth::{Arrival, PreAuth};
 use crate::server::token_table::TokenTable;
 use fit::Allowed;
@@ -108,9 +108,9 @@ struct Shared {
     facts: HostFacts,
     starter: Box<dyn AgentStarter>,
     scribe: Scribe,
-    desk: TokenTable,
+    token_table: TokenTable,
     queue: Arc<Queue>,
-    seats: Arc<ConnectionLimits>,
+    connections: Arc<ConnectionLimits>,
     paid: Arc<Paid>,
     trials: AtomicU64,
 }
@@ -133,8 +133,8 @@ impl Server {
         let sockets = Sockets::bind(&config.bind)?;
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
-            seats: ConnectionLimits::new(&config),
-            desk: TokenTable::default(),
+            connections: ConnectionLimits::new(&config),
+            token_table: TokenTable::default(),
             paid: Paid::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
@@ -173,27 +173,27 @@ impl Server {
         scope: &'scope Scope<'scope, '_>,
         stop: &'scope Stop,
     ) -> Result<()> {
-        let mut doorstep = PreAuth::new(&self.shared.config);
+        let mut pre_auth = PreAuth::new(&self.shared.config);
         let mut arrivals = Vec::new();
         let mut crowd = 0;
         while !stop.is_pulled() {
-            let spoke = self.wait(&doorstep, stop)?;
+            let spoke = self.wait(&pre_auth, stop)?;
             let now = Monotonic.now();
             datagrams::receive(&self.sockets, &self.shared, now);
-            doorstep.look(&spoke, &self.shared.scribe, now, &mut arrivals);
-            doorstep.accept(&self.sockets.tcp, &self.shared.scribe, now);
-            crowd = crowd.max(doorstep.len());
-            if doorstep.len() == 0 && std::mem::take(&mut crowd) > CROWD {
+            pre_auth.look(&spoke, &self.shared.scribe, now, &mut arrivals);
+            pre_auth.accept(&self.sockets.tcp, &self.shared.scribe, now);
+            crowd = crowd.max(pre_auth.len());
+            if pre_auth.len() == 0 && std::mem::take(&mut crowd) > CROWD {
                 give_back_memory();
             }
             for arrival in arrivals.drain(..) {
-                let Some((client, seat)) = self.shared.seat(arrival, now) else {
+                let Some((client, permit)) = self.shared.permit(arrival, now) else {
                     continue;
                 };
                 let (shared, peer) = (&self.shared, client.peer);
                 let spawned = std::thread::Builder::new()
                     .name("session".into())
-                    .spawn_scoped(scope, move || run_session(shared, stop, client, seat));
+                    .spawn_scoped(scope, move || run_session(shared, stop, client, permit));
                 if let Err(e) = spawned {
                     shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
                 }
@@ -203,31 +203,31 @@ impl Server {
     }
 
     /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Returns which strangers spoke.
-    fn wait(&self, doorstep: &PreAuth, stop: &Stop) -> Result<Vec<bool>> {
+    fn wait(&self, pre_auth: &PreAuth, stop: &Stop) -> Result<Vec<bool>> {
         let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
-        if doorstep.is_open(Monotonic.now()) {
+        if pre_auth.is_open(Monotonic.now()) {
             fds.push(self.sockets.tcp.as_fd());
         }
         let ours = fds.len();
-        fds.extend(doorstep.fds());
-        let mut ready = wait::until(&fds, doorstep.next_deadline())
+        fds.extend(pre_auth.fds());
+        let mut ready = wait::until(&fds, pre_auth.next_deadline())
             .map_err(|e| crate::Error::setup("wait for connections", e))?;
         Ok(ready.split_off(ours))
     }
 }
 
 impl Shared {
-    /// Hands a data connection to its trial, or finds a seat for a client that was let in.
-    fn seat(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Seat)> {
+    /// Hands a data connection to its trial, or finds a permit for a client that was let in.
+    fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
-                if let Err(why) = self.desk.hand_stream(&hello, stream.as_fd()) {
+                if let Err(why) = self.token_table.hand_stream(&hello, stream.as_fd()) {
                     self.scribe.stranger(now, peer, &why);
                 }
                 None
             }
-            Arrival::Control { stream, peer } => match self.seats.take(peer.ip()) {
-                Ok(seat) => Some((Client { stream, peer }, seat)),
+            Arrival::Control { stream, peer } => match self.connections.take(peer.ip()) {
+                Ok(permit) => Some((Client { stream, peer }, permit)),
                 Err(why) => {
                     self.scribe.stranger(now, peer, &format!("no room: {why}"));
                     let fault = crate::Error::peer("server", why).to_fault();
@@ -250,14 +250,14 @@ struct Client {
 }
 
 /// Runs one session; a fault in it must not end the others, nor the scope that holds them.
-fn run_session(shared: &Shared, stop: &Stop, client: Client, seat: Seat) {
+fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     let peer = client.peer;
     let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, client)));
     if ran.is_err() {
         shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
     }
-    drop(seat);
-    if shared.seats.are_free() {
+    drop(permit);
+    if shared.connections.are_free() {
         give_back_memory();
     }
 }

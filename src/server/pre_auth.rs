@@ -61,7 +61,7 @@ pub(super) enum Arrival {
 impl PreAuth {
     pub(super) fn new(config: &Config) -> PreAuth {
         PreAuth {
-            room: config.room.doorstep.max(1),
+            room: config.room.unauthenticated.max(1),
             patience: config.patience.first,
             let_in: LetIn::new(config),
             closed_until: None,
@@ -393,20 +393,20 @@ mod tests {
     fn a_crowd_pushes_out_its_own_oldest_and_nobody_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let config = Config {
-            room: super::super::Room { doorstep: 3, ..Default::default() },
+            room: super::super::Room { unauthenticated: 3, ..Default::default() },
             ..Config::default()
         };
         let scribe = Scribe::new(Box::new(|_: &str| {}));
-        let mut doorstep = PreAuth::new(&config);
+        let mut pre_auth = PreAuth::new(&config);
         let mut near = Vec::new();
         let peers = ["10.0.0.9:1", "10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:1"];
         for (second, peer) in peers.iter().enumerate() {
             near.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
             let (stream, _) = listener.accept().unwrap();
             let now = Nanos::from_secs(second as u64);
-            doorstep.take(stream, peer.parse().unwrap(), &scribe, now);
+            pre_auth.take(stream, peer.parse().unwrap(), &scribe, now);
         }
-        let left: Vec<String> = doorstep.strangers.iter().map(|s| s.peer.to_string()).collect();
+        let left: Vec<String> = pre_auth.strangers.iter().map(|s| s.peer.to_string()).collect();
         assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
     }
 
@@ -416,21 +416,21 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let room = super::super::Room { doorstep: 4, ..Default::default() };
-        let mut doorstep = PreAuth::new(&Config { room, ..Config::default() });
+        let room = super::super::Room { unauthenticated: 4, ..Default::default() };
+        let mut pre_auth = PreAuth::new(&Config { room, ..Config::default() });
         let scribe = Scribe::new(Box::new(|_: &str| {}));
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(&Hello { token: Token::from_bytes([7; 16]), flow: 0 }.encode()).unwrap();
         let volley: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut arrivals = Vec::new();
         for _ in 0..volley.len() {
-            doorstep.look(
-                &vec![true; doorstep.strangers.len()],
+            pre_auth.look(
+                &vec![true; pre_auth.strangers.len()],
                 &scribe,
                 Nanos::ZERO,
                 &mut arrivals,
             );
-            doorstep.accept(&listener, &scribe, Nanos::ZERO);
+            pre_auth.accept(&listener, &scribe, Nanos::ZERO);
         }
         assert!(matches!(arrivals[..], [Arrival::Data { .. }]), "{}", arrivals.len());
     }

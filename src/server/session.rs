@@ -170,8 +170,8 @@ impl Session<'_> {
             Err(e) => return self.refuse_trial(title, &e),
         };
         let token = admitted.plan.token;
-        let desk = &self.shared.desk;
-        let registered = desk.register(token, ours, self.peer.ip(), admitted.flows);
+        let token_table = &self.shared.token_table;
+        let registered = token_table.register(token, ours, self.peer.ip(), admitted.flows);
         let registered = match registered {
             Ok(registered) => registered,
             Err(why) => {

@@ -19,9 +19,9 @@ const PEERS_PER_FLOW: usize = 4;
 #[derive(Default)]
 pub(super) struct TokenTable(Mutex<HashMap<Token, Entry>>);
 
-/// Registration of a trial at the desk; removed when dropped.
+/// Registration of a trial at the token_table; removed when dropped.
 pub(super) struct Registration<'a> {
-    desk: &'a TokenTable,
+    token_table: &'a TokenTable,
     token: Token,
 }
 
@@ -59,7 +59,7 @@ impl TokenTable {
             peers: HashSet::new(),
         };
         trials.insert(token, entry);
-        Ok(Registration { desk: self, token })
+        Ok(Registration { token_table: self, token })
     }
 
     /// Hands a connected stream whose hello has been read to its trial, or says why not.
@@ -127,7 +127,7 @@ impl TokenTable {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.desk.lock().remove(&self.token);
+        self.token_table.lock().remove(&self.token);
     }
 }
 
@@ -180,12 +180,12 @@ mod tests {
 
     #[test]
     fn a_hello_that_is_sent_again_is_handed_over_once() {
-        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1").ip();
-        let _trial = desk.register(TOKEN, server, client, 1).unwrap();
+        let _trial = token_table.register(TOKEN, server, client, 1).unwrap();
         let (local, peer) = (at("10.0.0.9:5210"), at("10.0.0.1:4000"));
-        desk.hand_datagrams(&hello(0), local, peer).unwrap();
-        desk.hand_datagrams(&hello(0), local, peer).unwrap();
+        token_table.hand_datagrams(&hello(0), local, peer).unwrap();
+        token_table.hand_datagrams(&hello(0), local, peer).unwrap();
         let got = agent.take(Nanos::ZERO).unwrap();
         assert!(matches!(got, Some(Handed::Datagrams { flow: 0, peer: p, .. }) if p == peer));
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
@@ -193,46 +193,48 @@ mod tests {
 
     #[test]
     fn datagrams_to_another_address_than_the_clients_are_not_begun() {
-        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1").ip();
-        let _trial = desk.register(TOKEN, server, client, 1).unwrap();
-        let why =
-            desk.hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53")).unwrap_err();
+        let _trial = token_table.register(TOKEN, server, client, 1).unwrap();
+        let why = token_table
+            .hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53"))
+            .unwrap_err();
         assert!(why.contains("the address that control comes from"), "{why}");
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
     }
 
     #[test]
     fn unknown_tokens_flows_and_too_many_peers_are_turned_away() {
-        let (desk, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let local = at("10.0.0.9:5210");
         let client = at("10.0.0.1:1");
-        let say = |desk: &TokenTable, flow, port| {
+        let say = |token_table: &TokenTable, flow, port| {
             let peer = SocketAddr::new(client.ip(), port);
-            desk.hand_datagrams(&hello(flow), local, peer)
+            token_table.hand_datagrams(&hello(flow), local, peer)
         };
-        assert!(say(&desk, 0, 1).unwrap_err().contains("no trial here has"));
-        let trial = desk.register(TOKEN, server, client.ip(), 2).unwrap();
-        assert!(say(&desk, 2, 1).unwrap_err().contains("flow 2 of a trial that has 2"));
+        assert!(say(&token_table, 0, 1).unwrap_err().contains("no trial here has"));
+        let trial = token_table.register(TOKEN, server, client.ip(), 2).unwrap();
+        assert!(say(&token_table, 2, 1).unwrap_err().contains("flow 2 of a trial that has 2"));
         for port in 1..=4 {
-            say(&desk, 0, port).unwrap();
+            say(&token_table, 0, port).unwrap();
         }
-        assert!(say(&desk, 0, 5).unwrap_err().contains("4 are enough"));
-        say(&desk, 1, 5).unwrap();
-        let again = desk.register(TOKEN, HandOver::pair().unwrap().0, client.ip(), 1);
+        assert!(say(&token_table, 0, 5).unwrap_err().contains("4 are enough"));
+        say(&token_table, 1, 5).unwrap();
+        let again = token_table.register(TOKEN, HandOver::pair().unwrap().0, client.ip(), 1);
         assert!(again.err().unwrap().contains("another trial has this token"));
         drop(trial);
-        assert!(say(&desk, 0, 1).is_err());
+        assert!(say(&token_table, 0, 1).is_err());
         assert!(agent.take(Nanos::ZERO).unwrap().is_some(), "what was handed over stays so");
     }
 
     #[test]
     fn an_agent_that_takes_nothing_does_not_block_the_desk() {
-        let (desk, (server, _agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let (token_table, (server, _agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1");
-        let _trial = desk.register(TOKEN, server, client.ip(), 60_000).unwrap();
-        let full = (0..60_000)
-            .find_map(|flow| desk.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client).err());
+        let _trial = token_table.register(TOKEN, server, client.ip(), 60_000).unwrap();
+        let full = (0..60_000).find_map(|flow| {
+            token_table.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client).err()
+        });
         assert!(full.unwrap().contains("its trial does not take it"));
     }
 }

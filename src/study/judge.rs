@@ -65,14 +65,14 @@ impl Extent<'_> {
 
 /// Judges a study by the results of its races, by id. Races may be missing.
 pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>, extent: Extent<'_>) -> Judged {
-    let court = Court { checked, results, extent };
+    let judge = Judge { checked, results, extent };
     Judged {
-        beside: checked.study.published.iter().filter_map(|one| court.beside(one)).collect(),
-        rulings: checked.study.claims.iter().map(|claim| court.ruling(claim)).collect(),
+        beside: checked.study.published.iter().filter_map(|one| judge.beside(one)).collect(),
+        rulings: checked.study.claims.iter().map(|claim| judge.ruling(claim)).collect(),
     }
 }
 
-struct Court<'a> {
+struct Judge<'a> {
     checked: &'a Checked,
     results: &'a BTreeMap<String, Outcome>,
     extent: Extent<'a>,
@@ -108,7 +108,7 @@ impl Family {
     }
 }
 
-impl Court<'_> {
+impl Judge<'_> {
     fn ruling(&self, claim: &Claim) -> ClaimRuling {
         let (answers, lacks): (Vec<TestAnswer>, Vec<Option<String>>) =
             claim.tests.iter().map(|test| self.answer(test)).unzip();

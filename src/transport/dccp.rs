@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::udp_handshake::{self, Late, Unanswered, knock, settle};
+use crate::transport::udp_handshake::{self, Late, Unanswered, send_hello, settle};
 use crate::units::Bytes;
 
 /// DCCP over the kernel.
@@ -157,7 +157,7 @@ fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
     };
     let timeout = deadline - Monotonic.now();
     let hear = || udp_handshake::is_answer(socket, &answer);
-    match knock(socket, u32::MAX, timeout, || say(&question), hear) {
+    match send_hello(socket, u32::MAX, timeout, || say(&question), hear) {
         Ok(_) => {
             // Not to be waited for, and the far end gets on without it.
             let _ = say(&answer);

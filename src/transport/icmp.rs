@@ -25,7 +25,7 @@ use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_
 use crate::datapath::option::{self, Buffer};
 use crate::error::Error;
 use crate::spec::Kind;
-use crate::transport::udp_handshake::{self, Unanswered, knock};
+use crate::transport::udp_handshake::{self, Unanswered, send_hello};
 use crate::units::Bytes;
 
 mod echo;
@@ -214,7 +214,7 @@ impl IcmpConn {
         let fd = socket.socket().try_clone();
         let fd = fd.map_err(|e| Error::setup(format!("watch the ICMP socket to {ip}"), e))?;
         let socket = std::cell::RefCell::new(socket);
-        let proved = knock(
+        let proved = send_hello(
             &fd,
             PROBES,
             timeout,

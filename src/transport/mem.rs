@@ -123,7 +123,7 @@ impl Transport for Mem {
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let fates = || losing(0, 0);
-        knock(dial, connect(Time::Real, Full::Waits, fates(), fates()))
+        send_hello(dial, connect(Time::Real, Full::Waits, fates(), fates()))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
@@ -140,7 +140,7 @@ impl Transport for LossyMem {
         let loss = dial.knobs.count("loss").unwrap_or(0);
         let seed = dial.knobs.count("seed").unwrap_or(0);
         let (up, down) = (losing(loss, seed), losing(loss, !seed));
-        knock(dial, connect(Time::Real, Full::Drops, up, down))
+        send_hello(dial, connect(Time::Real, Full::Drops, up, down))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
@@ -158,7 +158,7 @@ static SLOTS: Mutex<BTreeMap<u64, Arc<Slot>>> = Mutex::new(BTreeMap::new());
 struct Slot {
     token: Token,
     queue: Mutex<Queue>,
-    knocked: Condvar,
+    queued: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -168,7 +168,7 @@ struct Queue {
 }
 
 /// Hands the far end to whoever listens where `dial` says, and keeps the near end.
-fn knock(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Conn>> {
+fn send_hello(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Conn>> {
     let Address::Process(number) = dial.to else {
         return Err(Error::usage(format!("a slot of this process is needed, not `{}`", dial.to)));
     };
@@ -183,7 +183,7 @@ fn knock(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Con
         return Err(Error::blocked(format!("{} answered nothing to 1 hello", dial.to)));
     }
     queue.guests.push_back((flow, far));
-    slot.knocked.notify_one();
+    slot.queued.notify_one();
     Ok(Box::new(near))
 }
 
@@ -208,7 +208,7 @@ impl MemListener {
             return Err(Error::setup(format!("listen at process:{number}"), taken));
         }
         let queue = Mutex::default();
-        let slot = Arc::new(Slot { token: listen.token, queue, knocked: Condvar::new() });
+        let slot = Arc::new(Slot { token: listen.token, queue, queued: Condvar::new() });
         slots.insert(number, Arc::clone(&slot));
         Ok(MemListener { number, slot })
     }
@@ -229,7 +229,7 @@ impl Listener for MemListener {
         let queue = lock(&self.slot.queue);
         let (mut queue, _) = self
             .slot
-            .knocked
+            .queued
             .wait_timeout_while(queue, timeout.into(), |queue| queue.guests.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
         match queue.guests.pop_front() {

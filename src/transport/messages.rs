@@ -49,7 +49,7 @@ pub(super) trait Messenger: Send {
 
 /// Lets connections in and has each welcomed.
 pub(super) struct MessageListener<W> {
-    lobby: PendingAccepts,
+    pending: PendingAccepts,
     endpoint: Address,
     token: Token,
     welcome: W,
@@ -71,8 +71,8 @@ where
 {
     refuse_server(&listen.door, variant.id)?;
     let (socket, endpoint) = tcp::bind(variant, tcp::ip(variant, listen.at)?, apply)?;
-    let lobby = PendingAccepts::open(socket, &endpoint)?;
-    Ok(Box::new(MessageListener { lobby, endpoint, token: listen.token, welcome }))
+    let pending = PendingAccepts::open(socket, &endpoint)?;
+    Ok(Box::new(MessageListener { pending, endpoint, token: listen.token, welcome }))
 }
 
 impl<W> Listener for MessageListener<W>
@@ -86,7 +86,7 @@ where
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let (deadline, token) = (Monotonic.now() + timeout, self.token);
         loop {
-            let (flow, socket) = self.lobby.next(token, &self.endpoint, deadline, timeout)?;
+            let (flow, socket) = self.pending.next(token, &self.endpoint, deadline, timeout)?;
             // Whoever is gone before its welcome is no reason to stop waiting for the others.
             if let Some(conn) = (self.welcome)(socket, Hello { token, flow }, deadline)? {
                 return Ok((flow, conn));

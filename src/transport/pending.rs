@@ -167,8 +167,8 @@ impl<F: Flavour> Listener for StreamListener<F> {
         let deadline = Monotonic.now() + timeout;
         loop {
             let (flow, socket) = match &mut self.entrance {
-                Entrance::Own(lobby) => {
-                    lobby.next(self.token, &self.endpoint, deadline, timeout)?
+                Entrance::Own(pending) => {
+                    pending.next(self.token, &self.endpoint, deadline, timeout)?
                 }
                 Entrance::Handed(door) => take(door, &self.endpoint, deadline, timeout)?,
             };

@@ -85,7 +85,7 @@ pub(super) enum Unanswered {
 
 /// Says hello, at most `most` times, until it is heard back or `timeout` passes. `hear` reads one datagram without
 /// waiting, and says whether it was the answer.
-pub(super) fn knock(
+pub(super) fn send_hello(
     socket: &Socket,
     most: u32,
     timeout: Nanos,
@@ -151,7 +151,7 @@ pub(super) fn dial(
         Binding::Loose => socket.send_to_with_flags(message, &address, libc::MSG_DONTWAIT),
     };
     let (question, answer) = (hello.encode(), hello.encode_welcome());
-    let welcomed = knock(
+    let welcomed = send_hello(
         &socket,
         u32::MAX,
         timeout,
@@ -260,7 +260,7 @@ pub(super) struct Guest {
 #[derive(Debug)]
 pub(super) struct Gate {
     variant: Variant,
-    from: Way,
+    from: Origin,
     at: SocketAddr,
     token: Token,
     /// Flows that were let in already: their late hellos are no further flows.
@@ -269,7 +269,7 @@ pub(super) struct Gate {
 }
 
 #[derive(Debug)]
-enum Way {
+enum Origin {
     Own(Socket),
     Handed(HandOver),
 }
@@ -294,14 +294,14 @@ impl Gate {
         door: ConnectionSource,
     ) -> Result<Gate> {
         let (from, at) = match door {
-            ConnectionSource::Handed(hand_over) => (Way::Handed(hand_over), at),
+            ConnectionSource::Handed(hand_over) => (Origin::Handed(hand_over), at),
             ConnectionSource::Own => {
                 let failed =
                     |source| Error::setup(format!("listen on {at} ({})", variant.label), source);
                 let socket = bound(variant, at).map_err(failed)?;
                 announce_destination(&socket, at).map_err(failed)?;
                 let at = local_of(&socket).map_err(failed)?;
-                (Way::Own(socket), at)
+                (Origin::Own(socket), at)
             }
         };
         Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
@@ -356,7 +356,7 @@ impl Gate {
     /// `None`, too.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
         match &self.from {
-            Way::Handed(hand_over) => match hand_over.take(patience)? {
+            Origin::Handed(hand_over) => match hand_over.take(patience)? {
                 Some(Handed::Datagrams { flow, local, peer }) => {
                     let (local, peer) = (canonical(local), canonical(peer));
                     Ok(Some(Call { flow, local, peer }))
@@ -367,7 +367,7 @@ impl Gate {
                 )),
                 None => Ok(None),
             },
-            Way::Own(socket) => {
+            Origin::Own(socket) => {
                 if !readable(socket.as_fd(), patience)? {
                     return Ok(None);
                 }

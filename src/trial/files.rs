@@ -452,13 +452,13 @@ mod tests {
     use crate::datapath::buffer::PERIOD;
     use crate::workload::ContentReport;
 
-    struct Desk {
+    struct Folder {
         dir: tempfile::TempDir,
     }
 
-    impl Desk {
-        fn new() -> Desk {
-            Desk { dir: tempfile::tempdir().unwrap() }
+    impl Folder {
+        fn new() -> Folder {
+            Folder { dir: tempfile::tempdir().unwrap() }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -494,51 +494,51 @@ mod tests {
 
     #[test]
     fn what_is_complete_and_right_gets_its_name_and_the_next_trial_replaces_it() {
-        let desk = Desk::new();
-        desk.put("in", b"hello");
-        let task = desk.task("file=@in,sink=@out");
+        let folder = Folder::new();
+        folder.put("in", b"hello");
+        let task = folder.task("file=@in,sink=@out");
         let mut files = Files::default();
         for _ in 0..2 {
             let ready = files.ready(&*task).unwrap();
             assert_eq!(ready.source_bytes, Some(5));
-            fs::write(desk.path("out.partial"), b"hello").unwrap();
+            fs::write(folder.path("out.partial"), b"hello").unwrap();
             let settled = files.settle(&ready, &content(Origin::File, &[(0, 5, 5)])).unwrap();
             assert_eq!(settled.verified.state, ContentState::Verified);
             assert_eq!(settled.why_invalid, None);
             let hash = "sha256 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
             assert_eq!(settled.verified.content.as_deref(), Some(hash));
-            assert_eq!(desk.names(), ["in", "out"]);
+            assert_eq!(folder.names(), ["in", "out"]);
         }
     }
 
     #[test]
     fn what_is_not_complete_stays_partial() {
-        let desk = Desk::new();
-        desk.put("in", b"hello");
-        let task = desk.task("file=@in,sink=@out");
+        let folder = Folder::new();
+        folder.put("in", b"hello");
+        let task = folder.task("file=@in,sink=@out");
         let mut files = Files::default();
         let ready = files.ready(&*task).unwrap();
-        fs::write(desk.path("out.partial"), b"he").unwrap();
+        fs::write(folder.path("out.partial"), b"he").unwrap();
         let settled =
             files.settle(&ready, &content(Origin::File, &[(0, 3, 2), (3, 2, 0)])).unwrap();
         let Verified { state, bytes_missing, file, content, .. } = settled.verified;
         assert_eq!((state, bytes_missing, content), (ContentState::Partial, 3, None));
         assert!(file.unwrap().ends_with("/out.partial"));
         assert_eq!(settled.why_invalid, None, "loss is a result");
-        assert_eq!(desk.names(), ["in", "out.partial"]);
+        assert_eq!(folder.names(), ["in", "out.partial"]);
     }
 
     #[test]
     fn the_first_wrong_byte_is_told_and_the_file_stays_partial() {
-        let desk = Desk::new();
-        desk.put("in", b"hello");
+        let folder = Folder::new();
+        folder.put("in", b"hello");
         let say = |settings: &str, origin, arrived: &[u8]| {
             let mut files = Files::new(Overwrite::Allowed);
-            let ready = files.ready(&*desk.task(settings)).unwrap();
-            fs::write(desk.path("out.partial"), arrived).unwrap();
+            let ready = files.ready(&*folder.task(settings)).unwrap();
+            fs::write(folder.path("out.partial"), arrived).unwrap();
             let settled = files.settle(&ready, &content(origin, &[(0, 2, 2), (2, 3, 3)])).unwrap();
             assert_eq!(settled.verified.state, ContentState::Differs);
-            assert!(!desk.path("out").exists());
+            assert!(!folder.path("out").exists());
             settled.why_invalid.unwrap()
         };
         let file = |arrived| say("file=@in,sink=@out", Origin::File, arrived);
@@ -554,29 +554,29 @@ mod tests {
 
     #[test]
     fn made_up_content_in_a_file_begins_anew_with_each_stream() {
-        let desk = Desk::new();
+        let folder = Folder::new();
         let mut files = Files::default();
-        let ready = files.ready(&*desk.task("sink=@out,bytes=300000,streams=2")).unwrap();
+        let ready = files.ready(&*folder.task("sink=@out,bytes=300000,streams=2")).unwrap();
         let pattern = pattern();
         let stream = [&pattern[..], &pattern[..150_000 - PERIOD]].concat();
-        fs::write(desk.path("out.partial"), [&stream[..], &stream].concat()).unwrap();
+        fs::write(folder.path("out.partial"), [&stream[..], &stream].concat()).unwrap();
         let pieces = [(0, 150_000, 150_000), (150_000, 150_000, 150_000)];
         let settled = files.settle(&ready, &content(Origin::MadeUp, &pieces)).unwrap();
         assert_eq!(settled.verified.state, ContentState::Verified);
-        assert_eq!(desk.names(), ["out"]);
+        assert_eq!(folder.names(), ["out"]);
     }
 
     #[test]
     fn what_was_hashed_on_the_way_is_held_against_each_part_of_the_file() {
-        let desk = Desk::new();
-        desk.put("in", b"hello");
+        let folder = Folder::new();
+        folder.put("in", b"hello");
         let mut files = Files::default();
-        let ready = files.ready(&*desk.task("file=@in,verify=on,streams=2")).unwrap();
+        let ready = files.ready(&*folder.task("file=@in,verify=on,streams=2")).unwrap();
         let mut arrived = content(Origin::File, &[(0, 2, 2), (2, 3, 3)]);
         for (piece, part) in arrived.pieces.iter_mut().zip(["he", "llo"]) {
             piece.report.checked = piece.bytes;
-            desk.put("part", part.as_bytes());
-            piece.report.sha256 = Some(sha256(&desk.path("part"), 0, 9).unwrap());
+            folder.put("part", part.as_bytes());
+            piece.report.sha256 = Some(sha256(&folder.path("part"), 0, 9).unwrap());
         }
         let settled = files.settle(&ready, &arrived).unwrap();
         assert_eq!(settled.verified.state, ContentState::Verified);
@@ -591,64 +591,64 @@ mod tests {
 
     #[test]
     fn a_file_that_is_there_is_replaced_on_demand_only() {
-        let desk = Desk::new();
-        let task = desk.task("sink=@out,bytes=5");
+        let folder = Folder::new();
+        let task = folder.task("sink=@out,bytes=5");
         for name in ["out", "out.partial"] {
-            desk.put(name, b"precious");
+            folder.put(name, b"precious");
             let why = Files::default().ready(&*task).unwrap_err();
             assert_eq!(why.exit_code(), 2);
             let why = why.to_string();
             assert!(why.contains(&format!("/{name} is there already; --force")), "{why}");
-            assert_eq!(fs::read(desk.path(name)).unwrap(), b"precious");
+            assert_eq!(fs::read(folder.path(name)).unwrap(), b"precious");
             Files::new(Overwrite::Allowed).ready(&*task).unwrap();
-            assert_eq!(fs::read(desk.path("out.partial")).unwrap(), b"");
-            desk.names().iter().for_each(|name| fs::remove_file(desk.path(name)).unwrap());
+            assert_eq!(fs::read(folder.path("out.partial")).unwrap(), b"");
+            folder.names().iter().for_each(|name| fs::remove_file(folder.path(name)).unwrap());
         }
     }
 
     #[test]
     fn a_file_that_appears_during_the_trial_is_not_replaced() {
-        let desk = Desk::new();
+        let folder = Folder::new();
         let mut files = Files::default();
-        let ready = files.ready(&*desk.task("sink=@out,bytes=5")).unwrap();
-        desk.put("out", b"precious");
-        fs::write(desk.path("out.partial"), &pattern()[..5]).unwrap();
+        let ready = files.ready(&*folder.task("sink=@out,bytes=5")).unwrap();
+        folder.put("out", b"precious");
+        fs::write(folder.path("out.partial"), &pattern()[..5]).unwrap();
         let why = files.settle(&ready, &content(Origin::MadeUp, &[(0, 5, 5)])).unwrap_err();
         assert!(why.to_string().contains("is not replaced; what arrived is in"), "{why}");
-        assert_eq!(fs::read(desk.path("out")).unwrap(), b"precious");
+        assert_eq!(fs::read(folder.path("out")).unwrap(), b"precious");
     }
 
     #[test]
     fn a_source_that_changes_between_trials_is_hashed_again() {
-        let desk = Desk::new();
-        desk.put("in", b"hello");
-        let task = desk.task("file=@in");
+        let folder = Folder::new();
+        folder.put("in", b"hello");
+        let task = folder.task("file=@in");
         let mut files = Files::default();
         files.ready(&*task).unwrap();
-        let hash = |files: &mut Files| files.digest(&desk.path("in"), 0, 5).unwrap();
+        let hash = |files: &mut Files| files.digest(&folder.path("in"), 0, 5).unwrap();
         let before = hash(&mut files);
-        fs::remove_file(desk.path("in")).unwrap();
-        desk.put("in", b"world");
+        fs::remove_file(folder.path("in")).unwrap();
+        folder.put("in", b"world");
         files.ready(&*task).unwrap();
         assert_ne!(hash(&mut files), before);
     }
 
     #[test]
     fn a_trial_that_failed_at_once_leaves_nothing() {
-        let desk = Desk::new();
+        let folder = Folder::new();
         let mut files = Files::default();
-        let ready = files.ready(&*desk.task("sink=@out,bytes=5")).unwrap();
-        assert_eq!(desk.names(), ["out.partial"]);
+        let ready = files.ready(&*folder.task("sink=@out,bytes=5")).unwrap();
+        assert_eq!(folder.names(), ["out.partial"]);
         files.abandon(&ready);
-        assert!(desk.names().is_empty());
+        assert!(folder.names().is_empty());
     }
 
     #[test]
     fn sources_that_cannot_be_sent_are_named() {
-        let desk = Desk::new();
-        desk.put("empty", b"");
+        let folder = Folder::new();
+        folder.put("empty", b"");
         let say = |name: &str| {
-            let error = source_length(&desk.path(name)).unwrap_err();
+            let error = source_length(&folder.path(name)).unwrap_err();
             assert_eq!(error.exit_code(), 2);
             error.to_string()
         };

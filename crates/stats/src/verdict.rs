@@ -132,19 +132,19 @@ impl Ruling {
 /// `margin` is a ratio (0.05 for 5 %), `alpha_now` the level that this look may spend on all of them.
 pub fn rule(claims: &[Claim], better: Better, margin: f64, alpha_now: f64) -> Vec<Ruling> {
     let level = alpha_now / claims.len().max(1) as f64;
-    let court = Court { better, limit: margin.max(0.0).ln_1p(), level };
-    claims.iter().map(|claim| court.rule(claim)).collect()
+    let criterion = Criterion { better, limit: margin.max(0.0).ln_1p(), level };
+    claims.iter().map(|claim| criterion.rule(claim)).collect()
 }
 
 /// Values that are the same for all claims. Logarithms throughout.
-struct Court {
+struct Criterion {
     better: Better,
     limit: f64,
     /// Level of one claim, two-sided for a difference, one-sided for each edge of the margin.
     level: f64,
 }
 
-impl Court {
+impl Criterion {
     fn rule(&self, claim: &Claim) -> Ruling {
         let Some(walsh) = Walsh::of(claim.log_ratios) else {
             return self.without_blocks();

@@ -14,7 +14,7 @@ use quinn_proto::{
 
 use super::AROUND;
 use super::lanes::Lanes;
-use super::qlog::{Qlog, Way};
+use super::qlog::{Direction, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
@@ -123,7 +123,7 @@ impl End {
     }
 
     /// Notes datagrams, all of `size` bytes but the last, and what the connection then says of itself.
-    fn note(&mut self, now: Nanos, way: Way, datagrams: &[u8], size: usize) {
+    fn note(&mut self, now: Nanos, way: Direction, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
         for datagram in datagrams.chunks(size.max(1)) {
             qlog.datagram(now, way, datagram);
@@ -203,13 +203,13 @@ impl Protocol for End {
         }
         self.attend();
         self.plan();
-        self.note(at, Way::Received, datagram, datagram.len());
+        self.note(at, Direction::Received, datagram, datagram.len());
     }
 
     fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
         if let Some(answer) = self.answers.pop_front() {
             batch.extend_from_slice(&answer);
-            self.note(at, Way::Sent, &answer, answer.len());
+            self.note(at, Direction::Sent, &answer, answer.len());
             return Some(answer.len());
         }
         let now = self.epoch.instant(at);
@@ -231,7 +231,7 @@ impl Protocol for End {
         self.plan();
         let sent = sent.map(|sent| sent.segment_size.unwrap_or(sent.size));
         if let Some(size) = sent {
-            self.note(at, Way::Sent, &batch[start..], size);
+            self.note(at, Direction::Sent, &batch[start..], size);
         }
         sent
     }
@@ -247,7 +247,7 @@ impl Protocol for End {
         }
         self.attend();
         self.plan();
-        self.note(at, Way::Sent, &[], 1);
+        self.note(at, Direction::Sent, &[], 1);
     }
 
     fn room(&self, lane: Lane) -> usize {

@@ -50,7 +50,7 @@ struct Metrics {
 
 /// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Sent,
     Received,
 }
@@ -99,10 +99,10 @@ impl Qlog {
     }
 
     /// Notes the packets of a datagram.
-    pub(super) fn datagram(&mut self, now: Nanos, way: Way, datagram: &[u8]) {
+    pub(super) fn datagram(&mut self, now: Nanos, way: Direction, datagram: &[u8]) {
         let name = match way {
-            Way::Sent => "transport:packet_sent",
-            Way::Received => "transport:packet_received",
+            Direction::Sent => "transport:packet_sent",
+            Direction::Received => "transport:packet_received",
         };
         for (kind, length) in packets(datagram) {
             let data = format!(

@@ -37,7 +37,7 @@ const SET_RECORD_TYPE: libc::c_int = 1;
 
 /// A direction of a connection.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Direction {
     Sent,
     Received,
 }
@@ -87,8 +87,8 @@ impl KernelTls {
             ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => u64::MAX,
             _ => MOST_RECORDS,
         };
-        install(&wire, Way::Sent, &secrets.tx)?;
-        install(&wire, Way::Received, &secrets.rx)?;
+        install(&wire, Direction::Sent, &secrets.tx)?;
+        install(&wire, Direction::Received, &secrets.rx)?;
         let handshake = Monotonic.now() - began;
         let (left, message) = (most, Vec::new());
         Ok(KernelTls { wire, keeper, kind, cipher, left, most, message, is_over: false, handshake })
@@ -114,12 +114,12 @@ impl KernelTls {
 
     /// Returns `kernel` where the socket says that it has keys for both directions.
     pub(super) fn offload(&self) -> &'static str {
-        let has = |way: Way| {
+        let has = |way: Direction| {
             let mut info = [0; 1];
             option::get(self.wire.as_fd(), libc::SOL_TLS, way.name(), &mut info).is_some()
                 && info[0].to_ne_bytes()[..2] == TLS_1_3.to_ne_bytes()
         };
-        if has(Way::Sent) && has(Way::Received) { "kernel" } else { "unknown" }
+        if has(Direction::Sent) && has(Direction::Received) { "kernel" } else { "unknown" }
     }
 
     pub(super) fn handshake(&self) -> Nanos {
@@ -174,7 +174,7 @@ impl KernelTls {
                 (HandshakeType::NewSessionTicket, ticket) => self.keeper.keep_ticket(ticket)?,
                 (HandshakeType::KeyUpdate, [asks @ (0 | 1)]) => {
                     let keys = self.keeper.update_receiving()?;
-                    install(&self.wire, Way::Received, &keys).map_err(keeps_its_key)?;
+                    install(&self.wire, Direction::Received, &keys).map_err(keeps_its_key)?;
                     if *asks == 1 {
                         self.change_key()?;
                     }
@@ -194,7 +194,7 @@ impl KernelTls {
             rest = &rest[self.send_record(ContentType::Handshake, rest)?..];
         }
         let keys = self.keeper.update_sending()?;
-        install(&self.wire, Way::Sent, &keys).map_err(keeps_its_key)?;
+        install(&self.wire, Direction::Sent, &keys).map_err(keeps_its_key)?;
         self.left = self.most;
         Ok(())
     }
@@ -217,17 +217,21 @@ impl KernelTls {
     }
 }
 
-impl Way {
+impl Direction {
     fn name(self) -> libc::c_int {
         match self {
-            Way::Sent => libc::TLS_TX,
-            Way::Received => libc::TLS_RX,
+            Direction::Sent => libc::TLS_TX,
+            Direction::Received => libc::TLS_RX,
         }
     }
 }
 
 /// Hands a key and the number of its next record to the socket.
-fn install(wire: &Counted, way: Way, keys: &(u64, ConnectionTrafficSecrets)) -> io::Result<()> {
+fn install(
+    wire: &Counted,
+    way: Direction,
+    keys: &(u64, ConnectionTrafficSecrets),
+) -> io::Result<()> {
     let (number, secrets) = keys;
     let info = crypto_info(*number, secrets).ok_or_else(|| {
         io::Error::new(io::ErrorKind::Unsupported, "a cipher that the kernel lacks")

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::spec::{Settings, Spec};
 
-    fn echoer(think: u64, warmup: u64) -> Reflector {
+    fn reflector(think: u64, warmup: u64) -> Reflector {
         let spec = Spec::parse(&format!("ping:warmup={warmup}")).unwrap();
         let settings = Settings::check(&spec, super::super::KEYS).unwrap();
         let task = PingTask::new(settings, &Setting::LOOPBACK).unwrap();
@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn the_first_questions_are_answered_and_not_counted() {
-        let mut echoer = echoer(0, 2);
+        let mut reflector = reflector(0, 2);
         let mut out = [0; 64];
         for seq in 0..5 {
-            echoer.on_message(Nanos(seq), Lane(0), &question(seq));
-            assert!(matches!(echoer.poll(Nanos(seq), &mut out), Action::Send { .. }));
-            echoer.on_sent(Nanos(seq));
+            reflector.on_message(Nanos(seq), Lane(0), &question(seq));
+            assert!(matches!(reflector.poll(Nanos(seq), &mut out), Action::Send { .. }));
+            reflector.on_sent(Nanos(seq));
         }
-        let report = echoer.report(Nanos(9));
+        let report = reflector.report(Nanos(9));
         assert_eq!((report.received.messages, report.sent.messages), (3, 3));
     }
 
@@ -162,37 +162,37 @@ mod tests {
 
     #[test]
     fn an_answer_carries_both_stamps_and_waits_for_its_time() {
-        let mut echoer = echoer(500, 0);
+        let mut reflector = reflector(500, 0);
         let mut out = [0; 64];
-        assert_eq!(echoer.poll(Nanos(1), &mut out), Action::Wait(None));
-        echoer.on_message(Nanos(100), Lane(0), &question(0));
-        assert_eq!(echoer.poll(Nanos(100), &mut out), Action::Wait(Some(Nanos(600))));
-        assert_eq!(echoer.poll(Nanos(601), &mut out), Action::Send { lane: Lane(0), len: 64 });
+        assert_eq!(reflector.poll(Nanos(1), &mut out), Action::Wait(None));
+        reflector.on_message(Nanos(100), Lane(0), &question(0));
+        assert_eq!(reflector.poll(Nanos(100), &mut out), Action::Wait(Some(Nanos(600))));
+        assert_eq!(reflector.poll(Nanos(601), &mut out), Action::Send { lane: Lane(0), len: 64 });
         assert_eq!(FarStamps::read(&out), Some(FarStamps { received_ns: 100, sent_ns: 601 }));
-        echoer.on_sent(Nanos(601));
-        assert_eq!(echoer.report(Nanos(700)).sent.messages, 1);
+        reflector.on_sent(Nanos(601));
+        assert_eq!(reflector.report(Nanos(700)).sent.messages, 1);
     }
 
     #[test]
     fn copies_and_strangers_get_no_answer() {
-        let mut echoer = echoer(0, 0);
+        let mut reflector = reflector(0, 0);
         for message in [&question(0)[..], &question(0), b"x", &[0; 64], &[7; 100]] {
-            echoer.on_message(Nanos(1), Lane(0), message);
+            reflector.on_message(Nanos(1), Lane(0), message);
         }
-        assert_eq!(echoer.queue.len(), 1);
-        let got = echoer.report(Nanos(2)).received;
+        assert_eq!(reflector.queue.len(), 1);
+        let got = reflector.report(Nanos(2)).received;
         assert_eq!((got.messages, got.duplicates, got.foreign), (1, 1, 3));
     }
 
     #[test]
     fn it_is_done_when_the_near_end_is_and_nothing_waits() {
-        let mut echoer = echoer(10, 0);
+        let mut reflector = reflector(10, 0);
         let mut out = [0; 64];
-        echoer.on_message(Nanos(0), Lane(0), &question(0));
-        echoer.on_peer_finished(Nanos(1), Tally::default());
-        assert_eq!(echoer.poll(Nanos(1), &mut out), Action::Wait(Some(Nanos(10))));
-        assert!(matches!(echoer.poll(Nanos(10), &mut out), Action::Send { .. }));
-        echoer.on_sent(Nanos(10));
-        assert_eq!(echoer.poll(Nanos(11), &mut out), Action::Done);
+        reflector.on_message(Nanos(0), Lane(0), &question(0));
+        reflector.on_peer_finished(Nanos(1), Tally::default());
+        assert_eq!(reflector.poll(Nanos(1), &mut out), Action::Wait(Some(Nanos(10))));
+        assert!(matches!(reflector.poll(Nanos(10), &mut out), Action::Send { .. }));
+        reflector.on_sent(Nanos(10));
+        assert_eq!(reflector.poll(Nanos(11), &mut out), Action::Done);
     }
 }

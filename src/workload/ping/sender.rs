@@ -364,7 +364,7 @@ mod tests {
     }
 
     /// Returns the sender without a warm-up, unless that is asked for.
-    fn asker(typed: &str) -> (Box<dyn Endpoint>, Kept) {
+    fn sender(typed: &str) -> (Box<dyn Endpoint>, Kept) {
         asker_over(typed, Nanos::ZERO)
     }
 
@@ -393,7 +393,7 @@ mod tests {
     /// Runs the sender in virtual time against a network that answers message `seq` after
     /// `delay(seq)`, or never. Returns the samples and the report.
     fn run(typed: &str, delay: impl Fn(u64) -> Option<u64>) -> (Vec<Sample>, EndpointReport) {
-        let (mut half, kept) = asker(typed);
+        let (mut half, kept) = sender(typed);
         let mut out = vec![0; 2048];
         let mut flying: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut now = Nanos(1_000_000_000);
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_look_in_between_tells_how_far_it_is_and_each_round_trip_once() {
-        let (mut half, _) = asker("ping:window=3,count=3,timeout=20ms");
+        let (mut half, _) = sender("ping:window=3,count=3,timeout=20ms");
         let mut out = vec![0; 64];
         for _ in 0..3 {
             assert!(matches!(half.poll(Nanos(5), &mut out), Action::Send { .. }));
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_late_poll_counts_from_the_intended_time() {
-        let (mut half, kept) = asker("ping:interval=1ms,count=1");
+        let (mut half, kept) = sender("ping:interval=1ms,count=1");
         let mut out = vec![0; 64];
         let Action::Wait(Some(due)) = half.poll(Nanos(0), &mut out) else { panic!("not due yet") };
         let late = due + Nanos(300_000);
@@ -508,7 +508,7 @@ mod tests {
 
     #[test]
     fn strangers_copies_and_damage_are_told_apart() {
-        let (mut half, _) = asker("ping:window=2,count=2");
+        let (mut half, _) = sender("ping:window=2,count=2");
         let mut out = vec![0; 64];
         assert!(matches!(half.poll(Nanos(5), &mut out), Action::Send { .. }));
         half.on_sent(Nanos(5));
@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_closed_connection_loses_what_is_open() {
-        let (mut half, kept) = asker("ping:window=2,count=2");
+        let (mut half, kept) = sender("ping:window=2,count=2");
         let mut out = vec![0; 64];
         for now in [1, 2] {
             assert!(matches!(half.poll(Nanos(now), &mut out), Action::Send { .. }));
