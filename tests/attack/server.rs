@@ -27,6 +27,27 @@ pub(crate) fn program() -> PathBuf {
     other.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_deadheat")), PathBuf::from)
 }
 
+/// What a server holds at one moment. The thread of a connection, and its stack, may outlive its descriptors
+/// by a moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Holdings {
+    pub(crate) files: usize,
+    pub(crate) threads: usize,
+    /// In kB, as [`Server::memory`] says it.
+    pub(crate) memory: u64,
+}
+
+impl Holdings {
+    /// A tenth more memory, and `kept` kB.
+    pub(crate) fn and_kept(self, kept: u64) -> Holdings {
+        Holdings { memory: self.memory + self.memory / 10 + kept, ..self }
+    }
+
+    fn within(self, limit: Holdings) -> bool {
+        self.files <= limit.files && self.threads <= limit.threads && self.memory <= limit.memory
+    }
+}
+
 /// A running `deadheat serve`; killed when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -68,18 +89,22 @@ impl Server {
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Its open descriptors.
-    pub(crate) fn files(&self) -> usize {
-        fs::read_dir(self.proc("fd")).map_or(0, Iterator::count)
+    /// What it holds now.
+    pub(crate) fn holds(&self) -> Holdings {
+        let count = |what| fs::read_dir(self.proc(what)).map_or(0, Iterator::count);
+        Holdings { files: count("fd"), threads: count("task"), memory: self.memory() }
     }
 
-    /// Waits until it has no more than `files` descriptors; how many it has then.
-    pub(crate) fn calm_down(&self, files: usize) -> usize {
+    /// Waits until it holds no more than `limit`, as long as a stranger is waited for; what it holds then.
+    pub(crate) fn calm_down(&self, limit: Holdings) -> Holdings {
         let until = Instant::now() + PATIENCE;
-        while self.files() > files && Instant::now() < until {
+        loop {
+            let now = self.holds();
+            if now.within(limit) || Instant::now() >= until {
+                return now;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.files()
     }
 
     /// Ends it with SIGTERM; what was wrong with how it lived and ended.

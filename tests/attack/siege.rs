@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::honest::{Honest, PING};
-use crate::server::Server;
+use crate::server::{Holdings, Server};
 pub(crate) use crate::table::Row;
 
 /// Longer than any attack needs to take up its position.
@@ -81,7 +81,7 @@ impl Siege {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "open sesame").unwrap();
         let server = Server::start(dir.path(), self.options, self.files);
-        let files = server.files();
+        let idle = server.holds();
         let mut row = Row { name: self.name, ..Row::default() };
         // The second race finds what the first one left warm.
         let mut before = Honest::default();
@@ -89,12 +89,12 @@ impl Siege {
             before.race(dir.path(), PING, self.client);
         }
         assert_eq!(before.through, 2, "no attack yet: {}\n{}", before.last_words, server.said());
-        let memory = server.memory();
+        let warm = Holdings { memory: server.memory(), ..idle };
         let mut honest = Honest::default();
         (row.thrown, row.faults) =
             under(attack, || honest.for_some(crate::seconds(), dir.path(), self.client));
         row.judge_races(&honest);
-        row.judge_server(&server, (memory, self.kept), files);
+        row.judge_server(&server, warm, self.kept);
         row.still_lives(dir.path(), self.client);
         row.faults.extend(server.end());
         row.conclude();
@@ -139,21 +139,20 @@ impl Row {
         }
     }
 
-    /// Holds what a server has against what it had.
-    pub(crate) fn judge_server(
-        &mut self,
-        server: &Server,
-        (memory, kept): (u64, u64),
-        files: usize,
-    ) {
-        let files_now = server.calm_down(files);
-        let memory_now = server.memory();
-        self.memory = format!("{:.1} to {:.1} MB", memory as f64 / 1e3, memory_now as f64 / 1e3);
-        if files_now > files {
-            self.faults.push(format!("{files} descriptors before, {files_now} after"));
+    /// Holds what a server has against what it had; it may keep a tenth more memory, and `kept` kB.
+    pub(crate) fn judge_server(&mut self, server: &Server, before: Holdings, kept: u64) {
+        let limit = before.and_kept(kept);
+        let after = server.calm_down(limit);
+        self.memory =
+            format!("{:.1} to {:.1} MB", before.memory as f64 / 1e3, after.memory as f64 / 1e3);
+        if after.files > limit.files {
+            self.faults.push(format!("{} descriptors before, {} after", before.files, after.files));
         }
-        if memory_now > memory + memory / 10 + kept {
-            self.faults.push(format!("{memory} kB before, {memory_now} kB after"));
+        if after.threads > limit.threads {
+            self.faults.push(format!("{} threads before, {} after", before.threads, after.threads));
+        }
+        if after.memory > limit.memory {
+            self.faults.push(format!("{} kB before, {} kB after", before.memory, after.memory));
         }
     }
 
