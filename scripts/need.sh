@@ -26,7 +26,7 @@ why() {
     setpriv | unshare) echo "tests drop privileges and make namespaces with it" ;;
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
-    iperf3 | irtt) echo "tests and benchmarks compare with it" ;;
+    iperf3 | irtt | iperf | flent) echo "tests and benchmarks compare with it" ;;
     python3-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
@@ -63,6 +63,7 @@ package() {
     bash:*) echo bash ;;
     iperf3:zypper) echo iperf ;;
     iperf3:*) echo iperf3 ;;
+    iperf:* | flent:* | python3:*) echo "$1" ;;
     sockperf:apt-get | sockperf:dnf) echo sockperf ;;
     irtt:apt-get | irtt:dnf) echo irtt ;;
     # Debian has it from version 13 on.
