@@ -68,6 +68,9 @@ impl Observer for Progress {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;
                 self.table = table(outcome);
+                if let Some(text) = takes.and_then(|takes| long(outcome, takes)) {
+                    self.screen.above(&format!("{}{text}", self.before));
+                }
             }
             Event::Waiting { left } => {
                 self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
@@ -95,6 +98,19 @@ impl Observer for Progress {
             _ => {}
         }
     }
+}
+
+/// Words to say before a race whose verdicts take far longer than the time that races have unless asked for more;
+/// `None` if they do not.
+fn long(outcome: &Outcome, takes: Nanos) -> Option<String> {
+    let is_long = outcome.asked.budget_ns.is_some_and(|budget| takes.0 > 2 * budget);
+    is_long.then(|| {
+        format!(
+            "This takes up to {}: {} blocks for verdicts on all claims. Ctrl-C keeps the blocks done; --budget sets a limit.",
+            words::span(takes),
+            outcome.plan.blocks_max
+        )
+    })
 }
 
 /// The hidden copy of a contender by its name.

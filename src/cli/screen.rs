@@ -20,7 +20,17 @@ const PAUSE: Duration = Duration::from_millis(80);
 /// Lines that are rewritten; none where nobody watches. Clones share them.
 #[derive(Clone)]
 pub(super) struct Screen {
-    drawn: Option<Rc<RefCell<Drawn>>>,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    /// A terminal, with lines that are rewritten.
+    Terminal(Rc<RefCell<Drawn>>),
+    /// A file or a pipe, which takes the lines above them alone.
+    Plain,
+    /// Nobody who reads.
+    Nothing,
 }
 
 struct Drawn {
@@ -35,9 +45,19 @@ struct Drawn {
 }
 
 impl Screen {
-    /// No terminal.
+    /// No terminal, and nobody who reads.
     pub(super) fn none() -> Screen {
-        Screen { drawn: None }
+        Screen { kind: Kind::Nothing }
+    }
+
+    /// Standard error that is no terminal: it takes lines above the others only.
+    pub(super) fn plain() -> Screen {
+        Screen { kind: Kind::Plain }
+    }
+
+    /// Returns true if its lines are rewritten, so that somebody may be watching.
+    pub(super) fn is_rewritten(&self) -> bool {
+        matches!(self.kind, Kind::Terminal(_))
     }
 
     /// The terminal behind standard error.
@@ -48,7 +68,7 @@ impl Screen {
 
     fn on(out: Box<dyn Write>, size: Size, pause: Duration) -> Screen {
         let drawn = Drawn { out, size, pause, at: None, lines: Vec::new(), height: 0 };
-        Screen { drawn: Some(Rc::new(RefCell::new(drawn))) }
+        Screen { kind: Kind::Terminal(Rc::new(RefCell::new(drawn))) }
     }
 
     /// Replaces the lines, unless that was done a moment ago.
@@ -73,11 +93,15 @@ impl Screen {
 
     /// Leaves a line of its own above them.
     pub(super) fn above(&self, text: &str) {
+        if matches!(self.kind, Kind::Plain) {
+            // As below: what cannot be shown is no reason to end a race.
+            let _ = writeln!(io::stderr(), "{}", visible(text));
+        }
         self.with(|drawn| drawn.draw(&format!("{text}\x1b[K\n")));
     }
 
     fn with(&self, change: impl FnOnce(&mut Drawn)) {
-        if let Some(drawn) = &self.drawn {
+        if let Kind::Terminal(drawn) = &self.kind {
             change(&mut drawn.borrow_mut());
         }
     }

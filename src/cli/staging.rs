@@ -57,9 +57,12 @@ pub(super) fn with_stage(
     let _held = hold(file)?;
     let stop = interrupt::flag()?;
     report_full_files();
-    let tell = std::io::stderr().is_terminal() && staging.progress == Wanted::Yes;
-    let tell_intervals = tell && staging.intervals == Wanted::Yes;
-    let screen = if tell { Screen::stderr() } else { Screen::none() };
+    let screen = match (staging.progress, std::io::stderr().is_terminal()) {
+        (Wanted::Yes, true) => Screen::stderr(),
+        (Wanted::Yes, false) => Screen::plain(),
+        (Wanted::No, _) => Screen::none(),
+    };
+    let tell_intervals = screen.is_rewritten() && staging.intervals == Wanted::Yes;
     let mut progress = Progress::new(screen.clone()).within(&staging.within);
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {

@@ -8,7 +8,7 @@
 //! they do not resolve what they were planned to.
 
 use super::request::{
-    Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_BUDGET, MOST_BLOCKS, Request,
+    Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
 };
 use crate::analysis::claims::{alpha, claimed, claims, looks};
 use crate::analysis::sentence::{percent, time_in_words};
@@ -29,10 +29,6 @@ const AIM: f64 = 0.75;
 /// Minimum number of blocks that a race plans, if it may choose: half of them are enough to estimate the
 /// scatter anew, which the few trials of a calm pilot understate.
 const FEWEST: u64 = 12;
-
-/// Maximum duration of a race without a budget that is asked for a resolution; a longer one is to be
-/// asked for by its budget.
-const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
 /// Results of the trials before block 0.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -146,7 +142,7 @@ impl Task<'_> {
             None if is_short => self.takes_surely(fewest),
             _ => limit,
         };
-        if is_short && (request.budget.is_some() || limit > LONGEST_BUDGET) {
+        if is_short && (request.budget.is_some() || limit > LONGEST_UNASKED) {
             return Err(self.too_short(fewest));
         }
         let room = room(limit);
@@ -185,7 +181,7 @@ impl Task<'_> {
         let limit = match self.request.budget {
             Some(limit) => format!("{limit} is too short"),
             None => {
-                let longest = time_in_words(LONGEST_BUDGET);
+                let longest = time_in_words(LONGEST_UNASKED);
                 format!(
                     "the {longest} that a race takes at most unless asked for more are too short"
                 )
@@ -410,9 +406,12 @@ mod tests {
             scatter: None,
             elapsed: Nanos::from_secs(60),
         };
+        // Room for the seven that a verdict takes, and a quarter more.
+        assert_eq!(task.blocks().unwrap(), (9, Some(Nanos::from_secs(2_220))));
+        let task = Task { block: Nanos::from_secs(420), ..task };
         let said = task.blocks().unwrap_err().to_string();
-        assert!(said.starts_with("the 10 min that a race takes at most"), "{said}");
-        assert!(said.contains("--budget 2220s"), "{said}");
+        assert!(said.starts_with("the 60 min that a race takes at most"), "{said}");
+        assert!(said.contains("--budget 3840s"), "{said}");
         let alone = Request::new(["tcp"]).budget(Nanos::from_millis(130));
         assert!(plan(&alone, &WILD).is_ok());
     }

@@ -21,7 +21,11 @@ use crate::workload::{self, Setting};
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
 
 /// Longest default time limit of a race over conditions, if neither blocks nor a budget are asked for.
-pub const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
+const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
+
+/// Longest duration of a race without a budget whose verdicts need it, for trials that are long or a resolution that is
+/// fine; a longer one is to be asked for by its budget.
+pub const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
 /// Default maximum number of blocks. More would resolve differences that nobody would feel.
 pub const DEFAULT_BLOCKS: u64 = 1_000;
