@@ -36,6 +36,7 @@ pub mod mem;
 mod messages;
 mod mptcp;
 mod multicast;
+pub mod optional;
 pub mod options;
 mod pending;
 mod pipe;
