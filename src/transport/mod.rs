@@ -32,6 +32,8 @@ pub mod hello;
 mod icmp;
 pub(crate) mod identity;
 mod kcp;
+#[cfg(feature = "laminar")]
+mod laminar;
 pub mod mem;
 mod messages;
 mod mptcp;
@@ -42,6 +44,8 @@ mod pending;
 mod pipe;
 mod quic;
 mod rbudp;
+#[cfg(feature = "renet")]
+mod renet;
 mod sctp;
 mod sctp_udp;
 pub mod several;
@@ -87,6 +91,10 @@ pub const ALL: &[&dyn Transport] = &[
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
     &enet::Enet,
+    #[cfg(feature = "renet")]
+    &renet::Renet,
+    #[cfg(feature = "laminar")]
+    &laminar::Laminar,
     &rbudp::Rbudp,
     &multicast::Multicast,
     &arq::Arq,

@@ -45,7 +45,18 @@ impl Optional {
 }
 
 /// Every contender that a build may leave out, in the order in which lists show them.
-pub const ALL: &[Optional] = &[];
+pub const ALL: &[Optional] = &[
+    Optional {
+        id: "renet",
+        summary: "messages over UDP as games have them, sent again every 300 ms until they are acknowledged",
+        presence: Presence::of(cfg!(feature = "renet")),
+    },
+    Optional {
+        id: "laminar",
+        summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
+        presence: Presence::of(cfg!(feature = "laminar")),
+    },
+];
 
 /// Returns those that this build leaves out.
 pub fn left_out() -> impl Iterator<Item = &'static Optional> {
