@@ -30,6 +30,8 @@ use crate::contract::{
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
+#[cfg(test)]
+mod alone;
 mod ledger;
 
 use ledger::{FRAMING, HEADER, Headers, Ledger};

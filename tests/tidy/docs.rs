@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use deadheat::Error;
 use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Reach};
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
@@ -331,7 +332,10 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
                 words.next();
             }
             _ => {
-                wrong.extend(Contender::parse(word.trim_matches('\'')).err().map(|e| e.to_string()))
+                let read = Contender::parse(word.trim_matches('\'')).err();
+                // What a build leaves out is there in another.
+                let wrong_here = read.filter(|error| !matches!(error, Error::Unsupported { .. }));
+                wrong.extend(wrong_here.map(|error| error.to_string()));
             }
         }
     }
