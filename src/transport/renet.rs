@@ -1,8 +1,8 @@
 //! renet (github.com/lucaspoffo/renet) by its own crate, without its transport: messages over UDP as games have them,
 //! reliable with or without order, or at best effort, on channels, which are its lanes.
 //!
-//! What is not acknowledged is sent again after 300 ms, whatever the path's round trip is, and again every 300 ms after
-//! that. Nothing controls congestion: a game's tick may send 60,000 bytes, and that is all that holds a sender back,
+//! What is not acknowledged is sent again after 300 ms, unless `resend` says otherwise, and again each 300 ms after that:
+//! nothing measures the path's round trip for it. Nothing controls congestion: a game's tick may send 60,000 bytes, and that is all that holds a sender back,
 //! beside its memory. Each packet is acknowledged, and each visit that sends anything sends an acknowledgement along, in a
 //! datagram of its own.
 //!
@@ -50,7 +50,7 @@ const MOST_LANES: u16 = 255;
 /// Bytes that one visit may send.
 const BUDGET: usize = 60_000;
 
-/// Time after which what was not acknowledged is sent again.
+/// Time after which what was not acknowledged is sent again, by the library's own settings.
 const RESEND: Nanos = Nanos::from_millis(300);
 
 /// The longest datagram: the library's buffer for one.
@@ -63,6 +63,12 @@ const HEADER: u64 = 10;
 const TICK: Meaning = Meaning {
     name: "tick",
     matters: "it bounds how much leaves at a time, and how soon what came is acknowledged",
+    holds: Holds::Always,
+};
+
+const AGAIN: Meaning = Meaning {
+    name: "resend",
+    matters: "it is the whole of what a loss costs, and below the round trip everything is sent twice",
     holds: Holds::Always,
 };
 
@@ -92,6 +98,7 @@ static INFO: Info = Info {
         options::CC,
         options::WINDOW,
         TICK,
+        AGAIN,
         options::IO,
         options::RX,
         options::SNDBUF,
@@ -109,6 +116,12 @@ static INFO: Info = Info {
             kind: Kind::Span(1_000_000, 1_000_000_000),
             default: "1ms",
             doc: "the least time between two visits that send, of which each may send 60,000 bytes",
+        },
+        Key {
+            name: AGAIN.name,
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "300ms",
+            doc: "the time after which what was not acknowledged is sent again; the library's own is 300ms",
         },
     ],
 };
@@ -142,12 +155,13 @@ impl Userspace for Renet {
         // What arrives behind a loss waits for it, and the sender goes on meanwhile.
         let held = window.saturating_mul(4);
         let memory = held.saturating_add(2 * LARGEST);
+        let resend = opening.knobs.span(AGAIN.name).unwrap_or(RESEND);
         let channels: Vec<ChannelConfig> = (0..)
             .zip(opening.lanes)
             .map(|(channel_id, service)| ChannelConfig {
                 channel_id,
                 max_memory_usage_bytes: memory,
-                send_type: send_type(*service),
+                send_type: send_type(*service, resend),
             })
             .collect();
         let mut client = RenetClient::new(ConnectionConfig {
@@ -172,14 +186,15 @@ impl Userspace for Renet {
             window,
             memory,
             tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(1)),
+            resend,
             counts: Counts::of(0, 0, HEADER),
         }))
     }
 }
 
 /// Returns the library's word for a service.
-fn send_type(service: Service) -> SendType {
-    let resend_time = Duration::from(RESEND);
+fn send_type(service: Service, resend: Nanos) -> SendType {
+    let resend_time = Duration::from(resend);
     match (service.delivery, service.ordering) {
         (Delivery::Reliable, Ordering::Ordered) => SendType::ReliableOrdered { resend_time },
         (Delivery::Reliable, Ordering::Unordered) => SendType::ReliableUnordered { resend_time },
@@ -218,6 +233,7 @@ struct End {
     window: usize,
     memory: usize,
     tick: Nanos,
+    resend: Nanos,
     counts: Counts,
 }
 
@@ -232,7 +248,7 @@ impl End {
 
     /// Returns the time of the next visit.
     fn due(&self) -> Option<Nanos> {
-        let again = self.waiting.first_key_value().map(|(_, left)| *left + RESEND);
+        let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
         let soonest = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
         let now = (self.visit == Visit::Due).then_some(soonest);
         let due = now.into_iter().chain(again).min()?;
@@ -242,8 +258,8 @@ impl End {
     /// Lets the library send what it has to.
     fn pay_visit(&mut self, now: Nanos) {
         self.tell(now);
-        let mut again = 0;
-        while let Some(oldest) = self.waiting.first_entry().filter(|one| *one.get() + RESEND <= now)
+        let (resend, mut again) = (self.resend, 0);
+        while let Some(oldest) = self.waiting.first_entry().filter(|one| *one.get() + resend <= now)
         {
             oldest.remove();
             again += 1;
@@ -394,6 +410,7 @@ impl Protocol for End {
             ("cc", "none".to_owned()),
             ("window", format!("{} B", self.window)),
             (TICK.name, self.tick.to_string()),
+            (AGAIN.name, self.resend.to_string()),
         ])
     }
 }
