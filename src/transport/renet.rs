@@ -316,10 +316,10 @@ impl Protocol for End {
     }
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        let Some(seen) = self.guard.admit(datagram) else { return };
+        let Some(content) = self.guard.admit(datagram) else { return };
         self.tell(now);
         self.client.process_packet(datagram);
-        match seen.content {
+        match content {
             Content::Data(Delivery::Reliable) => self.visit = Visit::Due,
             Content::Data(_) => {}
             Content::Acknowledgement(ranges) => {

@@ -27,14 +27,6 @@ pub(super) enum Content {
     Acknowledgement(Vec<RangeInclusive<u64>>),
 }
 
-/// Packet, as far as an end looks at it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// Number of the packet.
-    pub(super) number: u64,
-    pub(super) content: Content,
-}
-
 /// Message that has not been handed over: slices that it has, and the memory that it takes at most.
 #[derive(Debug, Clone, Copy)]
 struct Held {
@@ -69,10 +61,10 @@ impl Guard {
     }
 
     /// Returns what a packet of the peer's says if the library may see it.
-    pub(super) fn admit(&mut self, packet: &[u8]) -> Option<Seen> {
+    pub(super) fn admit(&mut self, packet: &[u8]) -> Option<Content> {
         let mut reader = Reader(packet);
         let kind = reader.byte()?;
-        let number = reader.varint()?;
+        let _number = reader.varint()?;
         let content = match kind {
             SMALL_RELIABLE => self.messages(&mut reader)?,
             SMALL_UNRELIABLE => self.unreliable(&mut reader)?,
@@ -80,7 +72,7 @@ impl Guard {
             ACKNOWLEDGEMENT => Content::Acknowledgement(ranges(&mut reader)?),
             _ => return None,
         };
-        reader.0.is_empty().then_some(Seen { number, content })
+        reader.0.is_empty().then_some(content)
     }
 
     /// Notes that the library has handed over a message of a lane.
@@ -267,14 +259,10 @@ mod tests {
 
     const RELIABLE: Option<Content> = Some(Content::Data(Delivery::Reliable));
 
-    fn says(guard: &mut Guard, packet: &[u8]) -> Option<Content> {
-        guard.admit(packet).map(|seen| seen.content)
-    }
-
     #[test]
     fn slices_that_would_make_the_library_panic_are_refused() {
         let mut guard = guard();
-        assert_eq!(says(&mut guard, &slice(0, 1, 3, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(0, 1, 3, SLICE)), RELIABLE);
         for (index, slices, len, what) in [
             (3, 3, SLICE, "beyond the last"),
             (3, 5, SLICE, "another number of slices than before"),
@@ -282,21 +270,21 @@ mod tests {
             (0, 3, SLICE - 1, "not whole"),
             (2, 3, 0, "empty"),
         ] {
-            assert_eq!(says(&mut guard, &slice(0, index, slices, len)), None, "{what}");
+            assert_eq!(guard.admit(&slice(0, index, slices, len)), None, "{what}");
         }
-        assert_eq!(says(&mut guard, &slice(0, 2, 3, 1)), RELIABLE, "the last is shorter");
+        assert_eq!(guard.admit(&slice(0, 2, 3, 1)), RELIABLE, "the last is shorter");
     }
 
     #[test]
     fn memory_is_bounded_and_what_all_wait_for_is_taken() {
         let mut guard = guard();
-        assert_eq!(says(&mut guard, &slice(1, 0, 8, SLICE)), RELIABLE);
-        assert_eq!(says(&mut guard, &slice(2, 0, 8, SLICE)), None);
-        assert_eq!(says(&mut guard, &slice(0, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(1, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(2, 0, 8, SLICE)), None);
+        assert_eq!(guard.admit(&slice(0, 0, 8, SLICE)), RELIABLE);
         guard.delivered(0);
         guard.delivered(0);
         assert_eq!(guard.held, 0);
-        assert_eq!(says(&mut guard, &slice(2, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(2, 0, 8, SLICE)), RELIABLE);
     }
 
     #[test]
@@ -305,22 +293,22 @@ mod tests {
         for len in 0..whole.len() {
             assert_eq!(guard().admit(&whole[..len]), None, "{len}");
         }
-        assert_eq!(says(&mut guard(), &whole), RELIABLE);
-        assert_eq!(says(&mut guard(), &small(2, &[(0, b"hello")])), RELIABLE);
+        assert_eq!(guard().admit(&whole), RELIABLE);
+        assert_eq!(guard().admit(&small(2, &[(0, b"hello")])), RELIABLE);
         for (lane, messages) in
             [(1, &[(0, &b"x"[..])][..]), (3, &[(0, b"x")]), (0, &[]), (0, &[(0, b"")])]
         {
             assert_eq!(guard().admit(&small(lane, messages)), None, "{lane} {messages:?}");
         }
         let mut best_effort = vec![SMALL_UNRELIABLE, 5, 1, 0, 1, 1, 7];
-        assert_eq!(says(&mut guard(), &best_effort), Some(Content::Data(Delivery::BestEffort)));
+        assert_eq!(guard().admit(&best_effort), Some(Content::Data(Delivery::BestEffort)));
         best_effort[2] = 0;
         assert_eq!(guard().admit(&best_effort), None);
     }
 
     #[test]
     fn an_acknowledgement_tells_its_ranges() {
-        let told = |bytes: &[u8]| says(&mut guard(), &[&[ACKNOWLEDGEMENT, 1], bytes].concat());
+        let told = |bytes: &[u8]| guard().admit(&[&[ACKNOWLEDGEMENT, 1], bytes].concat());
         let ranges =
             |ranges: &[RangeInclusive<u64>]| Some(Content::Acknowledgement(ranges.to_vec()));
         assert_eq!(told(&[20, 5, 0]), ranges(&[15..=20]));
