@@ -25,16 +25,16 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 test: ## all tests, those of the documentation's examples included
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
 	scripts/test.sh
-	cargo test --locked --workspace --doc
+	cargo test --locked --workspace --features all-contenders --doc
 
 docs: ## the documentation of the code, without a warning
 	scripts/need.sh cargo cc
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --features all-contenders --no-deps
 
 check: ## format, lints, house rules: what changes should pass before a commit
 	scripts/need.sh cargo cc
 	scripts/lint.sh
-	cargo test --locked --test tidy
+	cargo test --locked --workspace --features all-contenders --test tidy
 
 bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects), and what RACES=10 default races decide
 	scripts/need.sh cargo cc taskset iperf3 sockperf irtt
@@ -50,8 +50,8 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
-	cargo test --locked --workspace --no-run
-	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --quiet; done
+	cargo test --locked --workspace --features all-contenders --no-run
+	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --features all-contenders --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test path nothing_is_left_behind

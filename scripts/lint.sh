@@ -8,7 +8,9 @@ else
   echo "SKIPPED cargo fmt: this toolchain has no rustfmt (rustup component add rustfmt)" >&2
 fi
 if cargo clippy --version >/dev/null 2>&1; then
-  cargo clippy --locked --workspace --all-targets -- -D warnings
+  cargo clippy --locked --workspace --features all-contenders --all-targets -- -D warnings
+  # What people build: without contenders behind features.
+  cargo clippy --locked -- -D warnings
   # The fuzz targets are a package of their own. Naming a library keeps libFuzzer from being built, which takes C++;
   # nothing is linked here.
   CUSTOM_LIBFUZZER_PATH=$PWD/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target -- -D warnings

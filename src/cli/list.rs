@@ -14,7 +14,7 @@ use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport::via;
-use crate::transport::{self, Place, Transport, equal, several};
+use crate::transport::{self, Place, Transport, equal, optional, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -79,11 +79,12 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// Every name that there is.
 fn names() -> Vec<&'static str> {
     let transports = transport::ALL.iter().map(|transport| transport.info().id);
+    let left_out = optional::left_out().map(|optional| optional.id);
     let workloads = workload::ALL.iter().map(|workload| workload.info().id);
     let profiles = profile::ALL.iter().map(|profile| profile.name);
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
     let files = bundled::names().chain(apps::names());
-    kinds.chain(transports).chain(workloads).chain(profiles).chain(files).collect()
+    kinds.chain(transports).chain(left_out).chain(workloads).chain(profiles).chain(files).collect()
 }
 
 fn transports(wanted: &Wanted<'_>) -> String {
@@ -101,6 +102,10 @@ fn transports(wanted: &Wanted<'_>) -> String {
         };
         put(&mut out, 2, (info.id, 12), &format!("{}; {works}", info.summary), width);
         put_keys(&mut out, info.keys, width, &|key| works_here(*transport, key));
+    }
+    for left_out in optional::left_out().filter(|optional| wanted.has(optional.id)) {
+        let text = format!("{}; not available: {}", left_out.summary, left_out.missing());
+        put(&mut out, 2, (left_out.id, 12), &text, width);
     }
     for (form, what) in several::FORMS.iter().filter(|(form, _)| wanted.has(form)) {
         put(&mut out, 2, (form, 12), what, width);

@@ -7,10 +7,11 @@ use std::fmt::Display;
 use super::expect::{Expect, figure};
 use super::model::{Cell, Claim, Look, Published, RacePlan, Study, Test};
 use super::outcome::Setting;
-use crate::error::unknown;
+use crate::error::{Error, unknown};
 use crate::measurements::{Metric, Unit};
 use crate::race::request::Checked as Race;
 use crate::result::outcome::{Entrant, Factor};
+use crate::transport::Contender;
 
 const MOST_RACES: usize = 64;
 const MOST_PUBLISHED: usize = 1_000;
@@ -42,6 +43,13 @@ impl Checked {
 /// # Errors
 /// A sentence that names the place, what is wrong, and what would be right.
 pub fn check(study: Study) -> Result<Checked, String> {
+    let is_left_out =
+        |typed: &str| matches!(Contender::parse(typed), Err(Error::Unsupported { .. }));
+    check_with(study, &is_left_out)
+}
+
+/// Checks a study in a build that leaves some contenders out.
+fn check_with(study: Study, is_left_out: &dyn Fn(&str) -> bool) -> Result<Checked, String> {
     check_sizes(&study)?;
     check_texts(&study)?;
     check_ids("race", study.races.iter().map(|race| race.id.as_str()))?;
@@ -49,7 +57,7 @@ pub fn check(study: Study) -> Result<Checked, String> {
     let mut races = BTreeMap::new();
     for plan in &study.races {
         let place = format!("race `{}`", plan.id);
-        races.insert(plan.id.as_str(), Measured::of(plan).map_err(within(&place))?);
+        races.insert(plan.id.as_str(), Measured::of(plan, is_left_out).map_err(within(&place))?);
     }
     let measures = Measures(races);
     for (at, published) in study.published.iter().enumerate() {
@@ -145,16 +153,27 @@ fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
 struct Measured {
     full: Race,
     quick: Race,
-    /// The contenders as they are named in cells.
+    /// The contenders as they are named in cells, in the order of the races above.
     contenders: Vec<String>,
+    /// Those that this build leaves out: nothing is known of them, and the race will not run.
+    left_out: Vec<String>,
 }
 
 impl Measured {
-    fn of(plan: &RacePlan) -> Result<Measured, String> {
-        let race = |setting| -> crate::Result<Race> { plan.at(setting).request()?.check() };
+    fn of(plan: &RacePlan, is_left_out: &dyn Fn(&str) -> bool) -> Result<Measured, String> {
+        let mut known = plan.clone();
+        known.contenders.retain(|typed| !is_left_out(typed));
+        if known.contenders.is_empty() {
+            // Then it is said what is missing.
+            known.contenders.clone_from(&plan.contenders);
+        }
+        let race = |setting| -> crate::Result<Race> { known.at(setting).request()?.check() };
         let full = race(Setting::Full).map_err(|error| error.to_string())?;
         let quick = race(Setting::Quick).map_err(within("quick"))?;
-        Ok(Measured { full, quick, contenders: named(&plan.contenders) })
+        let contenders = named(&known.contenders);
+        let all = named(&plan.contenders).into_iter();
+        let left_out = all.filter(|name| !contenders.contains(name)).collect();
+        Ok(Measured { full, quick, contenders, left_out })
     }
 
     fn metric(&self, name: &str) -> Result<&Metric, String> {
@@ -170,6 +189,9 @@ impl Measured {
 
     /// Checks that a cell is one of the race as it is run in full. The quick setting may leave it out.
     fn cell(&self, cell: &Cell) -> Result<(), String> {
+        if self.left_out.contains(&cell.contender) {
+            return Ok(());
+        }
         let names: Vec<&str> = self.contenders.iter().map(String::as_str).collect();
         let Some(row) = names.iter().position(|name| *name == cell.contender) else {
             return Err(unknown("contender", &cell.contender, &names).to_string());
@@ -269,4 +291,47 @@ pub(super) fn stands_for(entrant: &Entrant, row: usize, cell: &Cell, factors: &[
     found.contender == row
         && cell.levels.len() == factors.len()
         && factors.iter().zip(&found.levels).all(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"
+title = "Echoes"
+question = "Which one is quicker?"
+[[race]]
+id = "both"
+variant = "done_right"
+about = "Echoes."
+contenders = ["tcp", "elsewhere:knob=3"]
+workload = "ping:count=200"
+[[claim]]
+id = "quicker"
+says = "One is quicker."
+[[claim.test]]
+race = "both"
+metric = "rtt_p50_ns"
+of = { contender = "elsewhere:knob=3" }
+against = { contender = "tcp" }
+expect = "below 0.9"
+"#;
+
+    fn checked(text: &str) -> Result<Checked, String> {
+        let is_left_out = |typed: &str| typed.starts_with("elsewhere");
+        check_with(toml::from_str(text).unwrap(), &is_left_out)
+    }
+
+    #[test]
+    fn what_a_build_leaves_out_is_not_checked_and_all_else_is() {
+        assert!(checked(STUDY).is_ok(), "{:?}", checked(STUDY));
+        for (text, with, wanted) in [
+            ("rtt_p50_ns", "rtt_p51_ns", "did you mean `rtt_p50_ns`"),
+            ("{ contender = \"tcp\" }", "{ contender = \"tpc\" }", "did you mean `tcp`"),
+            ("[\"tcp\", ", "[", "unknown contender `elsewhere`"),
+        ] {
+            let said = checked(&STUDY.replace(text, with)).unwrap_err();
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
 }

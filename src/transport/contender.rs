@@ -9,7 +9,7 @@ use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::options::Meaning;
 use super::via::Via;
-use super::{ALL, Effective, Part, Place, Transport, several};
+use super::{ALL, Effective, Part, Place, Transport, optional, several};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Kind, Settings, Spec};
 
@@ -52,7 +52,8 @@ impl Contender {
     /// Reads a contender such as `tcp:cc=bbr`.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] naming what is wrong and what would be right.
+    /// [`crate::Error::Usage`] naming what is wrong and what would be right; [`crate::Error::Unsupported`] for one
+    /// that this build leaves out ([`super::optional`]), with how to get it.
     pub fn parse(typed: &str) -> Result<Contender> {
         if let Some(made) = several::parse(typed)? {
             return Ok(made);
@@ -99,6 +100,9 @@ impl Contender {
         let spec = Spec::parse(typed)?;
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let Some(transport) = found else {
+            if let Some(optional) = optional::left_out().find(|known| known.id == spec.name) {
+                return Err(optional.missing());
+            }
             let ids = ALL.iter().map(|transport| transport.info().id);
             let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
             return Err(unknown("contender", &spec.name, &ids));

@@ -32,15 +32,20 @@ pub mod hello;
 mod icmp;
 pub(crate) mod identity;
 mod kcp;
+#[cfg(feature = "laminar")]
+mod laminar;
 pub mod mem;
 mod messages;
 mod mptcp;
 mod multicast;
+pub mod optional;
 pub mod options;
 mod pending;
 mod pipe;
 mod quic;
 mod rbudp;
+#[cfg(feature = "renet")]
+mod renet;
 mod sctp;
 mod sctp_udp;
 pub mod several;
@@ -86,6 +91,10 @@ pub const ALL: &[&dyn Transport] = &[
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
     &enet::Enet,
+    #[cfg(feature = "renet")]
+    &renet::Renet,
+    #[cfg(feature = "laminar")]
+    &laminar::Laminar,
     &rbudp::Rbudp,
     &multicast::Multicast,
     &arq::Arq,

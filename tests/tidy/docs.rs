@@ -4,17 +4,39 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use deadheat::Error;
 use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Reach};
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
-use deadheat::transport::{self, Contender, equal, several, via};
+use deadheat::transport::{self, Contender, Transport, equal, optional, several, via};
 use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn reference(root: &Path) {
-    let parts = [("transports", transports()), ("workloads", workloads()), ("paths", paths())];
+    let mut parts =
+        vec![("transports", transports()), ("workloads", workloads()), ("paths", paths())];
+    if is_whole() {
+        parts.push(("optional", described(behind_features())));
+    }
     generated(root, "docs/reference.md", &parts);
+}
+
+/// Returns true if this build leaves no contender out. What is generated of those behind features is compared by
+/// such a build only, and everything else is the same in each.
+pub(crate) fn is_whole() -> bool {
+    optional::left_out().next().is_none()
+}
+
+/// The transports that each build has.
+pub(crate) fn everywhere() -> impl Iterator<Item = &'static dyn Transport> {
+    let all = transport::ALL.iter().copied();
+    all.filter(|transport| !optional::is_one(transport.info().id))
+}
+
+/// The transports that are behind features.
+pub(crate) fn behind_features() -> impl Iterator<Item = &'static dyn Transport> {
+    transport::ALL.iter().copied().filter(|transport| optional::is_one(transport.info().id))
 }
 
 /// Compares what the methodology says of equal terms; `UPDATE_GOLDEN=1` writes it.
@@ -31,7 +53,7 @@ pub(crate) fn terms(root: &Path) {
     }
     let mut own =
         String::from("\n| contender | knob | equal | deployed | from |\n|---|---|---|---|---|\n");
-    for transport in transport::ALL {
+    for transport in everywhere() {
         let info = transport.info();
         let said = |value: &str| match value {
             "" => "not set".to_owned(),
@@ -81,13 +103,18 @@ fn between(page: &str, text: &str, name: &str, body: &str) -> Result<String, Str
     Ok(format!("{}\n{body}\n{}", &text[..start], &text[end..]))
 }
 
-fn transports() -> String {
+fn described(transports: impl Iterator<Item = &'static dyn Transport>) -> String {
     let mut out = String::new();
-    for info in transport::ALL.iter().map(|transport| transport.info()) {
+    for info in transports.map(|transport| transport.info()) {
         section(&mut out, info.id, info.label, info.summary);
         writeln!(out, "{}\n", promises(&info.guarantees, info.peer, info.reach)).unwrap();
         keys(&mut out, info.keys);
     }
+    out
+}
+
+fn transports() -> String {
+    let mut out = described(everywhere());
     out.push_str("### In between, for any over IP that a process answers\n\n");
     keys(&mut out, via::KEYS);
 
@@ -305,7 +332,10 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
                 words.next();
             }
             _ => {
-                wrong.extend(Contender::parse(word.trim_matches('\'')).err().map(|e| e.to_string()))
+                let read = Contender::parse(word.trim_matches('\'')).err();
+                // What a build leaves out is there in another.
+                let wrong_here = read.filter(|error| !matches!(error, Error::Unsupported { .. }));
+                wrong.extend(wrong_here.map(|error| error.to_string()));
             }
         }
     }

@@ -28,6 +28,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("pending", "datagram peers that wait to be let in"),
             ("mem", "the fake: inside one process, for tests"),
             ("messages", "what the kernel's protocols with connections and messages share"),
+            ("optional", "contenders that a build may leave out"),
             ("options", "why options matter, and which may change"),
             ("several", "contenders that are made of others"),
             ("stream", "what byte streams share"),
@@ -97,7 +98,8 @@ pub(crate) const FOLDERS: &[Folder] = &[
 fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
     let start =
         code.find("pub const ALL: &[&dyn ").or_else(|| code.find("pub static ALL: &[&dyn "))?;
-    let text = code[start..].split_once("dyn ")?.1;
+    let code = without_attributes(&code[start..]);
+    let text = code.split_once("dyn ")?.1;
     let (name, rest) = text.split_once(']')?;
     let (_, rest) = rest.split_once("&[")?;
     let (entries, _) = rest.split_once(']')?;
@@ -111,6 +113,14 @@ fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
         })
         .collect();
     Some((name.trim().to_owned(), entries))
+}
+
+/// Code without its attributes: an entry may be behind a feature.
+fn without_attributes(code: &str) -> String {
+    let mut pieces = code.split("#[");
+    let first = pieces.next().unwrap_or_default();
+    let rest = pieces.map(|piece| piece.split_once(']').map_or(piece, |(_, rest)| rest));
+    std::iter::once(first).chain(rest).collect()
 }
 
 pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
@@ -175,7 +185,7 @@ const SEAM: Folder = Folder { name: "seam", through: &["Deep"], helpers: &[("hel
 
 #[test]
 fn an_implementation_that_is_not_listed_is_found() {
-    let parent = "pub const ALL: &[&dyn Seam] = &[\n  &one::One,\n  &ghost::Ghost,\n];";
+    let parent = "pub const ALL: &[&dyn Seam] = &[\n  &one::One,\n  #[cfg(feature = \"ghost\")]\n  &ghost::Ghost,\n];";
     let sources = [
         Source::new("src/seam/mod.rs", parent),
         Source::new("src/seam/one.rs", "impl Seam for One {}"),

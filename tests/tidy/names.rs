@@ -55,6 +55,10 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
         }
         for (at, text) in &source.strings {
             let named = ids.iter().any(|(id, _)| id == text);
+            // A feature is called as the contender behind it.
+            if source.code[..*at].trim_end_matches('"').ends_with("cfg(feature = ") {
+                continue;
+            }
             // A key of its own may be called as something else is.
             let mut own = ids.iter().chain(&keys).filter(|(_, path)| *path == source.path);
             if named && !own.any(|(name, _)| name == text) {
@@ -75,6 +79,8 @@ fn a_name_outside_its_own_file_is_found() {
         Source::new("src/cli/mod.rs", "fn example() -> &str { \"tcp\" }"),
     ];
     assert_eq!(check(&sources), ["src/race/run.rs:1: names \"tcp\""]);
+    let behind = Source::new("src/transport/mod.rs", "#[cfg(feature = \"tcp\")] mod tcp;");
+    assert!(check(&[Source::new("src/transport/tcp.rs", tcp), behind]).is_empty(), "a feature");
     assert_eq!(check(&sources[1..]).len(), 1);
     let key = "const KEY: Key = Key { name: \"tcp\" }; fn f() { g(\"tcp\") }";
     let sources = [

@@ -72,7 +72,11 @@ fn table(transports: &[&dyn Transport]) -> String {
 
 /// Compares the table of the page about contenders; `UPDATE_GOLDEN=1` writes it.
 pub(crate) fn check(root: &Path) {
-    docs::generated(root, "docs/contenders.md", &[("promises", table(transport::ALL))]);
+    let mut parts = vec![("promises", table(&docs::everywhere().collect::<Vec<_>>()))];
+    if docs::is_whole() {
+        parts.push(("optional", table(&docs::behind_features().collect::<Vec<_>>())));
+    }
+    docs::generated(root, "docs/contenders.md", &parts);
 }
 
 #[test]

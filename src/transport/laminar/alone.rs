@@ -1,0 +1,83 @@
+//! The library by itself, without what our ends add to it: what the documentation says that it lacks, held to it.
+
+use std::time::{Duration, Instant};
+
+use laminar::{Connection, Packet, VirtualConnection};
+
+use super::*;
+
+/// Two ends that only do what they are told.
+struct Pair {
+    ends: [(VirtualConnection, Wire); 2],
+    now: Instant,
+    came: usize,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let now = Instant::now();
+        let end = || {
+            let config = Config::default();
+            let connection = VirtualConnection::new(PEER, &config, now);
+            (connection, Wire { config, out: VecDeque::new(), ledger: Ledger::default() })
+        };
+        Pair { ends: [end(), end()], now, came: 0 }
+    }
+
+    fn say(&mut self, end: usize, packet: Packet) {
+        let (connection, wire) = &mut self.ends[end];
+        connection.process_event(wire, packet, self.now);
+    }
+
+    /// Lets 10 ms pass and carries what both ends sent, but for those of the first that `loses` names by what they
+    /// carry.
+    fn pass(&mut self, loses: impl Fn(&[u8]) -> bool) {
+        self.now += Duration::from_millis(10);
+        for from in [0, 1] {
+            let (connection, wire) = &mut self.ends[from];
+            connection.update(wire, self.now);
+            let sent: Vec<Vec<u8>> = wire.out.drain(..).collect();
+            for packet in sent.iter().filter(|packet| from == 1 || !loses(packet)) {
+                let came = self.ends[1 - from].0.process_incoming(packet, self.now).unwrap();
+                let messages = came.into_iter().filter(|(packet, _)| !packet.payload().is_empty());
+                self.came += messages.filter(|_| from == 0).count();
+            }
+        }
+    }
+
+    fn message(number: u32) -> Packet {
+        Packet::reliable_ordered(PEER, number.to_be_bytes().to_vec(), None)
+    }
+}
+
+#[test]
+fn a_peer_that_only_listens_is_given_up_at_the_513th_message() {
+    let mut pair = Pair::new();
+    for number in 0..512 {
+        pair.say(0, Pair::message(number));
+        pair.pass(|_| false);
+        // It answers, but at best effort.
+        pair.say(1, Packet::unreliable(PEER, vec![1]));
+    }
+    let now = pair.now;
+    let gives_up =
+        |(connection, wire): &mut (VirtualConnection, Wire)| connection.should_drop(wire, now);
+    assert_eq!((pair.came, gives_up(&mut pair.ends[0])), (512, false));
+    pair.say(0, Pair::message(512));
+    assert!(gives_up(&mut pair.ends[0]));
+}
+
+#[test]
+fn the_last_message_before_a_silence_is_never_sent_again() {
+    let mut pair = Pair::new();
+    for number in 0..100 {
+        pair.say(0, Pair::message(number));
+        pair.say(1, Packet::reliable_unordered(PEER, Vec::new()));
+        pair.pass(|packet| packet.ends_with(&99_u32.to_be_bytes()));
+    }
+    for _ in 0..1_000 {
+        pair.say(1, Packet::reliable_unordered(PEER, Vec::new()));
+        pair.pass(|_| false);
+    }
+    assert_eq!(pair.came, 99);
+}
