@@ -54,6 +54,7 @@ mod udplite;
 mod unix;
 mod unixgram;
 pub mod userspace;
+mod utp;
 pub mod via;
 mod ws;
 
@@ -87,6 +88,7 @@ pub const ALL: &[&dyn Transport] = &[
     &sctp_udp::SctpUdp,
     &enet::Enet,
     &rbudp::Rbudp,
+    &utp::Utp,
     &multicast::Multicast,
     &arq::Arq,
     &sim_datagram::SimDatagram,
