@@ -45,6 +45,7 @@ struct Line {
     /// Of a thousand datagrams, so many are lost, and so many come twice.
     loss: u64,
     copies: u64,
+    lost: u64,
     /// Time by which a datagram is late at most, besides the delay.
     jitter: Nanos,
     /// Bits per second, and the time that a datagram waits for its turn at most; no limit without a rate.
@@ -110,6 +111,7 @@ impl Path {
     fn carry(&mut self, from: usize, datagram: &[u8]) {
         let line = &mut self.lines[from];
         if self.rng.below(1_000) < line.loss {
+            line.lost += 1;
             return;
         }
         let mut leaves = self.now;
@@ -276,37 +278,38 @@ fn numbers_wrap() {
 }
 
 #[test]
-fn one_loss_costs_one_packet_and_halves_the_window_once() {
-    let mut path = Path::new("utp", Line::default());
+fn what_is_lost_at_one_moment_leaves_once_more_and_halves_the_window_once() {
+    // Packets leave one by one, as their acknowledgements come.
+    let up = Line { rate: Some(100_000_000), queue: MS(100), ..Line::default() };
+    let mut path = Path::new("utp", up);
     path.until(Nanos::from_secs(1) + ROUND_TRIP);
     let bytes = payload(4_000_000);
     let mut rest = &bytes[..];
-    let mut before = None;
-    while path.came[1].len() < bytes.len() {
+    let mut more = |path: &mut Path| {
         let room = path.ends[0].room(Lane(0)).min(rest.len());
         path.write(0, &rest[..room]);
         rest = &rest[room..];
-        // Everything that leaves at one moment is lost.
-        path.lines[0].loss =
-            if before.is_none() && path.came[1].len() > 1_000_000 { 1_000 } else { 0 };
-        if path.lines[0].loss > 0 {
-            before = Some(path.window());
-        }
         path.step();
-        if let Some(before) = before.filter(|_| path.ends[0].counts().resent > Some(0)) {
-            assert!(path.window() <= before / 2 + SEGMENT as u64, "{} of {before}", path.window());
-            before_is_half(&mut path, before);
-            break;
-        }
+    };
+    while path.came[1].len() < 1_000_000 {
+        more(&mut path);
     }
-    assert!(before.is_some());
-}
-
-/// Lets a round trip pass after a loss: the window is not halved again, and the loss is made up for.
-fn before_is_half(path: &mut Path, before: u64) {
-    path.until(path.now + ROUND_TRIP);
-    assert!(path.window() >= before / 2 - SEGMENT as u64, "{} of {before}", path.window());
-    assert!(path.ends[0].counts().resent <= Some(4), "{:?}", path.ends[0].counts());
+    // Everything that leaves now is lost, and nothing else.
+    let before = path.window();
+    path.lines[0].loss = 1_000;
+    while path.lines[0].lost == 0 {
+        more(&mut path);
+    }
+    path.lines[0].loss = 0;
+    let lost_at = path.now;
+    while path.now < lost_at + ROUND_TRIP + ROUND_TRIP + ROUND_TRIP {
+        more(&mut path);
+    }
+    let (half, segment) = (before / 2, SEGMENT as u64);
+    // It grew by a segment until the loss was found, of which half is left, and by one in each round trip since.
+    let around = half..=half + segment / 2 + 3 * segment;
+    assert!(around.contains(&path.window()), "{} of {before}", path.window());
+    assert_eq!(path.ends[0].counts().resent, Some(path.lines[0].lost));
 }
 
 #[test]
