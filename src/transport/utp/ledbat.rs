@@ -16,7 +16,7 @@ const MIN_CWND: f64 = 2.0;
 /// Minutes whose least delays are remembered (2.5).
 const BASE_HISTORY: usize = 10;
 
-/// Delays of which the least is the current one.
+/// Delays of one round trip of which the least is the current one, fewer where fewer came (2.5).
 const CURRENT_FILTER: usize = 4;
 
 /// Length of an entry of the history.
@@ -36,17 +36,18 @@ struct Delays {
     base: [i64; BASE_HISTORY],
     /// Number of the minute of the last entry.
     minute: Option<u64>,
-    /// The latest delays, the latest one last.
-    current: [i64; CURRENT_FILTER],
+    /// The latest delays and when they came, the latest one last.
+    current: [(Nanos, i64); CURRENT_FILTER],
 }
 
 impl Delays {
     fn new() -> Delays {
-        let (base, current) = ([NONE; BASE_HISTORY], [NONE; CURRENT_FILTER]);
+        let (base, current) = ([NONE; BASE_HISTORY], [(Nanos::ZERO, NONE); CURRENT_FILTER]);
         Delays { first: None, base, minute: None, current }
     }
 
-    fn note(&mut self, now: Nanos, sample: u32) {
+    /// Takes a delay. Those that came a round trip before it and earlier say nothing of the present.
+    fn note(&mut self, now: Nanos, sample: u32, round_trip: Nanos) {
         let first = *self.first.get_or_insert(sample);
         let delay = i64::from(sample.wrapping_sub(first) as i32);
         let minute = now.0 / MINUTE.0;
@@ -58,15 +59,27 @@ impl Delays {
         let latest = &mut self.base[BASE_HISTORY - 1];
         *latest = delay.min(*latest);
         self.current.rotate_left(1);
-        self.current[CURRENT_FILTER - 1] = delay;
+        self.current[CURRENT_FILTER - 1] = (now, delay);
+        for (_, old) in self.current.iter_mut().filter(|(at, _)| now - *at > round_trip) {
+            *old = NONE;
+        }
     }
 
     /// Returns how much longer the current delay is than the least one, in microseconds.
     fn queueing(&self) -> i64 {
-        let least = |delays: &[i64]| delays.iter().copied().min().unwrap_or(NONE);
-        // The current ones can be older than the whole history where they come less than once a minute.
-        (least(&self.current) - least(&self.base)).max(0)
+        let current = self.current.iter().map(|(_, delay)| *delay).min().unwrap_or(NONE);
+        let base = self.base.iter().copied().min().unwrap_or(NONE);
+        current.saturating_sub(base).max(0)
     }
+}
+
+/// What an acknowledgement measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    /// One-way delay in microseconds, by two clocks.
+    pub(super) delay: u32,
+    /// Round trip, smoothed.
+    pub(super) round_trip: Nanos,
 }
 
 /// Consequence of a loss for the window.
@@ -104,10 +117,9 @@ impl Ledbat {
         self.window as u64
     }
 
-    /// Handles an acknowledgement of `bytes`, before which `flight` bytes were sent and not acknowledged, with the delay
-    /// that the peer measured, in microseconds.
-    pub(super) fn acknowledged(&mut self, now: Nanos, delay: u32, flight: u64, bytes: u64) {
-        self.delays.note(now, delay);
+    /// Handles an acknowledgement of `bytes`, before which `flight` bytes were sent and not acknowledged, with what was measured.
+    pub(super) fn acknowledged(&mut self, now: Nanos, sample: Sample, flight: u64, bytes: u64) {
+        self.delays.note(now, sample.delay, sample.round_trip);
         let off_target = (self.target - self.delays.queueing() as f64) / self.target;
         let change = GAIN * off_target * bytes as f64 * self.segment / self.window;
         let allowed = flight as f64 + ALLOWED_INCREASE * self.segment;
@@ -139,6 +151,13 @@ mod tests {
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
     const SEGMENT: u64 = 1_000;
 
+    const ROUND_TRIP: Nanos = Nanos::from_millis(50);
+
+    /// A delay in microseconds.
+    fn sample(delay: u32) -> Sample {
+        Sample { delay, round_trip: ROUND_TRIP }
+    }
+
     fn ledbat() -> Ledbat {
         Ledbat::new(MS(100), SEGMENT)
     }
@@ -147,7 +166,7 @@ mod tests {
     fn round(ledbat: &mut Ledbat, now: Nanos, delay: u32) {
         let flight = ledbat.window();
         for _ in 0..flight / SEGMENT {
-            ledbat.acknowledged(now, delay * 1_000, flight, SEGMENT);
+            ledbat.acknowledged(now, sample(delay * 1_000), flight, SEGMENT);
         }
     }
 
@@ -156,7 +175,7 @@ mod tests {
         let mut ledbat = ledbat();
         assert_eq!(ledbat.window(), 2 * SEGMENT);
         // One acknowledgement: GAIN * 1 * bytes * MSS / cwnd.
-        ledbat.acknowledged(MS(50), 7_000, 2_000, 1_000);
+        ledbat.acknowledged(MS(50), sample(7_000), 2_000, 1_000);
         assert_eq!(ledbat.window, 2_000.0 + 1_000.0 * 1_000.0 / 2_000.0);
         for n in 1..=100 {
             round(&mut ledbat, MS(50 * n), 7);
@@ -169,14 +188,14 @@ mod tests {
     fn at_half_of_the_target_it_grows_half_as_fast_at_the_target_not_and_above_it_shrinks() {
         for (delay, change) in [(0, 1.0), (50, 0.5), (100, 0.0), (150, -0.5), (300, -2.0)] {
             let mut ledbat = ledbat();
-            ledbat.acknowledged(MS(1), 1_000, 0, 0);
+            ledbat.acknowledged(MS(1), sample(1_000), 0, 0);
             ledbat.window = 100_000.0;
             // As many samples as the filter looks at, without bytes.
             for _ in 0..CURRENT_FILTER {
-                ledbat.acknowledged(MS(2), 1_000 + 1_000 * delay, 100_000, 0);
+                ledbat.acknowledged(MS(2), sample(1_000 + 1_000 * delay), 100_000, 0);
             }
             assert_eq!(ledbat.window, 100_000.0, "no bytes, no change");
-            ledbat.acknowledged(MS(3), 1_000 + 1_000 * delay, 100_000, 1_000);
+            ledbat.acknowledged(MS(3), sample(1_000 + 1_000 * delay), 100_000, 1_000);
             // bytes_newly_acked * MSS / cwnd is 10 bytes.
             assert!((ledbat.window - 100_000.0 - 10.0 * change).abs() < 1e-9, "{delay} ms");
         }
@@ -188,8 +207,19 @@ mod tests {
         for (sample, queueing) in
             [(10, 0), (90, 0), (80, 0), (70, 0), (60, 50), (85, 50), (95, 50), (95, 50), (95, 75)]
         {
-            delays.note(MS(1), sample);
+            delays.note(MS(1), sample, ROUND_TRIP);
             assert_eq!(delays.queueing(), queueing, "after {sample}");
+        }
+    }
+
+    #[test]
+    fn what_came_more_than_a_round_trip_ago_is_not_current() {
+        let mut delays = Delays::new();
+        for (at, sample, queueing) in
+            [(0, 10, 0), (30, 90, 0), (50, 80, 0), (51, 70, 60), (90, 95, 60), (102, 90, 80)]
+        {
+            delays.note(MS(1_000 + at), sample, ROUND_TRIP);
+            assert_eq!(delays.queueing(), queueing, "after {at} ms");
         }
     }
 
@@ -197,9 +227,7 @@ mod tests {
     fn the_base_is_the_least_of_ten_minutes() {
         let mut delays = Delays::new();
         let queueing = |delays: &mut Delays, minute: u64, sample: u32| {
-            for second in 0..CURRENT_FILTER as u64 {
-                delays.note(Nanos::from_secs(60 * minute + second), sample);
-            }
+            delays.note(Nanos::from_secs(60 * minute), sample, ROUND_TRIP);
             delays.queueing()
         };
         assert_eq!(queueing(&mut delays, 3, 500), 0);
@@ -210,21 +238,21 @@ mod tests {
         assert_eq!(queueing(&mut delays, 13, 800), 0);
         // A shorter one counts at once.
         assert_eq!(queueing(&mut delays, 14, 200), 0);
-        assert_eq!(queueing(&mut delays, 14, 260), 60);
+        assert_eq!(queueing(&mut delays, 15, 260), 60);
     }
 
     #[test]
     fn clocks_need_not_agree_and_may_wrap() {
         for first in [0, 5, u32::MAX - 20_000, 1 << 31] {
             let mut delays = Delays::new();
-            delays.note(MS(1), first);
+            delays.note(MS(1), first, ROUND_TRIP);
             for _ in 0..CURRENT_FILTER {
-                delays.note(MS(2), first.wrapping_add(40_000));
+                delays.note(MS(2), first.wrapping_add(40_000), ROUND_TRIP);
             }
             assert_eq!(delays.queueing(), 40_000, "from {first}");
-            delays.note(MS(3), first.wrapping_sub(10_000));
+            delays.note(MS(3), first.wrapping_sub(10_000), ROUND_TRIP);
             for _ in 0..CURRENT_FILTER {
-                delays.note(MS(4), first);
+                delays.note(MS(4), first, ROUND_TRIP);
             }
             assert_eq!(delays.queueing(), 10_000, "from {first}");
         }
@@ -234,11 +262,11 @@ mod tests {
     fn a_window_that_is_not_used_does_not_grow() {
         let mut ledbat = ledbat();
         for n in 0..1_000 {
-            ledbat.acknowledged(MS(n), 0, 4_000, 1_000);
+            ledbat.acknowledged(MS(n), sample(0), 4_000, 1_000);
         }
         // flightsize + ALLOWED_INCREASE * MSS.
         assert_eq!(ledbat.window(), 5_000);
-        ledbat.acknowledged(MS(1_000), 0, 100, 100);
+        ledbat.acknowledged(MS(1_000), sample(0), 100, 100);
         assert_eq!(ledbat.window(), 2_000);
     }
 
@@ -269,17 +297,17 @@ mod tests {
         // A loss leaves the least window as it is, and does not raise it.
         assert_eq!(ledbat.lost(MS(1_100), MS(1_050)), Reaction::Halved);
         assert_eq!(ledbat.window(), SEGMENT);
-        ledbat.acknowledged(MS(1_200), 0, SEGMENT, SEGMENT);
+        ledbat.acknowledged(MS(1_200), sample(0), SEGMENT, SEGMENT);
         assert_eq!(ledbat.window(), 2 * SEGMENT);
     }
 
     #[test]
     fn nonsense_of_a_peer_stays_within_bounds() {
         let mut ledbat = ledbat();
-        let mut sample = 1_u32;
+        let mut noise = 1_u32;
         for n in 0..10_000 {
-            sample = sample.wrapping_mul(0x9e37_79b1).wrapping_add(n);
-            ledbat.acknowledged(MS(u64::from(n)), sample, 50_000, 50_000);
+            noise = noise.wrapping_mul(0x9e37_79b1).wrapping_add(n);
+            ledbat.acknowledged(MS(u64::from(n)), sample(noise), 50_000, 50_000);
             assert!((2_000..=51_000).contains(&ledbat.window()), "{}", ledbat.window());
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::MOST_PACKETS;
-use super::ledbat::{Ledbat, Reaction};
+use super::ledbat::{Ledbat, Reaction, Sample};
 use super::wire::{HEADER, Header, Kind, Packet, write};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
@@ -315,7 +315,9 @@ impl Sender {
             if let Some(left) = news.left {
                 self.round_trip.note(now - left);
             }
-            self.control.acknowledged(now, header.difference, flight_size, news.bytes);
+            let round_trip = Nanos(self.round_trip.smoothed.unwrap_or(u64::MAX));
+            let sample = Sample { delay: header.difference, round_trip };
+            self.control.acknowledged(now, sample, flight_size, news.bytes);
             (self.backoff, self.timer, self.is_free) = (0, None, false);
             self.find_losses(now);
         }
