@@ -12,7 +12,7 @@ RACES ?= 10
 TWINS ?= 100
 BENCH ?=
 # The other ends of tests/interop.
-PEERS := openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic
+PEERS := openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 FUZZ_TARGETS := control hello result grammar study import protocol
 
 .PHONY: race test docs check bench fuzz soak help

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# need.sh COMMAND…: makes sure that each command is there; python3-MODULE is a module of the system's Python, NAME.h a header
-# of the C compiler. Installs a missing one with the system's package manager, and says what and why first. What is there is
+# need.sh COMMAND…: makes sure that each command is there; python3-MODULE is a module of the system's Python, node-MODULE one
+# of Node.js, NAME.h a header of the C compiler. Installs a missing one with the system's package manager, and says what and why first. What is there is
 # never touched.
 set -euo pipefail
 
@@ -27,7 +27,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt | iperf | flent) echo "tests and benchmarks compare with it" ;;
-    python3-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
+    python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
@@ -85,20 +85,22 @@ package() {
 # no kernel in user mode (only Debian and its kin have one), no browser, or no other end; nothing else goes on without.
 optional() {
   case $1 in
-    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
+    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
 }
 
-# The Python of the other ends that no package has.
+# The Python and the modules of Node.js of the other ends that no package has.
 PEERS="$(cd "$(dirname "$0")/.." && pwd)/target/peers"
 
-# Whether a command is there or, for python3-MODULE, a Python of ours has the module or, for NAME.h, the compiler the header.
+# Whether a command is there or, for python3-MODULE and node-MODULE, one of ours has the module or, for NAME.h, the compiler
+# the header.
 is_there() {
   case $1 in
     python3-*)
       /usr/bin/python3 -c "import ${1#python3-}" 2>/dev/null \
         || { [ -x "$PEERS/bin/python3" ] && "$PEERS/bin/python3" -c "import ${1#python3-}" 2>/dev/null; } ;;
+    node-*) NODE_PATH="$PEERS/node_modules" node -e "require('${1#node-}')" 2>/dev/null ;;
     *.h) cc -E -include "$1" -xc /dev/null >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
   esac
@@ -159,6 +161,17 @@ from_pypi() {
   "$PEERS/bin/python3" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r "$files" >&2
 }
 
+# What npm alone has, in a folder of its own; each file is held to its hash, and no script of theirs runs.
+from_npm() {
+  local names=tests/interop/${1#node-}
+  if ! command -v npm >/dev/null; then
+    add "$(manager)" npm || return 1
+  fi
+  say "${1#node-} is not there ($(why "$1")), and no package has it: npm installs what $names names into $PEERS"
+  mkdir -p "$PEERS" && cp "$PEERS/../../$names"/package*.json "$PEERS" || return 1
+  npm ci --prefix "$PEERS" --ignore-scripts --no-audit --no-fund --silent >&2
+}
+
 for command in "$@"; do
   is_there "$command" && continue
   case $command in
@@ -180,6 +193,10 @@ for command in "$@"; do
   if [ "$command" = python3-aioquic ]; then
     if from_pypi "$command" && is_there "$command"; then continue; fi
     trouble="$trouble, and pip could not install it"
+  fi
+  if [[ $command = node-* ]]; then
+    if from_npm "$command" && is_there "$command"; then continue; fi
+    trouble="npm could not install it"
   fi
   if optional "$command"; then
     say "$command is missing ($(why "$command")), so that is left out: $trouble"

@@ -114,7 +114,7 @@ fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
 #[test]
 fn a_file_arrives_whole_over_protocols_in_user_space() {
     let folder = Folder::with(ODD);
-    let contenders = ["arq", "quic", "kcp", "sctp-udp", "enet", "rbudp"];
+    let contenders = ["arq", "quic", "kcp", "sctp-udp", "enet", "rbudp", "utp"];
     for verified in folder.verified(&contenders, "bulk:file=in,sink=out", &[]) {
         assert_eq!(verified["state"], "verified", "{verified}");
     }

@@ -151,7 +151,7 @@ pub const CANNOT: &[Unequal] = &[
         why: "they are what the contenders are; listed with each result",
     },
     Unequal {
-        what: "the congestion control of SCTP, KCP, ENet, RBUDP and ARQ",
+        what: "the congestion control of SCTP, KCP, ENet, RBUDP, uTP and ARQ",
         why: "each has its own or none; listed with each result",
     },
     Unequal {
@@ -352,7 +352,7 @@ mod tests {
         let on =
             |typed_as: &str, product| on(typed_as, Terms::Equal, Some(Bytes(product))).unwrap();
         // 20 Mbit/s and 50 ms are less than the defaults.
-        for typed_as in ["quic", "rbudp", "sctp-udp", "arq:window=4096", "kcp:window=16"] {
+        for typed_as in ["quic", "rbudp", "utp", "sctp-udp", "arq:window=4096", "kcp:window=16"] {
             assert_eq!(on(typed_as, 125_000), typed_as);
         }
         assert_eq!(on("quic", 12_500_000), "quic:window=25000000");
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(on("kcp:terms=deployed", 1_250_000), "kcp:terms=deployed");
         assert_eq!(on("quic", u64::MAX), "quic:window=1073741824");
         assert_eq!(on("tcp", 12_500_000), "tcp");
-        for typed_as in ["quic", "kcp", "arq", "rbudp", "sctp-udp"] {
+        for typed_as in ["quic", "kcp", "arq", "rbudp", "utp", "sctp-udp"] {
             Contender::parse(&on(typed_as, 12_500_000)).unwrap();
         }
     }

@@ -59,6 +59,7 @@ mod udplite;
 mod unix;
 mod unixgram;
 pub mod userspace;
+mod utp;
 pub mod via;
 mod ws;
 
@@ -96,6 +97,7 @@ pub const ALL: &[&dyn Transport] = &[
     #[cfg(feature = "laminar")]
     &laminar::Laminar,
     &rbudp::Rbudp,
+    &utp::Utp,
     &multicast::Multicast,
     &arq::Arq,
     &sim_datagram::SimDatagram,

@@ -128,6 +128,10 @@ pub(super) const SUBFLOWS: Meaning = Meaning::where_asked(
     "subflows",
     "several links carry more than one, and answer at the pace of different ones",
 );
+pub(super) const TARGET: Meaning = Meaning::always(
+    "target",
+    "a sender that aims at a longer queue holds its share of a link longer, and delays whoever shares it",
+);
 pub(super) const WINDOW: Meaning =
     Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
 pub(super) const REPAIR: Meaning = Meaning::always(

@@ -9,6 +9,7 @@
 //! | `quic`, `quic-datagram` | aioquic | `python3-aioquic`, or PyPI's |
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
+//! | `utp` | libutp, by utp-native | npm's |
 //! | `via=coturn`, `via=turn:HOST` | coturn | `coturn` |
 //! | `ws`, `wss` | websockets | `python3-websockets` |
 //!
@@ -27,6 +28,7 @@ mod quic;
 mod sctp;
 mod tls;
 mod turn;
+mod utp;
 mod websocket;
 
 /// Content of message `number`; the scripts of the other ends have the same function.

@@ -142,12 +142,16 @@ fn message(n: usize) -> Vec<u8> {
 #[test]
 fn messages_arrive_as_promised_whatever_the_path_does() {
     const COUNT: usize = 100;
-    let faults = [Fault::Lost, Fault::Twice, Fault::Cut, Fault::Noise];
     for transport in every() {
         let info = transport.info();
+        let faults: &[Fault] = match info.id {
+            // The packets of BEP 29 bear neither length nor checksum: UDP's (RFC 768) let no cut one through.
+            "utp" => &[Fault::Lost, Fault::Twice, Fault::Noise],
+            _ => &[Fault::Lost, Fault::Twice, Fault::Cut, Fault::Noise],
+        };
         for seed in 0..5 {
             let mut path = Path::new(transport, seed);
-            path.shake_hands(&faults);
+            path.shake_hands(faults);
             let (mut kept, mut sent) = (Kept::default(), 0);
             for _ in 0..20_000 {
                 while sent < COUNT
@@ -155,7 +159,7 @@ fn messages_arrive_as_promised_whatever_the_path_does() {
                 {
                     sent += 1;
                 }
-                path.step(&faults);
+                path.step(faults);
                 let far = &mut path.ends[1];
                 while far.receive(Patience::None, &mut kept).unwrap() == Progress::Moved {}
                 let is_over = match info.guarantees.service.delivery {

@@ -1,0 +1,285 @@
+//! The receiving half of an end: puts packets in order, and says which came.
+
+use std::collections::VecDeque;
+
+use super::MOST_PACKETS;
+use super::wire::{Header, write, write_selective};
+use crate::time::Nanos;
+use crate::transport::userspace::InOrder;
+
+/// Packet that came.
+#[derive(Debug, PartialEq, Eq)]
+enum Packet {
+    Bytes(Vec<u8>),
+    /// The end of the stream.
+    End,
+}
+
+pub(super) struct Receiver {
+    /// The most bytes that are kept.
+    window: u64,
+    /// Number of the first packet that is missing.
+    next: u16,
+    /// Packets in order that were not read whole, and number of bytes of the first one that were.
+    ready: VecDeque<Vec<u8>>,
+    read: usize,
+    ready_bytes: u64,
+    /// Packets from the missing one on; empty without a gap.
+    early: VecDeque<Option<Packet>>,
+    early_bytes: u64,
+    /// Memory of packets that were read.
+    spare: Vec<Vec<u8>>,
+    is_over: bool,
+    /// Room that the peer was last told of.
+    told: u64,
+    /// True if something is to be acknowledged, or more room told of.
+    owes: bool,
+    /// Time at which room was made of which the peer should know.
+    made_room: Option<Nanos>,
+}
+
+impl Receiver {
+    /// Creates a receiver with room for so many bytes.
+    pub(super) fn new(window: u64) -> Receiver {
+        Receiver {
+            window,
+            next: 0,
+            ready: VecDeque::new(),
+            read: 0,
+            ready_bytes: 0,
+            early: VecDeque::new(),
+            early_bytes: 0,
+            spare: Vec::new(),
+            is_over: false,
+            told: window,
+            owes: false,
+            made_room: None,
+        }
+    }
+
+    /// Notes the number of the peer's first packet.
+    pub(super) fn begin(&mut self, first: u16) {
+        self.next = first;
+    }
+
+    /// Takes a packet with bytes of the stream, or with none: its end.
+    pub(super) fn take(&mut self, number: u16, bytes: &[u8]) {
+        self.owes = true;
+        let at = usize::from(number.wrapping_sub(self.next));
+        if self.is_over || at >= MOST_PACKETS || matches!(self.early.get(at), Some(Some(_))) {
+            return;
+        }
+        let len = bytes.len() as u64;
+        // What closes the gap needs room among what can be read alone, or what waits behind it would keep it out.
+        let kept = self.ready_bytes + if at == 0 { 0 } else { self.early_bytes };
+        if kept + len > self.window && kept > 0 {
+            return;
+        }
+        let packet = if bytes.is_empty() {
+            Packet::End
+        } else {
+            let mut room = self.spare.pop().unwrap_or_default();
+            room.extend_from_slice(bytes);
+            Packet::Bytes(room)
+        };
+        if self.early.len() <= at {
+            self.early.resize_with(at + 1, || None);
+        }
+        self.early[at] = Some(packet);
+        self.early_bytes += len;
+        while let Some(Some(_)) = self.early.front() {
+            self.advance();
+        }
+    }
+
+    /// Moves the packet that was missing to those that can be read.
+    fn advance(&mut self) {
+        let Some(Some(packet)) = self.early.pop_front() else { return };
+        self.next = self.next.wrapping_add(1);
+        match packet {
+            Packet::Bytes(bytes) => {
+                self.early_bytes -= bytes.len() as u64;
+                self.ready_bytes += bytes.len() as u64;
+                self.ready.push_back(bytes);
+            }
+            // Nothing follows it.
+            Packet::End => {
+                self.is_over = true;
+                self.early.clear();
+                self.early_bytes = 0;
+            }
+        }
+    }
+
+    /// Returns the number of the last packet that came in order.
+    pub(super) fn acknowledged(&self) -> u16 {
+        self.next.wrapping_sub(1)
+    }
+
+    /// Returns the room for more.
+    pub(super) fn room(&self) -> u32 {
+        let room = self.window.saturating_sub(self.ready_bytes + self.early_bytes);
+        u32::try_from(room).unwrap_or(u32::MAX)
+    }
+
+    /// Hands over what can be read, as [`InOrder::hand_over`] does, and notes when that made room.
+    pub(super) fn read(&mut self, now: Nanos, take: &mut dyn FnMut(&[u8]) -> usize) {
+        self.hand_over(take);
+        // Half of the window more than it knows of (RFC 9293, 3.8.6.2.2, of small windows).
+        if u64::from(self.room()) >= self.told + self.window / 2 {
+            self.owes = true;
+            self.made_room.get_or_insert(now);
+        }
+    }
+
+    /// Returns the time since which the peer should know of more room.
+    pub(super) fn made_room(&self) -> Option<Nanos> {
+        self.made_room
+    }
+
+    /// Appends an acknowledgement behind `header`, if one is owed.
+    pub(super) fn transmit(&mut self, header: &Header, room: &mut Vec<u8>) -> bool {
+        if !self.owes {
+            return false;
+        }
+        if self.early.is_empty() {
+            write(header, room);
+        } else {
+            write_selective(header, self.early.iter().skip(1).map(Option::is_some), room);
+        }
+        self.told(header.window);
+        true
+    }
+
+    /// Notes that packets with bytes of the other stream acknowledge all that came, unless there is a gap.
+    pub(super) fn piggybacked(&mut self, window: u32) {
+        if self.early.is_empty() {
+            self.told(window);
+        }
+    }
+
+    fn told(&mut self, window: u32) {
+        self.told = window.into();
+        self.owes = false;
+        self.made_room = None;
+    }
+
+    /// Returns true if all of the stream was read.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over && self.ready.is_empty()
+    }
+}
+
+impl InOrder for Receiver {
+    fn readable(&self) -> &[u8] {
+        self.ready.front().map_or(&[], |bytes| &bytes[self.read..])
+    }
+
+    fn consumed(&mut self, bytes: usize) {
+        self.read += bytes;
+        self.ready_bytes -= bytes as u64;
+        if self.ready.front().is_some_and(|front| self.read >= front.len())
+            && let Some(mut front) = self.ready.pop_front()
+        {
+            front.clear();
+            self.spare.push(front);
+            self.read = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{self, Kind};
+    use super::*;
+
+    fn receiver(window: u64, first: u16) -> Receiver {
+        let mut receiver = Receiver::new(window);
+        receiver.begin(first);
+        receiver
+    }
+
+    /// The acknowledgement that is owed: the number in order, and those behind the gap.
+    fn answer(receiver: &mut Receiver) -> Option<(u16, Vec<u16>)> {
+        let header = Header {
+            kind: Kind::State,
+            connection: 1,
+            timestamp: 0,
+            difference: 0,
+            window: receiver.room(),
+            sequence: 0,
+            acknowledged: receiver.acknowledged(),
+        };
+        let mut room = Vec::new();
+        receiver.transmit(&header, &mut room).then(|| {
+            let packet = wire::read(&room).unwrap();
+            let selected = packet.selected().map(|d| packet.header.acknowledged.wrapping_add(d));
+            (packet.header.acknowledged, selected.collect())
+        })
+    }
+
+    fn all(receiver: &mut Receiver) -> Vec<u8> {
+        let mut all = Vec::new();
+        receiver.read(Nanos(7), &mut |bytes| {
+            // Piece by piece.
+            let len = bytes.len().min(3);
+            all.extend_from_slice(&bytes[..len]);
+            len
+        });
+        all
+    }
+
+    #[test]
+    fn packets_come_in_any_order_and_their_numbers_wrap() {
+        let mut receiver = receiver(1_000, 65_534);
+        assert_eq!(answer(&mut receiver), None);
+        receiver.take(65_535, b"second");
+        receiver.take(1, b"fourth");
+        receiver.take(1, b"again!");
+        assert_eq!(answer(&mut receiver), Some((65_533, vec![65_535, 1])));
+        assert_eq!(receiver.room(), 1_000 - 12);
+        receiver.take(65_534, b"first ");
+        assert_eq!(answer(&mut receiver), Some((65_535, vec![1])));
+        receiver.take(2, b"");
+        receiver.take(0, b"third ");
+        assert_eq!(answer(&mut receiver), Some((2, vec![])));
+        assert!(!receiver.is_over());
+        assert_eq!(all(&mut receiver), b"first secondthird fourth");
+        assert!(receiver.is_over());
+        // A copy is answered, since the answer to the first one may be lost.
+        assert_eq!(answer(&mut receiver), None);
+        receiver.take(65_534, b"first ");
+        assert_eq!(answer(&mut receiver), Some((2, vec![])));
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_left_out_and_does_not_lock_out_what_is_missing() {
+        let mut receiver = receiver(20, 10);
+        receiver.take(11, &[1; 12]);
+        receiver.take(12, &[2; 12]);
+        receiver.take(1_000, &[3; 4]);
+        receiver.take(10 + MOST_PACKETS as u16, &[4; 1]);
+        assert_eq!(answer(&mut receiver), Some((9, vec![11, 1_000])));
+        receiver.take(10, &[0; 12]);
+        assert_eq!((receiver.acknowledged(), receiver.room()), (11, 0));
+        receiver.take(12, &[2; 12]);
+        assert_eq!(receiver.acknowledged(), 11);
+        assert_eq!(all(&mut receiver).len(), 24);
+        // Room that was made is told of without being asked.
+        assert_eq!((receiver.room(), receiver.made_room()), (16, Some(Nanos(7))));
+        assert_eq!(answer(&mut receiver), Some((11, vec![1_000])));
+        assert_eq!((receiver.made_room(), answer(&mut receiver)), (None, None));
+    }
+
+    #[test]
+    fn behind_the_end_there_is_nothing() {
+        let mut receiver = receiver(100, 0);
+        receiver.take(2, b"behind");
+        receiver.take(1, b"");
+        receiver.take(0, b"bytes");
+        receiver.take(2, b"behind");
+        assert_eq!(all(&mut receiver), b"bytes");
+        assert!(receiver.is_over() && receiver.room() == 100);
+        assert_eq!(answer(&mut receiver), Some((1, vec![])));
+    }
+}
