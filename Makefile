@@ -43,6 +43,7 @@ bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects),
 	cargo bench --locked --bench ratios -- $(BENCH)
 	cargo bench --locked --bench overhead
 	cargo bench --locked --bench verdicts -- $(RACES) $(TWINS)
+	cargo bench --locked --bench closed_forms
 
 fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/need.sh cargo cc g++ cargo-fuzz

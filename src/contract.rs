@@ -273,6 +273,9 @@ pub trait Sink {
     /// Notes `bytes` of a byte stream that arrived and that this call does not show: they were put
     /// into [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
     fn pass(&mut self, bytes: u64);
+    /// Notes the bytes that the path has brought so far, in whatever order: headers, copies and what waits behind a gap
+    /// included. Only a protocol in user space knows them.
+    fn arrived(&mut self, _bytes: u64) {}
     /// Returns memory that the next bytes of a byte stream are to be received into, where the
     /// workload has its own; what came is then told with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {

@@ -27,6 +27,10 @@ use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
 use deadheat::trial::{Order, Record, Runner, TrialOutcome};
 use deadheat::workload;
+use grid::{Form, Point};
+
+#[path = "../benches/closed_forms/grid.rs"]
+mod grid;
 
 /// State updates before, during and after bulk data behind one bottleneck, by its queue.
 fn phases_table() -> String {
@@ -766,6 +770,51 @@ fn kcp_is_as_fast_as_its_authors_measured() {
             |all: &[u64], one| all.iter().min() <= Some(&one) && Some(&one) <= all.iter().max();
         assert!(holds(&means, mean_ms), "{mode}: {means:?}");
         assert!(holds(&maxima, max_ms), "{mode}: {maxima:?}");
+    }
+}
+
+/// A few points of `cargo bench --bench closed_forms`, which has the whole grid.
+#[test]
+fn delay_and_age_under_loss_are_as_closed_forms_say() {
+    const SEEDS: u64 = 25;
+    for form in Form::ALL {
+        for (delay_ms, hz, lost_per_mille) in [(10, 30, 20), (50, 60, 10), (100, 10, 10)] {
+            let point = Point { form, delay_ms, hz, lost_per_mille };
+            assert!(point.is_in_range(), "{point:?}");
+            let ratio = point.measured_ms(SEEDS).unwrap() / point.predicted_ms();
+            assert!((ratio - 1.0).abs() < form.bound() / 2.0, "{form}: {point:?}: {ratio}");
+        }
+    }
+}
+
+/// A sender has not written far ahead of what the path carries, so that the end of a timed transfer comes soon after its
+/// time, also where losses leave some hundred kbit/s. All that was handed over arrives.
+#[test]
+fn a_timed_transfer_ends_soon_where_losses_leave_little_of_the_rate() {
+    for contender in ["quic", "quic:cc=reno"] {
+        for seed in 0..8 {
+            let path = "delay=80ms,loss=5%,rate=50mbit";
+            let record = seeded(path, contender, "bulk:warmup=1s,time=2s", seed);
+            let account = up(&record);
+            assert_eq!((account.sent, &account.open_because), (account.delivered, &None));
+            // Three seconds, and the repairs of two congestion windows.
+            assert!(record.took_ns < 8_000_000_000, "{contender} {seed}: {} ns", record.took_ns);
+        }
+    }
+}
+
+/// A link brings no more than its rate, whatever waited behind a gap as the warm-up ended.
+#[test]
+fn goodput_is_no_more_than_the_link_carries() {
+    let most = 50e6 * 1452.0 / 1500.0;
+    for contender in ["quic", "quic:cc=reno", "sctp-udp"] {
+        for (delay, loss, seeds) in [("20ms", "0%", 1), ("20ms", "0.02%", 6), ("80ms", "0%", 1)] {
+            for seed in 0..seeds {
+                let path = format!("delay={delay},loss={loss},rate=50mbit");
+                let goodput = seeded(&path, contender, "bulk", seed).metrics["goodput_bps"];
+                assert!(goodput <= most, "{contender} over {path}, {seed}: {goodput}");
+            }
+        }
     }
 }
 

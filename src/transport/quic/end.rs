@@ -31,6 +31,13 @@ const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOS
 /// Most bytes that are handed to quinn at once.
 const PIECE: usize = 64 * 1024;
 
+/// Congestion windows that are kept until they are acknowledged: one under way, and one that a repair holds, as Linux's TCP
+/// sizes its send buffer (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c).
+const WINDOWS_KEPT: u64 = 2;
+
+/// Packets that a congestion window counts for at least, as there (`TCP_INIT_CWND`).
+const LEAST_WINDOW: u64 = 10;
+
 /// End of a connection.
 pub(super) struct End {
     endpoint: Endpoint,
@@ -110,6 +117,17 @@ impl End {
                 _ => {}
             }
         }
+    }
+
+    /// Bounds what quinn takes ahead of the path by the congestion window of now. It would take a whole window of flow
+    /// control, which drains for minutes where losses have left little of the rate.
+    fn bound_what_is_kept(&mut self) {
+        let (Some(window), Some((_, connection))) = (self.window, &mut self.connection) else {
+            return;
+        };
+        let least = LEAST_WINDOW * u64::from(connection.current_mtu());
+        let kept = WINDOWS_KEPT * connection.congestion_state().window().max(least);
+        connection.set_send_window(kept.min(window));
     }
 
     /// Returns the bytes of the largest packet now.
@@ -202,6 +220,7 @@ impl Protocol for End {
             None => {}
         }
         self.attend();
+        self.bound_what_is_kept();
         self.plan();
         self.note(at, Direction::Received, datagram, datagram.len());
     }
@@ -246,6 +265,7 @@ impl Protocol for End {
             connection.handle_timeout(now);
         }
         self.attend();
+        self.bound_what_is_kept();
         self.plan();
         self.note(at, Direction::Sent, &[], 1);
     }

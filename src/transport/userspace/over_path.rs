@@ -59,7 +59,7 @@ impl OverPath {
 
     /// Handles a datagram that arrived.
     pub fn handle_datagram(&mut self, datagram: &[u8]) {
-        self.session.protocol.handle(self.clock.now(), datagram);
+        self.session.handle(self.clock.now(), datagram);
     }
 
     /// Appends the next datagram that is to leave to `room`, or answers `Idle`.

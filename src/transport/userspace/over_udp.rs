@@ -276,11 +276,11 @@ impl OverUdp {
             Err(error) => return Err(error),
         }
         let now = Monotonic.now();
-        let protocol = &mut *self.session.protocol;
+        let session = &mut self.session;
         let mut late = None;
         self.arriving.each(|datagram| {
             match udp_handshake::late(datagram, &self.hello, &self.welcome) {
-                None => protocol.handle(now, datagram),
+                None => session.handle(now, datagram),
                 found => late = found,
             }
         });

@@ -26,6 +26,8 @@ pub(super) struct Session {
     piece: Vec<u8>,
     /// A bulk message that is stamped and found no room; empty otherwise.
     unsent: Vec<u8>,
+    /// Bytes of all datagrams that arrived.
+    arrived: u64,
     ip_header: u32,
     mtu: u32,
 }
@@ -59,9 +61,17 @@ impl Session {
             written: 0,
             piece: Vec::new(),
             unsent: Vec::new(),
+            arrived: 0,
             ip_header: opening.ip_header,
             mtu,
         })
+    }
+
+    /// Handles a datagram that arrived.
+    #[inline]
+    pub(super) fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+        self.arrived += datagram.len() as u64;
+        self.protocol.handle(now, datagram);
     }
 
     /// Takes one message whole, or not at all.
@@ -209,6 +219,10 @@ impl Session {
         });
         match progress {
             Progress::Idle if self.has_ended() => Progress::Closed,
+            Progress::Moved => {
+                sink.arrived(self.arrived);
+                progress
+            }
             progress => progress,
         }
     }

@@ -121,7 +121,7 @@ impl Endpoint for Receiver {
     fn report(&mut self, _now: Nanos) -> EndpointReport {
         EndpointReport {
             received: self.received,
-            receive_span: self.marks.span(),
+            receive_span: self.marks.span(self.received.bytes),
             segments: self.marks.segments(self.received.bytes),
             content: self.keeper.as_ref().map(|keeper| keeper.report()),
             ..EndpointReport::default()
@@ -160,6 +160,10 @@ impl Sink for Receiver {
         if let Some(keeper) = &mut self.keeper {
             keeper.passed(bytes);
         }
+    }
+
+    fn arrived(&mut self, bytes: u64) {
+        self.marks.arrived(bytes);
     }
 
     fn room(&mut self) -> Option<&mut [u8]> {

@@ -32,7 +32,7 @@ impl Measure for Arrivals {
 
     /// Adds the figures; the delays are summed up at the end only, as that takes time.
     fn report(&mut self, ended: bool, report: &mut EndpointReport) {
-        report.receive_span = self.marks.span();
+        report.receive_span = self.marks.span(self.received_bytes);
         report.segments = self.marks.segments(self.received_bytes);
         report.delay_variation_ns =
             (ended && self.is_stamped).then(|| self.recorder.delay_variation());
