@@ -13,6 +13,8 @@ TWINS ?= 100
 BENCH ?=
 # The other ends of tests/interop.
 PEERS := openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
+# What tests/spread.rs has a map spread by.
+SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import protocol
 
 .PHONY: race test docs check bench fuzz soak help
@@ -23,7 +25,7 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
 test: ## all tests, those of the documentation's examples included
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS) $(SPREAD)
 	scripts/test.sh
 	cargo test --locked --workspace --features all-contenders --doc
 
@@ -50,7 +52,7 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS)
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS) $(SPREAD)
 	cargo test --locked --workspace --features all-contenders --no-run
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --features all-contenders --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture

@@ -29,6 +29,8 @@ why() {
     iperf3 | irtt | iperf | flent) echo "tests and benchmarks compare with it" ;;
     python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
+    sshd | ssh-keygen | parallel | rsync) echo "a test spreads a map over hosts with it" ;;
+    munged | slurmctld | slurmd | sbatch) echo "a test spreads a map over nodes of Slurm with it" ;;
     bash) echo "a test runs it on a terminal" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
     asciinema | npx) echo "the demo is recorded with it and made a picture" ;;
@@ -76,6 +78,15 @@ package() {
     turnserver:*) echo coturn ;;
     usrsctp.h:apt-get) echo libusrsctp-dev ;;
     usrsctp.h:dnf) echo usrsctp-devel ;;
+    sshd:apt-get | sshd:dnf) echo openssh-server ;;
+    ssh-keygen:apt-get) echo openssh-client ;;
+    sshd:* | ssh-keygen:*) echo openssh ;;
+    parallel:* | rsync:*) echo "$1" ;;
+    munged:*) echo munge ;;
+    slurmctld:apt-get | slurmd:apt-get) echo "$1" ;;
+    slurmctld:dnf | slurmd:dnf) echo "slurm-$1" ;;
+    sbatch:apt-get) echo slurm-client ;;
+    sbatch:dnf) echo slurm ;;
     asciinema:*) echo asciinema ;;
     npx:*) echo npm ;;
   esac
@@ -85,6 +96,7 @@ package() {
 # no kernel in user mode (only Debian and its kin have one), no browser, or no other end; nothing else goes on without.
 optional() {
   case $1 in
+    sshd | ssh-keygen | parallel | rsync | munged | slurmctld | slurmd | sbatch) return 0 ;;
     iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
@@ -139,6 +151,25 @@ add() { # add MANAGER PACKAGE…
   esac
 }
 
+# at_rest COMMAND mask|disable: keeps the daemon of a package from starting, now and with the system. Tests start their own.
+at_rest() {
+  local unit
+  case $1 in
+    sshd) unit=ssh.service ;;
+    munged) unit=munge.service ;;
+    slurmctld | slurmd) unit=$1.service ;;
+    turnserver) unit=coturn.service ;;
+    *) return 0 ;;
+  esac
+  [ "$with" = apt-get ] && [ -d /run/systemd/system ] || return 0
+  if [ "$2" = mask ]; then
+    as_root systemctl mask --quiet "$unit"
+  else
+    as_root systemctl unmask --quiet "$unit"
+    as_root systemctl disable --quiet "$unit"
+  fi
+}
+
 need_cargo() {
   fail "cargo is not there. Install Rust (https://rustup.rs), then run this again."
 }
@@ -186,8 +217,13 @@ for command in "$@"; do
   else
     say "$command is not there ($(why "$command")): $with installs $packages"
     # Word splitting is meant: one command may need two packages.
+    at_rest "$command" mask || true
     # shellcheck disable=SC2086
-    if add "$with" $packages && is_there "$command"; then continue; fi
+    if add "$with" $packages && is_there "$command"; then
+      at_rest "$command" disable || true
+      continue
+    fi
+    at_rest "$command" disable || true
     trouble="$with could not install $packages"
   fi
   if [ "$command" = python3-aioquic ]; then

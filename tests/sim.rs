@@ -14,6 +14,8 @@ use std::thread;
 
 use deadheat::analysis::compare;
 use deadheat::host::placement::Placement;
+use deadheat::map::file::Map;
+use deadheat::map::shard::Shard;
 use deadheat::measurements::path::{LinkFigures, PathFigures};
 use deadheat::measurements::{Account, Quantile};
 use deadheat::path::network::Network;
@@ -1136,6 +1138,57 @@ fn parts_of_a_map_are_joined_to_the_bytes_of_one_run() {
     assert!(why.contains("would disturb each other"), "{why}");
     let why = run(&["compare", "map.json", "map.json"], 1);
     assert!(why.contains("this is a map"), "{why}");
+}
+
+/// Parts that overlap, are missing, or are of another map are refused by name, and nothing is written.
+#[test]
+fn parts_that_make_no_map_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&map(&["-o", "whole.json"]), dir.path());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let whole = deadheat::map::file::load(&dir.path().join("whole.json")).unwrap();
+    let write = |name: &str, typed: &str, change: fn(&mut Map)| {
+        let shard = Shard::parse(typed).unwrap();
+        let mut part = Map { shard: Some(shard), ..whole.clone() };
+        part.points = (0..6).filter(|i| shard.has(*i)).map(|i| whole.points[i].clone()).collect();
+        change(&mut part);
+        save::save(&part, &dir.path().join(name)).unwrap();
+    };
+    for (name, shard) in [("a.json", "1/2"), ("b.json", "2/2"), ("third.json", "3/3")] {
+        write(name, shard, |_| ());
+    }
+    write("short.json", "2/2", |part| drop(part.points.pop()));
+    write("seed.json", "2/2", |part| part.seed = 8);
+    write("grid.json", "2/2", |part| part.asked.over[1].levels.swap(0, 1));
+    write("older.json", "2/2", |part| part.deadheat.version = "0.0.9".into());
+    write("mixed.json", "2/2", |part| part.points[1].seed ^= 1);
+    write("none.json", "2/2", |part| part.shard = Some(Shard { part: 0, of: 0 }));
+    std::fs::write(dir.path().join("empty.json"), "").unwrap();
+    std::fs::write(dir.path().join("torn.json"), "{\"kind\": \"map\", \"format\": 1, ").unwrap();
+    for (parts, code, says) in [
+        ("a.json third.json", 2, "a.json (shard 1 of 2) and third.json (shard 3 of 3) both have"),
+        ("a.json b.json a.json", 2, "a.json is given twice"),
+        ("a.json", 2, "of 2 shards no file is 2"),
+        ("a.json short.json", 2, "short.json, shard 2 of 2, lacks"),
+        ("a.json seed.json", 2, "seed.json is of another map than a.json: its `seed` is 8, not 7"),
+        ("a.json grid.json", 2, "grid.json is of another map than a.json: its `asked.over` is"),
+        ("a.json older.json", 2, "its `deadheat` is {\"version\":\"0.0.9\"}"),
+        ("a.json mixed.json", 2, "mixed.json has delay="),
+        ("a.json none.json", 1, "none.json: there is no shard 0 of 0"),
+        ("a.json empty.json", 1, "empty.json"),
+        ("a.json torn.json", 1, "torn.json"),
+        ("a.json missing.json", 1, "missing.json"),
+    ] {
+        let mut args = vec!["merge", "-o", "map.json"];
+        args.extend(parts.split(' '));
+        let output = deadheat(&args, dir.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{parts}: {said}");
+        assert!(said.contains(says), "{parts}: {said}");
+        assert!(!dir.path().join("map.json").exists(), "{parts}");
+    }
+    let merged = deadheat(&["merge", "b.json", "a.json", "-o", "map.json"], dir.path());
+    assert_eq!(merged.status.code(), Some(0), "{merged:?}");
 }
 
 #[test]

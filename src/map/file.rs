@@ -227,6 +227,9 @@ fn check_references(map: &Map) -> Result<(), String> {
     if keys.is_empty() || keys.iter().any(|key| is_odd(key.levels.len())) {
         return Err(format!("its grid has no keys, or not 1 to {MOST_LEVELS} levels of each"));
     }
+    if let Some(shard) = map.shard.filter(|shard| !shard.exists()) {
+        return Err(format!("there is no {shard}"));
+    }
     let mut last = None;
     for (place, point) in map.points.iter().enumerate() {
         let Some(index) = map.index(point) else {
@@ -292,6 +295,11 @@ pub(super) mod tests {
         assert!(save::parse(&text(&map)).unwrap_err().contains("this is a map"));
         let newer = Map { format: 2, ..map };
         assert!(parse(&text(&newer)).unwrap_err().contains("newer deadheat, map format 2"));
+        for (part, of) in [(0, 0), (0, 2), (3, 2), (1, u64::MAX)] {
+            let odd = Map { format: 1, shard: Some(Shard { part, of }), ..newer.clone() };
+            let said = parse(&text(&odd)).unwrap_err();
+            assert_eq!(said, format!("there is no shard {part} of {of}"));
+        }
     }
 
     #[test]

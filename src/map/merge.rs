@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::Map;
+use super::point::Point;
 use crate::error::{Error, Result};
 
 /// Maximum number of points that an error names.
@@ -11,8 +12,8 @@ const MOST_NAMED: usize = 3;
 /// Joins parts, each with the name of its file.
 ///
 /// # Errors
-/// [`Error::Usage`] where a part is of another map, where two have the same point, or where points are
-/// missing; with the files, points and shards concerned.
+/// [`Error::Usage`] where a part or a point in it is of another map, where two have the same point, or where
+/// points are missing; with the files, points and shards concerned.
 pub fn merge(parts: Vec<(String, Map)>) -> Result<Map> {
     let Some((first, whole)) = parts.first() else {
         return Err(Error::usage("no map to merge"));
@@ -21,6 +22,15 @@ pub fn merge(parts: Vec<(String, Map)>) -> Result<Map> {
     for (name, part) in &parts {
         if let Some(why) = whole.differs(part) {
             return Err(Error::usage(format!("{name} is of another map than {first}: {why}")));
+        }
+        let is_foreign = |point: &&Point| point.seed != whole.asked.seed(whole.seed, &point.at);
+        if let Some(point) = part.points.iter().find(is_foreign) {
+            return Err(Error::usage(format!(
+                "{name} has {} of another map: its seed there is {}, and this map's is {}",
+                whole.asked.name(&point.at),
+                point.seed,
+                whole.asked.seed(whole.seed, &point.at)
+            )));
         }
     }
     check_apart(&whole, &parts)?;
@@ -36,20 +46,33 @@ pub fn merge(parts: Vec<(String, Map)>) -> Result<Map> {
 
 /// Checks that no two parts have a point in common.
 fn check_apart(whole: &Map, parts: &[(String, Map)]) -> Result<()> {
-    let mut owners: BTreeMap<usize, &str> = BTreeMap::new();
-    for (name, part) in parts {
+    let mut owners: BTreeMap<usize, &(String, Map)> = BTreeMap::new();
+    for owner in parts {
+        let (name, part) = owner;
         let indices = || part.points.iter().filter_map(|point| whole.index(point));
         let mut owned = indices().filter_map(|index| owners.get(&index));
-        if let Some(other) = owned.next() {
-            let both = indices().filter(|index| owners.get(index) == Some(other));
+        if let Some((other, _)) = owned.next() {
+            if other == name {
+                return Err(Error::usage(format!("{name} is given twice; give each part once")));
+            }
+            let is_other = |owner: &&(String, Map)| owner.0 == *other;
+            let both = indices().filter(|index| owners.get(index).is_some_and(is_other));
+            let shards = parts.iter().filter(|(file, _)| file == other || file == name);
+            let shards: Vec<String> = shards.map(titled).collect();
             return Err(Error::usage(format!(
-                "{other} and {name} both have {}; give each point once",
+                "{} both have {}; give each point once",
+                shards.join(" and "),
                 named(whole, &both.collect::<Vec<_>>())
             )));
         }
-        owners.extend(indices().map(|index| (index, name.as_str())));
+        owners.extend(indices().map(|index| (index, owner)));
     }
     Ok(())
+}
+
+/// Returns the name of a part's file with its shard, if it is one.
+fn titled((name, part): &(String, Map)) -> String {
+    part.shard.map_or_else(|| name.clone(), |shard| format!("{name} ({shard})"))
 }
 
 /// Returns the error of points that no part has, with the shards that would have them.
@@ -123,9 +146,13 @@ mod tests {
     #[test]
     fn what_is_there_twice_is_named() {
         let said = say(["1/2", "2/2", "3/3"].map(part).into());
-        assert!(said.starts_with("1/2 and 3/3 both have delay=10ms,loss=0%;"), "{said}");
+        let both = "1/2 (shard 1 of 2) and 3/3 (shard 3 of 3) both have delay=10ms,loss=0%;";
+        assert!(said.starts_with(both), "{said}");
         let said = say(vec![("a".into(), map()), ("b".into(), map())]);
+        assert!(said.starts_with("a and b both have "), "{said}");
         assert!(said.contains("loss=5% and delay=10ms,loss=0% and 3 more points"), "{said}");
+        let said = say(["1/2", "2/2", "1/2"].map(part).into());
+        assert_eq!(said, "1/2 is given twice; give each part once");
     }
 
     #[test]
@@ -148,6 +175,10 @@ mod tests {
         parts[1].1.seed = 8;
         assert_eq!(say(parts.into()), "2/2 is of another map than 1/2: its `seed` is 8, not 7");
         assert!(say(Vec::new()).contains("no map"));
+        let mut parts = ["1/2", "2/2"].map(part);
+        parts[1].1.points[0].seed += 1;
+        let said = say(parts.into());
+        assert!(said.starts_with("2/2 has delay=1ms,loss=5% of another map: its seed"), "{said}");
     }
 
     #[test]

@@ -31,10 +31,14 @@ impl Shard {
             ))
         };
         let (part, of) = typed.split_once('/').ok_or_else(wrong)?;
-        match (parse_count(part), parse_count(of)) {
-            (Ok(part), Ok(of)) if 1 <= part && part <= of && of <= MOST => Ok(Shard { part, of }),
-            _ => Err(wrong()),
-        }
+        let (part, of) = (parse_count(part), parse_count(of));
+        let shard = part.ok().zip(of.ok()).map(|(part, of)| Shard { part, of });
+        shard.filter(|shard| shard.exists()).ok_or_else(wrong)
+    }
+
+    /// Returns true if there can be such a shard; what a file says need not be one.
+    pub(super) fn exists(self) -> bool {
+        1 <= self.part && self.part <= self.of && self.of <= MOST
     }
 
     /// Returns true if the point with this index, from 0, is of the shard.
