@@ -174,6 +174,12 @@ pub struct ConnStats {
     /// Datagrams that forward error correction made up for at this end; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
+    /// ECN codepoints of what arrived at this end; absent where nobody looks at them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+    /// Packets that this end sent, as IP has them; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
     /// Size of the headers around its data; absent if there are none, inside one machine.
@@ -199,9 +205,60 @@ impl ConnStats {
         self.retransmits = both(self.retransmits, earlier.retransmits);
         self.fallback = earlier.fallback.or(self.fallback);
         self.recovered = both(self.recovered, earlier.recovered);
+        self.wire = self.wire.zip(earlier.wire).map(|(own, earlier)| own.plus(earlier));
+        self.marks = self.marks.zip(earlier.marks).map(|(own, earlier)| own.plus(earlier));
         if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
             own.completed += earlier.completed;
             own.copied += earlier.copied;
+        }
+    }
+}
+
+/// Packets that were sent, with what is repeated, acknowledgements and handshakes, and the headers from IP's on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Wire {
+    /// Number of packets.
+    pub packets: u64,
+    /// Sum of their lengths in bytes, IP header included.
+    pub bytes: u64,
+}
+
+impl Wire {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Wire) -> Wire {
+        Wire {
+            packets: self.packets.saturating_add(other.packets),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// Returns packets with so many bytes behind headers of `headers` bytes each.
+    #[must_use]
+    pub fn behind(headers: u64, packets: u64, bytes: u64) -> Wire {
+        Wire { packets, bytes: bytes.saturating_add(packets.saturating_mul(headers)) }
+    }
+}
+
+/// Datagrams that arrived at one end, by their ECN codepoint (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Marks {
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Those of them that a queue might mark instead of dropping, or had marked.
+    pub capable: u64,
+    /// Those of them that a queue had marked (CE).
+    pub ce: u64,
+}
+
+impl Marks {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Marks) -> Marks {
+        Marks {
+            datagrams: self.datagrams.saturating_add(other.datagrams),
+            capable: self.capable.saturating_add(other.capable),
+            ce: self.ce.saturating_add(other.ce),
         }
     }
 }
@@ -370,6 +427,17 @@ impl Headers {
         messages * (ip + self.transport_bytes)
     }
 
+    /// Returns the packets of `messages` messages of `bytes` bytes together, each a datagram; `None` if they are none.
+    pub fn wire(&self, messages: u64, bytes: u64) -> Option<Wire> {
+        if self.packets.is_some() {
+            return None;
+        }
+        let size = bytes.checked_div(messages).unwrap_or(0);
+        let each = self.packets_of(size).map_or(1, |packets| packets.per_message());
+        let packets = messages.saturating_mul(each);
+        Some(Wire { packets, bytes: bytes.saturating_add(self.around(messages, size)) })
+    }
+
     /// Returns the headers of IP and transport.
     pub fn in_each_packet(&self) -> u64 {
         self.ip_bytes + self.transport_bytes
@@ -436,6 +504,33 @@ pub struct Cost {
     pub voluntary_switches: u64,
     /// Context switches it suffered.
     pub involuntary_switches: u64,
+    /// Most memory that the process had in use at once (`VmHWM` of proc_pid_status(5)), in bytes, from its start on: the
+    /// program itself and its buffers are in it. Absent if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    /// Allocations of the threads that run flows; absent if nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<Allocations>,
+}
+
+/// Calls of an allocator, those that made a piece longer or shorter included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Allocations {
+    /// Number of calls.
+    pub calls: u64,
+    /// Sum of the sizes asked for, in bytes.
+    pub bytes: u64,
+}
+
+impl Allocations {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Allocations) -> Allocations {
+        Allocations {
+            calls: self.calls.saturating_add(other.calls),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
 }
 
 impl Cost {
@@ -456,7 +551,17 @@ impl Cost {
             syscalls: sum(self.syscalls, other.syscalls),
             voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
+            peak_memory_bytes: either(self.peak_memory_bytes, other.peak_memory_bytes, sum),
+            allocations: either(self.allocations, other.allocations, Allocations::plus),
         }
+    }
+}
+
+/// Returns both together, or the one that is known.
+fn either<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(plus(a, b)),
+        (one, other) => one.or(other),
     }
 }
 
