@@ -148,6 +148,15 @@ pub enum Notice {
         /// Median of the time that it took.
         took: Nanos,
     },
+    /// A contender was held back by its own library for most of the time.
+    LibraryLimit {
+        /// The contender's label.
+        label: String,
+        /// Share of the time with something to send.
+        share: f64,
+        /// Window in force; empty if it tells none.
+        window: String,
+    },
     /// A contender's packets do not get through.
     Blocked {
         /// Label of the contender.
@@ -207,6 +216,15 @@ fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> 
     )
 }
 
+fn library_limit(label: &str, share: f64, window: &str) -> String {
+    let most = if window.is_empty() { String::new() } else { format!(" ({window})") };
+    format!(
+        "{label} was held back by its own library for {} of the time that it had something to send: the library admits no \
+         more{most} to the path, which had room",
+        percent(share)
+    )
+}
+
 impl Notice {
     /// Returns the stable identifier of the notice.
     pub fn code(&self) -> &'static str {
@@ -237,6 +255,7 @@ impl Notice {
             Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::FellBack { .. } => "fell_back",
+            Notice::LibraryLimit { .. } => "library_limit",
             Notice::Blocked { .. } => "blocked",
             Notice::TrialFailed { .. } => "trial_failed",
             Notice::SaveFailed { .. } => "save_failed",
@@ -295,6 +314,7 @@ impl Notice {
             Notice::MarginWidened { margin, reason } => {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
+            Notice::LibraryLimit { label, share, window } => library_limit(label, *share, window),
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
             ),
@@ -383,6 +403,10 @@ impl Notice {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }
             Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
+            Notice::LibraryLimit { .. } => {
+                "raise its window where it has a knob for it; otherwise the figures are of this library, and say nothing of \
+                 the path"
+            }
             Notice::Blocked { .. } => {
                 "look for a firewall or address filter between the hosts; the others raced on"
             }

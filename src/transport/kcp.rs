@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kcp::Kcp as Machine;
 
 use super::equal::Own;
-use super::userspace::{Counts, MTU, Opening, Protocol, Segments, State, Userspace};
+use super::userspace::{Counts, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
+use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
 
@@ -22,7 +23,7 @@ mod fec;
 mod segments;
 
 use fec::{Came, Decoder, Encoder, Shape};
-use segments::{is_sound, segments, unmeasured};
+use segments::{is_sound, round_trips, segments, unmeasured};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -199,6 +200,8 @@ impl Userspace for Kcp {
             tuning,
             mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
             message: Vec::new(),
+            round_trip: RoundTrip::default(),
+            least_ms: None,
             due: None,
             is_fresh: false,
             mtu: opening.mtu,
@@ -328,6 +331,9 @@ struct End {
     mode: String,
     /// Buffer in which a message is put together.
     message: Vec<u8>,
+    /// Round trips as the machine measures them, which it keeps to itself, and the shortest in milliseconds.
+    round_trip: RoundTrip,
+    least_ms: Option<u32>,
     due: Option<Nanos>,
     /// True if there is something new to send or to acknowledge.
     is_fresh: bool,
@@ -366,10 +372,15 @@ impl Protocol for End {
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         self.tick(now);
-        let End { machine, is_fresh, .. } = self;
+        let End { machine, is_fresh, round_trip, least_ms, .. } = self;
         // What makes no sense is ignored.
         let mut input = |segments: &[u8]| {
-            *is_fresh |= is_sound(segments) && machine.input(segments).is_ok();
+            let is_taken = is_sound(segments) && machine.input(segments).is_ok();
+            *is_fresh |= is_taken;
+            for ms in round_trips(segments, milliseconds(now)).filter(|_| is_taken) {
+                round_trip.note(Nanos::from_millis(u64::from(ms)));
+                *least_ms = Some(least_ms.map_or(ms, |least| least.min(ms)));
+            }
         };
         match &mut self.fec {
             Some(decoder) => decoder.decode(datagram, |came| match came {
@@ -451,6 +462,25 @@ impl Protocol for End {
             resent: Some(waiting.sent.resent),
             recovered: self.fec.as_ref().map(Decoder::recovered),
             header_bytes: HEADER + self.shape.map_or(0, |_| fec::HEADER as u64),
+        })
+    }
+
+    /// Its congestion window, in `mode=default` or with `cc=kcp`, is the library's secret; without congestion control the
+    /// windows of both ends are the limit.
+    fn view(&self) -> Option<TcpView> {
+        let (sent, resent) =
+            self.packets.with(|waiting| (waiting.sent.packets, waiting.sent.resent));
+        let window = self.machine.snd_wnd().min(self.machine.rmt_wnd());
+        let mss_bytes = self.machine.mss() as u64;
+        Some(TcpView {
+            cwnd_bytes: if self.tuning.is_controlled { 0 } else { u64::from(window) * mss_bytes },
+            mss_bytes,
+            srtt_ns: self.round_trip.smoothed,
+            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
+            min_rtt_ns: self.least_ms.map(|ms| Nanos::from_millis(u64::from(ms)).0),
+            retransmits: resent,
+            data_segs_out: Some(sent + resent),
+            ..TcpView::default()
         })
     }
 
