@@ -1,12 +1,42 @@
 //! Contenders whose own library held them back: what it admits to the path was less than the path takes.
 
+use std::fmt;
+
 use super::notice::Notice;
+use crate::analysis::sentence::percent;
 use crate::analysis::spread::valid_trials;
 use crate::measurements::series::Series;
 use crate::result::outcome::{Entrant, Outcome};
 
 /// Share of the busy time from which the figures are the library's.
 const MOST: f64 = 0.5;
+
+/// Contender that its library held back for most of the time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryLimit {
+    /// The contender's label.
+    label: String,
+    /// Share of the time with something to send.
+    share: f64,
+    /// Window in force, if it tells one.
+    window: Option<String>,
+}
+
+impl fmt::Display for LibraryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.window.as_ref().map(|window| format!(" ({window})")).unwrap_or_default();
+        write!(
+            f,
+            "{} was held back by its own library for {} of the time that it had something to send: the library admits no \
+             more{most} to the path, which had room",
+            self.label,
+            percent(self.share)
+        )
+    }
+}
+
+pub(super) const LIBRARY_ADVICE: &str = "raise its window where it has a knob for it; otherwise the figures are of this \
+                                         library, and say nothing of the path";
 
 /// Returns a notice of each contender that its library held back for most of the time.
 pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
@@ -19,10 +49,12 @@ fn notice(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     let times: Vec<[u64; 2]> = flows.filter_map(times).collect();
     let sum = |at: usize| times.iter().map(|times| times[at] as f64).sum::<f64>();
     let share = sum(0) / sum(1);
-    (share > MOST).then(|| Notice::LibraryLimit {
-        label: entrant.label.clone(),
-        share: share.min(1.0),
-        window: entrant.effective.get("window").cloned().unwrap_or_default(),
+    (share > MOST).then(|| {
+        Notice::LibraryLimit(LibraryLimit {
+            label: entrant.label.clone(),
+            share: share.min(1.0),
+            window: entrant.effective.get("window").cloned(),
+        })
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
+use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::losses::Losses;
 use super::order::OrderEffect;
 use crate::analysis::sentence::percent;
@@ -149,14 +150,7 @@ pub enum Notice {
         took: Nanos,
     },
     /// A contender was held back by its own library for most of the time.
-    LibraryLimit {
-        /// The contender's label.
-        label: String,
-        /// Share of the time with something to send.
-        share: f64,
-        /// Window in force; empty if it tells none.
-        window: String,
-    },
+    LibraryLimit(LibraryLimit),
     /// A contender's packets do not get through.
     Blocked {
         /// Label of the contender.
@@ -202,6 +196,9 @@ pub enum Decides {
 const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
                                  all trials stand beside the others";
 
+const LOOPBACK_ADVICE: &str =
+    "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate";
+
 const ORDER_ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
                             each contender has each place as often, and no verdict hangs on it";
 
@@ -213,15 +210,6 @@ fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> 
     format!(
         "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
         more.failed, more.trials, more.label, less.failed, less.trials, less.label
-    )
-}
-
-fn library_limit(label: &str, share: f64, window: &str) -> String {
-    let most = if window.is_empty() { String::new() } else { format!(" ({window})") };
-    format!(
-        "{label} was held back by its own library for {} of the time that it had something to send: the library admits no \
-         more{most} to the path, which had room",
-        percent(share)
     )
 }
 
@@ -255,7 +243,7 @@ impl Notice {
             Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::FellBack { .. } => "fell_back",
-            Notice::LibraryLimit { .. } => "library_limit",
+            Notice::LibraryLimit(_) => "library_limit",
             Notice::Blocked { .. } => "blocked",
             Notice::TrialFailed { .. } => "trial_failed",
             Notice::SaveFailed { .. } => "save_failed",
@@ -314,7 +302,7 @@ impl Notice {
             Notice::MarginWidened { margin, reason } => {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
-            Notice::LibraryLimit { label, share, window } => library_limit(label, *share, window),
+            Notice::LibraryLimit(limit) => limit.to_string(),
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
             ),
@@ -380,9 +368,7 @@ impl Notice {
                 "lower the rate to what the first link carries: a sender that nobody slows down only \
                  fills its own queue"
             }
-            Notice::LoopbackLoss { .. } => {
-                "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate"
-            }
+            Notice::LoopbackLoss { .. } => LOOPBACK_ADVICE,
             Notice::BudgetTooSmall { .. } => {
                 "raise --budget or --blocks, shorten the workload, or race fewer contenders"
             }
@@ -403,10 +389,7 @@ impl Notice {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }
             Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
-            Notice::LibraryLimit { .. } => {
-                "raise its window where it has a knob for it; otherwise the figures are of this library, and say nothing of \
-                 the path"
-            }
+            Notice::LibraryLimit(_) => LIBRARY_ADVICE,
             Notice::Blocked { .. } => {
                 "look for a firewall or address filter between the hosts; the others raced on"
             }

@@ -16,14 +16,15 @@ use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
-use crate::spec::Settings;
 use crate::time::Nanos;
 
 mod fec;
 mod segments;
+mod tuning;
 
 use fec::{Came, Decoder, Encoder, Shape};
 use segments::{is_sound, round_trips, segments, unmeasured};
+use tuning::Tuning;
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -206,40 +207,6 @@ impl Userspace for Kcp {
             is_fresh: false,
             mtu: opening.mtu,
         }))
-    }
-}
-
-/// The knobs as the machine takes them; times in milliseconds.
-#[derive(Debug, Clone, Copy)]
-struct Tuning {
-    nodelay: bool,
-    interval: u32,
-    resend: u32,
-    is_controlled: bool,
-    min_rto: Option<u32>,
-    window: u16,
-    flushes: bool,
-}
-
-impl Tuning {
-    fn new(knobs: &Settings) -> Tuning {
-        // nodelay, resend, congestion control and the least timeout of test.cpp and README.en.md.
-        let (nodelay, resend, is_controlled, min_rto) = match knobs.text("mode") {
-            Some("default") => (false, 0, true, None),
-            Some("normal") => (false, 0, false, None),
-            Some("fast") => (true, 1, false, Some(10)),
-            _ => (true, 2, false, None),
-        };
-        let ms = |key| knobs.span(key).map(|span| (span.0 / 1_000_000).max(1) as u32);
-        Tuning {
-            nodelay: knobs.switch("nodelay").unwrap_or(nodelay),
-            interval: ms("interval").unwrap_or(10),
-            resend: knobs.count("resend").map_or(resend, |count| count as u32),
-            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == "kcp"),
-            min_rto: ms("min-rto").or(min_rto),
-            window: knobs.count("window").map_or(128, |count| count as u16),
-            flushes: knobs.switch("flush").unwrap_or(true),
-        }
     }
 }
 
