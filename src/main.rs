@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: deadheat::host::allocations::Counting = deadheat::host::allocations::Counting;
+
 fn main() -> ExitCode {
     deadheat::trial::process::enter();
     deadheat::cli::run()

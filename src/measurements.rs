@@ -12,12 +12,14 @@ pub use deadheat_base::distribution::{Distribution, Quantile};
 pub(crate) use deadheat_base::moments;
 pub use deadheat_stats::Better;
 
+mod amounts;
 mod content;
 mod fallback;
 pub mod series;
 mod throttled;
 mod view;
 
+pub use crate::measurements::amounts::{Allocations, Marks, Wire};
 pub use crate::measurements::content::{ContentState, Verified};
 pub use crate::measurements::fallback::{Fallback, FallbackCause};
 pub use crate::measurements::throttled::Throttled;
@@ -174,6 +176,12 @@ pub struct ConnStats {
     /// Datagrams that forward error correction made up for at this end; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
+    /// ECN codepoints of what arrived at this end; absent where nobody looks at them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+    /// Packets that this end sent, as IP has them; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
     /// Size of the headers around its data; absent if there are none, inside one machine.
@@ -199,6 +207,8 @@ impl ConnStats {
         self.retransmits = both(self.retransmits, earlier.retransmits);
         self.fallback = earlier.fallback.or(self.fallback);
         self.recovered = both(self.recovered, earlier.recovered);
+        self.wire = self.wire.zip(earlier.wire).map(|(own, earlier)| own.plus(earlier));
+        self.marks = self.marks.zip(earlier.marks).map(|(own, earlier)| own.plus(earlier));
         if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
             own.completed += earlier.completed;
             own.copied += earlier.copied;
@@ -370,6 +380,17 @@ impl Headers {
         messages * (ip + self.transport_bytes)
     }
 
+    /// Returns the packets of `messages` messages of `bytes` bytes together, each a datagram; `None` if they are none.
+    pub fn wire(&self, messages: u64, bytes: u64) -> Option<Wire> {
+        if self.packets.is_some() {
+            return None;
+        }
+        let size = bytes.checked_div(messages).unwrap_or(0);
+        let each = self.packets_of(size).map_or(1, |packets| packets.per_message());
+        let packets = messages.saturating_mul(each);
+        Some(Wire { packets, bytes: bytes.saturating_add(self.around(messages, size)) })
+    }
+
     /// Returns the headers of IP and transport.
     pub fn in_each_packet(&self) -> u64 {
         self.ip_bytes + self.transport_bytes
@@ -436,6 +457,13 @@ pub struct Cost {
     pub voluntary_switches: u64,
     /// Context switches it suffered.
     pub involuntary_switches: u64,
+    /// Most memory that the process had in use at once (`VmHWM` of proc_pid_status(5)), in bytes, from its start on: the
+    /// program itself and its buffers are in it. Absent if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    /// Allocations of the threads that run flows; absent if nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<Allocations>,
 }
 
 impl Cost {
@@ -456,7 +484,17 @@ impl Cost {
             syscalls: sum(self.syscalls, other.syscalls),
             voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
+            peak_memory_bytes: either(self.peak_memory_bytes, other.peak_memory_bytes, sum),
+            allocations: either(self.allocations, other.allocations, Allocations::plus),
         }
+    }
+}
+
+/// Returns both together, or the one that is known.
+fn either<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(plus(a, b)),
+        (one, other) => one.or(other),
     }
 }
 

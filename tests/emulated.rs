@@ -572,6 +572,29 @@ fn what_a_path_loses_is_in_both_accounts() {
 }
 
 #[test]
+fn marks_of_a_queue_arrive_in_datagrams_and_are_counted_at_both_ends() {
+    if !can() {
+        return;
+    }
+    let path = "delay=5ms,rate=10mbit,queue=200ms,aqm=codel,ecn=on";
+    for family in ["-4", "-6"] {
+        let outcome = race(&["quic:ecn=on", family], path, "bulk:bytes=2MB");
+        for trial in trials(&outcome) {
+            let marks = &trial["marks"];
+            let marked =
+                count(&fates(trial, "up")["marked"]) + count(&fates(trial, "down")["marked"]);
+            assert!(marked > 0 && count(&marks["ce"]) <= marked, "{marks} {marked}");
+            // Those that a busy host had no room for are few.
+            assert!(2 * count(&marks["ce"]) >= marked, "{marks} {marked}");
+            assert_eq!(marks["capable"], marks["datagrams"]);
+            for end in ["effective", "far_effective"] {
+                assert_eq!(trial[end]["ecn"], "on, validated");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_ordinary_user_races_over_an_emulated_path() {
     let unshare = [&NOBODY[1..], &["unshare", "-Urn", "true"]].concat();
     if !works(NOBODY[0], &unshare) {

@@ -1242,3 +1242,53 @@ fn parity_makes_up_for_losses_without_a_round_trip() {
     assert_eq!((plain.0.recovered, plain.0.effective["fec"].as_str()), (None, "off"));
     assert_eq!(twice.0.effective["fec"], "1+1");
 }
+
+/// CoDel keeps the queue of a line of 20 Mbit/s short, by dropping, or by marking what allows it (RFC 3168).
+#[test]
+fn a_queue_that_marks_slows_a_sender_down_without_a_loss() {
+    let path = "delay=20ms,rate=20mbit,queue=200ms,aqm=codel,ecn=on";
+    let [off, on] =
+        ["quic", "quic:ecn=on"].map(|contender| trial(path, contender, "bulk:bytes=20MB"));
+    let (dropped, marked) = (&fates(&off).up.fates, &fates(&on).up.fates);
+    assert!(dropped.early > 0 && dropped.marked == 0, "{dropped:?}");
+    assert!(off.retransmits >= Some(dropped.early), "{:?}", off.retransmits);
+    assert_eq!((off.marks, off.effective["ecn"].as_str()), (None, "off"));
+    assert!(marked.marked > 0 && marked.early + marked.full == 0, "{marked:?}");
+    assert_eq!(on.retransmits, Some(0));
+    let marks = on.marks.unwrap();
+    assert_eq!(marks.ce, marked.marked + fates(&on).down.fates.marked);
+    // All datagrams that arrived were capable, of the handshake as well.
+    let arrived = marked.delivered + fates(&on).down.fates.delivered;
+    assert!(marks.datagrams == marks.capable && marks.datagrams <= arrived, "{marks:?} {arrived}");
+    assert_eq!(on.effective["ecn"], "on, validated");
+    assert_eq!(on.far_effective["ecn"], "on, validated");
+    // The sender takes marks for congestion: its window gets smaller, and the line stays full.
+    let view = on.intervals[0].tcp.as_ref().unwrap();
+    assert!(view.congestion_events.last().copied().flatten() > Some(2), "{view:?}");
+    assert!(view.cwnd_bytes.windows(2).any(|pair| pair[1] < pair[0]), "{:?}", view.cwnd_bytes);
+    assert!(on.metrics["goodput_bps"] > 15e6, "{}", on.metrics["goodput_bps"]);
+    // A queue that was not told to mark drops them all the same.
+    let plain = trial(&path.replace(",ecn=on", ""), "quic:ecn=on", "bulk:bytes=20MB");
+    assert!(fates(&plain).up.fates.early > 0 && plain.marks.unwrap().ce == 0);
+    assert_eq!(plain.effective["ecn"], "on, validated");
+}
+
+/// ENet has 64 KiB under way at most, and QUIC its window: on a line that carries more they are the limit, and on one that
+/// carries less the line is.
+#[test]
+fn what_a_library_admits_is_told_apart_from_what_the_path_takes() {
+    let share = |path: &str, contender: &str| {
+        let record = trial(path, contender, "bulk:bytes=2MB");
+        let view = record.intervals[0].tcp.clone().unwrap();
+        let last = |column: &[Option<u64>]| column.last().copied().flatten().unwrap() as f64;
+        last(&view.library_limited_ns) / last(&view.busy_ns)
+    };
+    for contender in ["enet", "quic:window=64KiB"] {
+        let wide = share("delay=50ms,rate=100mbit,queue=1MB", contender);
+        assert!((0.8..=1.0).contains(&wide), "{contender}: {wide}");
+    }
+    for contender in ["enet:throttle=off", "quic"] {
+        let narrow = share("delay=5ms,rate=2mbit,queue=200ms", contender);
+        assert!((0.0..0.2).contains(&narrow), "{contender}: {narrow}");
+    }
+}

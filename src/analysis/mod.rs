@@ -30,6 +30,7 @@ pub mod highs;
 pub mod history;
 pub mod host_notice;
 pub mod independent;
+mod library_limits;
 pub mod losses;
 pub mod notice;
 mod order;

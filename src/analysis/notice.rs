@@ -2,6 +2,7 @@
 
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
+use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::losses::Losses;
 use super::order::OrderEffect;
 use crate::analysis::sentence::percent;
@@ -148,6 +149,8 @@ pub enum Notice {
         /// Median of the time that it took.
         took: Nanos,
     },
+    /// A contender was held back by its own library for most of the time.
+    LibraryLimit(LibraryLimit),
     /// A contender's packets do not get through.
     Blocked {
         /// Label of the contender.
@@ -193,6 +196,9 @@ pub enum Decides {
 const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
                                  all trials stand beside the others";
 
+const LOOPBACK_ADVICE: &str =
+    "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate";
+
 const ORDER_ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
                             each contender has each place as often, and no verdict hangs on it";
 
@@ -237,6 +243,7 @@ impl Notice {
             Notice::SettingChanged { .. } => "setting_changed",
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::FellBack { .. } => "fell_back",
+            Notice::LibraryLimit(_) => "library_limit",
             Notice::Blocked { .. } => "blocked",
             Notice::TrialFailed { .. } => "trial_failed",
             Notice::SaveFailed { .. } => "save_failed",
@@ -295,6 +302,7 @@ impl Notice {
             Notice::MarginWidened { margin, reason } => {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
+            Notice::LibraryLimit(limit) => limit.to_string(),
             Notice::Censored { label, metric } => format!(
                 "{metric} of {label} falls among messages that were lost: it is at least the timeout"
             ),
@@ -360,9 +368,7 @@ impl Notice {
                 "lower the rate to what the first link carries: a sender that nobody slows down only \
                  fills its own queue"
             }
-            Notice::LoopbackLoss { .. } => {
-                "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate"
-            }
+            Notice::LoopbackLoss { .. } => LOOPBACK_ADVICE,
             Notice::BudgetTooSmall { .. } => {
                 "raise --budget or --blocks, shorten the workload, or race fewer contenders"
             }
@@ -383,6 +389,7 @@ impl Notice {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }
             Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
+            Notice::LibraryLimit(_) => LIBRARY_ADVICE,
             Notice::Blocked { .. } => {
                 "look for a firewall or address filter between the hosts; the others raced on"
             }

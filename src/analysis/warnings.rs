@@ -3,7 +3,7 @@
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
-use super::{exclusions, fallbacks, order, path_account, settings};
+use super::{exclusions, fallbacks, library_limits, order, path_account, settings};
 use crate::analysis::claims::alpha;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
@@ -50,6 +50,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(order::effect(outcome).map(Notice::OrderEffect));
     all.extend(path_account::notices(outcome));
     all.extend(fallbacks::notices(outcome));
+    all.extend(library_limits::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));
@@ -89,7 +90,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         for (option, asked) in &entrant.asked {
             let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
             match entrant.effective.get(option) {
-                Some(effective) if words && asked != "host" && effective != asked => {
+                Some(effective) if words && asked != "host" && !is(effective, asked) => {
                     all.push(Notice::NotAsAsked {
                         label: entrant.label.clone(),
                         option: option.clone(),
@@ -102,6 +103,12 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         }
     }
     all
+}
+
+/// Returns true if an option is in force as `asked`, whatever is said of it behind a comma or in brackets.
+fn is(effective: &str, asked: &str) -> bool {
+    let rest = effective.strip_prefix(asked);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", ") || rest.starts_with(" ("))
 }
 
 fn of_host(outcome: &Outcome) -> Vec<Notice> {
@@ -247,7 +254,8 @@ mod tests {
     use super::*;
     use crate::analysis::verdicts;
     use crate::host::quiet::HostQuiet;
-    use crate::measurements::{Account, HostCounters, Metrics, Packets};
+    use crate::measurements::series::{Point, Series};
+    use crate::measurements::{Account, HostCounters, Metrics, Packets, TcpView};
     use crate::race::testing;
     use crate::result::outcome::{UNTRUSTED_GATE, Warning};
     use crate::trial::fake;
@@ -377,6 +385,18 @@ mod tests {
                     o.trials[0].record.ledger.up = Some(account(0, 10));
                     o.trials[0].record.packets =
                         Some(Packets { message_bytes: 9_000, header_bytes: 28, path_mtu: 1_500 });
+                }),
+            ),
+            (
+                "library_limit",
+                Box::new(|o| {
+                    let view = TcpView {
+                        busy_ns: Some(900),
+                        library_limited_ns: Some(600),
+                        ..TcpView::default()
+                    };
+                    let point = Point { sent_bytes: 1, tcp: Some(view), ..Point::default() };
+                    o.trials[0].record.intervals = vec![Series::new(100, &[point])];
                 }),
             ),
             ("ledger_open", Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8)))),

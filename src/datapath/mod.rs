@@ -10,6 +10,7 @@ pub mod control;
 pub mod datagram;
 pub(crate) mod destination;
 pub mod drain;
+pub mod ecn;
 pub mod epoll;
 pub mod file;
 pub(crate) mod memory;

@@ -6,11 +6,12 @@
 //! | [`facts`] | kernel, CPUs, memory, settings of the network: what a result carries of a host |
 //! | [`topology`], [`placement`] | the CPUs and who shares a core; where the two ends of a trial run |
 //! | [`idle`] | idle CPUs kept awake, other programs put last |
-//! | [`usage`], [`process_tree`], [`counters`], [`cgroup`] | what a span of time cost, what the kernel counted, what a quota held back |
+//! | [`usage`], [`allocations`], [`process_tree`], [`counters`], [`cgroup`] | what a span of time cost, what the kernel counted, what a quota held back |
 //! | [`probe`], [`timing`], [`noise`] | round trips, timers and identical things against each other, on this machine |
 //! | [`block_probe`], [`quiet`] | the echo between blocks, and what it says of the host |
 //! | [`doctor`], [`findings`] | how far this machine can be trusted, and what stands in the way |
 
+pub mod allocations;
 pub mod block_probe;
 pub mod cgroup;
 pub mod counters;

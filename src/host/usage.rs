@@ -93,6 +93,19 @@ pub struct ProcessCost {
     system_ns: u64,
     voluntary_switches: u64,
     involuntary_switches: u64,
+    peak_memory_bytes: Option<u64>,
+}
+
+/// Returns the most memory that this process had in use so far, in bytes: `VmHWM` of proc_pid_status(5). What getrusage(2)
+/// says may be of the process that started this one.
+fn peak_memory() -> Option<u64> {
+    peak(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 impl ProcessCost {
@@ -109,10 +122,17 @@ impl ProcessCost {
             system_ns: ns(usage.ru_stime),
             voluntary_switches: usage.ru_nvcsw as u64,
             involuntary_switches: usage.ru_nivcsw as u64,
+            peak_memory_bytes: None,
         }
     }
 
-    /// Returns the cost since an `earlier` reading. System calls and waiting are for the caller to
+    /// Reads the most memory that was in use as well, which takes longer.
+    #[must_use]
+    pub fn with_memory(self) -> ProcessCost {
+        ProcessCost { peak_memory_bytes: peak_memory(), ..self }
+    }
+
+    /// Returns the cost since an `earlier` reading. System calls, waiting and allocations are for the caller to
     /// fill in: the kernel does not count them.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
@@ -126,6 +146,8 @@ impl ProcessCost {
             syscalls: 0,
             voluntary_switches: switches(self.voluntary_switches, earlier.voluntary_switches),
             involuntary_switches: switches(self.involuntary_switches, earlier.involuntary_switches),
+            peak_memory_bytes: self.peak_memory_bytes,
+            allocations: None,
         }
     }
 }
@@ -133,6 +155,14 @@ impl ProcessCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_memory_is_read_from_the_kernel_s_words() {
+        assert_eq!(peak("Name:\tx\nVmHWM:\t    5120 kB\nVmRSS:\t 7 kB\n"), Some(5 << 20));
+        assert_eq!(peak("VmHWM:\t5120\n"), None);
+        let cost = ProcessCost::read().with_memory().since(&ProcessCost::default());
+        assert!(cost.peak_memory_bytes > Some(1 << 20), "{cost:?}");
+    }
 
     #[test]
     fn steal_is_a_share_of_all_time_without_guests_twice() {

@@ -139,7 +139,13 @@ macro_rules! tcp_columns {
         impl TcpColumns {
             /// Creates the columns of `views`.
             fn new(views: &[TcpView]) -> TcpColumns {
-                TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* }
+                let told = |bytes: &Vec<Option<u64>>| bytes.iter().flatten().any(|bytes| *bytes > 0);
+                let mut columns =
+                    TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* };
+                if !told(&columns.cwnd_bytes) {
+                    columns.cwnd_bytes.clear();
+                }
+                columns
             }
 
             /// Returns every column with its name, in the order of the fields.
@@ -177,12 +183,18 @@ tcp_columns! {
     rwnd_limited_ns,
     /// Part of that time in which the send buffer was too small.
     sndbuf_limited_ns,
+    /// Part of that time in which a library in user space admitted no more to the path.
+    library_limited_ns,
     /// Bytes that the peer acknowledged so far.
     bytes_acked,
     /// Bytes in the send buffer that have not left.
     notsent_bytes,
     /// The peer's receive window.
     snd_wnd_bytes,
+    /// Times that a loss or a mark was taken for congestion, so far.
+    congestion_events,
+    /// Segments with data that the receiver reported as marked, so far.
+    ce_delivered,
     /// Rounds of a protocol in user space so far.
     rounds,
 }

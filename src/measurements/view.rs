@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Headers, Wire};
+
 /// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the
 /// connection's start. A field is absent if this kernel does not tell it, or has seen nothing yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpView {
-    /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`.
+    /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`. 0 where the implementation does not tell it.
     pub cwnd_bytes: u64,
     /// The largest segment that this end sends, in bytes, without headers.
     pub mss_bytes: u64,
@@ -53,9 +55,16 @@ pub struct TcpView {
     /// Part of that time in which this end's send buffer was too small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_ns: Option<u64>,
+    /// Part of that time in which more was written than a library in user space admits to the path (its send window, or
+    /// the peer's flow control), and no queue stood there. Absent where it does not show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_limited_ns: Option<u64>,
     /// Bytes that the peer acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
+    /// Bytes that were sent, those that were sent again included (Linux 4.19).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_sent: Option<u64>,
     /// Bytes that were sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_retrans: Option<u64>,
@@ -78,7 +87,22 @@ pub struct TcpView {
     /// The peer's receive window as it last told, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snd_wnd_bytes: Option<u64>,
+    /// Times that it took a loss or a mark for congestion; absent where the implementation does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_events: Option<u64>,
+    /// Segments with data that the receiver reported as marked (CE, RFC 3168), as the kernel counts them
+    /// (`tcpi_delivered_ce`, Linux 4.18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ce_delivered: Option<u64>,
     /// Rounds, each with a question of what arrived, of a protocol in user space that has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
+}
+
+impl TcpView {
+    /// Returns the packets that this end sent, each with `headers`; SYN segments have a few bytes of options more, and
+    /// selective acknowledgements, too. `None` before Linux 4.19.
+    pub fn wire(&self, headers: &Headers) -> Option<Wire> {
+        Some(Wire::behind(headers.in_each_packet(), self.segs_out?, self.bytes_sent?))
+    }
 }

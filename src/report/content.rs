@@ -2,8 +2,8 @@
 
 use super::document::{Document, Section};
 use super::{
-    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, over_time, path,
-    results, sweeps, words,
+    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, needs, over_time,
+    path, results, sweeps, words,
 };
 use crate::result::outcome::{Entrant, Outcome};
 
@@ -31,7 +31,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 24] = [
+    let sections: [(Place, Option<Section>); 25] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -48,6 +48,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, highs::section(outcome)),
         (Place::Basis, evidence::accounts(outcome)),
         (Place::Basis, arrived::section(outcome)),
+        (Place::Basis, needs::section(outcome)),
         (Place::Basis, path::section(outcome)),
         (Place::Basis, evidence::differences(outcome)),
         (Place::Basis, evidence::warnings(outcome)),

@@ -14,6 +14,7 @@
 //! | `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
+//! | `needs.rs` | bytes on the wire, memory and allocations |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `explain.rs` | where the time goes, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
@@ -58,6 +59,7 @@ mod imported;
 mod json;
 pub mod map;
 mod markdown;
+mod needs;
 pub mod over_time;
 mod path;
 pub mod plot;

@@ -97,7 +97,7 @@ fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
     Column::new(format!("{}, block by block", metric.label), rows.iter().map(cell).collect())
 }
 
-fn names(outcome: &Outcome, rows: &[usize]) -> Column {
+pub(super) fn names(outcome: &Outcome, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
         let blocked = entrant(outcome, *id).is_some_and(|contender| contender.out().is_some());
         Cell::text(label(outcome, *id)).tone(if blocked { Tone::Aside } else { Tone::Plain })

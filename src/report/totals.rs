@@ -77,6 +77,10 @@ pub(super) struct Cost {
     pub work: Work,
     /// Number of system calls of the near end and of the far end for the same work.
     pub calls: (f64, Option<f64>),
+    /// Number of allocations of the near end and of the far end for the same work; absent if nobody counted.
+    pub allocations: Option<(f64, Option<f64>)>,
+    /// Bytes on the wire beside the application's, for the same work; absent if an end does not know.
+    pub overhead_bytes: Option<f64>,
 }
 
 /// Unit of work that CPU time is divided by.
@@ -120,6 +124,12 @@ impl Cost {
             near_ns: near(|cost| Some(cost.working_ns()))?,
             far_ns: far(|cost| Some(cost.working_ns())),
             waiting_ns: near(|cost| cost.waiting_ns).map(|own| (own, far(|cost| cost.waiting_ns))),
+            allocations: near(|cost| Some(cost.allocations?.calls))
+                .map(|own| (own, far(|cost| Some(cost.allocations?.calls)))),
+            overhead_bytes: total(&|record| {
+                let wire = record.wire?.bytes;
+                Some(wire.saturating_sub(record.delivered_bytes?))
+            }),
             work,
             calls: (near(|cost| Some(cost.syscalls))?, far(|cost| Some(cost.syscalls))),
         })

@@ -23,12 +23,13 @@ use rusty_enet::consts::{
 use rusty_enet::{Event, Host, HostSettings, MTU_MAX, Packet, PeerID};
 
 use super::equal::Own;
-use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{Counts, Held, MTU, Opening, Protocol, State, Userspace, Waits};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Service, Side,
 };
 use crate::error::{Error, Result};
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 
 mod wire;
@@ -155,6 +156,8 @@ impl Userspace for Enet {
             unsent: 0,
             is_fresh: false,
             due: None,
+            now: Nanos::ZERO,
+            held: Held::default(),
             is_throttled: opening.knobs.switch("throttle").unwrap_or(true),
             headers: opening.headers(),
         }))
@@ -182,6 +185,9 @@ struct End {
     /// True if there is something new to send.
     is_fresh: bool,
     due: Option<Nanos>,
+    /// Time that the library was last told.
+    now: Nanos,
+    held: Held,
     is_throttled: bool,
     headers: u32,
 }
@@ -189,6 +195,7 @@ struct End {
 impl End {
     /// Tells the library the time, from 1 on: it takes zero for never.
     fn tell(&mut self, now: Nanos) {
+        self.now = now;
         let began = *self.began.get_or_insert(now);
         let time = 1 + (now - began).0 / 1_000_000;
         self.clock.store(time, Memory::Relaxed);
@@ -236,8 +243,26 @@ impl End {
         self.plan();
     }
 
+    /// Returns its smoothed round-trip time, in nanoseconds.
+    fn srtt_ns(&self) -> u64 {
+        self.host.peer(PEER).round_trip_time().as_nanos() as u64
+    }
+
+    /// Notes what keeps it from sending more, after the library had its turn: nothing but its window, of 64 KiB or, by
+    /// its throttle, less, holds reliable messages back.
+    fn note_wait(&mut self) {
+        let ledger = &self.host.socket().ledger;
+        let waits = match ledger.owed() {
+            0 => Waits::ForNothing,
+            owed if owed > ledger.flying() => Waits::ForLibrary,
+            _ => Waits::ForPath,
+        };
+        self.held.note(self.now, waits, Some(self.srtt_ns()));
+    }
+
     /// Plans the next look. An end that has no peer yet waits for one.
     fn plan(&mut self) {
+        self.note_wait();
         let timeout = self.timeout();
         self.host.socket_mut().ledger.end(timeout);
         let has_peer = self.host.peer(PEER).state() != rusty_enet::PeerState::Disconnected;
@@ -356,6 +381,19 @@ impl Protocol for End {
     fn counts(&self) -> Counts {
         let ledger = &self.host.socket().ledger;
         Counts::of(ledger.packets, ledger.resent, HEADER)
+    }
+
+    /// Its window is the library's own affair: it tells neither how wide the throttle left it nor how full it is.
+    fn view(&self) -> Option<TcpView> {
+        let (peer, ledger) = (self.host.peer(PEER), &self.host.socket().ledger);
+        Some(self.held.tell(TcpView {
+            mss_bytes: u64::from(peer.mtu()),
+            srtt_ns: Some(self.srtt_ns()),
+            rttvar_ns: Some(peer.round_trip_time_variance().as_nanos() as u64),
+            retransmits: ledger.resent,
+            data_segs_out: Some(ledger.packets),
+            ..TcpView::default()
+        }))
     }
 
     fn effective(&self) -> Effective {

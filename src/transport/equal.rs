@@ -25,6 +25,9 @@ pub(super) const RESUME: &str = "off";
 /// The largest IP packet of protocols that fill packets: Ethernet's.
 pub(super) const MTU: &str = "1500B";
 
+/// ECN of datagrams: off, as most of those who carry them have it.
+pub(super) const ECN: &str = "off";
+
 /// Multiple of the bandwidth-delay product that a window has room for: one for what is under way, and one for a queue as
 /// long (RFC 6349, 3.3.1, on sizing windows by it).
 const PRODUCTS: u64 = 2;
@@ -123,9 +126,10 @@ pub const RULES: &[Rule] = &[
     Rule {
         what: "ECN",
         knob: "ecn",
-        values: &[],
-        value: "the host's for TCP (`net.ipv4.tcp_ecn`), none in user space",
-        why: "TCP has no option for it, so it is read back, and told where contenders differ",
+        values: &[ECN],
+        value: "off in user space, the host's for TCP (`net.ipv4.tcp_ecn`)",
+        why: "a queue that marks spares one side the losses of the other. TCP has no option for it, so it is read back, and told \
+              where contenders differ",
     },
     Rule {
         what: "message and call size",
@@ -165,8 +169,8 @@ pub const CANNOT: &[Unequal] = &[
               this program's, however it is deployed",
     },
     Unequal {
-        what: "ECN and pacing",
-        why: "TCP's ECN is the host's, and nobody here has a knob for pacing",
+        what: "ECN of TCP, and pacing",
+        why: "TCP's ECN is the host's, QUIC has `ecn`, others none in user space; and nobody here has a knob for pacing",
     },
 ];
 

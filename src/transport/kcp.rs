@@ -11,18 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kcp::Kcp as Machine;
 
 use super::equal::Own;
-use super::userspace::{Counts, MTU, Opening, Protocol, Segments, State, Userspace};
+use super::userspace::{Counts, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
-use crate::spec::Settings;
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 
 mod fec;
 mod segments;
+mod tuning;
 
 use fec::{Came, Decoder, Encoder, Shape};
-use segments::{is_sound, segments, unmeasured};
+use segments::{is_sound, round_trips, segments, unmeasured};
+use tuning::Tuning;
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -199,44 +201,12 @@ impl Userspace for Kcp {
             tuning,
             mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
             message: Vec::new(),
+            round_trip: RoundTrip::default(),
+            least_ms: None,
             due: None,
             is_fresh: false,
             mtu: opening.mtu,
         }))
-    }
-}
-
-/// The knobs as the machine takes them; times in milliseconds.
-#[derive(Debug, Clone, Copy)]
-struct Tuning {
-    nodelay: bool,
-    interval: u32,
-    resend: u32,
-    is_controlled: bool,
-    min_rto: Option<u32>,
-    window: u16,
-    flushes: bool,
-}
-
-impl Tuning {
-    fn new(knobs: &Settings) -> Tuning {
-        // nodelay, resend, congestion control and the least timeout of test.cpp and README.en.md.
-        let (nodelay, resend, is_controlled, min_rto) = match knobs.text("mode") {
-            Some("default") => (false, 0, true, None),
-            Some("normal") => (false, 0, false, None),
-            Some("fast") => (true, 1, false, Some(10)),
-            _ => (true, 2, false, None),
-        };
-        let ms = |key| knobs.span(key).map(|span| (span.0 / 1_000_000).max(1) as u32);
-        Tuning {
-            nodelay: knobs.switch("nodelay").unwrap_or(nodelay),
-            interval: ms("interval").unwrap_or(10),
-            resend: knobs.count("resend").map_or(resend, |count| count as u32),
-            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == "kcp"),
-            min_rto: ms("min-rto").or(min_rto),
-            window: knobs.count("window").map_or(128, |count| count as u16),
-            flushes: knobs.switch("flush").unwrap_or(true),
-        }
     }
 }
 
@@ -328,6 +298,9 @@ struct End {
     mode: String,
     /// Buffer in which a message is put together.
     message: Vec<u8>,
+    /// Round trips as the machine measures them, which it keeps to itself, and the shortest in milliseconds.
+    round_trip: RoundTrip,
+    least_ms: Option<u32>,
     due: Option<Nanos>,
     /// True if there is something new to send or to acknowledge.
     is_fresh: bool,
@@ -366,10 +339,15 @@ impl Protocol for End {
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         self.tick(now);
-        let End { machine, is_fresh, .. } = self;
+        let End { machine, is_fresh, round_trip, least_ms, .. } = self;
         // What makes no sense is ignored.
         let mut input = |segments: &[u8]| {
-            *is_fresh |= is_sound(segments) && machine.input(segments).is_ok();
+            let is_taken = is_sound(segments) && machine.input(segments).is_ok();
+            *is_fresh |= is_taken;
+            for ms in round_trips(segments, milliseconds(now)).filter(|_| is_taken) {
+                round_trip.note(Nanos::from_millis(u64::from(ms)));
+                *least_ms = Some(least_ms.map_or(ms, |least| least.min(ms)));
+            }
         };
         match &mut self.fec {
             Some(decoder) => decoder.decode(datagram, |came| match came {
@@ -451,6 +429,25 @@ impl Protocol for End {
             resent: Some(waiting.sent.resent),
             recovered: self.fec.as_ref().map(Decoder::recovered),
             header_bytes: HEADER + self.shape.map_or(0, |_| fec::HEADER as u64),
+        })
+    }
+
+    /// Its congestion window, in `mode=default` or with `cc=kcp`, is the library's secret; without congestion control the
+    /// windows of both ends are the limit.
+    fn view(&self) -> Option<TcpView> {
+        let (sent, resent) =
+            self.packets.with(|waiting| (waiting.sent.packets, waiting.sent.resent));
+        let window = self.machine.snd_wnd().min(self.machine.rmt_wnd());
+        let mss_bytes = self.machine.mss() as u64;
+        Some(TcpView {
+            cwnd_bytes: if self.tuning.is_controlled { 0 } else { u64::from(window) * mss_bytes },
+            mss_bytes,
+            srtt_ns: self.round_trip.smoothed,
+            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
+            min_rtt_ns: self.least_ms.map(|ms| Nanos::from_millis(u64::from(ms)).0),
+            retransmits: resent,
+            data_segs_out: Some(sent + resent),
+            ..TcpView::default()
         })
     }
 

@@ -15,6 +15,7 @@ use crate::contract::{Congestion, Delivery, Guarantees, Offer, Service};
 use crate::error::{Error, Result};
 use end::End;
 
+mod ecn;
 mod end;
 mod lanes;
 mod qlog;
@@ -89,6 +90,7 @@ const OPTIONS: &[Meaning] = &[
     options::RESUME,
     options::WINDOW,
     options::MTU,
+    options::ECN,
     options::QLOG,
     options::IO,
     options::RX,
@@ -119,6 +121,13 @@ const KEYS: &[Key] = &[
         doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
     },
     Key {
+        name: "ecn",
+        kind: Kind::Switch,
+        default: equal::ECN,
+        doc: "marks packets as capable of congestion notification (RFC 3168), which a queue then marks instead of dropping \
+              them, until the path turns out to clear the marks (RFC 9000, 13.4)",
+    },
+    Key {
         name: "qlog",
         kind: Kind::Path,
         default: "",
@@ -138,6 +147,11 @@ const DEPLOYED: &[Own] = &[
         knob: "mtu",
         value: "",
         source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
+    },
+    Own {
+        knob: "ecn",
+        value: "on",
+        source: "`Connection`: marks packets until an acknowledgement does not confirm it",
     },
     identity::OWN_CIPHER,
     identity::OWN_RESUME,

@@ -16,12 +16,15 @@ use sctp_proto::{
 
 use super::equal::Own;
 use super::sctp::CC;
-use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, Segments, State, Userspace};
+use super::userspace::{
+    Counts, Epoch, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Ordering, Service, Side,
 };
 use crate::error::{Error, Result};
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 
 /// The transport.
@@ -148,6 +151,7 @@ impl Userspace for SctpUdp {
             buffered: 0,
             due: None,
             sent: Segments::default(),
+            timed: Timed::default(),
             window,
             min_rto,
             mtu: opening.mtu,
@@ -172,24 +176,70 @@ struct End {
     buffered: usize,
     due: Option<Nanos>,
     sent: Segments,
+    timed: Timed,
     window: u64,
     min_rto: u64,
     mtu: u32,
 }
 
+/// Round trips as RFC 9260, 6.3.1, has them measured: of one DATA chunk at a time, which was sent once. They are read from
+/// the packets, since the library keeps them to itself (what it calls `rtt` is its timeout).
+#[derive(Debug, Default)]
+struct Timed {
+    /// TSN of the chunk, and the time at which it left.
+    chunk: Option<(u32, Nanos)>,
+    round_trip: RoundTrip,
+    least: Option<Nanos>,
+}
+
+impl Timed {
+    /// Notes DATA chunks that leave.
+    fn left(&mut self, now: Nanos, numbers: impl Iterator<Item = u32>, is_again: bool) {
+        for number in numbers {
+            match self.chunk {
+                None if !is_again => self.chunk = Some((number, now)),
+                Some((timed, _)) if timed == number => self.chunk = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes a packet that came.
+    fn came(&mut self, now: Nanos, packet: &[u8]) {
+        const SACK: u8 = 3;
+        for header in chunks(packet).filter(|header| header[0] == SACK) {
+            if let Some((timed, at)) = self.chunk
+                && number(header).wrapping_sub(timed) as i32 >= 0
+            {
+                let took = now - at;
+                self.round_trip.note(took);
+                self.least = Some(self.least.map_or(took, |least| least.min(took)));
+                self.chunk = None;
+            }
+        }
+    }
+}
+
 /// Returns the numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
 fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
     const DATA: u8 = 0;
+    chunks(packet).filter(|header| header[0] == DATA).map(number)
+}
+
+/// Returns the first number of a chunk: the TSN of a DATA chunk, the cumulative one of a SACK.
+fn number(header: [u8; 8]) -> u32 {
+    u32::from_be_bytes([header[4], header[5], header[6], header[7]])
+}
+
+/// Returns the first eight bytes of a packet's chunks.
+fn chunks(packet: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
-    let chunks = std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         let header = *rest.first_chunk::<8>()?;
         let len = usize::from(u16::from_be_bytes([header[2], header[3]])).max(4);
         rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some(header)
-    });
-    chunks
-        .filter(|header| header[0] == DATA)
-        .map(|header| u32::from_be_bytes([header[4], header[5], header[6], header[7]]))
+    })
 }
 
 impl End {
@@ -261,6 +311,7 @@ impl Protocol for End {
     }
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+        self.timed.came(now, datagram);
         let now = self.epoch.instant(now);
         let data = Bytes::copy_from_slice(datagram);
         match self.endpoint.handle(now, PEER, None, None, data) {
@@ -280,12 +331,18 @@ impl Protocol for End {
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
         if self.packets.is_empty() {
+            let at = now;
             let now = self.epoch.instant(now);
             let own = self.association.as_mut().and_then(|(_, own)| own.poll_transmit(now));
             let transmits = self.endpoint.poll_transmit().into_iter().chain(own);
             for transmit in transmits {
                 if let Payload::RawEncode(packets) = transmit.payload {
-                    packets.iter().for_each(|packet| self.sent.count(data_numbers(packet)));
+                    for packet in &packets {
+                        let before = self.sent.resent;
+                        self.sent.count(data_numbers(packet));
+                        let is_again = self.sent.resent > before;
+                        self.timed.left(at, data_numbers(packet), is_again);
+                    }
                     self.packets.extend(packets);
                 }
             }
@@ -352,6 +409,19 @@ impl Protocol for End {
         Counts::of(self.sent.packets, self.sent.resent, u64::from(COMMON_HEADER + DATA_HEADER))
     }
 
+    /// Its congestion window is the library's secret.
+    fn view(&self) -> Option<TcpView> {
+        let RoundTrip { smoothed, variation } = self.timed.round_trip;
+        Some(TcpView {
+            srtt_ns: smoothed,
+            rttvar_ns: smoothed.map(|_| variation),
+            min_rtt_ns: self.timed.least.map(|least| least.0),
+            retransmits: self.sent.resent,
+            data_segs_out: Some(self.sent.packets + self.sent.resent),
+            ..TcpView::default()
+        })
+    }
+
     fn effective(&self) -> Effective {
         told([
             ("cc", CC.to_owned()),
@@ -387,5 +457,30 @@ mod tests {
             assert_eq!((sent.packets, sent.resent), counts);
         }
         assert_eq!(data_numbers(&[0; 5]).count() + data_numbers(&[0; 17]).count(), 0);
+    }
+
+    #[test]
+    fn a_round_trip_is_that_of_a_chunk_that_was_sent_once() {
+        let sack = |upto: u32| {
+            let mut packet = vec![0; COMMON_HEADER as usize];
+            packet.extend([3, 0, 0, 16]);
+            packet.extend(upto.to_be_bytes());
+            packet.extend([0; 8]);
+            packet
+        };
+        let ms = Nanos::from_millis;
+        let mut timed = Timed::default();
+        timed.left(ms(0), [u32::MAX, 0].into_iter(), false);
+        timed.left(ms(5), [1].into_iter(), false);
+        timed.came(ms(40), &sack(u32::MAX - 1));
+        assert_eq!(timed.least, None);
+        timed.came(ms(50), &sack(0));
+        assert_eq!((timed.least, timed.round_trip.smoothed), (Some(ms(50)), Some(50_000_000)));
+        // One that goes again measures nothing: the answer may be to either.
+        timed.left(ms(60), [2].into_iter(), false);
+        timed.left(ms(70), [2].into_iter(), true);
+        timed.came(ms(90), &sack(2));
+        assert_eq!(timed.least, Some(ms(50)));
+        timed.came(ms(90), &[0; 15]);
     }
 }

@@ -399,6 +399,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
             send_calls: calls.send,
             receive_calls: calls.receive,
             retransmits: told.as_ref().map(|(view, _)| view.retransmits),
+            wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
             headers: told.map(|(_, headers)| headers),
             zerocopy: self.pump.zerocopy(),
             ..ConnStats::default()

@@ -1,7 +1,7 @@
 //! The record of a trial, from what both ends report.
 
 use crate::contract::Framing;
-use crate::measurements::{ConnStats, Cost, Packets, Throttled};
+use crate::measurements::{ConnStats, Cost, Marks, Packets, Throttled, Wire};
 use crate::transport::{Contender, Info};
 use crate::workload::{Content, Task};
 
@@ -31,6 +31,7 @@ pub(super) fn conclude(
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
     let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
+    let marks = conns.iter().filter_map(|conn| conn.marks).reduce(Marks::plus);
     let recovered = conns.iter().filter_map(|conn| conn.recovered).reduce(u64::saturating_add);
     let record = Record {
         valid: why_invalid.is_none(),
@@ -59,6 +60,8 @@ pub(super) fn conclude(
         retransmits,
         fallback: near.conns.iter().find_map(|conn| conn.fallback),
         recovered,
+        marks,
+        wire: wire(near, far).filter(|_| contender.external.is_none()),
         network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
         delivered_bytes: Some(delivered_bytes(near, far)),
         // What the commands make of a message is theirs.
@@ -97,6 +100,18 @@ fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
 fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
     halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
+}
+
+/// Returns the packets that both ends sent: as their connections count them, or as many as their datagrams make.
+fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
+    let ends = [near, far?];
+    let flows = ends.into_iter().flat_map(|end| end.conns.iter().zip(&end.halves));
+    let each = flows.map(|(conn, half)| {
+        let sent = &half.sent;
+        conn.wire.or_else(|| conn.headers?.wire(sent.messages, sent.bytes))
+    });
+    let each: Option<Vec<Wire>> = each.collect();
+    each?.into_iter().reduce(Wire::plus)
 }
 
 /// Returns the packets that messages of `message_bytes` make on the path that the connections

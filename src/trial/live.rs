@@ -112,6 +112,7 @@ impl Live {
         senders
             .filter_map(|told| told.now.tcp)
             .map(|tcp| tcp.cwnd_bytes)
+            .filter(|bytes| *bytes > 0)
             .reduce(u64::saturating_add)
     }
 }

@@ -32,7 +32,7 @@ impl Meters {
     /// Returns the difference since then, in a report that says nothing else yet.
     pub(super) fn report(&self) -> AgentReport {
         AgentReport {
-            cost: ProcessCost::read().since(&self.cost),
+            cost: ProcessCost::read().with_memory().since(&self.cost),
             steal_share: CpuTimes::read().steal_share_since(&self.cpu),
             load: self.load,
             throttled: Quotas::read().since(&self.quotas),

@@ -12,8 +12,8 @@ use crate::error::{Error, Fault, Result};
 use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
 use crate::measurements::{
-    ClockEstimate, ConnStats, Cost, Distribution, Fallback, HostCounters, Ledger, Metrics,
-    PacedFlow, Packets, Throttled, Verified, WarmUp,
+    ClockEstimate, ConnStats, Cost, Distribution, Fallback, HostCounters, Ledger, Marks, Metrics,
+    PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
 };
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
@@ -289,6 +289,12 @@ pub struct Record {
     /// Datagrams that forward error correction made up for, both ends; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
+    /// ECN codepoints of the datagrams that arrived at both ends; absent where nobody looks at them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+    /// Packets that both ends sent, as IP has them; absent where one of them does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_none")]
     pub network_errors: u64,
@@ -364,6 +370,8 @@ impl Record {
             connect_ns: 0,
             retransmits: None,
             recovered: None,
+            marks: None,
+            wire: None,
             network_errors: 0,
             fallback: None,
             delivered_bytes: None,

@@ -13,8 +13,9 @@ use std::time::Duration;
 use crate::contract::{GUARD, WaitMode};
 use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
+use crate::host::allocations::Reading;
 use crate::measurements::series::{Point, Series};
-use crate::measurements::{ConnStats, Tally};
+use crate::measurements::{Allocations, ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Conn, Effective, Listener};
 use crate::workload::EndpointReport;
@@ -59,6 +60,7 @@ struct FlowEnd {
     effective: Effective,
     wait_calls: u64,
     waiting: Nanos,
+    allocations: Option<Allocations>,
     notes: Option<FlowNotes>,
     conn: Box<dyn Conn>,
 }
@@ -263,10 +265,11 @@ impl Session {
     fn report(mut self) -> (AgentReport, Parting) {
         let mut report = self.meters.report();
         let mut notes = Vec::new();
-        let (mut waiting, mut effective) = (Nanos::ZERO, Vec::new());
+        let (mut waiting, mut effective, mut allocations) = (Nanos::ZERO, Vec::new(), None);
         for end in self.ended.into_iter().flatten() {
             report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             waiting += end.waiting;
+            allocations = allocations.into_iter().chain(end.allocations).reduce(Allocations::plus);
             effective.push(end.effective);
             report.halves.push(end.report);
             report.series.push(end.series);
@@ -276,6 +279,7 @@ impl Session {
         }
         // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
         report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
+        report.cost.allocations = allocations;
         (report.effective, report.effective_by_flow) = by_flow(effective);
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, self.parting)
@@ -340,7 +344,9 @@ impl Entrance {
 
 fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
     let clock = Monotonic;
+    let before = Reading::now();
     let end = pinned.and_then(|()| flow.run(&clock, signal, &mut teller));
+    let allocations = before.map(Reading::since);
     let stats = flow.stats();
     let end = end.map(|()| {
         Box::new(FlowEnd {
@@ -350,6 +356,7 @@ fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Tel
             effective: flow.conn.effective(),
             wait_calls: flow.wait_calls,
             waiting: flow.waiting.total(),
+            allocations,
             notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
             conn: flow.conn,
         })

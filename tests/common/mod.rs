@@ -21,9 +21,9 @@ use deadheat::host::quiet::{
 use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
-    Account, Better, ClockEstimate, ContentState, Cost, Distribution, Fallback, FallbackCause,
-    HostCounters, Ledger, Metric, PacedFlow, Pacing, Packets, Quantile, Role, TcpView, Throttled,
-    Unit, Verified, WarmUp,
+    Account, Allocations, Better, ClockEstimate, ContentState, Cost, Distribution, Fallback,
+    FallbackCause, HostCounters, Ledger, Marks, Metric, PacedFlow, Pacing, Packets, Quantile, Role,
+    TcpView, Throttled, Unit, Verified, WarmUp, Wire,
 };
 use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{BulkEnd, Calls, Explained, Explanation, Limit, Moving};
@@ -788,6 +788,8 @@ fn record(contender: usize, block: u64) -> Record {
             unheard: 104,
         }),
         recovered: (contender == UDP).then_some(17),
+        marks: (contender == UDP).then_some(Marks { datagrams: 1_000, capable: 990, ce: 40 }),
+        wire: (contender == UDP).then_some(Wire { packets: 1_000, bytes: 92_000 }),
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
@@ -891,9 +893,12 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             busy_ns: Some(4_000_000 * k),
             rwnd_limited_ns: Some(0),
             sndbuf_limited_ns: Some(0),
+            library_limited_ns: Some(0),
             bytes_acked: Some(64 * 500 * k),
             notsent_bytes: Some(0),
             snd_wnd_bytes: Some(65_536),
+            congestion_events: Some(k - 1),
+            ce_delivered: Some(k - 1),
             rounds: Some(k),
             ..TcpView::default()
         };
@@ -1017,6 +1022,8 @@ fn cost(contender: usize, scale: u64) -> Cost {
         syscalls: 4 * MESSAGES,
         voluntary_switches: MESSAGES,
         involuntary_switches: 3,
+        peak_memory_bytes: Some(9_000_000 + contender as u64 * 1_000_000),
+        allocations: Some(Allocations { calls: 3 + contender as u64, bytes: 4_096 }),
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use super::send::{MOST_SEGMENTED, MOST_SEGMENTS};
 use super::{DatagramSocket, is_full, is_network_error, is_segmentation_refused};
 use crate::datapath::call;
+use crate::datapath::ecn::{self, Codepoint};
 
 /// Largest number of datagrams that wait at once.
 const MOST_WAITING: usize = 64;
@@ -18,6 +19,7 @@ struct Run {
     to: usize,
     /// Length of each; the last one may be shorter.
     segment: usize,
+    codepoint: Codepoint,
 }
 
 impl Run {
@@ -36,6 +38,7 @@ impl Run {
             other.segment == self.segment || (other.datagrams() == 1 && other.len() < self.segment);
         is_whole
             && fits
+            && other.codepoint == self.codepoint
             && self.datagrams() + other.datagrams() <= MOST_SEGMENTS
             && self.len() + other.len() <= MOST_SEGMENTED
     }
@@ -48,8 +51,12 @@ pub struct Outgoing {
     /// Number of runs that have left.
     sent: usize,
     datagrams: usize,
+    /// Number of datagrams that were put in, and their bytes.
+    put: [u64; 2],
     /// True if the kernel segments. Off for good once a device or path took no segments.
     segments: bool,
+    /// Codepoint that the socket gives to what leaves.
+    marks: Codepoint,
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
     controls: Box<[Control]>,
@@ -79,7 +86,9 @@ impl Outgoing {
             runs: Vec::with_capacity(MOST_WAITING),
             sent: 0,
             datagrams: 0,
+            put: [0; 2],
             segments,
+            marks: Codepoint::NotEct,
             headers: vec![header; MOST_WAITING].into(),
             iovecs: vec![iovec; MOST_WAITING].into(),
             controls: vec![Control([0; CONTROL]); MOST_WAITING].into(),
@@ -92,6 +101,11 @@ impl Outgoing {
         self.runs.is_empty()
     }
 
+    /// Returns the number of datagrams that were put in so far, and their bytes.
+    pub fn put(&self) -> [u64; 2] {
+        self.put
+    }
+
     /// Returns true if the kernel segments.
     pub fn segments(&self) -> bool {
         self.segments
@@ -101,24 +115,37 @@ impl Outgoing {
     /// and returns the length of each, the last possibly shorter.
     #[inline]
     pub fn fill(&mut self, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<usize>) {
+        self.fill_marked(|most, bytes| Some((write(most, bytes)?, Codepoint::NotEct)));
+    }
+
+    /// Lets `write` append datagrams likewise, and say which codepoint they leave with.
+    #[inline]
+    pub fn fill_marked(
+        &mut self,
+        mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<(usize, Codepoint)>,
+    ) {
         while self.datagrams < MOST_WAITING {
             let from = self.bytes.len();
-            let Some(segment) = write(MOST_WAITING - self.datagrams, &mut self.bytes) else {
+            let Some((segment, codepoint)) = write(MOST_WAITING - self.datagrams, &mut self.bytes)
+            else {
                 return;
             };
-            self.note(from, segment);
+            self.note(from, segment, codepoint);
         }
     }
 
     /// Adds the bytes written from `from` on as datagrams of `segment` bytes each.
-    fn note(&mut self, from: usize, segment: usize) {
+    fn note(&mut self, from: usize, segment: usize, codepoint: Codepoint) {
         let segment = segment.max(1);
+        let bytes = self.bytes.len() - from;
+        self.put[0] += bytes.div_ceil(segment) as u64;
+        self.put[1] += bytes as u64;
         let per =
             if self.segments { MOST_SEGMENTS.min(MOST_SEGMENTED / segment).max(1) } else { 1 };
         let mut at = from;
         while at < self.bytes.len() {
             let to = self.bytes.len().min(at + per * segment);
-            let run = Run { from: at, to, segment: segment.min(to - at) };
+            let run = Run { from: at, to, segment: segment.min(to - at), codepoint };
             self.datagrams += run.datagrams();
             match self.runs[self.sent..].last_mut() {
                 Some(last) if self.segments && last.takes(&run) => last.to = to,
@@ -175,6 +202,13 @@ impl Outgoing {
     #[inline]
     fn send_some(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = &self.runs[self.sent..];
+        if waiting[0].codepoint != self.marks {
+            // A protocol changes it once or twice, where the path turns out to clear it.
+            ecn::mark(socket.socket(), waiting[0].codepoint)?;
+            self.marks = waiting[0].codepoint;
+        }
+        let other = waiting.iter().position(|run| run.codepoint != self.marks);
+        let waiting = &waiting[..other.unwrap_or(waiting.len())];
         if let [run] = waiting
             && run.datagrams() == 1
         {
@@ -207,7 +241,7 @@ impl Outgoing {
         for run in waiting {
             for from in (run.from..run.to).step_by(run.segment) {
                 let to = run.to.min(from + run.segment);
-                self.runs.push(Run { from, to, segment: to - from });
+                self.runs.push(Run { from, to, segment: to - from, ..run });
             }
         }
     }
@@ -250,7 +284,7 @@ mod tests {
     fn datagrams_of_one_length_leave_together_and_a_shorter_one_ends_them() {
         let mut outgoing = Outgoing::new(true);
         write(&mut outgoing, &[100, 100, 40, 100, 100, 200]);
-        assert_eq!(runs(&outgoing), [3, 2, 1]);
+        assert_eq!((runs(&outgoing), outgoing.put()), (vec![3, 2, 1], [6, 640]));
         let mut outgoing = Outgoing::new(false);
         write(&mut outgoing, &[100, 100, 40]);
         assert_eq!(runs(&outgoing), [1, 1, 1]);

@@ -10,6 +10,7 @@ use super::{DatagramSocket, Peer, set_int};
 use crate::contract::Patience;
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
+use crate::datapath::ecn::{self, Codepoint};
 use crate::datapath::patience::flag;
 use crate::datapath::uring;
 
@@ -78,6 +79,8 @@ pub struct ReceiveBatch {
     controls: Box<[Control]>,
     names: Box<[libc::sockaddr_storage]>,
     engine: ReceiveEngine,
+    /// Bytes of room for the control messages of a buffer; 0 where none are asked for.
+    room: usize,
     slot: usize,
     arrived: usize,
     /// True once any buffer held several datagrams.
@@ -114,11 +117,6 @@ impl ReceiveBatch {
             .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
             .collect();
         let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(super::header).collect();
-        let room = if engine.coalesces() { slots } else { 0 };
-        let mut controls: Box<[Control]> = vec![Control::default(); room].into();
-        for (header, control) in headers.iter_mut().zip(controls.iter_mut()) {
-            control.offer(&mut header.msg_hdr);
-        }
         let room = if matches!(socket.peer(), Peer::Addressed(_)) { slots } else { 0 };
         // SAFETY: an all-zero address is valid: of no family.
         let mut names: Box<[libc::sockaddr_storage]> =
@@ -127,13 +125,14 @@ impl ReceiveBatch {
             header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
             header.msg_hdr.msg_namelen = NAME;
         }
-        Ok(ReceiveBatch {
+        let mut new = ReceiveBatch {
             bytes,
             headers,
             _iovecs: iovecs,
-            controls,
+            controls: Box::default(),
             names,
             engine,
+            room: 0,
             slot,
             arrived: 0,
             coalesced: false,
@@ -142,7 +141,35 @@ impl ReceiveBatch {
                 true => Some(Box::new(uring::Receiver::new(uring::Parts::Datagrams)?)),
                 false => None,
             },
-        })
+        };
+        if engine.coalesces() {
+            new.make_room(CONTROL);
+        }
+        Ok(new)
+    }
+
+    /// Offers `bytes` of room for control messages with each buffer.
+    fn make_room(&mut self, bytes: usize) {
+        self.room = bytes;
+        self.controls = vec![Control::default(); self.headers.len()].into();
+        for (header, control) in self.headers.iter_mut().zip(self.controls.iter_mut()) {
+            control.offer(&mut header.msg_hdr);
+        }
+        self.reset(self.headers.len());
+    }
+
+    /// Has the kernel tell the codepoint of each datagram from here on, for [`ReceiveBatch::each_marked`].
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
+    ///
+    /// # Panics
+    /// Panics with [`ReceiveEngine::Uring`], whose requests have no room for it.
+    pub fn read_codepoints(&mut self, socket: &DatagramSocket) -> io::Result<()> {
+        assert!(self.ring.is_none(), "a request of io_uring has no room for control messages");
+        ecn::announce(socket.socket())?;
+        self.make_room(BOTH);
+        Ok(())
     }
 
     /// Returns the number of buffers per call.
@@ -181,12 +208,12 @@ impl ReceiveBatch {
         }
         let before = std::mem::take(&mut self.arrived);
         self.arrived = match self.engine {
-            ReceiveEngine::Recv => {
+            ReceiveEngine::Recv if self.room == 0 => {
                 let got = socket.receive(patience, &mut self.bytes)?;
                 self.headers[0].msg_len = got as libc::c_uint;
                 1
             }
-            ReceiveEngine::Gro => {
+            ReceiveEngine::Recv | ReceiveEngine::Gro => {
                 self.reset(1);
                 socket.guard.suit(&socket.socket, patience)?;
                 socket.receive_calls += 1;
@@ -218,7 +245,7 @@ impl ReceiveBatch {
     fn reset(&mut self, used: usize) {
         if !self.controls.is_empty() {
             for header in &mut self.headers[..used] {
-                header.msg_hdr.msg_controllen = CONTROL as _;
+                header.msg_hdr.msg_controllen = self.room as _;
             }
         }
         if !self.names.is_empty() {
@@ -234,15 +261,32 @@ impl ReceiveBatch {
             ring.take(take);
             return;
         }
+        self.each_of(|_| (), |bytes, ()| take(bytes));
+    }
+
+    /// Hands over each datagram likewise, with the codepoint that it arrived with; datagrams that the kernel put
+    /// together have the same one (`inet_gro_receive`). It is asked for by [`ReceiveBatch::read_codepoints`].
+    pub fn each_marked(&mut self, take: impl FnMut(&[u8], Codepoint)) {
+        self.each_of(codepoint, take);
+    }
+
+    /// Hands over each datagram with what `read` finds beside its buffer.
+    #[inline]
+    fn each_of<T: Copy>(
+        &mut self,
+        read: impl Fn(&libc::msghdr) -> T,
+        mut take: impl FnMut(&[u8], T),
+    ) {
         for at in 0..self.arrived {
             let header = &self.headers[at];
             let len = (header.msg_len as usize).min(self.slot);
             let segment = segment_size(&header.msg_hdr).filter(|size| (1..len).contains(size));
             self.note(segment.map_or(1, |size| len.div_ceil(size)));
+            let beside = read(&self.headers[at].msg_hdr);
             let bytes = &self.bytes[at * self.slot..][..len];
             match segment {
-                Some(size) => bytes.chunks(size).for_each(&mut take),
-                None => take(bytes),
+                Some(size) => bytes.chunks(size).for_each(|bytes| take(bytes, beside)),
+                None => take(bytes, beside),
             }
         }
     }
@@ -274,10 +318,13 @@ impl ReceiveBatch {
 /// Size of one control message with an `int`.
 const CONTROL: usize = cmsg::space(size_of::<libc::c_int>());
 
+/// Size of the two that there may be: the size of segments, and the field with the codepoint.
+const BOTH: usize = 2 * CONTROL;
+
 /// Size of an address of any family.
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-type Control = Room<CONTROL>;
+type Control = Room<BOTH>;
 
 /// Returns the size in the `UDP_GRO` control message, if there is one.
 fn segment_size(header: &libc::msghdr) -> Option<usize> {
@@ -289,4 +336,14 @@ fn segment_size(header: &libc::msghdr) -> Option<usize> {
         .find(|message| (message.level, message.kind) == (libc::SOL_UDP, libc::UDP_GRO))?
         .read::<libc::c_int>()?;
     usize::try_from(size).ok()
+}
+
+/// Returns the codepoint in the control messages; [`Codepoint::NotEct`] where none tells it.
+fn codepoint(header: &libc::msghdr) -> Codepoint {
+    if header.msg_control.is_null() {
+        return Codepoint::NotEct;
+    }
+    // SAFETY: the kernel filled in the control buffer that `header` describes, which lives in the batch.
+    let mut found = unsafe { cmsg::messages(header) }.filter_map(|message| ecn::read(&message));
+    found.next().unwrap_or_default()
 }

@@ -2,6 +2,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use super::super::option::{is_ipv6, path_mtu};
 use super::*;
+use crate::datapath::ecn::Codepoint;
 
 pub(super) fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {
     let a = UdpSocket::bind(address).unwrap();
@@ -315,4 +316,42 @@ fn a_message_beyond_the_path_mtu_is_seen_beforehand() {
     assert!(!is_ipv6(b.socket()));
     probe_segmentation(a.as_fd()).unwrap();
     probe_coalescing(a.as_fd()).unwrap();
+}
+
+#[test]
+fn codepoints_arrive_as_they_were_sent_and_no_buffer_has_two() {
+    let sent = [
+        (Codepoint::NotEct, 2),
+        (Codepoint::Ect0, 3),
+        (Codepoint::Ce, 1),
+        (Codepoint::Ect1, 1),
+        (Codepoint::NotEct, 1),
+    ];
+    let each: Vec<Codepoint> = sent.iter().flat_map(|(point, n)| vec![*point; *n]).collect();
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        for (segments, rx) in [(true, ReceiveEngine::Gro), (false, ReceiveEngine::Recv)] {
+            let (mut a, mut b) = pair(address);
+            let mut into = ReceiveBatch::new(&b, 1, 1_000, rx).unwrap();
+            into.read_codepoints(&b).unwrap();
+            let mut out = Outgoing::new(segments);
+            let mut left = sent.iter();
+            out.fill_marked(|_, bytes| {
+                let (codepoint, datagrams) = left.next()?;
+                bytes.resize(bytes.len() + datagrams * 100, 7);
+                Some((100, *codepoint))
+            });
+            out.send(&mut a, &mut 0).unwrap();
+            // One call for each stretch of one codepoint.
+            assert_eq!(a.send_calls(), sent.len() as u64, "{rx:?}");
+            let mut got = Vec::new();
+            while got.len() < each.len() {
+                into.receive(&mut b, Patience::Block).unwrap();
+                into.each_marked(|bytes, codepoint| {
+                    assert_eq!(bytes, [7; 100]);
+                    got.push(codepoint);
+                });
+            }
+            assert_eq!(got, each, "{address} {rx:?}");
+        }
+    }
 }

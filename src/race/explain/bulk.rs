@@ -200,7 +200,8 @@ fn tcp(views: &[&TcpView]) -> TcpEvidence {
     let busy = sum(|view| view.busy_ns);
     let window = |view: &&TcpView| {
         let srtt = view.srtt_ns.filter(|srtt| *srtt > 0)?;
-        Some(view.cwnd_bytes as f64 * 8e9 / srtt as f64)
+        let cwnd = Some(view.cwnd_bytes).filter(|bytes| *bytes > 0)?;
+        Some(cwnd as f64 * 8e9 / srtt as f64)
     };
     let pacing = |view: &&TcpView| view.pacing_rate_bps.map(|bps| bps as f64);
     TcpEvidence {

@@ -198,6 +198,8 @@ pub(super) struct Ledger {
     last_answer: u64,
     /// Bytes of data that were written to be acknowledged, and are not.
     owed: usize,
+    /// Bytes of them that have left.
+    flying: usize,
     /// Datagrams with data that was not sent before.
     pub(super) packets: u64,
     /// Commands with data that were sent again.
@@ -213,6 +215,7 @@ impl Ledger {
             timeout: 0,
             last_answer: 0,
             owed: 0,
+            flying: 0,
             packets: 0,
             resent: 0,
         }
@@ -243,6 +246,11 @@ impl Ledger {
         self.owed
     }
 
+    /// Returns the number of bytes of them that have left.
+    pub(super) fn flying(&self) -> usize {
+        self.flying
+    }
+
     fn left(&mut self, datagram: &[u8]) {
         let mut is_new = false;
         for command in commands(datagram) {
@@ -266,6 +274,7 @@ impl Ledger {
                 *next = number.wrapping_add(1);
                 is_new |= has_data;
             }
+            self.flying += data;
             self.sent.push_back(sent);
         }
         self.packets += u64::from(is_new);
@@ -291,7 +300,9 @@ impl Ledger {
     fn find(&mut self, channel: u8, number: u16) -> Option<Sent> {
         let is_it = |sent: &Sent| sent.channel == channel && sent.number == number;
         let at = self.sent.iter().position(is_it)?;
-        self.sent.remove(at)
+        let sent = self.sent.remove(at)?;
+        self.flying -= sent.data;
+        Some(sent)
     }
 
     /// Returns the time at which the library has something to do by itself, in its milliseconds:
@@ -339,7 +350,7 @@ mod tests {
         ledger.wrote(6);
         ledger.left(&datagram(&[reliable(1, b"abc"), reliable(2, b"def")]));
         assert_eq!((ledger.packets, ledger.resent, ledger.owed()), (1, 0, 6));
-        assert_eq!(ledger.due(), 120);
+        assert_eq!((ledger.due(), ledger.flying()), (120, 6));
         ledger.begin(120, 20);
         ledger.left(&datagram(&[reliable(1, b"abc")]));
         assert_eq!((ledger.packets, ledger.resent), (1, 1));

@@ -7,6 +7,8 @@ pub(super) struct Segment {
     pub(super) command: u8,
     /// Number of segments of its message that follow.
     follow: u8,
+    /// Time at which it left, in milliseconds of its sender; of an acknowledgement that of what it acknowledges.
+    stamp: u32,
     pub(super) number: u32,
 }
 
@@ -19,14 +21,24 @@ pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         rest = after.get(word(20) as usize..).unwrap_or_default();
-        Some(Segment { command: header[4], follow: header[5], number: word(12) })
+        Some(Segment { command: header[4], follow: header[5], stamp: word(8), number: word(12) })
     })
+}
+
+/// Command of an acknowledgement.
+const ACK: u8 = 82;
+
+/// Returns the round trips, in milliseconds, that the acknowledgements of a datagram measure at `now`, as the library takes
+/// them: those of segments that were sent again begin with the last time.
+pub(super) fn round_trips(datagram: &[u8], now: u32) -> impl Iterator<Item = u32> {
+    let acks = segments(datagram).filter(|segment| segment.command == ACK);
+    // From the future, by the sign of the difference.
+    acks.map(move |ack| now.wrapping_sub(ack.stamp)).filter(|took| *took < 1 << 31)
 }
 
 /// Has acknowledgements that were made up for, and so are late, measure no round trip: the library leaves those out whose
 /// message is from the future. kcp-go leaves them out, too.
 pub(super) fn unmeasured(datagram: &mut [u8], now: u32) {
-    const ACK: u8 = 82;
     let mut rest = datagram;
     while let Some((header, after)) = rest.split_first_chunk_mut::<{ HEADER as usize }>() {
         if header[4] == ACK {
@@ -72,6 +84,18 @@ mod tests {
         unmeasured(&mut both, 6);
         ack[8..12].copy_from_slice(&[7, 0, 0, 0]);
         assert_eq!(both, [&data[..], &ack, b"rest"].concat());
+    }
+
+    #[test]
+    fn acknowledgements_measure_round_trips_across_the_clock_s_end() {
+        let ack = |stamp: u32| {
+            let mut ack = segment(4, 0, b"");
+            ack[4] = 82;
+            ack[8..12].copy_from_slice(&stamp.to_le_bytes());
+            ack
+        };
+        let datagram = [segment(3, 0, b"data"), ack(u32::MAX - 9), ack(15), ack(7)].concat();
+        assert_eq!(round_trips(&datagram, 10).collect::<Vec<_>>(), [20, 3]);
     }
 
     #[test]

@@ -73,7 +73,11 @@ impl Subflows {
                     .into_iter()
                     .flatten()
                     .max(),
+                library_limited_ns: None,
                 bytes_acked: sum(|view| view.bytes_acked),
+                bytes_sent: sum(|view| view.bytes_sent),
+                congestion_events: None,
+                ce_delivered: sum(|view| view.ce_delivered),
                 bytes_retrans: sum(|view| view.bytes_retrans),
                 segs_out: sum(|view| view.segs_out),
                 segs_in: sum(|view| view.segs_in),

@@ -8,20 +8,22 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
-    StreamEvent,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event,
+    Incoming, StreamEvent,
 };
 
 use super::AROUND;
+use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
 use super::qlog::{Direction, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
+use crate::datapath::ecn::Codepoint;
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, NAME, Resume};
-use crate::transport::userspace::{Counts, Epoch, Opening, Protocol, State};
+use crate::transport::userspace::{Counts, Epoch, Held, Opening, Protocol, State, Waits};
 use crate::transport::{Effective, told};
 
 /// The address of the peer, for a state machine that never looks at one: whoever carries its datagrams
@@ -58,6 +60,8 @@ pub(super) struct End {
     /// Bytes of headers in front of a datagram, where packets grow as the path allows.
     headers: Option<u32>,
     resume: Resume,
+    ecn: Ecn,
+    held: Held,
     /// True if its first data went with the handshake.
     is_early: bool,
     /// Log of the connection, where one was asked for.
@@ -87,6 +91,8 @@ impl End {
             window: setup.window,
             headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
+            ecn: Ecn::new(opening.knobs.switch("ecn")),
+            held: Held::default(),
             is_early: false,
             qlog,
         }
@@ -152,6 +158,46 @@ impl End {
         qlog.write();
     }
 
+    /// Notes what keeps it from sending more at `now`. quinn-proto refuses bytes where its send window is full, or the
+    /// peer's flow control admits no more; with a smaller congestion window that holds it back before.
+    fn note_wait(&mut self, now: Nanos) {
+        let Some((_, connection)) = &self.connection else { return };
+        let waits = match (self.lanes.wait(), self.due) {
+            (false, None) => Waits::ForNothing,
+            (false, Some(_)) => Waits::ForPath,
+            (true, _) => {
+                let path = connection.stats().path;
+                let is_wider = path.cwnd >= self.window.unwrap_or(OWN_STREAM_WINDOW);
+                let waits = if is_wider { Waits::ForLibrary } else { Waits::ForPath };
+                return self.held.note(now, waits, nanoseconds(path.rtt));
+            }
+        };
+        self.held.note(now, waits, None);
+    }
+
+    /// Takes a datagram that arrived at `at`, with this codepoint.
+    fn take(&mut self, at: Nanos, datagram: &[u8], codepoint: Option<EcnCodepoint>) {
+        let now = self.epoch.instant(at);
+        self.scratch.clear();
+        let data = BytesMut::from(datagram);
+        match self.endpoint.handle(now, PEER, None, codepoint, data, &mut self.scratch) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::Response(answer)) => {
+                self.answers.push_back(self.scratch[..answer.size].to_vec());
+            }
+            None => {}
+        }
+        self.attend();
+        self.bound_what_is_kept();
+        self.plan();
+        self.note(at, Direction::Received, datagram, datagram.len());
+    }
+
     /// Plans the next look.
     fn plan(&mut self) {
         let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
@@ -181,6 +227,10 @@ impl End {
     }
 }
 
+fn nanoseconds(duration: std::time::Duration) -> Option<u64> {
+    u64::try_from(duration.as_nanos()).ok()
+}
+
 impl Protocol for End {
     fn state(&self) -> State {
         self.state.clone()
@@ -204,25 +254,19 @@ impl Protocol for End {
     }
 
     fn handle(&mut self, at: Nanos, datagram: &[u8]) {
-        let now = self.epoch.instant(at);
-        self.scratch.clear();
-        let data = BytesMut::from(datagram);
-        match self.endpoint.handle(now, PEER, None, None, data, &mut self.scratch) {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut self.connection {
-                    connection.handle_event(event);
-                }
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
-            Some(DatagramEvent::Response(answer)) => {
-                self.answers.push_back(self.scratch[..answer.size].to_vec());
-            }
-            None => {}
-        }
-        self.attend();
-        self.bound_what_is_kept();
-        self.plan();
-        self.note(at, Direction::Received, datagram, datagram.len());
+        self.take(at, datagram, None);
+    }
+
+    fn uses_ecn(&self) -> bool {
+        self.ecn != Ecn::Off
+    }
+
+    fn codepoint(&self) -> Codepoint {
+        self.ecn.codepoint()
+    }
+
+    fn handle_marked(&mut self, at: Nanos, datagram: &[u8], codepoint: Codepoint) {
+        self.take(at, datagram, ecn::arrived(codepoint));
     }
 
     fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
@@ -248,9 +292,13 @@ impl Protocol for End {
         };
         self.attend();
         self.plan();
-        let sent = sent.map(|sent| sent.segment_size.unwrap_or(sent.size));
-        if let Some(size) = sent {
-            self.note(at, Direction::Sent, &batch[start..], size);
+        let sent = sent.map(|sent| {
+            self.ecn.leaves(sent.ecn);
+            sent.segment_size.unwrap_or(sent.size)
+        });
+        match sent {
+            Some(size) => self.note(at, Direction::Sent, &batch[start..], size),
+            None => self.note_wait(at),
         }
         sent
     }
@@ -316,16 +364,17 @@ impl Protocol for End {
 
     fn view(&self) -> Option<TcpView> {
         let stats = self.connection.as_ref()?.1.stats();
-        let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).ok();
-        Some(TcpView {
+        let ns = nanoseconds;
+        Some(self.held.tell(TcpView {
             cwnd_bytes: stats.path.cwnd,
             mss_bytes: u64::from(stats.path.current_mtu),
             srtt_ns: ns(stats.path.rtt),
             min_rtt_ns: ns(stats.path.min_rtt),
             retransmits: stats.path.lost_packets,
             data_segs_out: Some(stats.path.sent_packets),
+            congestion_events: Some(stats.path.congestion_events),
             ..TcpView::default()
-        })
+        }))
     }
 
     fn effective(&self) -> Effective {
@@ -333,11 +382,14 @@ impl Protocol for End {
             Some(window) => format!("{window} B"),
             None => format!("{OWN_STREAM_WINDOW} B (each stream)"),
         };
+        let acknowledgements =
+            self.connection.as_ref().map_or(0, |(_, connection)| connection.stats().frame_rx.acks);
         told([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
             ("resume", self.resume.word().to_owned()),
+            ("ecn", self.ecn.word(acknowledgements).to_owned()),
             ("window", window),
             ("qlog", self.qlog.as_ref().map_or_else(|| "off".to_owned(), Qlog::effective)),
             ("mtu", format!("{} B", self.packet())),

@@ -59,7 +59,10 @@ const DELIVERY_RATE: usize = 160;
 const BUSY_TIME: usize = 168;
 const RWND_LIMITED: usize = 176;
 const SNDBUF_LIMITED: usize = 184;
+/// Linux 4.18.
+const DELIVERED_CE: usize = 196;
 /// Linux 4.19.
+const BYTES_SENT: usize = 200;
 const BYTES_RETRANS: usize = 208;
 /// Linux 5.0.
 const REORD_SEEN: usize = 220;
@@ -180,7 +183,9 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         busy_ns: long(BUSY_TIME).map(ns),
         rwnd_limited_ns: long(RWND_LIMITED).map(ns),
         sndbuf_limited_ns: long(SNDBUF_LIMITED).map(ns),
+        library_limited_ns: None,
         bytes_acked: long(BYTES_ACKED),
+        bytes_sent: long(BYTES_SENT),
         bytes_retrans: long(BYTES_RETRANS),
         segs_out: word(SEGS_OUT),
         segs_in: word(SEGS_IN),
@@ -189,6 +194,8 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         notsent_bytes: word(NOTSENT_BYTES),
         snd_wnd_bytes: word(SND_WND),
         rounds: None,
+        congestion_events: None,
+        ce_delivered: word(DELIVERED_CE),
     })
 }
 

@@ -7,6 +7,7 @@ use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
 
 mod epoch;
+mod held;
 mod over_path;
 pub(in crate::transport) mod over_udp;
 mod protocol;
@@ -18,6 +19,7 @@ mod session;
 mod tests;
 
 pub use epoch::Epoch;
+pub(in crate::transport) use held::{Held, Waits};
 pub use over_path::OverPath;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
 pub(in crate::transport) use ring::{InOrder, Ring};

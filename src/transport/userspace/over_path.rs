@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use crate::datapath::ecn::Codepoint;
 use crate::error::Result;
 use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
@@ -19,6 +20,8 @@ pub struct OverPath {
     clock: Manual,
     /// Number of calls that sent, and that received.
     calls: [u64; 2],
+    /// Number of datagrams that left, and their bytes.
+    left: [u64; 2],
     began: Nanos,
     opened: Nanos,
 }
@@ -39,7 +42,14 @@ impl OverPath {
         if opening.side == Side::Near {
             session.protocol.start(began);
         }
-        Ok(OverPath { session, clock: clock.clone(), calls: [0; 2], began, opened: began })
+        Ok(OverPath {
+            session,
+            clock: clock.clone(),
+            calls: [0; 2],
+            left: [0; 2],
+            began,
+            opened: began,
+        })
     }
 
     /// Returns true if the handshake is over; notes when it was.
@@ -57,16 +67,32 @@ impl OverPath {
         }
     }
 
-    /// Handles a datagram that arrived.
+    /// Handles a datagram that arrived, not marked as capable of ECN.
     pub fn handle_datagram(&mut self, datagram: &[u8]) {
-        self.session.handle(self.clock.now(), datagram);
+        self.handle_marked(datagram, Codepoint::NotEct);
+    }
+
+    /// Handles a datagram that arrived, with this codepoint.
+    pub fn handle_marked(&mut self, datagram: &[u8], codepoint: Codepoint) {
+        self.session.handle(self.clock.now(), datagram, codepoint);
     }
 
     /// Appends the next datagram that is to leave to `room`, or answers `Idle`.
     pub fn poll_transmit(&mut self, room: &mut Vec<u8>) -> Progress {
-        match self.session.protocol.transmit(self.clock.now(), 1, room) {
-            Some(_) => Progress::Moved,
-            None => Progress::Idle,
+        let before = room.len();
+        if self.session.protocol.transmit(self.clock.now(), 1, room).is_none() {
+            return Progress::Idle;
+        }
+        self.left[0] += 1;
+        self.left[1] += (room.len() - before) as u64;
+        Progress::Moved
+    }
+
+    /// Returns the codepoint that the last datagram leaves with.
+    pub fn codepoint(&self) -> Codepoint {
+        match self.session.uses_ecn() {
+            true => self.session.protocol.codepoint(),
+            false => Codepoint::NotEct,
         }
     }
 }
@@ -125,7 +151,7 @@ impl Conn for OverPath {
             send_calls,
             receive_calls,
             socket_drops: Some(0),
-            ..self.session.stats()
+            ..self.session.stats(self.left)
         }
     }
 

@@ -18,6 +18,7 @@ use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
     probe_coalescing, probe_segmentation,
 };
+use crate::datapath::ecn::Codepoint;
 use crate::datapath::option::{self, Buffer};
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
@@ -209,10 +210,14 @@ impl OverUdp {
             Err(_) => ReceiveEngine::Recv,
         };
         let outgoing = Outgoing::new(probe_segmentation(socket.as_fd()).is_ok());
+        let inlet = arrivals.as_ref().unwrap_or(&socket);
+        let mut arriving = ReceiveBatch::new(inlet, 1, LONGEST, rx).map_err(failed)?;
+        if session.uses_ecn() {
+            arriving.read_codepoints(inlet).map_err(failed)?;
+        }
         Ok(OverUdp {
             session,
-            arriving: ReceiveBatch::new(arrivals.as_ref().unwrap_or(&socket), 1, LONGEST, rx)
-                .map_err(failed)?,
+            arriving,
             socket,
             arrivals,
             again: Nanos::ZERO,
@@ -278,12 +283,21 @@ impl OverUdp {
         let now = Monotonic.now();
         let session = &mut self.session;
         let mut late = None;
-        self.arriving.each(|datagram| {
-            match udp_handshake::late(datagram, &self.hello, &self.welcome) {
-                None => session.handle(now, datagram),
-                found => late = found,
-            }
-        });
+        if session.uses_ecn() {
+            self.arriving.each_marked(|datagram, codepoint| {
+                match udp_handshake::late(datagram, &self.hello, &self.welcome) {
+                    None => session.handle(now, datagram, codepoint),
+                    found => late = found,
+                }
+            });
+        } else {
+            self.arriving.each(|datagram| {
+                match udp_handshake::late(datagram, &self.hello, &self.welcome) {
+                    None => session.handle(now, datagram, Codepoint::NotEct),
+                    found => late = found,
+                }
+            });
+        }
         if late == Some(Late::Hello) && self.side == Side::Far {
             // Its welcome was lost. Another hello will come where this does not get through.
             let _ = self.socket.send(&self.welcome);
@@ -297,8 +311,16 @@ impl OverUdp {
     fn transmit(&mut self, now: Nanos) -> io::Result<()> {
         self.owes_transmit = false;
         loop {
+            let uses_ecn = self.session.uses_ecn();
             let protocol = &mut *self.session.protocol;
-            self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
+            if uses_ecn {
+                self.outgoing.fill_marked(|most, batch| {
+                    let segment = protocol.transmit(now, most, batch)?;
+                    Some((segment, protocol.codepoint()))
+                });
+            } else {
+                self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
+            }
             if self.outgoing.is_empty() {
                 return Ok(());
             }
@@ -441,7 +463,7 @@ impl Conn for OverUdp {
             send_calls: self.socket.send_calls(),
             receive_calls: self.inlet().receive_calls(),
             network_errors: self.network_errors,
-            ..self.session.stats()
+            ..self.session.stats(self.outgoing.put())
         }
     }
 

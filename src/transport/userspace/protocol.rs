@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::contract::{Lane, Service, Side};
+use crate::datapath::ecn::Codepoint;
 use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::spec::Settings;
@@ -89,6 +90,22 @@ pub trait Protocol: Send {
     /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer: all as long
     /// as the answer says, in bytes, the last one possibly shorter. `None` if nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
+
+    /// Returns true if it marks datagrams as capable of ECN (RFC 3168), and is to be told the codepoints of those that
+    /// arrive, by [`Protocol::handle_marked`]. Asked once, before the handshake.
+    fn uses_ecn(&self) -> bool {
+        false
+    }
+
+    /// Returns the codepoint that the datagrams of the last [`Protocol::transmit`] leave with.
+    fn codepoint(&self) -> Codepoint {
+        Codepoint::NotEct
+    }
+
+    /// Takes a datagram as [`Protocol::handle`] does, with the codepoint that it arrived with.
+    fn handle_marked(&mut self, now: Nanos, datagram: &[u8], _codepoint: Codepoint) {
+        self.handle(now, datagram);
+    }
 
     /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something
     /// else happens.

@@ -5,9 +5,10 @@ use std::io;
 use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
 use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
+use crate::datapath::ecn::Codepoint;
 use crate::datapath::pump::read_exact;
 use crate::error::Result;
-use crate::measurements::{ConnStats, Headers};
+use crate::measurements::{ConnStats, Headers, Marks, Wire};
 use crate::time::Nanos;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{Info, Progress};
@@ -30,6 +31,8 @@ pub(super) struct Session {
     arrived: u64,
     ip_header: u32,
     mtu: u32,
+    /// Codepoints of what arrived, where the protocol uses ECN.
+    marks: Option<Marks>,
 }
 
 /// Maker of a protocol.
@@ -55,6 +58,7 @@ impl Session {
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {
             lanes: lanes.collect(),
+            marks: protocol.uses_ecn().then(Marks::default),
             protocol,
             info,
             pattern: if is_stream { pattern() } else { Box::default() },
@@ -67,11 +71,21 @@ impl Session {
         })
     }
 
-    /// Handles a datagram that arrived.
+    /// Returns true if the protocol uses ECN.
     #[inline]
-    pub(super) fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    pub(super) fn uses_ecn(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// Hands a datagram to the protocol, with the codepoint that it arrived with.
+    #[inline]
+    pub(super) fn handle(&mut self, now: Nanos, datagram: &[u8], codepoint: Codepoint) {
         self.arrived += datagram.len() as u64;
-        self.protocol.handle(now, datagram);
+        let Some(marks) = &mut self.marks else { return self.protocol.handle(now, datagram) };
+        marks.datagrams += 1;
+        marks.capable += u64::from(codepoint.is_capable());
+        marks.ce += u64::from(codepoint == Codepoint::Ce);
+        self.protocol.handle_marked(now, datagram, codepoint);
     }
 
     /// Takes one message whole, or not at all.
@@ -234,12 +248,14 @@ impl Session {
         }
     }
 
-    /// Returns the protocol's part of a connection's counters.
-    pub(super) fn stats(&self) -> ConnStats {
+    /// Returns the protocol's part of a connection's counters, with so many datagrams and their bytes that left.
+    pub(super) fn stats(&self, [datagrams, bytes]: [u64; 2]) -> ConnStats {
         let Counts { packets, resent, recovered, header_bytes } = self.protocol.counts();
         ConnStats {
             retransmits: resent,
             recovered,
+            marks: self.marks,
+            wire: Some(Wire::behind(u64::from(self.ip_header + UDP_HEADER), datagrams, bytes)),
             headers: Some(Headers {
                 ip_bytes: u64::from(self.ip_header),
                 transport_bytes: u64::from(UDP_HEADER) + header_bytes,

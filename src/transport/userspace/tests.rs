@@ -350,3 +350,36 @@ fn a_peer_that_never_answers_is_asked_again_and_no_busier_than_that() {
         assert!(visits < 5_000 && datagrams < 200, "{}: {visits} {datagrams}", info.id);
     }
 }
+
+/// Whoever reads on the path sees what is sent, unless encryption is promised: no transport is shown as encrypted that is
+/// not, and none the other way round.
+#[test]
+fn what_is_sent_is_seen_on_the_path_unless_encryption_is_promised() {
+    const WORDS: &[u8] = b"a sentence that anyone on the path may read, or nobody";
+    for transport in every() {
+        let info = transport.info();
+        let mut path = Path::new(transport, 1);
+        path.shake_hands(&[]);
+        assert_eq!(path.ends[0].send(Lane(0), WORDS).unwrap(), Progress::Moved, "{}", info.id);
+        let (mut kept, mut seen) = (Kept::default(), false);
+        for _ in 0..1_000 {
+            for from in [0, 1] {
+                let mut datagram = Vec::new();
+                while path.ends[from].poll_transmit(&mut datagram) == Progress::Moved {
+                    seen |= datagram.windows(WORDS.len()).any(|part| part == WORDS);
+                    path.ends[1 - from].handle_datagram(&datagram);
+                    datagram.clear();
+                }
+            }
+            let now = path.clock.now() + Nanos::from_millis(1);
+            path.clock.advance_to(now);
+            path.ends.iter_mut().for_each(|end| end.on_deadline(now).unwrap());
+            while path.ends[1].receive(Patience::None, &mut kept).unwrap() == Progress::Moved {}
+            if !kept.0.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(kept.0, [WORDS.to_vec()], "{}", info.id);
+        assert_ne!(seen, info.guarantees.encrypted, "{}", info.id);
+    }
+}

@@ -319,6 +319,7 @@ impl<F: Flavour> Conn for WsConn<F> {
             connect_ns: self.connect_ns + self.flavour.set_up_ns(self.channel()),
             send_calls: calls.send,
             receive_calls: calls.receive,
+            wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
             retransmits: told.map(|(view, _)| view.retransmits),
             headers,
             ..ConnStats::default()

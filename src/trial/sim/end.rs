@@ -1,6 +1,7 @@
 //! End of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
 
 use crate::contract::{Action, GUARD, Patience};
+use crate::datapath::ecn::Codepoint;
 use crate::error::Result;
 use crate::measurements::series::{Point, Series};
 use crate::measurements::{ConnStats, Tally};
@@ -171,12 +172,12 @@ impl End {
     }
 
     /// Handles a datagram of one of the connection's strands that is here.
-    pub(super) fn arrive(&mut self, now: Nanos, strand: u8, datagram: &[u8]) {
+    pub(super) fn arrive(&mut self, now: Nanos, strand: u8, datagram: &[u8], codepoint: Codepoint) {
         if self.silent {
             return;
         }
         if let Some(conn) = self.flow.conn.conns().nth(strand.into()) {
-            conn.handle_datagram(datagram);
+            conn.handle_marked(datagram, codepoint);
         }
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = true;
@@ -212,15 +213,16 @@ impl End {
         self.may_transmit
     }
 
-    /// Writes the next datagram that leaves into `room`; the strand that it belongs to. They take turns.
-    pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Option<u8> {
+    /// Writes the next datagram that leaves into `room`; the strand that it belongs to, and its codepoint. Strands take
+    /// turns.
+    pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Option<(u8, Codepoint)> {
         let strands = self.flow.conn.conns().count();
         let in_turn = (0..strands).map(|more| (self.turn + more) % strands);
-        let found = in_turn.into_iter().find(|at| {
-            let conn = self.flow.conn.conns().nth(*at);
-            conn.is_some_and(|conn| conn.poll_transmit(room) == Progress::Moved)
+        let found = in_turn.into_iter().find_map(|at| {
+            let conn = self.flow.conn.conns().nth(at)?;
+            (conn.poll_transmit(room) == Progress::Moved).then(|| (at, conn.codepoint()))
         });
-        self.turn = found.map_or(0, |at| at + 1);
+        self.turn = found.map_or(0, |(at, _)| at + 1);
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = found.is_some();
         let has_room = self.may_transmit && self.waits_for == WaitsFor::Room;
@@ -228,7 +230,7 @@ impl End {
         if has_room || self.phase == Phase::Opens {
             self.wake = Some(now);
         }
-        found.map(|at| at as u8)
+        found.map(|(at, codepoint)| (at as u8, codepoint))
     }
 
     /// Lets the flow take turns until it waits for something.

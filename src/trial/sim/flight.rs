@@ -1,5 +1,7 @@
 //! Datagrams on their way, in memory that is used again.
 
+use crate::datapath::ecn::Codepoint;
+
 /// Packet of a datagram, as a channel refers to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
@@ -16,6 +18,7 @@ struct Flight {
     to: (usize, u16),
     /// Number of the conversation among those that make up the connection.
     strand: u8,
+    codepoint: Codepoint,
     parts: u32,
     /// Packets that arrived, a bit each.
     arrived: u128,
@@ -41,17 +44,18 @@ pub(super) enum Arrival {
 
 impl Flights {
     /// Launches a datagram to the end and connection `to`, which `fill` may write, with the answer which of
-    /// its strands it belongs to; nothing if it answers nothing.
+    /// its strands it belongs to and the codepoint that it leaves with; nothing if it answers nothing.
     pub(super) fn launch(
         &mut self,
         to: (usize, u16),
-        fill: impl FnOnce(&mut Vec<u8>) -> Option<u8>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<(u8, Codepoint)>,
     ) -> Option<u32> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flights.push(Flight {
                 bytes: Vec::new(),
                 to,
                 strand: 0,
+                codepoint: Codepoint::NotEct,
                 parts: 0,
                 arrived: 0,
                 left: 0,
@@ -61,12 +65,17 @@ impl Flights {
         let flight = &mut self.flights[slot as usize];
         flight.bytes.clear();
         (flight.to, flight.parts, flight.arrived, flight.left) = (to, 0, 0, 0);
-        let Some(strand) = fill(&mut flight.bytes) else {
+        let Some((strand, codepoint)) = fill(&mut flight.bytes) else {
             self.free.push(slot);
             return None;
         };
-        flight.strand = strand;
+        (flight.strand, flight.codepoint) = (strand, codepoint);
         Some(slot)
+    }
+
+    /// Returns the codepoint that the datagram has.
+    pub(super) fn codepoint(&self, slot: u32) -> Codepoint {
+        self.flights[slot as usize].codepoint
     }
 
     pub(super) fn len(&self, slot: u32) -> u64 {
@@ -90,9 +99,12 @@ impl Flights {
         self.departed(Part { slot, part: 0 });
     }
 
-    /// Handles the arrival of a packet.
-    pub(super) fn arrive(&mut self, part: Part) -> Arrival {
+    /// Handles the arrival of a packet, which a queue may have marked: then the datagram is (RFC 3168, 5.3).
+    pub(super) fn arrive(&mut self, part: Part, marked: bool) -> Arrival {
         let flight = &mut self.flights[part.slot as usize];
+        if marked {
+            flight.codepoint = Codepoint::Ce;
+        }
         let before = flight.arrived.count_ones();
         flight.arrived |= 1u128.unbounded_shl(u32::from(part.part));
         let is_new = flight.arrived.count_ones() > before;
@@ -103,9 +115,9 @@ impl Flights {
 
     /// Returns the datagram that the packet is part of, and the end, the connection and its strand that it
     /// goes to.
-    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), u8, &[u8]) {
+    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), u8, Codepoint, &[u8]) {
         let flight = &self.flights[part.slot as usize];
-        (flight.to, flight.strand, &flight.bytes)
+        (flight.to, flight.strand, flight.codepoint, &flight.bytes)
     }
 
     /// Notes that one departure is over.
@@ -160,7 +172,7 @@ mod tests {
     fn launch(flights: &mut Flights, parts: usize) -> Vec<Part> {
         let fill = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"x");
-            Some(2)
+            Some((2, Codepoint::Ect0))
         };
         let slot = flights.launch((3, 0), fill).unwrap();
         flights.cut(slot, parts as u64);
@@ -181,16 +193,17 @@ mod tests {
         let whole = launch(&mut flights, 1);
         let cut = launch(&mut flights, 128);
         for _ in 0..2 {
-            assert_eq!(flights.arrive(whole[0]), Arrival::Whole);
+            assert_eq!(flights.arrive(whole[0], false), Arrival::Whole);
             flights.departed(whole[0]);
         }
         for part in cut.iter().rev().take(127) {
-            assert_eq!(flights.arrive(*part), Arrival::Partial);
+            assert_eq!(flights.arrive(*part, false), Arrival::Partial);
         }
-        assert_eq!(flights.arrive(cut[1]), Arrival::Partial);
-        assert_eq!(flights.arrive(cut[0]), Arrival::Whole);
-        assert_eq!(flights.arrive(cut[0]), Arrival::Partial);
-        assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, &b"x"[..]));
+        assert_eq!(flights.arrive(cut[1], true), Arrival::Partial);
+        assert_eq!(flights.arrive(cut[0], false), Arrival::Whole);
+        assert_eq!(flights.arrive(cut[0], false), Arrival::Partial);
+        // One of its packets was marked.
+        assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, Codepoint::Ce, &b"x"[..]));
         // The first slot is free again, the second is not.
         assert_eq!(flights.free, [0]);
         assert!(flights.launch((0, 0), |_| None).is_none());

@@ -15,7 +15,7 @@ use crate::contract::{Direction, Side};
 use crate::error::{Error, Result};
 use crate::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
 use crate::measurements::series::Point;
-use crate::path::impair::{self, Capable, Channel, Packet};
+use crate::path::impair::{self, Capable, Changes, Channel, Packet};
 use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
@@ -271,13 +271,15 @@ impl World {
             let part = departure.handle;
             // The checksums of IP and UDP find every single bit that was flipped, and such a packet is
             // dropped where it arrives.
-            let is_sound =
-                matches!(departure.end, impair::End::Delivered(c) if c.flipped.is_none());
-            if is_sound && self.flights.arrive(part) == Arrival::Whole {
-                let ((to, connection), strand, datagram) = self.flights.datagram(part);
+            let sound = match departure.end {
+                impair::End::Delivered(Changes { marked, flipped: None }) => Some(marked),
+                _ => None,
+            };
+            if sound.is_some_and(|marked| self.flights.arrive(part, marked) == Arrival::Whole) {
+                let ((to, connection), strand, codepoint, datagram) = self.flights.datagram(part);
                 // Nobody listens any more for one of a connection before.
                 if self.ends[to].connection() == connection {
-                    self.ends[to].arrive(now, strand, datagram);
+                    self.ends[to].arrive(now, strand, datagram, codepoint);
                 }
             }
             self.flights.departed(part);
@@ -327,12 +329,16 @@ impl World {
         let direction = [Direction::Up, Direction::Down][me];
         let flow = SplitMix64::new(flow as u64).next_u64();
         let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
+        let capable = match self.flights.codepoint(slot).is_capable() {
+            true => Capable::Yes,
+            false => Capable::No,
+        };
         self.flights.cut(slot, self.cutter.parts(bytes));
         let mut carried = 0;
         for (part, len) in self.cutter.packets(bytes).enumerate() {
             // What the one before it brings out at once has to be out.
             self.arrivals(now, direction);
-            let packet = Packet { bytes: len as u32, flow, protocol: UDP, capable: Capable::No };
+            let packet = Packet { bytes: len as u32, flow, protocol: UDP, capable };
             let channel = &mut self.channels[index(direction)];
             let since = now - self.start;
             self.flights.enter(slot, part as u16, |part| channel.arrive(since, &packet, part));

@@ -1,0 +1,103 @@
+//! Count of a thread's allocations, by an allocator that passes each call on to the system's.
+//!
+//! A protocol in user space pays for its memory with the CPU time of the allocator; the kernel's transports allocate in
+//! the kernel, where nobody counts. The count is a variable of the thread, so that counting takes an addition to memory
+//! that is in the cache, and nobody waits for it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use crate::measurements::Allocations;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// System's allocator, with a count. A program has it as its `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting;
+
+#[inline]
+fn count(bytes: usize) {
+    // Without a destructor they are there as long as the thread is.
+    CALLS.set(CALLS.get().wrapping_add(1));
+    BYTES.set(BYTES.get().wrapping_add(bytes as u64));
+}
+
+// SAFETY: each call is passed on unchanged to the system's allocator; counting allocates nothing and does not unwind.
+unsafe impl GlobalAlloc for Counting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller vouches.
+        unsafe { System.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller vouches.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        // SAFETY: as the caller vouches.
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: as the caller vouches.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+/// Reading of this thread's count.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading(Allocations);
+
+impl Reading {
+    /// Reads the count now; `None` in a program whose allocator does not count.
+    pub fn now() -> Option<Reading> {
+        let before = CALLS.get();
+        drop(std::hint::black_box(Box::new(0_u8)));
+        let counts = CALLS.get() != before;
+        counts.then(|| Reading(Allocations { calls: CALLS.get(), bytes: BYTES.get() }))
+    }
+
+    /// Returns the allocations of this thread since then.
+    pub fn since(self) -> Allocations {
+        Allocations {
+            calls: CALLS.get().saturating_sub(self.0.calls),
+            bytes: BYTES.get().saturating_sub(self.0.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_another_allocator_has_no_count() {
+        assert!(Reading::now().is_none());
+    }
+
+    #[test]
+    fn each_call_counts_with_its_bytes() {
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        let before = (CALLS.get(), BYTES.get());
+        // SAFETY: what was allocated with a layout is given back with it.
+        unsafe {
+            let memory = Counting.alloc(layout);
+            let memory = Counting.realloc(memory, layout, 300);
+            let longer = Layout::from_size_align(300, 8).unwrap();
+            Counting.dealloc(memory, longer);
+            Counting.dealloc(Counting.alloc_zeroed(layout), layout);
+        }
+        assert_eq!((CALLS.get() - before.0, BYTES.get() - before.1), (3, 500));
+    }
+}

@@ -1,0 +1,72 @@
+//! Amounts of what a connection or a process had to do with: packets, marks, allocations.
+
+use serde::{Deserialize, Serialize};
+
+/// Packets that were sent, with what is repeated, acknowledgements and handshakes, and the headers from IP's on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Wire {
+    /// Number of packets.
+    pub packets: u64,
+    /// Sum of their lengths in bytes, IP header included.
+    pub bytes: u64,
+}
+
+impl Wire {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Wire) -> Wire {
+        Wire {
+            packets: self.packets.saturating_add(other.packets),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// Returns packets with so many bytes behind headers of `headers` bytes each.
+    #[must_use]
+    pub fn behind(headers: u64, packets: u64, bytes: u64) -> Wire {
+        Wire { packets, bytes: bytes.saturating_add(packets.saturating_mul(headers)) }
+    }
+}
+
+/// Datagrams that arrived at one end, by their ECN codepoint (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Marks {
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Those of them that a queue might mark instead of dropping, or had marked.
+    pub capable: u64,
+    /// Those of them that a queue had marked (CE).
+    pub ce: u64,
+}
+
+impl Marks {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Marks) -> Marks {
+        Marks {
+            datagrams: self.datagrams.saturating_add(other.datagrams),
+            capable: self.capable.saturating_add(other.capable),
+            ce: self.ce.saturating_add(other.ce),
+        }
+    }
+}
+
+/// Calls of an allocator, those that made a piece longer or shorter included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Allocations {
+    /// Number of calls.
+    pub calls: u64,
+    /// Sum of the sizes asked for, in bytes.
+    pub bytes: u64,
+}
+
+impl Allocations {
+    /// Returns the sums of these and others.
+    #[must_use]
+    pub fn plus(self, other: Allocations) -> Allocations {
+        Allocations {
+            calls: self.calls.saturating_add(other.calls),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
