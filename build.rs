@@ -5,8 +5,15 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The libraries that are contenders.
-const PROTOCOLS: &[&str] =
-    &["kcp", "quinn-proto", "rustls", "rusty_enet", "sctp-proto", "tungstenite"];
+const PROTOCOLS: &[&str] = &[
+    "kcp",
+    "quinn-proto",
+    "rustls",
+    "rusty_enet",
+    "sctp-proto",
+    "tungstenite",
+    "web-transport-proto",
+];
 
 /// Folders whose files are put into the program.
 const FOLDERS: &[&str] = &["studies", "apps"];

@@ -56,6 +56,8 @@ mod unix;
 mod unixgram;
 pub mod userspace;
 pub mod via;
+#[cfg(feature = "webtransport")]
+mod webtransport;
 mod ws;
 
 use crate::transport::handover::ConnectionSource;
@@ -84,6 +86,8 @@ pub const ALL: &[&dyn Transport] = &[
     &pipe::Pipes,
     &quic::Quic,
     &quic::QuicDatagram,
+    #[cfg(feature = "webtransport")]
+    &webtransport::WebTransport,
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
     &enet::Enet,

@@ -45,7 +45,13 @@ impl Optional {
 }
 
 /// Every contender that a build may leave out, in the order in which lists show them.
-pub const ALL: &[Optional] = &[];
+pub const ALL: &[Optional] = &[
+    Optional {
+        id: "webtransport",
+        summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
+        presence: Presence::of(cfg!(feature = "webtransport")),
+    },
+];
 
 /// Returns those that this build leaves out.
 pub fn left_out() -> impl Iterator<Item = &'static Optional> {

@@ -10,6 +10,7 @@
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
 //! | `via=coturn`, `via=turn:HOST` | coturn | `coturn` |
+//! | `webtransport` | aioquic | as for `quic` |
 //! | `ws`, `wss` | websockets | `python3-websockets` |
 //!
 //! A test whose other end is missing says so and passes; `make test` installs them all.
@@ -28,6 +29,8 @@ mod sctp;
 mod tls;
 mod turn;
 mod websocket;
+#[cfg(feature = "webtransport")]
+mod webtransport;
 
 /// Content of message `number`; the scripts of the other ends have the same function.
 fn content(number: usize, len: usize) -> Vec<u8> {
