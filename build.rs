@@ -11,6 +11,7 @@ const PROTOCOLS: &[&str] = &[
     "rustls",
     "rusty_enet",
     "sctp-proto",
+    "str0m",
     "tungstenite",
     "web-transport-proto",
 ];

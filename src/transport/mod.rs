@@ -22,6 +22,8 @@ use crate::time::Nanos;
 
 mod arq;
 mod contender;
+#[cfg(feature = "datachannel")]
+mod datachannel;
 mod dccp;
 mod enet;
 pub mod equal;
@@ -90,6 +92,8 @@ pub const ALL: &[&dyn Transport] = &[
     &webtransport::WebTransport,
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
+    #[cfg(feature = "datachannel")]
+    &datachannel::DataChannel,
     &enet::Enet,
     &rbudp::Rbudp,
     &multicast::Multicast,

@@ -51,6 +51,11 @@ pub const ALL: &[Optional] = &[
         summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
         presence: Presence::of(cfg!(feature = "webtransport")),
     },
+    Optional {
+        id: "datachannel",
+        summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
+        presence: Presence::of(cfg!(feature = "datachannel")),
+    },
 ];
 
 /// Returns those that this build leaves out.
