@@ -13,7 +13,9 @@ const PROTOCOLS: &[&str] = &[
     "rustls",
     "rusty_enet",
     "sctp-proto",
+    "str0m",
     "tungstenite",
+    "web-transport-proto",
 ];
 
 /// Folders whose files are put into the program.

@@ -394,7 +394,10 @@ impl<'a> Course<'a> {
 
 /// Returns true if a contender as typed is a protocol in user space, which virtual time can carry.
 fn is_userspace(typed: &str) -> bool {
-    Contender::parse(typed).is_ok_and(|contender| contender.transport.userspace().is_some())
+    Contender::parse(typed).is_ok_and(|contender| {
+        let transport = &contender.transport;
+        transport.userspace().is_some() && transport.needs_real_time().is_none()
+    })
 }
 
 /// Formats a time to wait for.

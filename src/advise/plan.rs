@@ -120,7 +120,8 @@ fn unfit(app: &App, contender: &Contender, path: &Path) -> Option<String> {
     match info.reach {
         _ if is_virtual => {
             let lacks = contender.transport.userspace().is_none();
-            return lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
+            let lacks = lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
+            return contender.transport.needs_real_time().or(lacks);
         }
         Reach::Process => return Some("it is a model for simulated paths only".to_owned()),
         Reach::Machine if *path != Path::Loopback => {

@@ -147,6 +147,8 @@ pub(super) struct Terms<'a> {
     pub(super) resume: Resume,
     /// True if the keys are handed to somebody else once the handshake is through.
     pub(super) gives_keys: bool,
+    /// Name of the protocol inside (RFC 7301), without which the ends do not connect.
+    pub(super) alpn: &'static str,
 }
 
 impl Tickets {
@@ -155,6 +157,7 @@ impl Tickets {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
+            config.alpn_protocols = vec![terms.alpn.into()];
             if terms.resume != Resume::Off {
                 config.resumption = Resumption::in_memory_sessions(1);
                 config.enable_early_data = terms.resume == Resume::Early;
@@ -169,6 +172,7 @@ impl Tickets {
         let make = || {
             let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
+            config.alpn_protocols = vec![terms.alpn.into()];
             if terms.resume != Resume::Off {
                 config.send_tls13_tickets = TICKETS;
             }
@@ -240,7 +244,6 @@ impl Identity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], key.into())?;
-        config.alpn_protocols = vec![NAME.into()];
         // Unless connections are resumed, no ticket is of use.
         config.send_tls13_tickets = 0;
         Ok(config)
@@ -262,7 +265,6 @@ impl Identity {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(pinned))
             .with_no_client_auth();
-        config.alpn_protocols = vec![NAME.into()];
         config.resumption = Resumption::disabled();
         Ok(config)
     }

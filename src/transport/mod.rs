@@ -22,6 +22,8 @@ use crate::time::Nanos;
 
 mod arq;
 mod contender;
+#[cfg(feature = "datachannel")]
+mod datachannel;
 mod dccp;
 mod enet;
 pub mod equal;
@@ -61,6 +63,8 @@ mod unixgram;
 pub mod userspace;
 mod utp;
 pub mod via;
+#[cfg(feature = "webtransport")]
+mod webtransport;
 mod ws;
 
 use crate::transport::handover::ConnectionSource;
@@ -89,8 +93,12 @@ pub const ALL: &[&dyn Transport] = &[
     &pipe::Pipes,
     &quic::Quic,
     &quic::QuicDatagram,
+    #[cfg(feature = "webtransport")]
+    &webtransport::WebTransport,
     &kcp::Kcp,
     &sctp_udp::SctpUdp,
+    #[cfg(feature = "datachannel")]
+    &datachannel::DataChannel,
     &enet::Enet,
     #[cfg(feature = "renet")]
     &renet::Renet,

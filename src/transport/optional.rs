@@ -56,6 +56,16 @@ pub const ALL: &[Optional] = &[
         summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
         presence: Presence::of(cfg!(feature = "laminar")),
     },
+    Optional {
+        id: "webtransport",
+        summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
+        presence: Presence::of(cfg!(feature = "webtransport")),
+    },
+    Optional {
+        id: "datachannel",
+        summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
+        presence: Presence::of(cfg!(feature = "datachannel")),
+    },
 ];
 
 /// Returns those that this build leaves out.

@@ -14,10 +14,12 @@ use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
 use crate::contract::{Congestion, Delivery, Guarantees, Offer, Service};
 use crate::error::{Error, Result};
 use end::End;
+use layer::Layer;
 
 mod ecn;
 mod end;
-mod lanes;
+pub(super) mod lanes;
+pub(super) mod layer;
 mod qlog;
 mod setup;
 
@@ -32,11 +34,11 @@ pub(super) struct QuicDatagram;
 /// The largest datagram frame's payload in bytes: an Ethernet's packet less the headers of IPv6 (40), UDP (8),
 /// a short header with its longest packet number (13), the tag (16) and the frame's own (9), rounded down
 /// to the size that `bulk` and `cbr` have by default.
-const LARGEST_DATAGRAM: u64 = 1_400;
+pub(super) const LARGEST_DATAGRAM: u64 = 1_400;
 
 /// The most lanes of a connection. The peer may have as many streams open at once, and as many messages
 /// under way that have a stream each.
-const MOST_LANES: u16 = 256;
+pub(super) const MOST_LANES: u16 = 256;
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID as long as quinn's (8), a packet
 /// number (2), the authentication tag (16), and a frame's header (8 at most for a stream).
@@ -45,7 +47,7 @@ const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
 /// The smallest packet that QUIC works with (RFC 9000, 14).
 const LEAST_PAYLOAD: u32 = 1_200;
 
-static STREAM: Info = Info {
+pub(super) static STREAM: Info = Info {
     id: "quic",
     label: "QUIC",
     colour: "#2f6fb7",
@@ -98,64 +100,67 @@ const OPTIONS: &[Meaning] = &[
     options::RCVBUF,
 ];
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "cc",
-        kind: Kind::Choice(&["cubic", "reno", "bbr"]),
-        default: equal::CC,
-        doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
-    },
-    identity::CIPHER,
-    identity::RESUME,
-    Key {
-        name: "window",
-        kind: Kind::Size(16_384, 1 << 30),
-        default: "8MB",
-        doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
-              acknowledged; of those at most twice its congestion window, as Linux's TCP does",
-    },
-    Key {
-        name: "mtu",
-        kind: Kind::Size(1_228, 9_216),
-        default: MTU.default,
-        doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
-    },
-    Key {
-        name: "ecn",
-        kind: Kind::Switch,
-        default: equal::ECN,
-        doc: "marks packets as capable of congestion notification (RFC 3168), which a queue then marks instead of dropping \
-              them, until the path turns out to clear the marks (RFC 9000, 13.4)",
-    },
-    Key {
-        name: "qlog",
-        kind: Kind::Path,
-        default: "",
-        doc: "writes packets and congestion control of each connection to a file of its own, in the form of qlog 0.3: \
-              q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a far end with --to writes none",
-    },
-];
+const KEYS: &[Key] = &[CONTROL, identity::CIPHER, identity::RESUME, WINDOW, PACKET, ECN, QLOG];
+
+pub(super) const CONTROL: Key = Key {
+    name: "cc",
+    kind: Kind::Choice(&["cubic", "reno", "bbr"]),
+    default: equal::CC,
+    doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
+};
+
+pub(super) const WINDOW: Key = Key {
+    name: "window",
+    kind: Kind::Size(16_384, 1 << 30),
+    default: "8MB",
+    doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
+          acknowledged; of those at most twice its congestion window, as Linux's TCP does",
+};
+
+pub(super) const PACKET: Key = Key {
+    name: "mtu",
+    kind: Kind::Size(1_228, 9_216),
+    default: MTU.default,
+    doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
+};
+
+pub(super) const ECN: Key = Key {
+    name: "ecn",
+    kind: Kind::Switch,
+    default: equal::ECN,
+    doc: "marks packets as capable of congestion notification (RFC 3168), which a queue then marks instead of dropping \
+          them, until the path turns out to clear the marks (RFC 9000, 13.4)",
+};
+
+pub(super) const QLOG: Key = Key {
+    name: "qlog",
+    kind: Kind::Path,
+    default: "",
+    doc: "writes packets and congestion control of each connection to a file of its own, in the form of qlog 0.3: \
+          q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a far end with --to writes none",
+};
 
 /// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.
-const DEPLOYED: &[Own] = &[
-    Own {
-        knob: "window",
-        value: "",
-        source: "`TransportConfig`: 1.25 MB a stream, for 100 Mbit/s at 100 ms",
-    },
-    Own {
-        knob: "mtu",
-        value: "",
-        source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
-    },
-    Own {
-        knob: "ecn",
-        value: "on",
-        source: "`Connection`: marks packets until an acknowledgement does not confirm it",
-    },
-    identity::OWN_CIPHER,
-    identity::OWN_RESUME,
-];
+const DEPLOYED: &[Own] =
+    &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER, identity::OWN_RESUME];
+
+pub(super) const OWN_WINDOW: Own = Own {
+    knob: WINDOW.name,
+    value: "",
+    source: "`TransportConfig`: 1.25 MB a stream, for 100 Mbit/s at 100 ms",
+};
+
+pub(super) const OWN_PACKET: Own = Own {
+    knob: PACKET.name,
+    value: "",
+    source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
+};
+
+pub(super) const OWN_ECN: Own = Own {
+    knob: ECN.name,
+    value: "on",
+    source: "`Connection`: marks packets until an acknowledgement does not confirm it",
+};
 
 impl Userspace for Quic {
     fn info(&self) -> &'static Info {
@@ -167,7 +172,7 @@ impl Userspace for Quic {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        open(STREAM.id, opening)
+        open(STREAM.id, &Layer::NONE, opening)
     }
 }
 
@@ -181,15 +186,17 @@ impl Userspace for QuicDatagram {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        open(DATAGRAM.id, opening)
+        open(DATAGRAM.id, &Layer::NONE, opening)
     }
 }
 
-fn open(id: &str, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+/// Opens one end of a connection with `layer` between it and its lanes.
+pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
     let payload = opening.mtu.saturating_sub(opening.headers());
     let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
         // What quinn promises of a packet, at the least (`Datagrams::max_size`).
-        LEAST_PAYLOAD.max((opening.largest_message + lanes::TAG) as u32 + 13 + 16 + 9)
+        let message = layer.heads.datagram.len() + lanes::TAG + opening.largest_message;
+        LEAST_PAYLOAD.max(message as u32 + 13 + 16 + 9)
     } else {
         LEAST_PAYLOAD
     };
@@ -201,11 +208,11 @@ fn open(id: &str, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
             if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
         )));
     }
-    let setup = setup::Setup::new(opening, payload, least).map_err(|e| {
+    let setup = setup::Setup::new(layer, opening, payload, least).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
     let qlog = opening.knobs.text("qlog").map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
-    Ok(Box::new(End::new(opening, setup, qlog)))
+    Ok(Box::new(End::new(layer, opening, setup, qlog)))
 }

@@ -218,6 +218,7 @@ impl Encrypted {
             provider: &self.provider,
             resume: self.resume,
             gives_keys: self.offload == Offload::Kernel,
+            alpn: NAME,
         }
     }
 

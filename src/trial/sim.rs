@@ -284,9 +284,7 @@ impl Sole<'_> {
 /// # Errors
 /// [`Error::Usage`] where one is a kernel's.
 fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
-    if let Some(why) = contender.transport.needs_real_time() {
-        return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
-    }
+    runs_in_virtual_time(contender)?;
     let parts = contender.transport.parts();
     let alone = parts.is_empty().then_some((contender, None));
     let shared = parts.iter().map(|part| (&part.contender, Some(part)));
@@ -294,6 +292,7 @@ fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
         .into_iter()
         .chain(shared)
         .map(|(contender, part)| {
+            runs_in_virtual_time(contender)?;
             let protocol = contender.transport.userspace();
             let protocol = protocol.ok_or_else(|| Error::usage(misfit(contender)))?;
             Ok(Sole { contender, protocol, part })
@@ -301,11 +300,21 @@ fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
         .collect()
 }
 
+/// Checks that a contender does not ask for real time.
+fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
+    match contender.transport.needs_real_time() {
+        Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the reason why a contender cannot run in virtual time, with what can.
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
         .iter()
-        .filter(|transport| transport.userspace().is_some())
+        .filter(|transport| {
+            transport.userspace().is_some() && transport.needs_real_time().is_none()
+        })
         .map(|transport| transport.info().id)
         .collect();
     format!(

@@ -11,6 +11,7 @@
 //! | `tls` | OpenSSL | `openssl` |
 //! | `utp` | libutp, by utp-native | npm's |
 //! | `via=coturn`, `via=turn:HOST` | coturn | `coturn` |
+//! | `webtransport` | aioquic | as for `quic` |
 //! | `ws`, `wss` | websockets | `python3-websockets` |
 //!
 //! A test whose other end is missing says so and passes; `make test` installs them all.
@@ -30,6 +31,8 @@ mod tls;
 mod turn;
 mod utp;
 mod websocket;
+#[cfg(feature = "webtransport")]
+mod webtransport;
 
 /// Content of message `number`; the scripts of the other ends have the same function.
 fn content(number: usize, len: usize) -> Vec<u8> {

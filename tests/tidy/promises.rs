@@ -34,7 +34,9 @@ const COLUMNS: &[Column] = &[
         let largest = transport.info().guarantees.largest_message;
         largest.map_or(word("any"), |bytes| format!("{bytes} B"))
     }),
-    ("virtual time", |transport| yes(transport.userspace().is_some())),
+    ("virtual time", |transport| {
+        yes(transport.userspace().is_some() && transport.needs_real_time().is_none())
+    }),
     ("through a server", |transport| {
         let info = transport.info();
         match info.peer {

@@ -15,6 +15,7 @@ use quinn_proto::{
 use super::AROUND;
 use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
+use super::layer::{Layer, Session};
 use super::qlog::{Direction, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
@@ -48,6 +49,8 @@ pub(super) struct End {
     epoch: Epoch,
     state: State,
     lanes: Lanes,
+    /// What has to be agreed with the peer before lanes open, where anything has.
+    session: Option<Box<dyn Session>>,
     /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
     scratch: Vec<u8>,
@@ -69,7 +72,12 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn new(opening: &Opening<'_>, setup: Setup, qlog: Option<Qlog>) -> End {
+    pub(super) fn new(
+        layer: &Layer,
+        opening: &Opening<'_>,
+        setup: Setup,
+        qlog: Option<Qlog>,
+    ) -> End {
         let (client, server) = match opening.side {
             Side::Near => (Some(setup.client), None),
             Side::Far => (None, Some(Arc::new(setup.server))),
@@ -80,7 +88,8 @@ impl End {
             connection: None,
             epoch: Epoch::default(),
             state: State::Handshaking,
-            lanes: Lanes::new(opening.lanes),
+            lanes: Lanes::new(opening.lanes, layer.heads),
+            session: (layer.session)(opening.side),
             answers: VecDeque::new(),
             scratch: Vec::new(),
             due: None,
@@ -106,9 +115,11 @@ impl End {
                 connection.handle_event(event);
             }
         }
+        // Until it is established, whatever happens may be its turn.
+        let mut concerns_session = self.state == State::Handshaking;
         while let Some(event) = connection.poll() {
             match event {
-                Event::Connected if self.state == State::Handshaking => {
+                Event::Connected if self.state == State::Handshaking && self.session.is_none() => {
                     self.state = State::Open;
                     self.lanes.open(connection);
                 }
@@ -117,10 +128,27 @@ impl End {
                     self.state = State::Closed("the far end refused early data".to_owned());
                 }
                 Event::ConnectionLost { reason } => self.state = State::Closed(reason.to_string()),
-                Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
+                Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) if self.session.is_none() => {
                     self.lanes.accept(connection);
                 }
+                Event::Stream(StreamEvent::Opened { .. }) => concerns_session = true,
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    concerns_session |= self.session.as_ref().is_some_and(|own| own.reads(id));
+                }
                 _ => {}
+            }
+        }
+        if let Some(session) = &mut self.session
+            && concerns_session
+            && !matches!(self.state, State::Closed(_))
+        {
+            match session.attend(connection, &mut self.lanes) {
+                State::Open if self.state == State::Handshaking => {
+                    self.state = State::Open;
+                    self.lanes.open(connection);
+                }
+                State::Closed(why) => self.state = State::Closed(why),
+                State::Open | State::Handshaking => {}
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Lanes of a connection on QUIC: an ordered one is a stream, an unordered one has a stream for each
 //! message, and what may be lost goes in DATAGRAM frames (RFC 9221). Of several lanes without a stream of
-//! their own, each message begins with the number of its lane.
+//! their own, each message begins with the number of its lane. A layer between QUIC and lanes may have streams
+//! and datagrams begin with bytes of its own ([`Heads`]).
 
 use std::io;
 
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, SendDatagramError, StreamId, WriteError};
 
+use super::layer::Heads;
 use crate::contract::{Delivery, Lane, Ordering, Service};
 
 /// Bytes of a lane's number in front of a message.
@@ -36,14 +38,15 @@ enum Ends {
 }
 
 /// All lanes of one end.
-pub(super) struct Lanes {
+pub(in crate::transport) struct Lanes {
     lanes: Vec<LaneEnd>,
     /// Lane numbers of those with a stream of their own, in the order of their streams.
-    streams: Vec<u16>,
+    pub(in crate::transport) streams: Vec<u16>,
     /// Streams of one message each that have begun to arrive.
     messages: Vec<Message>,
     /// Flags by carrier: true if its messages say which lane they are of.
     tags: [bool; 3],
+    heads: Heads,
 }
 
 /// Lane of one end.
@@ -67,28 +70,38 @@ struct Message {
 }
 
 impl Lanes {
-    pub(super) fn new(services: &[Service]) -> Lanes {
+    pub(super) fn new(services: &[Service], heads: Heads) -> Lanes {
         let lanes: Vec<LaneEnd> = services.iter().map(|service| LaneEnd::new(*service)).collect();
         let of = |carrier| lanes.iter().filter(move |lane| lane.carrier == carrier).count();
         let tags = [false, of(Carrier::StreamEach) > 1, of(Carrier::Datagram) > 1];
         let streams = (0..).zip(&lanes).filter(|(_, lane)| lane.carrier == Carrier::Stream);
-        Lanes { streams: streams.map(|(n, _)| n).collect(), messages: Vec::new(), tags, lanes }
+        let streams = streams.map(|(n, _)| n).collect();
+        Lanes { streams, messages: Vec::new(), tags, heads, lanes }
     }
 
     /// Opens the streams of this direction, once the connection is there.
     pub(super) fn open(&mut self, connection: &mut Connection) {
         for n in &self.streams {
-            self.lanes[usize::from(*n)].outgoing = connection.streams().open(Dir::Uni);
+            let lane = &mut self.lanes[usize::from(*n)];
+            lane.outgoing = connection.streams().open(Dir::Uni);
+            lane.unsent.extend_from_slice(self.heads.stream);
         }
+        // What fails now fails again with the next packet, and is told then.
+        let _ = self.offer_the_rest(connection);
     }
 
     /// Accepts the streams that the peer opened.
     pub(super) fn accept(&mut self, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
-            match self.streams.get(stream.index() as usize) {
-                Some(n) => self.lanes[usize::from(*n)].incoming = Some(stream),
-                None => self.messages.push(Message { stream, bytes: Vec::new() }),
-            }
+            self.take(stream, stream.index() as usize);
+        }
+    }
+
+    /// Takes a stream that the peer opened as the one of this number among those for lanes.
+    pub(in crate::transport) fn take(&mut self, stream: StreamId, number: usize) {
+        match self.streams.get(number) {
+            Some(n) => self.lanes[usize::from(*n)].incoming = Some(stream),
+            None => self.messages.push(Message { stream, bytes: Vec::new() }),
         }
     }
 
@@ -109,6 +122,11 @@ impl Lanes {
             let taken = end.offer(connection, bytes)?;
             end.unsent.extend_from_slice(&bytes[taken..]);
             return Ok(());
+        }
+        match end.carrier {
+            Carrier::Stream => {}
+            Carrier::StreamEach => end.unsent.extend_from_slice(self.heads.stream),
+            Carrier::Datagram => end.unsent.extend_from_slice(self.heads.datagram),
         }
         if self.tags[end.carrier as usize] {
             end.unsent.extend_from_slice(&lane.0.to_be_bytes());
@@ -158,7 +176,9 @@ impl Lanes {
         self.read_messages(connection, take)?;
         if let Some(first) = self.first(Carrier::Datagram) {
             while let Some(datagram) = connection.datagrams().recv() {
-                self.give(Carrier::Datagram, first, &datagram, take);
+                if let Some(message) = datagram.strip_prefix(self.heads.datagram) {
+                    self.give(Carrier::Datagram, first, message, take);
+                }
             }
         }
         Ok(())
@@ -288,7 +308,7 @@ impl LaneEnd {
 }
 
 /// Reads a stream until `keep` wants no more of it or nothing is there; whether it has ended.
-fn read_chunks(
+pub(in crate::transport) fn read_chunks(
     connection: &mut Connection,
     stream: StreamId,
     keep: &mut dyn FnMut(Bytes) -> bool,

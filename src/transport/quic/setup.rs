@@ -8,6 +8,7 @@ use quinn_proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, V
 use rustls::crypto::ring::cipher_suite;
 use sha2::{Digest, Sha256};
 
+use super::layer::Layer;
 use crate::transport::identity::{self, Failure, Resume, Terms};
 use crate::transport::userspace::Opening;
 
@@ -31,8 +32,13 @@ pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
 const OWN_PAYLOAD: u16 = 1_472;
 
 impl Setup {
-    /// Creates a setup for datagrams of at most `payload` bytes, of which the work needs `least`.
-    pub(super) fn new(opening: &Opening<'_>, payload: u32, least: u32) -> Result<Setup, Failure> {
+    /// Creates a setup of `layer` for datagrams of at most `payload` bytes, of which the work needs `least`.
+    pub(super) fn new(
+        layer: &Layer,
+        opening: &Opening<'_>,
+        payload: u32,
+        least: u32,
+    ) -> Result<Setup, Failure> {
         let window = opening.knobs.size("window").map(|size| size.0);
         let is_mtu_fixed = opening.knobs.text("mtu").is_some();
         let (control, factory): (_, Arc<dyn ControllerFactory + Send + Sync>) =
@@ -48,7 +54,7 @@ impl Setup {
         };
         let mut transport = TransportConfig::default();
         transport
-            .max_concurrent_uni_streams(u32::from(super::MOST_LANES).into())
+            .max_concurrent_uni_streams((u32::from(super::MOST_LANES) + layer.streams).into())
             .initial_mtu(first)
             .max_idle_timeout(None)
             .congestion_controller_factory(factory);
@@ -67,7 +73,9 @@ impl Setup {
         let transport = Arc::new(transport);
         let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
         let resume = Resume::of(opening.knobs);
-        let terms = Terms { token: &opening.token, provider: &provider, resume, gives_keys: false };
+        let alpn = layer.alpn;
+        let terms =
+            Terms { token: &opening.token, provider: &provider, resume, gives_keys: false, alpn };
         let mut endpoint = EndpointConfig::default();
         endpoint.max_udp_payload_size(payload)?;
         let side = [opening.side as u8];

@@ -47,6 +47,10 @@ impl<T: Userspace + Copy + Send + 'static> Transport for T {
         Userspace::deployed(self)
     }
 
+    fn needs_real_time(&self) -> Option<String> {
+        Userspace::needs_real_time(self)
+    }
+
     fn userspace(&self) -> Option<&dyn Userspace> {
         Some(self)
     }

@@ -29,6 +29,11 @@ pub trait Userspace: Sync {
         &[]
     }
 
+    /// Returns the reason why it has to run in real time; `None` if a trial in virtual time repeats itself.
+    fn needs_real_time(&self) -> Option<String> {
+        None
+    }
+
     /// Opens one end of a new connection.
     ///
     /// # Errors
