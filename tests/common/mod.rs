@@ -789,7 +789,7 @@ fn record(contender: usize, block: u64) -> Record {
         }),
         recovered: (contender == UDP).then_some(17),
         marks: (contender == UDP).then_some(Marks { datagrams: 1_000, capable: 990, ce: 40 }),
-        wire: (contender == UDP).then_some(Wire { packets: 1_000, bytes: 92_000 }),
+        wire: (contender == UDP).then_some(Wire { packets: 2 * MESSAGES, bytes: 92 * 2 * MESSAGES }),
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),

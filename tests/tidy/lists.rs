@@ -77,6 +77,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("history", "the same race over time"),
             ("highs", "the best and the worst over days"),
             ("map", "who is ahead where"),
+            ("needs", "bytes on the wire, memory and allocations"),
             ("over_time", "trials over time"),
             ("path", "the account of an emulated path"),
             ("plot", "the figures of a result, drawn"),

@@ -29,7 +29,7 @@ impl Tuning {
             nodelay: knobs.switch("nodelay").unwrap_or(nodelay),
             interval: ms("interval").unwrap_or(10),
             resend: knobs.count("resend").map_or(resend, |count| count as u32),
-            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == "kcp"),
+            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == super::INFO.id),
             min_rto: ms("min-rto").or(min_rto),
             window: knobs.count("window").map_or(128, |count| count as u16),
             flushes: knobs.switch("flush").unwrap_or(true),
