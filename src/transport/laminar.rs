@@ -274,7 +274,8 @@ impl Protocol for End {
         self.repair = Repair::Due;
         if self.state == State::Handshaking {
             self.state = State::Open;
-            self.due = Some(now);
+            // Now the peer hears from this end, too, however long nothing else is asked of it.
+            self.acknowledge(now);
         }
     }
 

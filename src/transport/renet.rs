@@ -6,8 +6,8 @@
 //! beside its memory. Each packet is acknowledged, and each visit that sends anything sends an acknowledgement along, in a
 //! datagram of its own.
 //!
-//! A visit comes at once where the last one was a `tick` ago or longer, and a tick after that one otherwise. Best effort
-//! that has no room within a visit is dropped before it is sent.
+//! A message leaves at once, as does all that waits with it; what is to be acknowledged, or had no room, waits for a
+//! `tick` after the last visit. Best effort that has no room within a visit is dropped before it is sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -115,7 +115,7 @@ static INFO: Info = Info {
             name: TICK.name,
             kind: Kind::Span(1_000_000, 1_000_000_000),
             default: "1ms",
-            doc: "the least time between two visits that send, of which each may send 60,000 bytes",
+            doc: "the time after which what arrived is acknowledged, and what had no room leaves: 60,000 bytes at a time",
         },
         Key {
             name: AGAIN.name,
@@ -202,11 +202,15 @@ fn send_type(service: Service, resend: Nanos) -> SendType {
     }
 }
 
-/// Whether there is a reason for the next visit, beside what is sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Reason for the next visit, beside what is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Visit {
+    /// None.
     Idle,
-    Due,
+    /// Something to acknowledge, or what the last visit had no room for: a tick after that one.
+    NextTick,
+    /// A message that was written: at once.
+    Now,
 }
 
 /// End of a connection.
@@ -249,10 +253,14 @@ impl End {
     /// Returns the time of the next visit.
     fn due(&self) -> Option<Nanos> {
         let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
-        let soonest = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
-        let now = (self.visit == Visit::Due).then_some(soonest);
-        let due = now.into_iter().chain(again).min()?;
-        (self.state == State::Open).then_some(due.max(soonest))
+        let next = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
+        let asked = match self.visit {
+            Visit::Idle => None,
+            Visit::NextTick => Some(next),
+            Visit::Now => Some(Nanos::ZERO),
+        };
+        let again = again.map(|again| again.max(next));
+        asked.into_iter().chain(again).min().filter(|_| self.state == State::Open)
     }
 
     /// Lets the library send what it has to.
@@ -281,7 +289,7 @@ impl End {
         self.visited = Some(now);
         self.unsent = 0;
         // One that has used up what it may send has left some.
-        self.visit = if bytes + SLICE > BUDGET { Visit::Due } else { Visit::Idle };
+        self.visit = if bytes + SLICE > BUDGET { Visit::NextTick } else { Visit::Idle };
         self.note_end();
     }
 
@@ -320,8 +328,8 @@ impl Protocol for End {
         self.tell(now);
         self.client.process_packet(datagram);
         match content {
-            Content::Data(Delivery::Reliable) => self.visit = Visit::Due,
-            Content::Data(_) => {}
+            // It acknowledges best effort, too, though it does nothing with that but count losses.
+            Content::Data => self.visit = self.visit.max(Visit::NextTick),
             Content::Acknowledgement(ranges) => {
                 for range in ranges {
                     let found: Vec<u64> = self.waiting.range(range).map(|(n, _)| *n).collect();
@@ -379,7 +387,7 @@ impl Protocol for End {
             Delivery::Reliable => self.owed += bytes.len(),
             Delivery::BestEffort | Delivery::Within(_) => self.unsent += bytes.len(),
         }
-        self.visit = Visit::Due;
+        self.visit = Visit::Now;
         self.note_end();
         Ok(())
     }

@@ -21,8 +21,8 @@ const ACKNOWLEDGEMENT: u8 = 4;
 /// Content of a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Messages, or a slice of one: reliable, and so worth an acknowledgement, or not.
-    Data(Delivery),
+    /// Messages, or a slice of one.
+    Data,
     /// The packets that the peer has, by their numbers.
     Acknowledgement(Vec<RangeInclusive<u64>>),
 }
@@ -110,7 +110,7 @@ impl Guard {
             }
         }
         self.hold(lane, new, bytes, is_next, reader)?;
-        Some(Content::Data(Delivery::Reliable))
+        Some(Content::Data)
     }
 
     fn slice(&mut self, reader: &mut Reader<'_>) -> Option<Content> {
@@ -140,7 +140,7 @@ impl Guard {
         }
         let is_next = message == arriving.delivered;
         self.hold(lane, new, bytes, is_next, reader)?;
-        Some(Content::Data(Delivery::Reliable))
+        Some(Content::Data)
     }
 
     /// Notes messages that wait; `None` if there is no memory for them, or the packet has not ended. What all others
@@ -166,8 +166,7 @@ impl Guard {
         for _ in 0..reader.count()? {
             reader.bytes_with_length().filter(|message| !message.is_empty())?;
         }
-        let delivery = lane.service.delivery;
-        (delivery == Delivery::BestEffort).then_some(Content::Data(delivery))
+        (lane.service.delivery == Delivery::BestEffort).then_some(Content::Data)
     }
 }
 
@@ -257,12 +256,12 @@ mod tests {
         packet
     }
 
-    const RELIABLE: Option<Content> = Some(Content::Data(Delivery::Reliable));
+    const DATA: Option<Content> = Some(Content::Data);
 
     #[test]
     fn slices_that_would_make_the_library_panic_are_refused() {
         let mut guard = guard();
-        assert_eq!(guard.admit(&slice(0, 1, 3, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(0, 1, 3, SLICE)), DATA);
         for (index, slices, len, what) in [
             (3, 3, SLICE, "beyond the last"),
             (3, 5, SLICE, "another number of slices than before"),
@@ -272,19 +271,19 @@ mod tests {
         ] {
             assert_eq!(guard.admit(&slice(0, index, slices, len)), None, "{what}");
         }
-        assert_eq!(guard.admit(&slice(0, 2, 3, 1)), RELIABLE, "the last is shorter");
+        assert_eq!(guard.admit(&slice(0, 2, 3, 1)), DATA, "the last is shorter");
     }
 
     #[test]
     fn memory_is_bounded_and_what_all_wait_for_is_taken() {
         let mut guard = guard();
-        assert_eq!(guard.admit(&slice(1, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(1, 0, 8, SLICE)), DATA);
         assert_eq!(guard.admit(&slice(2, 0, 8, SLICE)), None);
-        assert_eq!(guard.admit(&slice(0, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(0, 0, 8, SLICE)), DATA);
         guard.delivered(0);
         guard.delivered(0);
         assert_eq!(guard.held, 0);
-        assert_eq!(guard.admit(&slice(2, 0, 8, SLICE)), RELIABLE);
+        assert_eq!(guard.admit(&slice(2, 0, 8, SLICE)), DATA);
     }
 
     #[test]
@@ -293,15 +292,15 @@ mod tests {
         for len in 0..whole.len() {
             assert_eq!(guard().admit(&whole[..len]), None, "{len}");
         }
-        assert_eq!(guard().admit(&whole), RELIABLE);
-        assert_eq!(guard().admit(&small(2, &[(0, b"hello")])), RELIABLE);
+        assert_eq!(guard().admit(&whole), DATA);
+        assert_eq!(guard().admit(&small(2, &[(0, b"hello")])), DATA);
         for (lane, messages) in
             [(1, &[(0, &b"x"[..])][..]), (3, &[(0, b"x")]), (0, &[]), (0, &[(0, b"")])]
         {
             assert_eq!(guard().admit(&small(lane, messages)), None, "{lane} {messages:?}");
         }
         let mut best_effort = vec![SMALL_UNRELIABLE, 5, 1, 0, 1, 1, 7];
-        assert_eq!(guard().admit(&best_effort), Some(Content::Data(Delivery::BestEffort)));
+        assert_eq!(guard().admit(&best_effort), Some(Content::Data));
         best_effort[2] = 0;
         assert_eq!(guard().admit(&best_effort), None);
     }
