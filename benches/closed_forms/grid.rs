@@ -64,7 +64,7 @@ impl Form {
     fn asked(self, patience_ms: u32) -> (String, &'static str, &'static str) {
         // Nothing but the rule of three repeated acknowledgements: no window in the way, and a timeout for repairs that
         // are lost themselves.
-        let ordered = format!("arq:cc=none,window=64kB,min-rto={patience_ms}ms");
+        let ordered = format!("arq:cc=none,window=1MB,min-rto={patience_ms}ms");
         match self {
             Form::LatestAge => ("sim-datagram".into(), "state:direction=up,hz=", "age_mean_ns"),
             Form::OrderedAge => (ordered, "state:direction=up,hz=", "age_mean_ns"),
