@@ -255,8 +255,8 @@ fn set_up(
     token: &Token,
     services: &[Service],
 ) -> std::result::Result<Vec<ChannelId>, RtcError> {
-    rtc.add_local_candidate(Candidate::host(address(side), "udp")?);
-    rtc.add_remote_candidate(Candidate::host(address(peer_of(side)), "udp")?);
+    rtc.add_local_candidate(Candidate::host(address(side), Carrier::Udp)?);
+    rtc.add_remote_candidate(Candidate::host(address(peer_of(side)), Carrier::Udp)?);
     let begins = side == Side::Near;
     let mut api: DirectApi<'_> = rtc.direct_api();
     // Of the form that is expected; nobody compares it.

@@ -3,6 +3,7 @@
 //!
 //! | here | there | Debian's package |
 //! |---|---|---|
+//! | `datachannel` | aiortc | `python3-aiortc` |
 //! | `enet` | ENet in C, by pyenet | `python3-enet` |
 //! | `kcp` | kcp-go, in kcptun | `kcptun` |
 //! | `mptcp` | any program under mptcpize | `mptcpize` |
@@ -19,6 +20,8 @@
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 mod certificate;
+#[cfg(feature = "datachannel")]
+mod datachannel;
 mod driven;
 mod enet;
 mod kcp;
