@@ -6,6 +6,7 @@
 //! | [`derived`] | everything derived from the trials, while a race runs and when it is read |
 //! | [`verdicts`], [`claims`] | from trials to summary and verdicts; what is claimed, and at which level |
 //! | `table` | figures by contender and block, and the log-ratios that they make |
+//! | [`course`] | the work over time, before, during and after a load |
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and why they matter |
@@ -22,6 +23,7 @@
 pub mod claims;
 pub mod compare;
 mod control;
+pub mod course;
 pub mod derived;
 pub mod differences;
 pub mod exclusions;

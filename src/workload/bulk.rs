@@ -17,6 +17,7 @@ use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
+use super::load::Observed;
 use super::setting::{spoken, typed, ways};
 use super::{
     Content, ContentReport, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting, Task,
@@ -359,10 +360,7 @@ impl Task for BulkTask {
     }
 
     fn most_bytes(&self) -> Option<u64> {
-        match self.terms.extent {
-            Extent::Bytes(bytes) => Some(bytes),
-            Extent::WholeFile | Extent::Time(_) => None,
-        }
+        if let Extent::Bytes(bytes) = self.terms.extent { Some(bytes) } else { None }
     }
 
     fn files(&self) -> Vec<NamedFile> {

@@ -16,6 +16,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::account_of;
+use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, conclude_both};
 use super::setting::{claiming, fits_rate, one_clock, with_count};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};

@@ -155,7 +155,7 @@ pub trait Task: Send + Sync {
         None
     }
 
-    /// Returns how its messages are observed one by one, for figures of parts of a trial; `None` if they are not.
+    /// Returns how it is observed over time, for figures of parts of a trial; `None` if it is not.
     fn observed(&self) -> Option<load::Observed> {
         None
     }
@@ -311,6 +311,17 @@ pub trait Endpoint: Send {
     /// Returns the round trips since the last call, in halves that measure them.
     fn take_round_trips(&mut self) -> RoundTrips {
         RoundTrips::default()
+    }
+
+    /// Returns the times of messages one way, or of items, that came since the last call, in halves that observe them.
+    fn take_delays(&mut self) -> RoundTrips {
+        RoundTrips::default()
+    }
+
+    /// Returns what the work is about and what became of it, at the end, in halves that tell it
+    /// ([`load::Observed::Items`]).
+    fn items(&self) -> Vec<load::Item> {
+        Vec::new()
     }
 
     /// Returns the report of this endpoint.

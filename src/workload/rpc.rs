@@ -18,6 +18,7 @@ use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 
 use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
+use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
 use super::setting::{claiming, fits_rate, numbered, reopens, with_count};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};

@@ -3,7 +3,7 @@
 use crate::contract::Direction;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
-use crate::spec::{Settings, Spec};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::BitRate;
 

@@ -17,7 +17,8 @@ use crate::units::{parse_rate, span_text};
 
 use super::draw::{MOST_OVER_MEAN, Sizes};
 use super::paced::{
-    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, direction_key,
+    ItemNames, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    direction_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};

@@ -41,6 +41,8 @@ pub(super) enum Ink {
     Dots(usize),
     /// The box of a box plot, a band.
     Box(usize),
+    /// A band around a line, without an edge.
+    Band(usize),
     /// Median of a box plot.
     Middle(usize),
     /// An interval, a whisker.
@@ -90,6 +92,7 @@ impl Ink {
             Ink::Faint(number) => of("l k", number),
             Ink::Dots(number) => of("s", number),
             Ink::Box(number) => of("b", number),
+            Ink::Band(number) => of("h", number),
             Ink::Middle(number) => of("q", number),
             Ink::Whisker(number) => of("w", number),
             Ink::NobodyWhisker => "w u".into(),

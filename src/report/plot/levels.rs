@@ -44,10 +44,11 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
         false => format!("levels-{}-{}", slug(&named.name), slug(&metric.name)),
     };
     let has_more = lines.iter().any(|line| line.each.len() > 1);
-    let caption = if has_more {
+    let mut caption = if has_more {
         "Faint lines: each combination of the other conditions; strong ones: their median."
+            .to_owned()
     } else {
-        "Medians over trials, by level."
+        "Medians over trials, by level.".to_owned()
     };
     let rows = lines.iter().flat_map(|line| {
         line.middle.iter().zip(&named.levels).map(|(value, level)| {
@@ -58,7 +59,7 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
     Some(drawn(
         id,
         format!("{} by {}", metric.label, named.name),
-        caption.into(),
+        caption,
         numbers(&["contender", &named.name, &metric.label], rows.collect()),
         |size| draw(outcome, metric, (&lines, &named.levels), y, size),
     ))

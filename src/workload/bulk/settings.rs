@@ -1,6 +1,6 @@
 //! The keys of a bulk transfer, and what they come to.
 
-use crate::contract::{Direction, Side};
+use crate::contract::{Direction, Framing, Side};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;

@@ -7,7 +7,7 @@ use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
-use super::super::load::Observed;
+use super::super::load::{Items, Observed};
 use super::super::setting::{claiming, with_count};
 use super::super::{Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
@@ -70,6 +70,9 @@ pub(in crate::workload) trait Work: Send + Sync {
         }
     }
 }
+
+/// Names of the times of items, with their label, and the time after which an item is too late.
+pub(in crate::workload) type ItemNames = ([&'static str; 2], Option<Nanos>);
 
 /// The plan of a work's own.
 pub(in crate::workload) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
