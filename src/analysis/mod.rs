@@ -15,6 +15,7 @@
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |
+//! | [`theory`] | closed forms beside the measurement |
 //! | [`spread`], [`pooled`] | spread of figures, for drawings; pooled round trips, from raw samples |
 //! | [`mod@highs`] | highs and lows of a race over hours or days |
 //! | [`mod@compare`], [`independent`] | two saved races against each other; verdicts on trials that are no pairs |
@@ -44,5 +45,6 @@ pub mod shares;
 pub mod spread;
 pub mod sweep;
 mod table;
+pub mod theory;
 pub mod verdicts;
 pub mod warnings;

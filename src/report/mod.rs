@@ -15,6 +15,7 @@
 //! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
+//! | `theory.rs` | closed forms beside the measurement |
 //! | `explain.rs` | where the time goes, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, independent of their form |
@@ -69,6 +70,7 @@ pub mod study;
 mod sweeps;
 mod terminal;
 mod text;
+mod theory;
 mod totals;
 pub mod words;
 

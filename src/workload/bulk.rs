@@ -19,6 +19,7 @@ use crate::units::Bytes;
 
 use super::load::Observed;
 use super::setting::{spoken, typed, ways};
+use super::theory::{Conditions, Prediction};
 use super::{
     Content, ContentReport, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting, Task,
     Traffic, Workload, header, traffic,
@@ -383,6 +384,15 @@ impl Task for BulkTask {
 
     fn is_paced(&self) -> bool {
         false
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        self.terms.one_way().map(Observed::Bytes)
+    }
+
+    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        self.terms.theory(on)
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

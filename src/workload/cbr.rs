@@ -4,7 +4,7 @@
 //!
 //! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
 
-use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
+use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -14,6 +14,7 @@ use crate::units::OfferedRate;
 use super::bulk::{self, Rate, gather};
 use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
 use super::setting::{typed, ways};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
 use crate::workload::{Endpoint, Measurements};
 

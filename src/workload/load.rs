@@ -16,6 +16,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::setting::typed;
+use super::theory::{Conditions, Prediction};
 use super::{Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
 use crate::workload::{Endpoint, Measurements};
 

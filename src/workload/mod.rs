@@ -35,6 +35,7 @@ mod setting;
 mod share;
 mod state;
 mod streams;
+pub mod theory;
 pub mod traffic;
 mod video;
 mod voice;

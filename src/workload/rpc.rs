@@ -343,6 +343,34 @@ impl Task for Calls {
         true
     }
 
+    fn observed(&self) -> Option<Observed> {
+        let names = ["response", "response time"];
+        Some(Observed::Items(Items { side: Side::Near, names, deadline: None }))
+    }
+
+    /// Returns the mean response time of responses of one size and one packet that wait at the link for those before
+    /// them.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (least, most) = self.response;
+        let is_one = least == most && most <= self.room() && self.connect == Connect::Kept;
+        let lossless = on.up.loss == 0.0 && on.down.loss == 0.0;
+        if !is_one || !lossless || self.spread != Spread::Poisson {
+            return Vec::new();
+        }
+        let response = most as usize + STAMPED_LEN;
+        let own = on.transit(Direction::Down, response) - on.down.delay.0 as f64;
+        let load = own * self.rate as f64 / 1e9;
+        let both = on.transit(Direction::Up, self.request) + on.transit(Direction::Down, response);
+        vec![Prediction {
+            metric: "response_mean_ns",
+            value: both + own * load / (2.0 * (1.0 - load)),
+            form: "both ways, and r S / (2 (1 - r)) of waiting, for a time S at the link and a load r",
+            source: "Pollaczek and Khinchine, M/D/1",
+            tolerance: 0.1,
+            outside: (load >= 0.95).then(|| "the link is full".to_owned()),
+        }]
+    }
+
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {

@@ -24,6 +24,7 @@ use super::{Info, Setting, Task, Traffic, Workload, traffic};
 pub(in crate::workload) mod ages;
 pub(in crate::workload) mod motion;
 mod objects;
+mod theory;
 
 use ages::{Ages, Showing};
 use motion::{Display, Motion};
@@ -272,6 +273,11 @@ impl Work for Updates {
         });
         let (step, span) = (period.times(1), period.times(count));
         Some(Plan { slots: Box::new(slots), count, step, span, is_even: true })
+    }
+
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let lane = self.lanes(on.guarantees).first().copied().filter(|_| self.crowd.is_none());
+        lane.map(|service| theory::of(pace, service, on)).unwrap_or_default()
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> Told {
