@@ -293,6 +293,19 @@ impl Task for Loaded {
         self.task.timeout()
     }
 
+    fn observed(&self) -> Option<Observed> {
+        self.task.observed()
+    }
+
+    fn overload(&self, setting: &Setting) -> Option<String> {
+        self.task.overload(setting)
+    }
+
+    /// Returns the forms of the work alone, which know of no load.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        if self.terms.load.is_some() { Vec::new() } else { self.task.theory(on) }
+    }
+
     fn reconnects(&self) -> bool {
         self.task.reconnects()
     }

@@ -161,6 +161,17 @@ pub trait Task: Send + Sync {
         None
     }
 
+    /// Returns a sentence where it offers more than the path carries, as it may on purpose; `None` if it does not, or nobody
+    /// knows.
+    fn overload(&self, _setting: &Setting) -> Option<String> {
+        None
+    }
+
+    /// Returns what closed forms say of its figures on such a path, as means over trials; none where nobody knows one.
+    fn theory(&self, _on: &theory::Conditions<'_>) -> Vec<theory::Prediction> {
+        Vec::new()
+    }
+
     /// Returns true if connections are opened while it runs, one after the other.
     fn reconnects(&self) -> bool {
         false

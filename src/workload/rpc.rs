@@ -20,7 +20,8 @@ use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::{claiming, fits_rate, numbered, reopens, with_count};
+use super::setting::{claiming, fits_rate, numbered, reopens, set_apart, with_count};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
@@ -151,6 +152,12 @@ impl Workload for Rpc {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = Calls::new(Settings::check(spec, KEYS)?)?;
         if task.connect == Connect::Each {
+            if set_apart(&task.settings, KEYS, &["lanes"]).is_some() {
+                return Err(Error::usage(
+                    "rpc: with connect=each no two requests share a connection, so there are no lanes to share out; leave \
+                     out lanes, or take connect=kept",
+                ));
+            }
             reopens("rpc: connect=each", setting)?;
             if task.count > MOST_CONNECTIONS {
                 return Err(Error::usage(format!(

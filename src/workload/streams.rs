@@ -17,7 +17,8 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
-use super::setting::{numbered, one_clock, ways};
+use super::setting::{fits_rate, numbered, one_clock, ways};
+use super::theory::{Conditions, Prediction, held_back, overlap};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod delays;
@@ -87,7 +88,9 @@ impl Workload for Streams {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        Ok(Box::new(task(Settings::check(spec, KEYS)?)?))
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
     }
 
     /// Messages that have to arrive, of one sender or of many that share a connection.
