@@ -168,7 +168,7 @@ const CUBIC: f64 = 1.054;
 pub(super) fn overlap(p: f64, per_ns: f64, recovery_ns: f64) -> Option<String> {
     let losses = p * per_ns * recovery_ns;
     (losses > MOST_OVERLAP).then(|| {
-        format!("{losses:.2} losses in the time of one recovery, and {MOST_OVERLAP} are the most: it is an upper bound")
+        format!("{losses:.2} losses in the time of one recovery, and {MOST_OVERLAP} are the most for a form that takes them one by one")
     })
 }
 
@@ -225,7 +225,7 @@ mod tests {
         let (per_ns, recovery) = (60.0 / 1e9, path.recovery(1e9 / 60.0));
         assert!((recovery - 100e6).abs() < 1.0);
         assert_eq!(overlap(0.01, per_ns, recovery), None);
-        assert!(overlap(0.05, per_ns, recovery).unwrap().contains("upper bound"));
+        assert!(overlap(0.05, per_ns, recovery).unwrap().contains("one by one"));
         // 1 % of (100 ms + 6 of them behind it, 50 ms each).
         assert!((held_back(0.01, per_ns, recovery) - 4e6).abs() < 10.0);
     }

@@ -126,9 +126,9 @@ fn strips(lines: &[Course], name: String, unit: Unit) -> Option<Vec<Strip>> {
     };
     let mut strips = vec![Strip { name, unit: Quantity::Of(unit), y, of: |line| &line.work }];
     let mut more = |name: &str, unit: Quantity, of: fn(&Course) -> &Bands| {
-        let values = ends(of);
-        let happens = values.iter().any(|value| *value > 0.0);
-        if let Some(y) = Axis::from_zero(values).filter(|_| happens) {
+        let mut bands = lines.iter().flat_map(of).flatten();
+        let happens = bands.any(|band| band.middle > 0.0);
+        if let Some(y) = Axis::from_zero(ends(of)).filter(|_| happens) {
             strips.push(Strip { name: name.to_owned(), unit, y, of });
         }
     };

@@ -82,6 +82,7 @@ mod tests {
         let stint = Stint { from: Nanos(1_000), lasts: Nanos(1_000) };
         let phases = Phases { stint, guard: Nanos(100), judged: None };
         let mut marks = Marks::new(&phases, Nanos(3_000));
+        marks.pass(Nanos(0), 0);
         marks.pass(Nanos(1_500), 7);
         assert_eq!(marks.figures().len(), 1);
     }
