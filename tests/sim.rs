@@ -643,6 +643,56 @@ fn a_load_in_the_middle_delays_and_loses_in_its_phase_and_fair_queues_undo_it() 
     assert!(!none.metrics.contains_key("load_goodput_bps"));
 }
 
+/// Whatever the work, its own figures are worse beside a load, and after it as before it; what arrived of the load is there
+/// over time.
+#[test]
+fn any_work_has_its_own_figures_before_during_and_after_a_load() {
+    let times = "load=quic,load-from=3s,load-for=5s,load-lead=400ms";
+    let path = "delay=10ms,rate=10mbit,queue=100ms";
+    for (work, contender, figure) in [
+        ("rpc:rate=40pps", "arq", "response"),
+        ("rpc:rate=40pps,connect=each", "quic", "response"),
+        ("events:direction=up", "arq", "delivery"),
+        ("video:rate=1mbit,direction=up,spread=0%,keyframe=1", "sim-datagram", "latency"),
+        ("inputs:mtu=100", "sim-datagram", "delay"),
+        ("state:direction=up", "sim-datagram", "delay"),
+    ] {
+        let direction = if figure == "response" { ",load-direction=down" } else { "" };
+        let direction = if work.starts_with("inputs") { ",load-direction=down" } else { direction };
+        let join = if work.contains(':') { "," } else { ":" };
+        let record = trial(path, contender, &format!("{work}{join}{times}{direction}"));
+        let of = |phase: &str| record.metrics[&format!("{figure}_p50_{phase}_ns")];
+        let [before, during, after] = ["before", "during", "after"].map(of);
+        let case = format!("{work}: {:?}", record.metrics);
+        assert!(during > 1.5 * before, "{case}");
+        assert!((after / before - 1.0).abs() < 0.1, "{case}");
+        assert!(record.metrics["goodput_during_bps"] > 0.0, "{case}");
+        let received = record.load_intervals.iter().filter_map(|s| s.received_bytes.last());
+        assert!(*received.max().unwrap() > 1_000_000, "{case}");
+        let ends = || record.intervals.iter().chain(&record.far_intervals);
+        let has_times = ends().any(|s| !s.rtt_n.is_empty() || !s.delay_n.is_empty());
+        assert!(has_times, "{work}");
+    }
+    let bulk = trial(path, "arq", &format!("bulk:{times}")).metrics;
+    let [before, during, after] =
+        ["before", "during", "after"].map(|phase| bulk[&format!("goodput_{phase}_bps")] / 1e6);
+    assert!((8.0..10.0).contains(&before) && (8.0..10.0).contains(&after), "{bulk:?}");
+    assert!(during < 0.8 * before, "{bulk:?}");
+    assert_eq!(bulk["goodput_under_load_ratio"], during / before);
+}
+
+/// Frames too late beside a load are told apart from those of the time before.
+#[test]
+fn frames_are_missed_while_the_queue_is_full() {
+    let work = "video:rate=1mbit,direction=up,spread=0%,keyframe=1,deadline=60ms";
+    let load = "load=quic,load-from=3s,load-for=5s,load-lead=400ms";
+    let path = "delay=10ms,rate=10mbit,queue=100ms";
+    let metrics = trial(path, "sim-datagram", &format!("{work},{load}")).metrics;
+    assert!(metrics["missed_before_share"] < 0.01, "{metrics:?}");
+    assert!(metrics["missed_during_share"] > 0.3, "{metrics:?}");
+    assert!(metrics["missed_after_share"] < 0.01, "{metrics:?}");
+}
+
 #[test]
 fn connections_of_a_load_wait_for_their_time_and_a_probe_has_round_trips_per_minute() {
     for load in ["quic", "arq", "kcp", "enet"] {

@@ -6,6 +6,7 @@
 //! | [`derived`] | everything derived from the trials, while a race runs and when it is read |
 //! | [`verdicts`], [`claims`] | from trials to summary and verdicts; what is claimed, and at which level |
 //! | `table` | figures by contender and block, and the log-ratios that they make |
+//! | [`course`] | the work over time, before, during and after a load |
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and why they matter |
@@ -14,6 +15,7 @@
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |
+//! | [`theory`] | closed forms beside the measurement |
 //! | [`spread`], [`pooled`] | spread of figures, for drawings; pooled round trips, from raw samples |
 //! | [`mod@highs`] | highs and lows of a race over hours or days |
 //! | [`mod@compare`], [`independent`] | two saved races against each other; verdicts on trials that are no pairs |
@@ -22,6 +24,7 @@
 pub mod claims;
 pub mod compare;
 mod control;
+pub mod course;
 pub mod derived;
 pub mod differences;
 pub mod exclusions;
@@ -43,5 +46,6 @@ pub mod shares;
 pub mod spread;
 pub mod sweep;
 mod table;
+pub mod theory;
 pub mod verdicts;
 pub mod warnings;

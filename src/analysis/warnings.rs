@@ -3,7 +3,7 @@
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
-use super::{exclusions, fallbacks, library_limits, order, path_account, settings};
+use super::{exclusions, fallbacks, library_limits, order, path_account, settings, theory};
 use crate::analysis::claims::alpha;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
@@ -22,6 +22,7 @@ pub fn refresh(outcome: &mut Outcome) {
     outcome.warnings = derived
         .iter()
         .map(Notice::warning)
+        .chain(theory::warnings(outcome))
         .chain(events.into_iter().filter(|w| EVENTS.contains(&w.code.as_str())))
         .collect();
 }

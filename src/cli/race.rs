@@ -223,6 +223,9 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     let request = forced(args, request);
     request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
+    if let Some(note) = request.beforehand().filter(|_| !args.quiet) {
+        eprintln!("note: {note}");
+    }
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;
     let outcome = {

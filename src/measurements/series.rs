@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::TcpView;
 
-/// The round trips that ended in one interval.
+/// Times that ended in one interval: round trips, or delays one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// Number of round trips.
+    /// Number of them.
     pub n: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
@@ -36,6 +36,11 @@ impl RoundTrips {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.n = self.n.saturating_add(other.n);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// Returns true if there was none.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
     }
 
     /// Returns the mean, in whole nanoseconds; `None` if there was none.
@@ -66,6 +71,10 @@ pub struct Point {
     pub socket_drops: Option<u64>,
     /// The round trips since the point before.
     pub rtt: RoundTrips,
+    /// The times since the point before of messages one way, or of the items that a work is about, from when they were
+    /// due: where both ends have one clock, or one end knows both.
+    #[serde(default, skip_serializing_if = "RoundTrips::is_empty")]
+    pub delay: RoundTrips,
     /// The kernel's view, for TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpView>,
@@ -74,9 +83,10 @@ pub struct Point {
 impl Point {
     /// Returns this point, standing for the interval that `before` ended as well as for its own.
     pub fn after(mut self, before: &Point) -> Point {
-        let mut rtt = before.rtt;
+        let (mut rtt, mut delay) = (before.rtt, before.delay);
         rtt.merge(&self.rtt);
-        self.rtt = rtt;
+        delay.merge(&self.delay);
+        (self.rtt, self.delay) = (rtt, delay);
         self
     }
 }
@@ -118,6 +128,15 @@ pub struct Series {
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_max_ns: Vec<Option<u64>>,
+    /// Messages one way, or items, that came in the interval and whose time is known; absent if none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delay_n: Vec<u64>,
+    /// Their mean time, from when they were due.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delay_mean_ns: Vec<Option<u64>>,
+    /// The longest of their times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delay_max_ns: Vec<Option<u64>>,
     /// The kernel's view of TCP, at the end of each interval; absent if this end sent nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpColumns>,
@@ -216,13 +235,26 @@ fn counted(column: impl Iterator<Item = u64>) -> Vec<u64> {
     if column.iter().all(|n| *n == 0) { Vec::new() } else { column }
 }
 
+/// Returns the times of each interval, from their columns: number, mean, and the least and the greatest.
+fn gathered(n: &[u64], mean: &[Option<u64>], ends: [&[Option<u64>]; 2]) -> Vec<RoundTrips> {
+    let each = |(at, n): (usize, &u64)| {
+        let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
+        let sum_ns = of(mean).saturating_mul(*n);
+        RoundTrips { n: *n, sum_ns, min_ns: of(ends[0]), max_ns: of(ends[1]) }
+    };
+    n.iter().enumerate().map(each).collect()
+}
+
 impl Series {
     /// Creates the series of `points`, in order of time.
     pub fn new(interval_ns: u64, points: &[Point]) -> Series {
         let of = |value: fn(&Point) -> u64| points.iter().map(value);
-        let rtt = |value: fn(&RoundTrips) -> u64| {
-            known(points.iter().map(move |point| (point.rtt.n > 0).then(|| value(&point.rtt))))
+        let times = |which: fn(&Point) -> &RoundTrips, value: fn(&RoundTrips) -> u64| {
+            let each = points.iter().map(which);
+            known(each.map(|times| (!times.is_empty()).then(|| value(times))))
         };
+        let rtt = |value| times(|point| &point.rtt, value);
+        let delay = |value| times(|point| &point.delay, value);
         let views: Option<Vec<TcpView>> = points.iter().map(|point| point.tcp).collect();
         let has_sent = points.iter().any(|point| point.sent_bytes > 0);
         Series {
@@ -238,6 +270,9 @@ impl Series {
             rtt_min_ns: rtt(|rtt| rtt.min_ns),
             rtt_mean_ns: rtt(|rtt| rtt.mean_ns().unwrap_or(0)),
             rtt_max_ns: rtt(|rtt| rtt.max_ns),
+            delay_n: counted(of(|point| point.delay.n)),
+            delay_mean_ns: delay(|delay| delay.mean_ns().unwrap_or(0)),
+            delay_max_ns: delay(|delay| delay.max_ns),
             tcp: views.filter(|_| has_sent).map(|views| TcpColumns::new(&views)),
         }
     }
@@ -266,19 +301,23 @@ impl Series {
 
     /// Returns the round trips of neighbouring intervals together, in `most` groups at most.
     pub fn round_trips(&self, most: usize) -> Vec<RoundTrips> {
-        let each = |at: usize| {
-            let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
-            let n = self.rtt_n[at];
-            let sum_ns = of(&self.rtt_mean_ns).saturating_mul(n);
-            RoundTrips { n, sum_ns, min_ns: of(&self.rtt_min_ns), max_ns: of(&self.rtt_max_ns) }
-        };
-        let all: Vec<RoundTrips> = (0..self.rtt_n.len()).map(each).collect();
+        let all = self.rtts();
         let together = |group: &[RoundTrips]| {
             let mut sum = RoundTrips::default();
             group.iter().for_each(|rtt| sum.merge(rtt));
             sum
         };
         all.chunks(all.len().div_ceil(most.max(1)).max(1)).map(together).collect()
+    }
+
+    /// Returns the round trips of each interval.
+    pub fn rtts(&self) -> Vec<RoundTrips> {
+        gathered(&self.rtt_n, &self.rtt_mean_ns, [&self.rtt_min_ns, &self.rtt_max_ns])
+    }
+
+    /// Returns the times one way, or of items, of each interval. The shortest are not kept, and are 0 here.
+    pub fn delays(&self) -> Vec<RoundTrips> {
+        gathered(&self.delay_n, &self.delay_mean_ns, [&[], &self.delay_max_ns])
     }
 
     /// Returns the number of bytes received up to `at_ns` after the start, in a straight line

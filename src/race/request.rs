@@ -319,6 +319,12 @@ impl Request {
         self.budget.or_else(|| is_open.then_some(default))
     }
 
+    /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may.
+    pub fn beforehand(&self) -> Option<String> {
+        let setting = self.setting().ok()?;
+        workload::parse_on(&self.workload, &setting).ok()?.overload(&setting)
+    }
+
     pub(super) fn is_simulated(&self) -> bool {
         self.to.is_none() && matches!(Path::parse(&self.path), Ok(Path::Simulated(_)))
     }

@@ -3,7 +3,7 @@
 use super::document::{Document, Section};
 use super::{
     answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, needs, over_time,
-    path, results, sweeps, words,
+    path, results, sweeps, theory, words,
 };
 use crate::result::outcome::{Entrant, Outcome};
 
@@ -42,6 +42,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Answer, evidence::verdicts(outcome)),
         (Place::Answer, evidence::unfiltered(outcome)),
         (Place::Basis, explain::section(outcome)),
+        (Place::Basis, theory::section(outcome)),
         (Place::Basis, evidence::control(outcome)),
         (Place::Basis, evidence::regimes(outcome)),
         (Place::Letters, over_time::section(outcome)),

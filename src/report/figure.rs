@@ -13,7 +13,7 @@
 //! | `z` | the zone of a margin; `r` a line to compare with, such as a ratio of 1 |
 //! | `d` `o` `f` `l` | what a mark is: filled, hollow, a bar, a line; `u` where it is nobody's |
 //! | `n` | a cell of a map of which nothing can be said |
-//! | `b` `q` `w` `s` `k` `i` | a box, its median, a whisker, many trials, a faint line, an interval |
+//! | `b` `q` `w` `s` `k` `i` `h` `y` | a box, its median, a whisker, many trials, a faint line, an interval, a band, what theory says |
 //!
 //! `plot/style.rs` has the rules for all of them and the variables with the colours.
 //!

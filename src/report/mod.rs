@@ -16,6 +16,7 @@
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `needs.rs` | bytes on the wire, memory and allocations |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
+//! | `theory.rs` | closed forms beside the measurement |
 //! | `explain.rs` | where the time goes, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, independent of their form |
@@ -71,6 +72,7 @@ pub mod study;
 mod sweeps;
 mod terminal;
 mod text;
+mod theory;
 mod totals;
 pub mod words;
 

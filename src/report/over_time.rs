@@ -80,7 +80,8 @@ fn bar(value: f64, greatest: f64) -> char {
 
 const COLUMNS: &str = "block,order,contender,control,valid,end,flow,from_ns,to_ns,sent_bytes,\
                        received_bytes,sent_bps,received_bps,sent_messages,received_messages,\
-                       lost_messages,socket_drops,rtt_n,rtt_min_ns,rtt_mean_ns,rtt_max_ns";
+                       lost_messages,socket_drops,rtt_n,rtt_min_ns,rtt_mean_ns,rtt_max_ns,\
+                       delay_n,delay_mean_ns,delay_max_ns";
 
 /// Renders every interval of every trial as CSV: one row for each interval, flow and end. Unknown values
 /// are empty.
@@ -125,9 +126,12 @@ fn row(text: &mut String, series: &Series, at: usize, interval: &Interval) {
     let rtt = [&series.rtt_min_ns, &series.rtt_mean_ns, &series.rtt_max_ns];
     let none = TcpColumns::default();
     let tcp = series.tcp.as_ref().unwrap_or(&none).columns().map(|(_, column)| column);
-    let columns = rtt.into_iter().map(Vec::as_slice).chain(tcp);
-    let values = columns.map(|column| column.get(at).copied().flatten());
-    for value in counts.into_iter().chain(values) {
+    let delay = [&series.delay_mean_ns, &series.delay_max_ns];
+    let delay_n = series.delay_n.get(at).copied();
+    let known = |column: &[Option<u64>]| column.get(at).copied().flatten();
+    let rtt = rtt.into_iter().map(|column| known(column));
+    let delay = [delay_n].into_iter().chain(delay.into_iter().map(|column| known(column)));
+    for value in counts.into_iter().chain(rtt).chain(delay).chain(tcp.map(known)) {
         text.push(',');
         if let Some(value) = value {
             let _ = write!(text, "{value}");

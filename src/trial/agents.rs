@@ -197,7 +197,7 @@ impl Agents {
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
         for (load, reports) in cast.loads.iter().zip(&ran.loads) {
-            load::conclude(&load.contender, &*load.task, reports, &mut record.metrics);
+            load::conclude(&load.contender, &*load.task, reports, &mut record);
         }
         if let Some(content) = content {
             let settled = self.files.settle(&ready, &content)?;

@@ -75,6 +75,7 @@ pub(super) fn conclude(
         path_invalid: None,
         intervals: near.series.clone(),
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
+        load_intervals: Vec::new(),
         steal_share: near.steal_share,
         load: near.load,
         started_ms: 0,

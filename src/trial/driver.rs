@@ -304,6 +304,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             lost_messages: standing.lost,
             socket_drops,
             rtt: self.half.take_round_trips(),
+            delay: self.half.take_delays(),
             tcp,
         }
     }

@@ -3,13 +3,13 @@
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
-use crate::measurements::Metrics;
+use crate::measurements::series::{Series, TcpColumns};
 use crate::transport::Contender;
 use crate::workload::{self, EndpointReport, Load, Task, load};
 
 use super::explain::Pass;
 use super::nodes::BothReports;
-use super::{Order, misfit, suited};
+use super::{Order, Record, misfit, suited};
 
 /// Reason why a trial fails whose load has a stint that the work did not live to see.
 pub(super) const OVER_TOO_SOON: &str =
@@ -40,18 +40,33 @@ pub(super) fn order(load: &Load, work: &Order) -> Order {
     }
 }
 
-/// Adds the load's figures to those of the work.
+/// Adds the load's figures to those of the work, and its course over time.
 pub(super) fn conclude(
     contender: &Contender,
     task: &dyn Task,
     reports: &BothReports,
-    metrics: &mut Metrics,
+    record: &mut Record,
 ) {
     let findings = task.conclude(&reports.of(&contender.transport.info().guarantees));
     if let Some(bps) = findings.metrics.get("goodput_bps") {
-        metrics.insert(load::GOODPUT.to_owned(), *bps);
+        record.metrics.insert(load::GOODPUT.to_owned(), *bps);
     }
-    load::add_shares(&flow_rates(task, reports), metrics);
+    load::add_shares(&flow_rates(task, reports), &mut record.metrics);
+    record.load_intervals = course(reports);
+}
+
+/// Returns the course of a load: of each end that received data or sent some again.
+fn course(reports: &BothReports) -> Vec<Series> {
+    let ends = [Some(&reports.near), reports.far.as_ref()];
+    let all = ends.into_iter().flatten().flat_map(|end| &end.series);
+    let told = all.map(|series| {
+        let again = series.tcp.as_ref().map(|tcp| tcp.retransmits.clone()).unwrap_or_default();
+        let tcp = TcpColumns { retransmits: again, ..TcpColumns::default() };
+        Series { tcp: (tcp != TcpColumns::default()).then_some(tcp), ..series.clone() }
+    });
+    let says =
+        |series: &Series| series.received_bytes.iter().any(|n| *n > 0) || series.tcp.is_some();
+    told.filter(says).collect()
 }
 
 /// Returns the bytes that arrived in each flow of a load per nanosecond in which it received; none where its flows go

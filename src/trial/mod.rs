@@ -333,6 +333,9 @@ pub struct Record {
     /// The far end over time, by flow; absent if that is the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_intervals: Vec<Series>,
+    /// The load beside the work over time, by flow and end, after **its** start; absent if there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// The near host's load average (1 minute) at the start.
@@ -384,6 +387,7 @@ impl Record {
             path_invalid: None,
             intervals: Vec::new(),
             far_intervals: Vec::new(),
+            load_intervals: Vec::new(),
             steal_share: 0.0,
             load: 0.0,
             started_ms: 0,

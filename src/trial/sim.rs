@@ -161,7 +161,7 @@ impl Simulation {
         };
         let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
         if let Some((_, (contender, task))) = &load {
-            load::conclude(contender, &**task, &both(beside), &mut record.metrics);
+            load::conclude(contender, &**task, &both(beside), &mut record);
         }
         let began = self.clock.now();
         self.clock.advance_to(began + took);

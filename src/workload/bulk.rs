@@ -17,7 +17,9 @@ use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
+use super::load::Observed;
 use super::setting::{spoken, typed, ways};
+use super::theory::{Conditions, Prediction};
 use super::{
     Content, ContentReport, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting, Task,
     Traffic, Workload, header, traffic,
@@ -359,10 +361,7 @@ impl Task for BulkTask {
     }
 
     fn most_bytes(&self) -> Option<u64> {
-        match self.terms.extent {
-            Extent::Bytes(bytes) => Some(bytes),
-            Extent::WholeFile | Extent::Time(_) => None,
-        }
+        if let Extent::Bytes(bytes) = self.terms.extent { Some(bytes) } else { None }
     }
 
     fn files(&self) -> Vec<NamedFile> {
@@ -385,6 +384,15 @@ impl Task for BulkTask {
 
     fn is_paced(&self) -> bool {
         false
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        self.terms.one_way().map(Observed::Bytes)
+    }
+
+    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        self.terms.theory(on)
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

@@ -4,16 +4,17 @@
 //!
 //! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
 
-use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
+use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
-use crate::units::OfferedRate;
+use crate::units::{BitRate, OfferedRate};
 
 use super::bulk::{self, Rate, gather};
 use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
 use super::setting::{typed, ways};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
 use crate::workload::{Endpoint, Measurements};
 
@@ -311,6 +312,36 @@ impl Task for CbrTask {
 
     fn is_paced(&self) -> bool {
         self.period().is_some()
+    }
+
+    fn overload(&self, setting: &Setting) -> Option<String> {
+        let bps = self.offered_bps()?;
+        let narrow =
+            |way: &&Direction| setting.bounds(**way).rate.is_some_and(|rate| bps > rate.0 as f64);
+        let way = self.directions.iter().find(narrow)?;
+        Some(format!(
+            "cbr offers {} of data {way}, and the path carries {}: the rest queues, and is lost where the queue is full",
+            BitRate(bps.round() as u64),
+            setting.bounds(*way).rate?
+        ))
+    }
+
+    /// Returns the share of messages that are lost where none is sent again: those with any packet lost.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let ([direction], Some(bps)) = (&self.directions[..], self.offered_bps()) else {
+            return Vec::new();
+        };
+        if on.guarantees.service.delivery != Delivery::BestEffort || self.period().is_none() {
+            return Vec::new();
+        }
+        vec![Prediction {
+            metric: "loss_share",
+            value: on.lost(*direction, self.size),
+            form: "1 - (1 - p)^n, for n packets a message",
+            source: "independent losses",
+            tolerance: 0.1,
+            outside: on.crowded(*direction, bps),
+        }]
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

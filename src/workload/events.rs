@@ -18,7 +18,7 @@ use crate::units::OfferedRate;
 
 use super::draw::{Arrivals, Spread, arrivals_key};
 use super::paced::{
-    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, count_key,
+    ItemNames, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, count_key,
     direction_key, size_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
@@ -300,6 +300,10 @@ impl Work for Beside {
 
     fn messages(&self, _pace: &Pace) -> u64 {
         self.count.saturating_add(self.states())
+    }
+
+    fn items(&self) -> Option<ItemNames> {
+        Some((["delivery", "delivery"], None))
     }
 
     fn measure(&self, _slots: u64, seed: u64) -> Deliveries {

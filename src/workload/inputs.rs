@@ -16,8 +16,10 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::account_of;
+use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, conclude_both};
 use super::setting::{claiming, fits_rate, one_clock, with_count};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
@@ -236,6 +238,29 @@ impl Task for Lockstep {
 
     fn is_paced(&self) -> bool {
         true
+    }
+
+    /// Returns the other player's inputs as the near end plays them.
+    fn observed(&self) -> Option<Observed> {
+        let names = ["delay", "delay of an input"];
+        Some(Observed::Items(Items { side: Side::Near, names, deadline: None }))
+    }
+
+    /// Returns the time that the game stands still, where each message repeats what is not acknowledged.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        if self.service(on.guarantees).delivery != Delivery::BestEffort {
+            return Vec::new();
+        }
+        let ticks = self.playout.0 / self.period().times(1).0.max(1);
+        let of = |way| on.way(way).loss.powi(ticks.min(1 << 20) as i32 + 1);
+        vec![Prediction {
+            metric: "stalled_share",
+            value: (of(Direction::Up) + of(Direction::Down)) / 2.0,
+            form: "p^(m + 1), for a playout of m ticks beyond the delay",
+            source: "runs of independent losses",
+            tolerance: 0.1,
+            outside: None,
+        }]
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

@@ -16,17 +16,19 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::setting::typed;
+use super::theory::{Conditions, Prediction};
 use super::{Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
 use crate::workload::{Endpoint, Measurements};
 
 mod log;
+mod marks;
 mod phased;
 mod phases;
 
 pub use phased::add_shares;
 use phased::{asked, in_phases, share_metrics};
 use phases::Phases;
-pub use phases::{Observed, Stint};
+pub use phases::{Item, Items, Observed, Stint};
 
 /// The keys that every workload has beside its own.
 pub const KEYS: &[Key] = &[
@@ -107,6 +109,15 @@ fn check_contender(value: &str) -> Result<()> {
 /// Returns the contender in the value of the key.
 fn contender(value: &str) -> String {
     value.replace('+', ",")
+}
+
+/// Returns the part of the work's time for which its load runs, as a result carries the workload; `None` where it
+/// has no phases, or cannot be read. A work without a load has it, too, where it keeps the phases of one.
+pub fn stint_of(typed: &str) -> Option<Stint> {
+    let ours = Spec::parse(typed).ok()?.split_off(KEYS);
+    let settings = Settings::check(&ours, KEYS).ok()?;
+    let from = settings.span(FROM)?;
+    Some(Stint { from, lasts: settings.span(FOR).unwrap_or(from) })
 }
 
 /// Takes the keys of load out of `spec`; its work with them, if there were any.
@@ -280,6 +291,19 @@ impl Task for Loaded {
 
     fn timeout(&self) -> Nanos {
         self.task.timeout()
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        self.task.observed()
+    }
+
+    fn overload(&self, setting: &Setting) -> Option<String> {
+        self.task.overload(setting)
+    }
+
+    /// Returns the forms of the work alone, which know of no load.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        if self.terms.load.is_some() { Vec::new() } else { self.task.theory(on) }
     }
 
     fn reconnects(&self) -> bool {

@@ -35,6 +35,7 @@ mod setting;
 mod share;
 mod state;
 mod streams;
+pub mod theory;
 pub mod traffic;
 mod video;
 mod voice;
@@ -155,9 +156,20 @@ pub trait Task: Send + Sync {
         None
     }
 
-    /// Returns how its messages are observed one by one, for figures of parts of a trial; `None` if they are not.
+    /// Returns how it is observed over time, for figures of parts of a trial; `None` if it is not.
     fn observed(&self) -> Option<load::Observed> {
         None
+    }
+
+    /// Returns a sentence where it offers more than the path carries, as it may on purpose; `None` if it does not, or nobody
+    /// knows.
+    fn overload(&self, _setting: &Setting) -> Option<String> {
+        None
+    }
+
+    /// Returns what closed forms say of its figures on such a path, as means over trials; none where nobody knows one.
+    fn theory(&self, _on: &theory::Conditions<'_>) -> Vec<theory::Prediction> {
+        Vec::new()
     }
 
     /// Returns true if connections are opened while it runs, one after the other.
@@ -311,6 +323,17 @@ pub trait Endpoint: Send {
     /// Returns the round trips since the last call, in halves that measure them.
     fn take_round_trips(&mut self) -> RoundTrips {
         RoundTrips::default()
+    }
+
+    /// Returns the times of messages one way, or of items, that came since the last call, in halves that observe them.
+    fn take_delays(&mut self) -> RoundTrips {
+        RoundTrips::default()
+    }
+
+    /// Returns what the work is about and what became of it, at the end, in halves that tell it
+    /// ([`load::Observed::Items`]).
+    fn items(&self) -> Vec<load::Item> {
+        Vec::new()
     }
 
     /// Returns the report of this endpoint.

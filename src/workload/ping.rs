@@ -13,7 +13,7 @@ use crate::time::Nanos;
 
 use super::header::{self, account};
 use super::load::Observed;
-use super::setting::{spoken, typed};
+use super::setting::{fits_rate, spoken, typed};
 use super::{Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
 use crate::workload::{Endpoint, Measurements};
 
@@ -101,6 +101,11 @@ impl Workload for Ping {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = PingTask::new(Settings::check(spec, KEYS)?, setting)?;
         task.check()?;
+        if let Pace::Open { interval } = task.pace {
+            let bps = task.size as f64 * 8e9 / interval.0.max(1) as f64;
+            fits_rate(INFO.id, setting, Direction::Up, bps)?;
+            fits_rate(INFO.id, setting, Direction::Down, bps)?;
+        }
         Ok(Box::new(task))
     }
 }
@@ -483,6 +488,19 @@ mod tests {
             task("ping:window=1").unwrap().spec().to_string(),
             "ping:claim=p50,count=2000,size=64,think=0,timeout=1000ms,warmup=100,window=1"
         );
+    }
+
+    #[test]
+    fn more_than_the_path_carries_is_refused_and_the_default_never_is() {
+        let narrow = crate::workload::Bounds {
+            rate: Some(crate::units::BitRate(100_000)),
+            ..crate::workload::Bounds::UNKNOWN
+        };
+        let path = Setting { down: narrow, rate: narrow.rate, ..Setting::LOOPBACK };
+        let on = |typed: &str| super::super::parse_on(typed, &path).err().map(|e| e.to_string());
+        // 64 bytes each millisecond are 512 kbit/s.
+        assert!(on("ping:interval=1ms").unwrap().contains("512 kbit/s of data down"));
+        assert_eq!((on("ping"), on("ping:interval=6ms"), on("ping:window=4")), (None, None, None));
     }
 
     fn on(typed: &str, rtt_ms: Option<u64>) -> Box<dyn Task> {

@@ -18,8 +18,10 @@ use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 
 use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
+use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::{claiming, fits_rate, numbered, reopens, with_count};
+use super::setting::{claiming, fits_rate, numbered, reopens, set_apart, with_count};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
@@ -150,6 +152,12 @@ impl Workload for Rpc {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = Calls::new(Settings::check(spec, KEYS)?)?;
         if task.connect == Connect::Each {
+            if set_apart(&task.settings, KEYS, &["lanes"]).is_some() {
+                return Err(Error::usage(
+                    "rpc: with connect=each no two requests share a connection, so there are no lanes to share out; leave \
+                     out lanes, or take connect=kept",
+                ));
+            }
             reopens("rpc: connect=each", setting)?;
             if task.count > MOST_CONNECTIONS {
                 return Err(Error::usage(format!(
@@ -340,6 +348,34 @@ impl Task for Calls {
 
     fn is_paced(&self) -> bool {
         true
+    }
+
+    fn observed(&self) -> Option<Observed> {
+        let names = ["response", "response time"];
+        Some(Observed::Items(Items { side: Side::Near, names, deadline: None }))
+    }
+
+    /// Returns the mean response time of responses of one size and one packet that wait at the link for those before
+    /// them.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (least, most) = self.response;
+        let is_one = least == most && most <= self.room() && self.connect == Connect::Kept;
+        let lossless = on.up.loss == 0.0 && on.down.loss == 0.0;
+        if !is_one || !lossless || self.spread != Spread::Poisson {
+            return Vec::new();
+        }
+        let response = most as usize + STAMPED_LEN;
+        let own = on.transit(Direction::Down, response) - on.down.delay.0 as f64;
+        let load = own * self.rate as f64 / 1e9;
+        let both = on.transit(Direction::Up, self.request) + on.transit(Direction::Down, response);
+        vec![Prediction {
+            metric: "response_mean_ns",
+            value: both + own * load / (2.0 * (1.0 - load)),
+            form: "both ways, and r S / (2 (1 - r)) of waiting, for a time S at the link and a load r",
+            source: "Pollaczek and Khinchine, M/D/1",
+            tolerance: 0.1,
+            outside: (load >= 0.95).then(|| "the link is full".to_owned()),
+        }]
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

@@ -3,7 +3,7 @@
 use crate::contract::Direction;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
-use crate::spec::{Settings, Spec};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
@@ -180,6 +180,21 @@ pub(super) fn fits_rate(
         ))),
         _ => Ok(()),
     }
+}
+
+/// Returns the first of `names` that is set to something else than its default. What is saved of a race names all keys, so
+/// that a default that was typed is none.
+pub(super) fn set_apart<'a>(
+    settings: &Settings,
+    keys: &[Key],
+    names: &[&'a str],
+) -> Option<&'a str> {
+    let default = |name: &str| keys.iter().find(|key| key.name == name).map(|key| key.default);
+    let is_set = |name: &&&str| {
+        let value = settings.text(name).unwrap_or_default();
+        settings.given(name) && default(name).is_some_and(|default| value != default)
+    };
+    names.iter().find(is_set).copied()
 }
 
 /// Returns the names of lanes that are all alike: their numbers; none for a single one.

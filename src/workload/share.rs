@@ -18,7 +18,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-use super::paced::{MOST_MESSAGES, Pace, Paced, Period, Work, count_key, direction_key};
+use super::paced::{ItemNames, MOST_MESSAGES, Pace, Paced, Period, Work, count_key, direction_key};
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Endpoint, Info, Part, Setting, Task, Workload};
 
@@ -295,6 +295,10 @@ impl Work for Session {
         format!(
             "{shown}, a pen at {pen} Hz, a voice, and a pose at {pose} Hz on one connection, {ways}"
         )
+    }
+
+    fn items(&self) -> Option<ItemNames> {
+        Some((["pen", "delay of the pen"], None))
     }
 
     fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {

@@ -18,12 +18,14 @@ use super::paced::{
     LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
     count_key, direction_key, size_key,
 };
-use super::setting::{fits_rate, one_clock, ways};
+use super::setting::{fits_rate, one_clock, set_apart, ways};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(in crate::workload) mod ages;
 pub(in crate::workload) mod motion;
 mod objects;
+mod theory;
 
 use ages::{Ages, Showing};
 use motion::{Display, Motion};
@@ -121,7 +123,17 @@ impl Workload for State {
         one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
-        Ok(Box::new(task))
+        let least = setting.bounds(task.pace.direction).delay;
+        match (task.work.showing.display, least) {
+            (Display::Interpolate(playout), Some(least)) if playout <= least => {
+                Err(Error::usage(format!(
+                    "state: there is never anything to interpolate: playout is {playout}, and the path takes {least} {}; \
+                     raise playout, or take a shorter path",
+                    task.pace.direction
+                )))
+            }
+            _ => Ok(Box::new(task)),
+        }
     }
 
     fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
@@ -191,7 +203,28 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
     }
 }
 
+/// Refuses keys that others make idle: what is asked for and not done is a mistake of somebody's.
+fn check_idle(settings: &Settings) -> Result<()> {
+    let is_one = settings.count("objects").unwrap_or(1) == 1;
+    let idle: &[(bool, &[&str], &str)] = &[
+        (settings.text("display") != Some("interpolate"), &["playout"], "display=interpolate"),
+        (is_one, &["near", "object-size"], "objects= of two or more"),
+        (!is_one, &["size"], "one object; with several, object-size says how long an update is"),
+    ];
+    let found = idle
+        .iter()
+        .filter(|(is_idle, ..)| *is_idle)
+        .find_map(|(_, names, with)| Some((set_apart(settings, KEYS, names)?, with)));
+    match found {
+        None => Ok(()),
+        Some((name, with)) => Err(Error::usage(format!(
+            "state: `{name}` means something only with {with}; add that, or leave {name} out"
+        ))),
+    }
+}
+
 fn task(settings: Settings) -> Result<Paced<Updates>> {
+    check_idle(&settings)?;
     let hz = settings.count("hz").unwrap_or(60);
     let crowd = crowd(&settings, hz)?;
     let object = settings.size("object-size").map_or(1, |size| size.0 as usize);
@@ -272,6 +305,11 @@ impl Work for Updates {
         });
         let (step, span) = (period.times(1), period.times(count));
         Some(Plan { slots: Box::new(slots), count, step, span, is_even: true })
+    }
+
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let lane = self.lanes(on.guarantees).first().copied().filter(|_| self.crowd.is_none());
+        lane.map(|service| theory::of(pace, service, on)).unwrap_or_default()
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> Told {

@@ -10,14 +10,15 @@
 //! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, where they share an order
 //! ```
 
-use crate::contract::{Direction, Guarantees, Service};
+use crate::contract::{Direction, Guarantees, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 
 use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
-use super::setting::{numbered, one_clock, ways};
+use super::setting::{fits_rate, numbered, one_clock, ways};
+use super::theory::{Conditions, Prediction, held_back, overlap};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod delays;
@@ -87,7 +88,9 @@ impl Workload for Streams {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
-        Ok(Box::new(task(Settings::check(spec, KEYS)?)?))
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
     }
 
     /// Messages that have to arrive, of one sender or of many that share a connection.
@@ -194,6 +197,28 @@ impl Work for Shared {
             Over::Lanes => numbered(self.streams),
             Over::Connections => Vec::new(),
         }
+    }
+
+    /// Returns the mean delay: of the path, and what losses hold back where each is found by three later messages.
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (way, per_ns, streams) =
+            (pace.direction, 1.0 / pace.period_ns(), f64::from(self.streams));
+        // Messages of one connection, by which losses are found, and of one order, which wait for each other.
+        let (found, ordered) = match (self.over, self.lanes(on.guarantees).len()) {
+            (Over::Connections, _) => (per_ns / streams, per_ns / streams),
+            (Over::Lanes, lanes) => (per_ns, per_ns / lanes.max(1) as f64),
+        };
+        let ordered = if self.service.ordering == Ordering::Unordered { 0.0 } else { ordered };
+        let (lost, recovery) = (on.lost(way, pace.size), on.recovery(1.0 / found));
+        let crowded = on.crowded(way, pace.offered_bps());
+        vec![Prediction {
+            metric: "delay_mean_ns",
+            value: on.transit(way, pace.size) + held_back(lost, ordered, recovery),
+            form: "d + p (Tr + l Tr² / 2), for l messages of one order a second; a lost one comes Tr later: a round trip and three more messages",
+            source: "single losses found by three later messages (RFC 5681)",
+            tolerance: 0.2,
+            outside: crowded.or(overlap(lost, found, recovery)),
+        }]
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> Delays {

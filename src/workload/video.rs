@@ -17,9 +17,11 @@ use crate::units::{parse_rate, span_text};
 
 use super::draw::{MOST_OVER_MEAN, Sizes};
 use super::paced::{
-    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, direction_key,
+    ItemNames, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    direction_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
+use super::theory::{Conditions, Prediction};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(in crate::workload) mod pictures;
@@ -282,6 +284,45 @@ impl Work for Moving {
 
     fn messages(&self, _pace: &Pace) -> u64 {
         self.frames.most()
+    }
+
+    fn items(&self) -> Option<ItemNames> {
+        Some((["latency", "latency"], Some(self.deadline)))
+    }
+
+    /// Returns the frames that are not whole and cannot be shown, where no message is sent again.
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let lane = self.lanes(on.guarantees).first().map(|service| service.delivery);
+        if lane != Some(Delivery::BestEffort) {
+            return Vec::new();
+        }
+        let way = pace.direction;
+        // All messages are as long as they may be, but the last of each frame.
+        let whole = 1.0 - on.lost(way, self.frames.mtu);
+        let (mut lost, mut frozen, mut shown) = (0.0, 0.0, 1.0);
+        for (frame, size) in (0u64..).zip(self.frames.sizes(0)) {
+            let own = whole.powi(self.frames.parts(size).min(1 << 20) as i32);
+            shown = if frame % self.frames.gop == 0 { own } else { shown * own };
+            lost += 1.0 - own;
+            frozen += 1.0 - shown;
+        }
+        let n = self.frames.count.max(1) as f64;
+        let late = on.transit(way, self.frames.mtu) >= self.deadline.0 as f64;
+        let late = late.then(|| "no frame is there in time".to_owned());
+        let bps = self.frames.mean * 8e9 / pace.period_ns();
+        let outside = late.or(on.crowded(way, bps));
+        let of = |metric, sum: f64, form| Prediction {
+            metric,
+            value: sum / n,
+            form,
+            source: "independent losses",
+            tolerance: 0.1,
+            outside: outside.clone(),
+        };
+        vec![
+            of("lost_share", lost, "1 - (1 - p)^k, for k messages a frame"),
+            of("frozen_share", frozen, "1 - (1 - p)^(k of all frames back to the keyframe)"),
+        ]
     }
 
     fn measure(&self, _slots: u64, seed: u64) -> Pictures {

@@ -789,7 +789,8 @@ fn record(contender: usize, block: u64) -> Record {
         }),
         recovered: (contender == UDP).then_some(17),
         marks: (contender == UDP).then_some(Marks { datagrams: 1_000, capable: 990, ce: 40 }),
-        wire: (contender == UDP).then_some(Wire { packets: 2 * MESSAGES, bytes: 92 * 2 * MESSAGES }),
+        wire: (contender == UDP)
+            .then_some(Wire { packets: 2 * MESSAGES, bytes: 92 * 2 * MESSAGES }),
         metrics,
         censored: if is_censored { vec!["rtt_p99_ns".into()] } else { Vec::new() },
         rtt_ns: Some(rtt(p50, lost, is_censored)),
@@ -830,6 +831,7 @@ fn record(contender: usize, block: u64) -> Record {
         // The other trials are as of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
+        load_intervals: Vec::new(),
         steal_share: 0.0021,
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,
@@ -911,6 +913,7 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             lost_messages: (rtt_ns > 0).then_some(k),
             socket_drops: (contender == UDP).then_some(0),
             rtt,
+            delay: RoundTrips::default(),
             tcp: is_tcp.then_some(tcp),
         }
     };

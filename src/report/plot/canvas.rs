@@ -189,12 +189,22 @@ impl Panel<'_> {
         (f64::from(x) / STEPS, f64::from(y) / STEPS)
     }
 
+    /// Returns the greatest value of the vertical axis.
+    pub(super) fn y_high(&self) -> f64 {
+        self.y.high()
+    }
+
     /// Draws a line through pairs of values.
     pub(super) fn line(&self, points: Vec<(f64, f64)>, ink: Ink, words: &str) {
         if !words.is_empty() {
             self.canvas.say(words);
         }
         let _ = self.area.draw(&PathElement::new(points, ink.style()));
+    }
+
+    /// Fills the area inside a line through pairs of values.
+    pub(super) fn area(&self, corners: Vec<(f64, f64)>, ink: Ink) {
+        let _ = self.area.draw(&Polygon::new(corners, ink.style()));
     }
 
     /// Draws a rectangle between two pairs of values.
@@ -235,6 +245,15 @@ impl Panel<'_> {
                 self.canvas.text((at, bottom + 12.0), &label, Ink::Small, Hold::Middle);
                 free = at + half + 6.0;
             }
+        }
+        self.canvas.stroke((left, bottom), (right, bottom), Ink::Axis);
+    }
+
+    /// Draws the grid of the horizontal axis, whose labels stand under another panel.
+    pub(super) fn grid_below(&self) {
+        let Frame { left, right, bottom, .. } = self.frame;
+        for tick in self.x.ticks(((right - left) / 52.0) as usize) {
+            self.upright(tick, Ink::Grid);
         }
         self.canvas.stroke((left, bottom), (right, bottom), Ink::Axis);
     }

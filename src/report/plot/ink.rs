@@ -35,12 +35,16 @@ pub(super) enum Ink {
     Line(usize),
     /// A line of a contender that has a panel of its own, and needs no dashes.
     Solid(usize),
+    /// What theory says of a contender.
+    Theory(usize),
     /// A line in the background.
     Faint(usize),
     /// Many marks in one.
     Dots(usize),
     /// The box of a box plot, a band.
     Box(usize),
+    /// A band around a line, without an edge.
+    Band(usize),
     /// Median of a box plot.
     Middle(usize),
     /// An interval, a whisker.
@@ -87,9 +91,11 @@ impl Ink {
             Ink::Measured => "m d i".into(),
             Ink::Line(number) => of("m l", number),
             Ink::Solid(number) => of("m l", number),
+            Ink::Theory(number) => of("l y", number),
             Ink::Faint(number) => of("l k", number),
             Ink::Dots(number) => of("s", number),
             Ink::Box(number) => of("b", number),
+            Ink::Band(number) => of("h", number),
             Ink::Middle(number) => of("q", number),
             Ink::Whisker(number) => of("w", number),
             Ink::NobodyWhisker => "w u".into(),
@@ -110,6 +116,7 @@ impl Ink {
             Ink::Line(number) | Ink::KeyLine(number) => {
                 [None, Some("7 3"), Some("2 2.5"), Some("9 3 2 3"), Some("4 2")][number % 5]
             }
+            Ink::Theory(_) => Some("1 3"),
             _ => None,
         }
     }
@@ -145,6 +152,8 @@ impl Ink {
             Ink::Strong => (26, 0),
             Ink::Measured => (27, 0),
             Ink::Unknown => (28, 0),
+            Ink::Band(n) => (29, number(n)),
+            Ink::Theory(n) => (30, number(n)),
         }
     }
 
@@ -180,6 +189,8 @@ impl Ink {
             26 => Ink::Strong,
             27 => Ink::Measured,
             28 => Ink::Unknown,
+            29 => Ink::Band(n),
+            30 => Ink::Theory(n),
             _ => Ink::Text,
         }
     }
@@ -232,6 +243,8 @@ mod tests {
             Ink::Strong,
             Ink::Measured,
             Ink::Unknown,
+            Ink::Band(15),
+            Ink::Theory(16),
         ];
         for ink in all {
             assert_eq!(Ink::of(ink.to_backend_color()), ink);

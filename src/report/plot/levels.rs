@@ -10,6 +10,7 @@ use super::rows::Row;
 use super::{drawn, numbers, slug};
 use crate::analysis::spread::{ByLevel, by_level};
 use crate::analysis::sweep::load_factor;
+use crate::analysis::theory::{self, Predicted};
 use crate::measurements::{Metric, Role};
 use crate::report::figure::Figure;
 use crate::report::words;
@@ -37,18 +38,25 @@ pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
 fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
     let named = outcome.factors.get(factor)?;
     let lines = by_level(outcome, &metric.name, factor);
-    let y = Axis::of(lines.iter().flat_map(|l| l.each.iter().flatten()).flatten().copied())?;
+    let theory = theory::by_level(outcome, &metric.name, factor);
+    let predicted = theory.iter().flat_map(|line| line.by_level.iter()).flatten();
+    let measured = lines.iter().flat_map(|l| l.each.iter().flatten()).flatten();
+    let y = Axis::of(measured.chain(predicted).copied())?;
     let is_first = outcome.metrics.iter().find(|m| m.role == Role::Claim) == Some(metric);
     let id = match is_first {
         true => format!("levels-{}", slug(&named.name)),
         false => format!("levels-{}-{}", slug(&named.name), slug(&metric.name)),
     };
     let has_more = lines.iter().any(|line| line.each.len() > 1);
-    let caption = if has_more {
+    let mut caption = if has_more {
         "Faint lines: each combination of the other conditions; strong ones: their median."
+            .to_owned()
     } else {
-        "Medians over trials, by level."
+        "Medians over trials, by level.".to_owned()
     };
+    if !theory.is_empty() {
+        caption.push_str(" Dotted: the closed form, over the range in which it holds.");
+    }
     let rows = lines.iter().flat_map(|line| {
         line.middle.iter().zip(&named.levels).map(|(value, level)| {
             let contender = outcome.contender(line.contender);
@@ -58,16 +66,16 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
     Some(drawn(
         id,
         format!("{} by {}", metric.label, named.name),
-        caption.into(),
+        caption,
         numbers(&["contender", &named.name, &metric.label], rows.collect()),
-        |size| draw(outcome, metric, (&lines, &named.levels), y, size),
+        |size| draw(outcome, metric, (&lines, &theory, &named.levels), y, size),
     ))
 }
 
 fn draw(
     outcome: &Outcome,
     metric: &Metric,
-    (lines, levels): (&[ByLevel], &[String]),
+    (lines, theory, levels): (&[ByLevel], &[Predicted], &[String]),
     y: Axis,
     size: Size,
 ) -> String {
@@ -90,6 +98,9 @@ fn draw(
     let known = |line: &[Option<f64>]| -> Vec<(f64, f64)> {
         line.iter().enumerate().filter_map(|(at, value)| Some((at as f64, (*value)?))).collect()
     };
+    for line in theory {
+        panel.line(known(&line.by_level), Ink::Theory(line.contender), "");
+    }
     for (line, name) in lines.iter().zip(&names) {
         let number = line.contender;
         for each in line.each.iter().filter(|_| line.each.len() > 1).take(MOST_FAINT) {

@@ -6,6 +6,7 @@
 //! | `trials.rs` | figures of trials in boxes, with every trial shown |
 //! | `distribution.rs` | the share of round trips beyond a time |
 //! | `drift.rs` | figures from block to block |
+//! | `course.rs` | the work over time, before, during and after a load |
 //! | `within.rs` | course of trials from start to end |
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
@@ -28,6 +29,7 @@ use crate::study::outcome::StudyRun;
 mod axis;
 mod bars;
 mod canvas;
+mod course;
 mod distribution;
 mod drift;
 mod facets;
@@ -69,6 +71,7 @@ pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     figures.extend(boxed.iter().take(most).filter_map(|m| trials::figure(outcome, m)));
     figures.extend(distribution::figure(shown));
     figures.extend(boxed.iter().take(MOST_DRIFTS).filter_map(|m| drift::figure(outcome, m)));
+    figures.extend(course::figures(outcome));
     figures.extend(within::figure(outcome));
     figures.extend(offered::figure(outcome));
     figures.extend(bars::split(outcome));

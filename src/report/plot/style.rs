@@ -21,9 +21,10 @@ pub const RULES: &str = "\
 .d{fill:var(--c);fill-opacity:.85;stroke:var(--page);stroke-width:.4}\
 .o{fill:var(--page);stroke:var(--c);stroke-width:1.3}\
 .l{stroke:var(--c);stroke-width:1.8;stroke-linejoin:round}\
-.k{stroke-width:1;opacity:.28}\
+.k{stroke-width:1;opacity:.28}.y{stroke-width:1.4;opacity:.85}\
 .s{fill:var(--c);stroke:var(--c);stroke-width:4;stroke-linecap:round;opacity:.6}\
 .b{fill:var(--c);fill-opacity:.16;stroke:var(--c);stroke-width:1}\
+.h{fill:var(--c);fill-opacity:.18}\
 .q{stroke:var(--c);stroke-width:2.6}\
 .w{stroke:var(--c);stroke-width:1.4}\
 .f{fill:var(--c);fill-opacity:.85;stroke:var(--page);stroke-width:.6}\

@@ -1,12 +1,13 @@
 //! The keys of a bulk transfer, and what they come to.
 
-use crate::contract::{Direction, Side};
+use crate::contract::{Direction, Framing, Side};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::super::header;
+use super::super::theory::{Conditions, Prediction};
 use super::super::{ELSEWHERE, NamedFile, Purpose, Setting};
 
 /// Option with which the span of the goodput begins before the connection is set up.
@@ -184,6 +185,21 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// Returns the direction, where there is only one.
+    pub(super) fn one_way(&self) -> Option<Direction> {
+        if let [direction] = self.directions[..] { Some(direction) } else { None }
+    }
+
+    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    pub(super) fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (Extent::Time(_), Some(direction)) = (self.extent, self.one_way()) else {
+            return Vec::new();
+        };
+        let one = on.response(direction, on.guarantees.framing == Framing::ByteStream);
+        let streams = self.streams as f64;
+        one.map(|one| Prediction { value: one.value * streams, ..one }).into_iter().collect()
+    }
+
     pub(super) fn read(settings: &Settings, setting: &Setting) -> Result<Terms> {
         let cargo = Cargo::read(settings);
         let extent = match (settings.size("bytes"), settings.span("time"), &cargo.source) {

@@ -1,8 +1,10 @@
 //! Deliveries of events: their times, what they waited for, and the age of the state beside them.
 
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
+use super::super::load::Item;
 use super::super::paced::{Arrived, Measure, Quantiles, held, saw};
 
 /// A message of either kind.
@@ -20,6 +22,8 @@ pub(in crate::workload) struct Deliveries {
     state_size: usize,
     /// Events that have not come.
     missing: u64,
+    /// Times that events took which came since somebody last asked.
+    times: RoundTrips,
 }
 
 /// The streams of which one may hold back the other.
@@ -36,7 +40,8 @@ impl Deliveries {
         let missing = kinds.iter().filter(|is_event| **is_event).count() as u64;
         let message = |is_event| Message { is_event, arrival: None };
         let messages = kinds.into_iter().map(message).collect();
-        Deliveries { messages, event_size, state_size, missing }
+        let times = RoundTrips::default();
+        Deliveries { messages, event_size, state_size, missing, times }
     }
 
     fn arrived(&self) -> impl Iterator<Item = Arrived> + '_ {
@@ -64,13 +69,29 @@ impl Measure for Deliveries {
         let message = self.messages.get_mut(seq as usize).filter(|one| one.arrival.is_none());
         if let (Some(message), Some(due)) = (message, due) {
             message.arrival = Some((due, now));
-            self.missing -= u64::from(message.is_event);
+            if message.is_event {
+                self.missing -= 1;
+                self.times.add((now - due).0);
+            }
         }
     }
 
     fn length(&self, seq: u64) -> Option<usize> {
         let message = self.messages.get(seq as usize)?;
         Some(if message.is_event { self.event_size } else { self.state_size })
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let event = |message: &Message| Item {
+            due: message.arrival.map(|(due, _)| due),
+            took: message.arrival.map(|(due, came)| came - due),
+            bytes: if message.arrival.is_some() { self.event_size as u64 } else { 0 },
+        };
+        self.messages.iter().filter(|message| message.is_event).map(event).collect()
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
     }
 
     fn is_waiting(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::{Header, add};
+use super::super::load::Item;
 use super::super::paced::{DRAIN, Intake, Otherwise, Pacer, Period, Plan, Slot, Turn};
 use super::super::{Part, Standing};
 use super::Lockstep;
@@ -81,7 +82,7 @@ impl Peer {
             repeats,
             intake: Intake::new(part.tag, part.transit, delivery),
             pacer: Pacer::new(plan, part),
-            playing: Playing::new(count, period, task.playout),
+            playing: Playing::new(count, task.input as u64, period, task.playout),
             begin: Nanos::ZERO,
             acknowledged: 0,
             seq: 0,
@@ -206,6 +207,10 @@ impl Endpoint for Peer {
 
     fn standing(&mut self, _now: Nanos) -> Standing {
         Standing { sent: self.sent(), received: *self.intake.received(), ..Standing::default() }
+    }
+
+    fn items(&self) -> Vec<Item> {
+        self.playing.items()
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

@@ -4,12 +4,15 @@ use std::ops::RangeInclusive;
 
 use crate::time::Nanos;
 
+use super::super::load::Item;
 use super::super::paced::Period;
 
 /// The other player's inputs, by number.
 pub(super) struct Playing {
     period: Period,
     playout: Nanos,
+    /// Bytes of an input.
+    size: u64,
     /// Time at which the first was due.
     begin: Option<Nanos>,
     came: Vec<Option<Nanos>>,
@@ -27,8 +30,8 @@ struct Stalls {
 }
 
 impl Playing {
-    pub(super) fn new(count: u64, period: Period, playout: Nanos) -> Playing {
-        Playing { period, playout, begin: None, came: vec![None; count as usize], have: 0 }
+    pub(super) fn new(count: u64, size: u64, period: Period, playout: Nanos) -> Playing {
+        Playing { period, playout, size, begin: None, came: vec![None; count as usize], have: 0 }
     }
 
     /// Notes a message that came at `now` with the inputs from `first` to before `next`, the last of which
@@ -68,6 +71,18 @@ impl Playing {
         });
         let delays: Vec<u64> = delays.collect();
         (!delays.is_empty()).then_some(delays)
+    }
+
+    /// Returns the inputs, each of which can be played once all before it are there.
+    pub(super) fn items(&self) -> Vec<Item> {
+        let Some(begin) = self.begin else { return Vec::new() };
+        let delays = self.delays().unwrap_or_default();
+        let item = |input: u64| {
+            let took = delays.get(input as usize).map(|delay| Nanos(*delay));
+            let due = Some(begin + self.period.times(input));
+            Item { due, took, bytes: if took.is_some() { self.size } else { 0 } }
+        };
+        (0..self.came.len() as u64).map(item).collect()
     }
 
     /// Returns the stalls if each input is played `delay` after it was due, or as soon as it is there: it
@@ -141,7 +156,7 @@ mod tests {
     /// after it was due; of 0, never.
     fn playing(delays: &[u64]) -> Playing {
         let (period, playout) = (Period::of_packets(100), Nanos(20 * MS));
-        let mut playing = Playing::new(delays.len() as u64, period, playout);
+        let mut playing = Playing::new(delays.len() as u64, 1, period, playout);
         for (input, delay) in (0..).zip(delays).filter(|(_, delay)| **delay > 0) {
             let due = Nanos(7 * MS) + period.times(input);
             playing.note(due + Nanos(delay * MS), due, input, input + 1);

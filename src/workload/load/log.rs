@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::contract::{Action, Direction, Lane, Side, Sink, Source};
+use crate::contract::{Action, Lane, Sink, Source};
 use crate::error::Error;
 use crate::measurements::series::RoundTrips;
 use crate::measurements::{Distribution, Recorder, Sample, Tally};
@@ -13,7 +13,8 @@ use crate::time::Nanos;
 use super::super::header::Header;
 use super::super::paced::read_stamp;
 use super::super::{Part, Standing, Task};
-use super::phases::{Facts, Fate, LOST, Observed, Phases};
+use super::marks::Marks;
+use super::phases::{Facts, Fate, Item, LOST, Observed, Phases};
 use crate::workload::{Endpoint, EndpointReport};
 
 /// Maximum number of messages that a log tells apart.
@@ -27,8 +28,12 @@ pub(super) fn most(task: &dyn Task) -> Option<u64> {
     Some(task.most_bytes()?.div_ceil(task.largest_message().max(1) as u64))
 }
 
+/// Returns the messages that a log holds: none where the work tells items of its own, or has only bytes.
 fn known_most(task: &dyn Task) -> u64 {
-    most(task).unwrap_or(MOST).min(MOST)
+    match task.observed() {
+        Some(Observed::RoundTrips | Observed::OneWay(_)) => most(task).unwrap_or(MOST).min(MOST),
+        Some(Observed::Items(_) | Observed::Bytes(_)) | None => 0,
+    }
 }
 
 /// Bytes of memory that the log of a task takes, with what is sorted of it in the end.
@@ -47,47 +52,55 @@ pub(super) fn watched(
     observed: Observed,
     mut part: Part,
 ) -> Box<dyn Endpoint> {
-    let side = match observed {
-        Observed::RoundTrips | Observed::OneWay(Direction::Down) => Side::Near,
-        Observed::OneWay(Direction::Up) => Side::Far,
-    };
-    if part.side != side || part.flow != 0 {
+    let is_of_all = matches!(observed, Observed::Bytes(_));
+    if part.side != observed.side() || (part.flow != 0 && !is_of_all) {
         return task.half(part);
     }
-    let log = Arc::new(Mutex::new(Log::new(known_most(task))));
+    let size = task.largest_message() as u64;
+    let log = Arc::new(Mutex::new(Log::new(known_most(task), size)));
+    let marks = is_of_all.then(|| Marks::new(phases, task.planned().unwrap_or_default()));
     if observed == Observed::RoundTrips {
         part.recorder = Box::new(Logging { inner: part.recorder, log: Arc::clone(&log) });
     }
-    let facts = Facts {
-        observed,
-        size: task.largest_message() as u64,
-        whole: task.planned().unwrap_or_default(),
-        timeout: task.timeout(),
-    };
+    let facts =
+        Facts { observed, whole: task.planned().unwrap_or_default(), timeout: task.timeout() };
     let (tag, phases) = (part.tag, phases.clone());
-    Box::new(Watched { inner: task.half(part), log, phases, facts, tag, begin: None, sent: 0 })
+    Box::new(Watched {
+        inner: task.half(part),
+        log,
+        marks,
+        phases,
+        facts,
+        tag,
+        begin: None,
+        sent: 0,
+        delays: RoundTrips::default(),
+    })
 }
 
 struct Log {
     entries: Vec<Entry>,
     /// Numbers of messages are below this.
     most: u64,
+    /// Bytes of a message.
+    size: u64,
     /// True if there were more entries than there is room for: then nothing is said of any.
     is_over_full: bool,
 }
 
 impl Log {
-    fn new(most: u64) -> Log {
+    fn new(most: u64, size: u64) -> Log {
         let room = (most + SPARE) as usize;
         // Written once, so that the pages are there.
-        let mut entries = vec![(1, Fate { due: Nanos(1), took: LOST }); room];
+        let mut entries = vec![(1, Fate { due: Nanos(1), took: LOST, bytes: 1 }); room];
         entries.clear();
-        Log { entries, most, is_over_full: false }
+        Log { entries, most, size, is_over_full: false }
     }
 
     fn add(&mut self, seq: u64, due: Nanos, took: u64) {
         if self.entries.len() < self.entries.capacity() && seq < self.most {
-            self.entries.push((seq, Fate { due, took }));
+            let bytes = if took == LOST { 0 } else { self.size };
+            self.entries.push((seq, Fate { due, took, bytes }));
         } else {
             self.is_over_full = true;
         }
@@ -103,7 +116,7 @@ impl Log {
             return Vec::new();
         };
         let step = (tail.due - head.due).0 / (last - first).max(1);
-        let lost = |due: Nanos| Fate { due: due - begin, took: LOST };
+        let lost = |due: Nanos| Fate { due: due - begin, took: LOST, bytes: 0 };
         let steps = |n: u64| Nanos(step.saturating_mul(n));
         let mut fates: Vec<Fate> =
             (0..*first).map(|seq| lost(head.due - steps(first - seq))).collect();
@@ -121,6 +134,33 @@ impl Log {
     }
 }
 
+/// Returns the fates of items, with due times after `begin`, in their order. One of which nobody said when it was due was
+/// at an even distance between its neighbours, or with the nearest that is known.
+fn fates_of(items: &[Item], begin: Nanos) -> Vec<Fate> {
+    let mut known = items.iter().enumerate().filter_map(|(at, item)| Some((at, item.due?)));
+    let Some(mut before) = known.next() else { return Vec::new() };
+    let mut after = before;
+    let mut fates = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        while after.0 < at {
+            let Some(next) = known.next() else { break };
+            (before, after) = (after, next);
+        }
+        let due = match (before, after) {
+            _ if item.due.is_some() => item.due.unwrap_or_default(),
+            ((from, start), (to, end)) if from < at && at < to => {
+                let part = u128::from((end - start).0) * (at - from) as u128 / (to - from) as u128;
+                start + Nanos(part as u64)
+            }
+            (_, (_, nearest)) => nearest,
+        };
+        let took = item.took.map_or(LOST, |took| took.0);
+        fates.push(Fate { due: due - begin, took, bytes: item.bytes });
+    }
+    fates.sort_by_key(|fate| fate.due);
+    fates
+}
+
 /// Endpoint and recorder of a log are of one thread, and neither ever waits for the other.
 fn locked(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
@@ -130,6 +170,8 @@ fn locked(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
 struct Watched {
     inner: Box<dyn Endpoint>,
     log: Arc<Mutex<Log>>,
+    /// Bounds of phases, where bytes are observed.
+    marks: Option<Marks>,
     phases: Phases,
     facts: Facts,
     tag: u32,
@@ -137,20 +179,38 @@ struct Watched {
     begin: Option<Nanos>,
     /// Number of messages that the peer has sent one way, once it has said so.
     sent: u64,
+    /// Delays of messages one way since somebody last asked for them.
+    delays: RoundTrips,
 }
 
 impl Watched {
     fn figures(&self) -> BTreeMap<String, f64> {
+        if let Some(marks) = &self.marks {
+            return marks.figures();
+        }
         let mut log = locked(&self.log);
         let Some(begin) = self.begin.filter(|_| !log.is_over_full) else { return BTreeMap::new() };
-        let fates = log.fates(begin, self.sent);
+        let fates = match self.facts.observed {
+            Observed::Items(_) => fates_of(&self.inner.items(), begin),
+            _ => log.fates(begin, self.sent),
+        };
         self.phases.figures(&self.facts, &fates)
+    }
+
+    /// Notes bytes that have arrived, where a phase begins or ends.
+    #[inline]
+    fn mark(&mut self, now: Nanos) {
+        let (Some(marks), Some(begin)) = (&mut self.marks, self.begin) else { return };
+        if marks.is_due(now - begin) {
+            marks.pass(now - begin, self.inner.standing(now).received.bytes);
+        }
     }
 }
 
 impl Endpoint for Watched {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.begin.get_or_insert(now);
+        self.mark(now);
         self.inner.poll(now, out)
     }
 
@@ -166,14 +226,21 @@ impl Endpoint for Watched {
         self.inner.on_no_room(now);
     }
 
+    fn waits_for_room_until(&self) -> Option<Nanos> {
+        self.inner.waits_for_room_until()
+    }
+
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) {
         if let (Observed::OneWay(_), Some(header)) = (self.facts.observed, Header::read(bytes))
             && header.tag == self.tag
             && let Some(due) = read_stamp(bytes)
         {
-            locked(&self.log).add(header.seq, due, (now - due).0);
+            let took = (now - due).0;
+            self.delays.add(took);
+            locked(&self.log).add(header.seq, due, took);
         }
         self.inner.on_message(now, lane, bytes);
+        self.mark(now);
     }
 
     fn source(&mut self) -> Option<&mut dyn Source> {
@@ -186,6 +253,7 @@ impl Endpoint for Watched {
 
     fn on_drained(&mut self, now: Nanos) {
         self.inner.on_drained(now);
+        self.mark(now);
     }
 
     fn failure(&mut self) -> Option<Error> {
@@ -213,6 +281,16 @@ impl Endpoint for Watched {
 
     fn take_round_trips(&mut self) -> RoundTrips {
         self.inner.take_round_trips()
+    }
+
+    fn take_delays(&mut self) -> RoundTrips {
+        let mut delays = std::mem::take(&mut self.delays);
+        delays.merge(&self.inner.take_delays());
+        delays
+    }
+
+    fn items(&self) -> Vec<Item> {
+        self.inner.items()
     }
 
     fn report(&mut self, now: Nanos) -> EndpointReport {
@@ -282,7 +360,7 @@ mod tests {
 
     #[test]
     fn lost_messages_were_due_between_their_neighbours() {
-        let mut log = Log::new(10);
+        let mut log = Log::new(10, 100);
         // In the order of arrival, one of them twice.
         for (seq, due) in [(2, 20), (5, 50), (3, 31), (5, 50)] {
             log.add(seq, Nanos(1000 + due), 7);
@@ -295,12 +373,23 @@ mod tests {
     }
 
     #[test]
+    fn items_of_which_nobody_said_when_they_were_due_were_between_their_neighbours() {
+        let item = |due: Option<u64>| Item { due: due.map(Nanos), took: due.map(Nanos), bytes: 3 };
+        let items = [None, Some(120), None, None, Some(150), None].map(item);
+        let fates = fates_of(&items, Nanos(100));
+        let due: Vec<u64> = fates.iter().map(|fate| fate.due.0).collect();
+        assert_eq!(due, [20, 20, 30, 40, 50, 50]);
+        assert_eq!(fates.iter().filter(|fate| fate.took == LOST).count(), 4);
+        assert!(fates_of(&[item(None)], Nanos(1)).is_empty());
+    }
+
+    #[test]
     fn numbers_of_strangers_take_no_room() {
-        let mut log = Log::new(10);
+        let mut log = Log::new(10, 100);
         log.add(3, Nanos(5), 1);
         assert_eq!(log.fates(Nanos(9), u64::MAX).len(), 10);
         log.add(u64::MAX, Nanos(5), 1);
         assert!(log.is_over_full);
-        assert!(Log::new(10).fates(Nanos(1), 9).is_empty());
+        assert!(Log::new(10, 100).fates(Nanos(1), 9).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! Work in phases: what it takes to have them, and the figures of a trial that follow from them.
 
+use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Metrics, Role, Unit};
 use crate::spec::{Settings, Spec};
@@ -8,8 +9,8 @@ use crate::time::Nanos;
 use super::super::{Lengths, Reports, Task};
 use super::log::{MOST, most};
 use super::phases::{
-    INDUCED, Observed, Phase, Phases, QUANTILES, Stint, descriptive, goodput_name, metrics,
-    quantile_name, ratio_name,
+    GOODPUT_RATIO, INDUCED, Observed, Phase, Phases, QUANTILES, Stint, descriptive, goodput_name,
+    metrics, missed_name, quantile_name, ratio_name,
 };
 use super::{FOR, FROM, GOODPUT, PHASE};
 use crate::workload::Measurements;
@@ -59,8 +60,8 @@ pub(super) fn in_phases(
     let task = task?;
     if task.observed().is_none() {
         return Err(Error::usage(format!(
-            "{work}: it does not tell its messages apart by the time at which they were due, so it has no phases; \
-             leave out {FROM}, or take round trips or messages at an even rate"
+            "{work}: with these settings its figures are of the trial as a whole, or of several connections together, and \
+             nothing in it is told apart by the time at which it was due, so it has no phases; leave out {FROM}"
         )));
     }
     let Some(whole) = task.planned() else {
@@ -148,8 +149,14 @@ impl Phases {
 
     /// Returns the name of the figure that verdicts are given for, where it is a phase's.
     fn claim(&self, observed: Observed, task: &dyn Task) -> Option<String> {
+        let judged = self.judged?;
+        let metrics = task.metrics();
+        let claim = metrics.iter().find(|metric| metric.role == Role::Claim);
+        if observed.deadline().is_some() && claim.is_some_and(|one| one.unit == Unit::Share) {
+            return Some(missed_name(judged));
+        }
         let (quantile, _) = claimed(self, task).unwrap_or((QUANTILES[0].0, QUANTILES[0].2));
-        Some(quantile_name(observed, quantile, self.judged?))
+        Some(quantile_name(observed, quantile, judged).unwrap_or_else(|| goodput_name(judged)))
     }
 
     /// Adds the figures of the phases that the observing end reports, and what follows from several of them.
@@ -166,20 +173,32 @@ impl Phases {
                 let (senders, receivers, _) = reports.of(direction);
                 (senders, receivers)
             }
+            // What never left is missing all the same.
+            Observed::Items(_) | Observed::Bytes(_) => match observed.side() {
+                Side::Near => (&[][..], reports.near),
+                Side::Far => (&[][..], reports.far),
+            },
         };
         let pacing = senders.first().and_then(|sender| sender.pacing.as_ref());
         let was_silent = pacing.is_some_and(|p| p.missed_no_room + p.missed_no_time > 0);
-        let reported = observers.first().map(|half| &half.figures);
+        let reported = |name: &str| {
+            let all = observers.iter().map(|half| half.figures.get(name).copied());
+            match observed {
+                // Of several flows the sum, where all have it.
+                Observed::Bytes(_) => all.sum::<Option<f64>>().filter(|_| !observers.is_empty()),
+                _ => observers.first().and_then(|half| half.figures.get(name).copied()),
+            }
+        };
         for metric in metrics(observed) {
             // The numbers of messages that never left are those of others then, and the times of lost ones unknown.
             let counts_gaps = ["loss_", "burst_"].iter().any(|of| metric.name.starts_with(of));
-            let figure = reported.and_then(|figures| figures.get(&metric.name));
-            let Some(figure) = figure.filter(|_| !(counts_gaps && was_silent)) else { continue };
+            let figure = reported(&metric.name).filter(|_| !(counts_gaps && was_silent));
+            let Some(figure) = figure else { continue };
             let is_time = observed == Observed::RoundTrips && metric.unit == Unit::Nanos;
-            if is_time && *figure >= task.timeout().0 as f64 {
+            if is_time && figure >= task.timeout().0 as f64 {
                 findings.censored.push(metric.name.clone());
             }
-            findings.metrics.insert(metric.name, *figure);
+            findings.metrics.insert(metric.name, figure);
         }
         compare(observed, findings);
         let Some(claim) = self.claim(observed, task) else { return };
@@ -198,11 +217,17 @@ fn compare(observed: Observed, findings: &mut Measurements) {
     let of = |name: String| findings.metrics.get(&name).copied();
     let both =
         |name: &dyn Fn(Phase) -> String| Some((of(name(Phase::Before))?, of(name(Phase::During))?));
-    let times = both(&|phase| quantile_name(observed, QUANTILES[0].0, phase));
+    let times = both(&|phase| quantile_name(observed, QUANTILES[0].0, phase).unwrap_or_default());
     let losses = both(&|phase| format!("loss_{}_share", phase.name()));
     let ratio = times.filter(|(before, _)| *before > 0.0).map(|(before, during)| during / before);
     let induced = losses.map(|(before, during)| during - before);
-    findings.metrics.extend(ratio.map(|ratio| (ratio_name(observed), ratio)));
+    if observed.names().is_none() {
+        let rates = both(&goodput_name).filter(|(before, _)| *before > 0.0);
+        let ratio = rates.map(|(before, during)| (GOODPUT_RATIO.to_owned(), during / before));
+        findings.metrics.extend(ratio);
+        return;
+    }
+    findings.metrics.extend(ratio_name(observed).zip(ratio));
     findings.metrics.extend(induced.map(|induced| (INDUCED.to_owned(), induced)));
 }
 
@@ -269,6 +294,13 @@ mod tests {
         assert_eq!(claims("ping:load=kcp,load-from=2s,claim=p99"), ["rtt_p99_during_ns"]);
         assert_eq!(claims("ping:load=kcp,load-from=2s,load-phase=all"), ["rtt_p50_ns"]);
         assert_eq!(claims("state:load=kcp,load-from=2s"), ["delay_p50_during_ns"]);
+        assert_eq!(claims("rpc:load=kcp,load-from=2s"), ["response_p50_during_ns"]);
+        assert_eq!(claims("rpc:connect=each,load=kcp,load-from=2s"), ["response_p50_during_ns"]);
+        assert_eq!(claims("events:load=kcp,load-from=2s"), ["delivery_p50_during_ns"]);
+        assert_eq!(claims("video:load=kcp,load-from=2s"), ["missed_during_share"]);
+        assert_eq!(claims("video:claim=latency,load=kcp,load-from=2s"), ["latency_p50_during_ns"]);
+        assert_eq!(claims("bulk:load=kcp,load-from=2s"), ["goodput_during_bps"]);
+        assert_eq!(claims("bulk:load=kcp,load-from=2s,load-phase=all"), ["goodput_bps"]);
         let (none, some) =
             (parse("state:load=none,load-from=2s"), parse("state:load=kcp,load-from=2s"));
         assert_eq!((none.metrics(), none.planned()), (some.metrics(), some.planned()));
@@ -288,8 +320,10 @@ mod tests {
         assert!(say("ping:load=kcp,load-from=2s,load-for=60ms").contains("raise load-for"));
         assert!(say("state:load=kcp,load-from=200ms,load-for=2s").contains("raise load-from"));
         assert!(say("ping:load=kcp,load-from=500ms,claim=p99").contains("raise load-for"));
-        assert!(say("bulk:load=kcp,load-from=2s").contains("has no phases"));
-        assert!(say("video:load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("connect:load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("streams:over=connections,load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("bulk:direction=both,load=kcp,load-from=2s").contains("has no phases"));
+        assert!(say("bulk:bytes=1MB,load=kcp,load-from=2s").contains("a time instead"));
         assert!(say("ping:window=1,load=kcp,load-from=2s").contains("a time instead"));
         assert!(say("ping:interval=10us,load=kcp,load-from=20s").contains("can be"));
         assert!(say("ping:claim=p999,load=kcp,load-from=20s").contains("up to p99"));

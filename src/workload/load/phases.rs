@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::Direction;
+use crate::contract::{Direction, Side};
 use crate::measurements::moments::nearest_rank;
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::time::Nanos;
@@ -34,22 +34,71 @@ impl Stint {
     }
 }
 
-/// Way in which messages of a work are observed one by one.
+/// Way in which a work is observed over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observed {
-    /// There and back, at the near end.
+    /// Messages there and back, at the near end.
     RoundTrips,
-    /// One way, on one clock, where they arrive.
+    /// Messages one way at an even rate, on one clock, where they arrive.
     OneWay(Direction),
+    /// What the work is about, told by the end that knows it ([`super::super::Endpoint::items`]).
+    Items(Items),
+    /// Bytes that arrive, of work that has no messages to tell apart.
+    Bytes(Direction),
+}
+
+/// Items that a work is about: frames, events, requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Items {
+    /// The end that tells them.
+    pub side: Side,
+    /// First part of the names of their times, and the label of those.
+    pub names: [&'static str; 2],
+    /// Time after which one is too late, where there is such a time.
+    pub deadline: Option<Nanos>,
+}
+
+/// An item, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// Time at which it was due, on the clock of this host; `None` where nobody said, so that it was between those of its
+    /// neighbours.
+    pub due: Option<Nanos>,
+    /// Time that it took from then on; `None` where it never was whole.
+    pub took: Option<Nanos>,
+    /// Bytes of it that arrived.
+    pub bytes: u64,
 }
 
 impl Observed {
-    /// Returns the first part of the names of its times, and their label.
-    pub(super) fn names(self) -> [&'static str; 2] {
+    /// Returns the first part of the names of its times, and their label; `None` where it has none.
+    pub(super) fn names(self) -> Option<[&'static str; 2]> {
         match self {
-            Observed::RoundTrips => ["rtt", "RTT"],
-            Observed::OneWay(_) => ["delay", "delay"],
+            Observed::RoundTrips => Some(["rtt", "RTT"]),
+            Observed::OneWay(_) => Some(["delay", "delay"]),
+            Observed::Items(items) => Some(items.names),
+            Observed::Bytes(_) => None,
         }
+    }
+
+    /// Returns what it is described by over time, in words.
+    pub fn label(self) -> &'static str {
+        self.names().map_or("goodput", |[_, label]| label)
+    }
+
+    /// Returns the end that observes it.
+    pub(super) fn side(self) -> Side {
+        match self {
+            Observed::RoundTrips => Side::Near,
+            Observed::Items(items) => items.side,
+            Observed::OneWay(Direction::Down) | Observed::Bytes(Direction::Down) => Side::Near,
+            Observed::OneWay(Direction::Up) | Observed::Bytes(Direction::Up) => Side::Far,
+        }
+    }
+
+    /// Returns the time after which an item is too late, where there is such a time.
+    pub(super) fn deadline(self) -> Option<Nanos> {
+        if let Observed::Items(items) = self { items.deadline } else { None }
     }
 }
 
@@ -90,6 +139,8 @@ pub(super) struct Fate {
     pub(super) due: Nanos,
     /// Time that it took, in nanoseconds; [`LOST`] if it never came.
     pub(super) took: u64,
+    /// Bytes of it that arrived.
+    pub(super) bytes: u64,
 }
 
 /// Longer than any time, so that lost messages are sorted last.
@@ -99,8 +150,6 @@ pub(super) const LOST: u64 = u64::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) observed: Observed,
-    /// Bytes of each.
-    pub(super) size: u64,
     /// Time that the work lasts.
     pub(super) whole: Nanos,
     /// Time after which an answer counts as lost.
@@ -177,7 +226,7 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
             Some(took) => Some(*took),
         };
         let name = quantile_name(facts.observed, quantile, phase);
-        figures.extend(value.map(|ns| (name, ns as f64)));
+        figures.extend(name.zip(value).map(|(name, ns)| (name, ns as f64)));
     }
     if is_there_and_back {
         figures.extend(per_minute(&times).map(|rpm| (format!("probe_{name}_rpm"), rpm)));
@@ -187,7 +236,12 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
     figures.push((format!("loss_{name}_share"), lost as f64 / times.len() as f64));
     figures.push((format!("burst_max_{name}_count"), longest as f64));
     figures.extend(mean.map(|mean| (format!("burst_mean_{name}_count"), mean)));
-    let bits = 8 * ((times.len() - lost) as u64).saturating_mul(facts.size);
+    if let Some(deadline) = facts.observed.deadline() {
+        let missed = times.iter().filter(|took| **took > deadline.0).count();
+        // Half an item more of one more, as for the whole trial, so that none missed has a ratio to others.
+        figures.push((missed_name(phase), (missed as f64 + 0.5) / (times.len() as f64 + 1.0)));
+    }
+    let bits = own.iter().fold(0u64, |sum, fate| sum.saturating_add(fate.bytes.saturating_mul(8)));
     figures.push((goodput_name(phase), bits as f64 * 1e9 / span.0.max(1) as f64));
     figures
 }
@@ -222,12 +276,19 @@ fn bursts(fates: &[Fate]) -> (u64, Option<f64>) {
 /// Name of the losses during the load less those before it.
 pub(super) const INDUCED: &str = "loss_induced_share";
 
-pub(super) fn ratio_name(observed: Observed) -> String {
-    format!("{}_p50_under_load_ratio", observed.names()[0])
+/// Name of the goodput of the work during the load over that before.
+pub(super) const GOODPUT_RATIO: &str = "goodput_under_load_ratio";
+
+pub(super) fn ratio_name(observed: Observed) -> Option<String> {
+    observed.names().map(|[name, _]| format!("{name}_p50_under_load_ratio"))
 }
 
-pub(super) fn quantile_name(observed: Observed, quantile: &str, phase: Phase) -> String {
-    format!("{}_{quantile}_{}_ns", observed.names()[0], phase.name())
+pub(super) fn quantile_name(observed: Observed, quantile: &str, phase: Phase) -> Option<String> {
+    observed.names().map(|[name, _]| format!("{name}_{quantile}_{}_ns", phase.name()))
+}
+
+pub(super) fn missed_name(phase: Phase) -> String {
+    format!("missed_{}_share", phase.name())
 }
 
 pub(super) fn goodput_name(phase: Phase) -> String {
@@ -240,33 +301,56 @@ pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Bette
 
 /// Returns the figures of all phases.
 pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
-    let [_, times] = observed.names();
     let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
     let higher = |name: String, label: String, unit| descriptive(name, label, unit, Better::Higher);
     let mut metrics = Vec::new();
     for phase in Phase::ALL {
         let name = phase.name();
         let when = format!("{name} the load");
-        for (quantile, ..) in QUANTILES {
-            let called = quantile_name(observed, quantile, phase);
-            metrics.push(lower(called, format!("{times} {quantile} {when}"), Unit::Nanos));
+        if let Some([_, times]) = observed.names() {
+            for (quantile, ..) in QUANTILES {
+                let called = quantile_name(observed, quantile, phase).unwrap_or_default();
+                metrics.push(lower(called, format!("{times} {quantile} {when}"), Unit::Nanos));
+            }
+            metrics.extend(of_losses(phase));
         }
         if observed == Observed::RoundTrips {
             let label = format!("probe round trips per minute {when}");
             metrics.push(higher(format!("probe_{name}_rpm"), label, Unit::Count));
         }
-        metrics.push(lower(format!("loss_{name}_share"), format!("lost {when}"), Unit::Share));
-        for (which, label) in [("max", "longest"), ("mean", "mean")] {
-            let called = format!("burst_{which}_{name}_count");
-            metrics.push(lower(called, format!("{label} burst of losses {when}"), Unit::Count));
+        if observed.deadline().is_some() {
+            metrics.push(lower(missed_name(phase), format!("not in time {when}"), Unit::Share));
         }
         let label = format!("goodput of the work {when}");
         metrics.push(higher(goodput_name(phase), label, Unit::BitRate));
     }
-    let label = format!("{times} p50 during the load over that before");
-    metrics.push(lower(ratio_name(observed), label, Unit::Count));
-    metrics.push(lower(INDUCED.to_owned(), "induced loss".to_owned(), Unit::Share));
+    match (observed.names(), ratio_name(observed)) {
+        (Some([_, times]), Some(ratio)) => {
+            let label = format!("{times} p50 during the load over that before");
+            metrics.push(lower(ratio, label, Unit::Count));
+            metrics.push(lower(INDUCED.to_owned(), "induced loss".to_owned(), Unit::Share));
+        }
+        _ => {
+            let label = "goodput during the load over that before".to_owned();
+            metrics.push(higher(GOODPUT_RATIO.to_owned(), label, Unit::Count));
+        }
+    }
     metrics
+}
+
+/// Returns the figures of what is lost in a phase.
+fn of_losses(phase: Phase) -> [Metric; 3] {
+    let (name, when) = (phase.name(), format!("{} the load", phase.name()));
+    let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
+    let burst = |which: &str, label: &str| {
+        let called = format!("burst_{which}_{name}_count");
+        lower(called, format!("{label} burst of losses {when}"), Unit::Count)
+    };
+    [
+        lower(format!("loss_{name}_share"), format!("lost {when}"), Unit::Share),
+        burst("max", "longest"),
+        burst("mean", "mean"),
+    ]
 }
 
 #[cfg(test)]
@@ -282,12 +366,15 @@ mod tests {
 
     fn facts(observed: Observed) -> Facts {
         let (whole, timeout) = (Nanos(4000 * MS), Nanos(3000 * MS));
-        Facts { observed, size: 100, whole, timeout }
+        Facts { observed, whole, timeout }
     }
 
     /// A message every 10 ms for four seconds, each of which takes what `took` says of its time in ms.
     fn fates(took: impl Fn(u64) -> u64) -> Vec<Fate> {
-        let fate = |ms| Fate { due: Nanos(ms * MS), took: took(ms) };
+        let fate = |ms| {
+            let took = took(ms);
+            Fate { due: Nanos(ms * MS), took, bytes: if took == LOST { 0 } else { 100 } }
+        };
         (0..400).map(|n| fate(n * 10)).collect()
     }
 
@@ -342,8 +429,36 @@ mod tests {
     }
 
     #[test]
+    fn an_item_that_is_late_or_lost_is_not_in_time() {
+        let items = Items {
+            side: Side::Far,
+            names: ["latency", "latency"],
+            deadline: Some(Nanos(50 * MS)),
+        };
+        // Of 188 during the load, three are late and one is lost.
+        let late = [1200, 1500, 1700];
+        let all = fates(|ms| {
+            if ms == 2000 {
+                LOST
+            } else if late.contains(&ms) {
+                51 * MS
+            } else {
+                50 * MS
+            }
+        });
+        let figures = phases().figures(&facts(Observed::Items(items)), &all);
+        assert_eq!(figures["missed_during_share"], 4.5 / 189.0);
+        assert_eq!(figures["missed_after_share"], 0.5 / 91.0);
+        assert_eq!(figures["latency_p50_during_ns"], 50e6);
+        assert_eq!(figures["loss_during_share"], 1.0 / 188.0);
+    }
+
+    #[test]
     fn every_figure_has_its_metric() {
-        for observed in [Observed::RoundTrips, Observed::OneWay(Direction::Down)] {
+        let names = ["latency", "latency"];
+        let items = Items { side: Side::Far, names, deadline: Some(Nanos(MS)) };
+        let all = [Observed::RoundTrips, Observed::OneWay(Direction::Down), Observed::Items(items)];
+        for observed in all {
             let lost = fates(|ms| if ms % 100 == 0 { LOST } else { MS });
             let known: Vec<String> = metrics(observed).into_iter().map(|m| m.name).collect();
             let figures = phases().figures(&facts(observed), &lost);

@@ -2,9 +2,11 @@
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::super::Standing;
+use super::super::load::Item;
 use super::intake::Intake;
 use super::read_stamp;
 use crate::workload::{Endpoint, EndpointReport};
@@ -32,6 +34,16 @@ pub(in crate::workload) trait Measure: Send {
     /// Returns true if messages that will arrive are still missing, while others may be lost.
     fn is_waiting(&self) -> bool {
         false
+    }
+
+    /// Returns what the work is about, item by item, and what became of it; none where that is its messages.
+    fn items(&self) -> Vec<Item> {
+        Vec::new()
+    }
+
+    /// Returns the times that items took which were whole since the last call.
+    fn take_times(&mut self) -> RoundTrips {
+        RoundTrips::default()
     }
 
     /// Returns its figures by name; `None` if too little arrived to have any.
@@ -104,6 +116,14 @@ impl<M: Measure> Endpoint for Receiver<M> {
 
     fn standing(&mut self, _now: Nanos) -> Standing {
         Standing { received: *self.intake.received(), ..Standing::default() }
+    }
+
+    fn take_delays(&mut self) -> RoundTrips {
+        self.measure.take_times()
+    }
+
+    fn items(&self) -> Vec<Item> {
+        self.measure.items()
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

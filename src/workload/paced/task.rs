@@ -7,8 +7,9 @@ use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::header::account_of;
-use super::super::load::Observed;
+use super::super::load::{Items, Observed};
 use super::super::setting::{claiming, with_count};
+use super::super::theory::{Conditions, Prediction};
 use super::super::{Lengths, Part, Reports, Task};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 use crate::workload::{Endpoint, Measurements};
@@ -59,6 +60,17 @@ pub(in crate::workload) trait Work: Send + Sync {
     /// Returns the measurement for a flow with this many slots of the pace.
     fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
 
+    /// Returns the names of the times of what it is about, and when that is too late, where its measure tells that item by
+    /// item ([`Measure::items`]).
+    fn items(&self) -> Option<ItemNames> {
+        None
+    }
+
+    /// Returns what closed forms say of its figures, as [`Task::theory`] does.
+    fn theory(&self, _pace: &Pace, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
+    }
+
     /// Creates the sending endpoint of one flow, with these lanes.
     fn sender(&self, pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
         match self.plan(pace, lanes, part.seed) {
@@ -70,6 +82,9 @@ pub(in crate::workload) trait Work: Send + Sync {
         }
     }
 }
+
+/// Names of the times of items, with their label, and the time after which an item is too late.
+pub(in crate::workload) type ItemNames = ([&'static str; 2], Option<Nanos>);
 
 /// The plan of a work's own.
 pub(in crate::workload) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
@@ -113,6 +128,11 @@ impl Pace {
     pub(in crate::workload) fn offered_bps(&self) -> f64 {
         let Period { ns, over } = self.period;
         8e9 * self.size as f64 * over as f64 / ns as f64
+    }
+
+    /// Returns the mean time between two messages, in nanoseconds.
+    pub(in crate::workload) fn period_ns(&self) -> f64 {
+        self.period.ns as f64 / self.period.over.max(1) as f64
     }
 
     /// Returns a setting as typed, or its default.
@@ -193,8 +213,20 @@ impl<W: Work> Task for Paced<W> {
 
     /// Messages on a grid of times are told apart by their numbers, whether they arrive or not.
     fn observed(&self) -> Option<Observed> {
-        let is_even = self.work.is_even() && self.pace.flows == 1;
-        is_even.then_some(Observed::OneWay(self.pace.direction))
+        let side = match self.pace.direction {
+            Direction::Up => Side::Far,
+            Direction::Down => Side::Near,
+        };
+        match self.work.items() {
+            _ if self.pace.flows > 1 => None,
+            Some((names, deadline)) => Some(Observed::Items(Items { side, names, deadline })),
+            None if self.work.is_even() => Some(Observed::OneWay(self.pace.direction)),
+            None => None,
+        }
+    }
+
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        self.work.theory(&self.pace, on)
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

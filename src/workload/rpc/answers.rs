@@ -2,6 +2,7 @@
 
 use crate::time::Nanos;
 
+use super::super::load::Item;
 use super::super::paced::Quantiles;
 
 /// A request and what has come of its response.
@@ -22,6 +23,11 @@ impl Answer {
         Answer { size, here: 0, due, first: Nanos::ZERO, last: Nanos::ZERO }
     }
 
+    /// Returns the time that the whole of it took from when it was due.
+    pub(super) fn took(&self) -> Nanos {
+        self.last - self.due
+    }
+
     /// Takes `part` bytes that came at `now`; whether it is whole then, or `None` if there is no room for them in it.
     pub(super) fn take(&mut self, now: Nanos, part: u64) -> Option<bool> {
         if part == 0 || self.here + part > self.size {
@@ -34,6 +40,16 @@ impl Answer {
         self.last = now;
         Some(self.here == self.size)
     }
+}
+
+/// Returns the requests that were asked as items, whose times are after `begin`.
+pub(super) fn items(answers: &[Answer], begin: Nanos) -> Vec<Item> {
+    let item = |answer: &Answer| Item {
+        due: Some(begin + answer.due),
+        took: (answer.here == answer.size).then(|| answer.last - answer.due),
+        bytes: answer.here,
+    };
+    answers.iter().map(item).collect()
 }
 
 /// Returns the figures; `None` if nothing was answered.

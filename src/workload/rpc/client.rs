@@ -5,15 +5,17 @@
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::super::header::Header;
+use super::super::load::Item;
 use super::super::paced::{
     DRAIN, Intake, Otherwise, Pacer, Plan, STAMPED_LEN, Slot, Turn, fill, read_stamp, write_stamp,
 };
 use super::super::{Part, Standing};
 use super::Calls;
-use super::answers::{Answer, figures};
+use super::answers::{Answer, figures, items};
 use crate::workload::{Endpoint, EndpointReport};
 
 pub(super) struct Client {
@@ -28,6 +30,8 @@ pub(super) struct Client {
     /// Time at which it gives up on responses that have not come.
     gives_up_at: Option<Nanos>,
     is_settled: bool,
+    /// Response times since somebody last asked.
+    times: RoundTrips,
 }
 
 /// Bytes of memory for each request.
@@ -62,6 +66,7 @@ impl Client {
             polled: None,
             gives_up_at: None,
             is_settled: false,
+            times: RoundTrips::default(),
         }
     }
 
@@ -115,11 +120,15 @@ impl Endpoint for Client {
         let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
         let left = self.pacer.tally().messages;
         let request = self.requests.get_mut(number as usize).filter(|_| number < left);
-        let Some(is_whole) = request.and_then(|request| request.take(now, part)) else {
+        let taken = request.and_then(|request| Some((request.take(now, part)?, request.took())));
+        let Some((is_whole, took)) = taken else {
             self.intake.damaged();
             return;
         };
-        self.answered += u64::from(is_whole);
+        if is_whole {
+            self.answered += 1;
+            self.times.add(took.0);
+        }
     }
 
     fn on_closed(&mut self, _now: Nanos) {
@@ -143,6 +152,15 @@ impl Endpoint for Client {
             received: *self.intake.received(),
             ..Standing::default()
         }
+    }
+
+    fn take_delays(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let left = (self.pacer.tally().messages as usize).min(self.requests.len());
+        items(&self.requests[..left], Nanos::ZERO)
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

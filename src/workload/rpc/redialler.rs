@@ -12,13 +12,15 @@
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::super::header::Header;
+use super::super::load::Item;
 use super::super::paced::{DRAIN, Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
 use super::super::{Part, Standing};
 use super::Calls;
-use super::answers::{Answer, figures};
+use super::answers::{Answer, figures, items};
 use crate::workload::{Endpoint, EndpointReport};
 
 /// Progress with the request under way.
@@ -50,6 +52,8 @@ pub(super) struct Redialler {
     free: Nanos,
     answered: u64,
     sent: Tally,
+    /// Response times since somebody last asked.
+    times: RoundTrips,
 }
 
 impl Redialler {
@@ -67,6 +71,7 @@ impl Redialler {
             free: Nanos::ZERO,
             answered: 0,
             sent: Tally::default(),
+            times: RoundTrips::default(),
         }
     }
 
@@ -146,6 +151,7 @@ impl Endpoint for Redialler {
         };
         if is_whole {
             self.free = told;
+            self.times.add((told - due).0);
             self.answered += 1;
             self.go_on();
         }
@@ -168,6 +174,14 @@ impl Endpoint for Redialler {
         let awaited = u64::from(matches!(self.phase, Phase::Awaits(_)));
         let received = *self.intake.received();
         Standing { sent: self.sent, received, awaited, ..Standing::default() }
+    }
+
+    fn take_delays(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
+    }
+
+    fn items(&self) -> Vec<Item> {
+        items(&self.answers[..self.at.min(self.answers.len())], self.start.unwrap_or_default())
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

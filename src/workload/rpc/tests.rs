@@ -38,6 +38,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("rpc:response=1kB..").contains("size"));
     assert!(say("rpc:connect=some").contains("connect"));
     assert!(say("rpc:connect=each,count=65001").contains("65000"));
+    assert!(say("rpc:connect=each,lanes=4").contains("no lanes to share out"));
+    assert!(workload::parse(&task("rpc:connect=each").spec().to_string()).is_ok());
     // A hundred responses a second of 10 kB are 8 Mbit/s, and fifty requests of 60 kB more than that.
     let bounds = Bounds { delay: None, rate: Some(BitRate(7_999_999)) };
     let narrow = Setting { up: bounds, down: bounds, ..Setting::LOOPBACK };

@@ -1,9 +1,11 @@
 //! What the others see and hear: each part measured as the workload of its own kind measures it.
 
+use crate::measurements::series::RoundTrips;
 use crate::measurements::{Better, Tally, Unit};
 use crate::time::Nanos;
 
 use super::super::events::deliveries::Deliveries;
+use super::super::load::Item;
 use super::super::paced::{Measure, Period};
 use super::super::state::ages::{Ages, Showing};
 use super::super::state::motion::{Display, Motion};
@@ -153,6 +155,15 @@ impl Measure for Seen {
     /// Points of the pen and pictures arrive, whatever becomes of voice and pose.
     fn is_waiting(&self) -> bool {
         self.pen.is_waiting() || self.pictures.missing() > 0
+    }
+
+    /// Returns the points of the pen.
+    fn items(&self) -> Vec<Item> {
+        self.pen.items()
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        self.pen.take_times()
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {

@@ -36,6 +36,34 @@ fn what_cannot_be_meant_is_refused() {
     assert!(refused.contains("two clocks"), "{refused}");
 }
 
+#[test]
+fn keys_that_others_make_idle_are_refused_and_their_defaults_are_not() {
+    let say = |typed: &str| workload::parse(typed).err().map(|error| error.to_string());
+    let refused = |typed: &str, with: &str| {
+        let why = say(typed).unwrap_or_default();
+        assert!(why.contains(with), "{typed}: {why}");
+    };
+    refused("state:playout=80ms", "display=interpolate");
+    refused("state:near=50%", "objects= of two or more");
+    refused("state:object-size=40", "objects= of two or more");
+    refused("state:objects=5,size=300", "object-size");
+    for typed in ["state", "state:objects=5", "state:display=interpolate,playout=80ms"] {
+        assert_eq!(say(&task(typed).spec().to_string()), None, "{typed}");
+    }
+}
+
+#[test]
+fn an_interpolation_with_less_delay_than_the_path_is_refused() {
+    let bounds = Bounds { delay: Some(Nanos::from_millis(60)), rate: None };
+    let far = Setting { down: bounds, ..Setting::LOOPBACK };
+    let on = |typed: &str| workload::parse_on(typed, &far).err().map(|error| error.to_string());
+    let why = on("state:display=interpolate").unwrap();
+    assert!(why.contains("the path takes 60.0 ms down; raise playout"), "{why}");
+    assert_eq!(on("state:display=interpolate,playout=80ms"), None);
+    assert_eq!(on("state:display=interpolate,direction=up"), None);
+    assert_eq!(on("state"), None);
+}
+
 /// 60 updates of 200 bytes are 96 kbit/s.
 #[test]
 fn more_than_the_path_carries_is_refused_in_the_direction_it_goes() {

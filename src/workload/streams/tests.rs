@@ -54,3 +54,16 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert_eq!(task("streams").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
     assert_eq!(task("streams:count=50").lengths(), None);
 }
+
+#[test]
+fn more_than_the_path_carries_is_refused() {
+    let narrow = workload::Bounds {
+        rate: Some(crate::units::BitRate(319_000)),
+        ..workload::Bounds::UNKNOWN
+    };
+    let up = Setting { up: narrow, ..Setting::LOOPBACK };
+    // 200 messages of 200 bytes are 320 kbit/s.
+    let on = |typed: &str| workload::parse_on(typed, &up).err().map(|error| error.to_string());
+    assert!(on("streams").unwrap().contains("the queue would grow"));
+    assert_eq!((on("streams:rate=199pps"), on("streams:direction=down")), (None, None));
+}

@@ -1,8 +1,10 @@
 //! Frames of a video as they came, and the quality as seen.
 
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
+use super::super::load::Item;
 use super::super::paced::{Measure, Period, Quantiles};
 
 /// A frame.
@@ -13,6 +15,8 @@ struct Frame {
     due: Nanos,
     /// Time at which its last message so far came.
     came: Nanos,
+    /// Bytes that came.
+    here: u64,
 }
 
 /// Frames by number.
@@ -23,6 +27,8 @@ pub(in crate::workload) struct Pictures {
     gop: usize,
     deadline: Nanos,
     period: Period,
+    /// Times that frames took which were whole since somebody last asked.
+    times: RoundTrips,
 }
 
 /// Placeholder for the frame of a message that has come.
@@ -47,9 +53,10 @@ impl Pictures {
         deadline: Nanos,
         period: Period,
     ) -> Pictures {
-        let frame = |missing| Frame { missing, due: Nanos::ZERO, came: Nanos::ZERO };
+        let frame = |missing| Frame { missing, due: Nanos::ZERO, came: Nanos::ZERO, here: 0 };
         let frames = parts.into_iter().map(frame).collect();
-        Pictures { frames, messages, gop: gop as usize, deadline, period }
+        let times = RoundTrips::default();
+        Pictures { frames, messages, gop: gop as usize, deadline, period, times }
     }
 
     /// Returns the times from when each frame was due until it was whole; `None` if none is.
@@ -93,16 +100,34 @@ impl Measure for Pictures {
 
     #[inline]
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
-        let Some((number, _)) = self.messages.get_mut(seq as usize) else { return };
+        let Some((number, len)) = self.messages.get_mut(seq as usize) else { return };
+        let len = u64::from(*len);
         let number = std::mem::replace(number, HERE);
         if let (Some(frame), Some(due)) = (self.frames.get_mut(number as usize), due) {
             frame.missing -= 1;
             (frame.due, frame.came) = (due, now);
+            frame.here += len;
+            if frame.missing == 0 {
+                self.times.add((now - due).0);
+            }
         }
     }
 
     fn length(&self, seq: u64) -> Option<usize> {
         Some(self.messages.get(seq as usize)?.1 as usize)
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let item = |frame: &Frame| Item {
+            due: (frame.here > 0).then_some(frame.due),
+            took: (frame.missing == 0).then(|| frame.came - frame.due),
+            bytes: frame.here,
+        };
+        self.frames.iter().map(item).collect()
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {

@@ -1,0 +1,238 @@
+//! Closed forms beside the measurement: what theory says of a figure under the conditions of a race, and whether the mean
+//! over trials parts from it. Pure; described and not claimed.
+
+use crate::analysis::derived::network;
+use crate::analysis::sentence::percent;
+use crate::analysis::spread::figures;
+use crate::path::network::{Impairments, Loss, LossPer, Network, Rate};
+use crate::result::outcome::{Entrant, Outcome, Warning};
+use crate::stats::quantile::median;
+use crate::transport::Contender;
+use crate::transport::via::Via;
+use crate::workload;
+use crate::workload::theory::{Conditions, Prediction, Way};
+
+/// Fewest trials whose scatter says how far their mean may be from what it estimates.
+const FEWEST: usize = 5;
+
+/// Standard errors of the mean that measurement may be further from theory than the tolerance allows: of one sound figure
+/// in 370 it is more (normal distribution).
+const ERRORS: f64 = 3.0;
+
+/// A prediction and what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beside {
+    /// The contender.
+    pub contender: usize,
+    /// What theory says.
+    pub prediction: Prediction,
+    /// Mean over valid trials.
+    pub mean: f64,
+    /// Standard error of that mean.
+    pub error: f64,
+    /// Number of these trials.
+    pub trials: usize,
+}
+
+impl Beside {
+    /// Returns the measured over the predicted figure.
+    pub fn ratio(&self) -> f64 {
+        self.mean / self.prediction.value
+    }
+
+    /// Returns true if measurement and theory part within the range of the form, by more than its tolerance and the
+    /// scatter of the trials.
+    pub fn parts(&self) -> bool {
+        let allowed = self.prediction.tolerance * self.prediction.value + ERRORS * self.error;
+        let is_known = self.trials >= FEWEST && self.prediction.outside.is_none();
+        is_known && (self.mean - self.prediction.value).abs() > allowed
+    }
+}
+
+/// Returns each prediction with what was measured, contender by contender.
+pub fn beside(outcome: &Outcome) -> Vec<Beside> {
+    let Some(network) = network(outcome) else { return Vec::new() };
+    let of_entrant = |entrant: &Entrant| {
+        let measured = |prediction: Prediction| {
+            let values = figures(outcome, entrant.id, prediction.metric);
+            let (mean, error) = mean_and_error(&values)?;
+            let (contender, trials) = (entrant.id, values.len());
+            Some(Beside { contender, prediction, mean, error, trials })
+        };
+        predictions(outcome, entrant, &network).into_iter().filter_map(measured).collect::<Vec<_>>()
+    };
+    outcome.contenders.iter().flat_map(of_entrant).collect()
+}
+
+/// Returns a warning for each figure that parts from its form.
+pub(super) fn warnings(outcome: &Outcome) -> Vec<Warning> {
+    let parting = beside(outcome).into_iter().filter(Beside::parts);
+    parting.filter_map(|one| warning(outcome, &one)).collect()
+}
+
+fn warning(outcome: &Outcome, one: &Beside) -> Option<Warning> {
+    let entrant = outcome.contenders.get(one.contender)?;
+    let metric = outcome.metrics.iter().find(|m| m.name == one.prediction.metric)?;
+    let Prediction { form, tolerance, .. } = &one.prediction;
+    let message = format!(
+        "{} of {} is {:.2} times what theory says ({form}), and within {} was to be expected",
+        metric.label,
+        entrant.label,
+        one.ratio(),
+        percent(*tolerance)
+    );
+    let advice = "look at what the form takes for granted: losses that are independent and found by three later messages, no \
+                  queue; what differs from that is the contender's own, or the host's";
+    Some(Warning { code: "theory_parts".to_owned(), message, advice: advice.to_owned() })
+}
+
+/// Prediction of one contender by the level of a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Predicted {
+    /// The index of the contender as typed, in `asked.contenders`.
+    pub contender: usize,
+    /// Its prediction at each level; `None` outside the range of the form. The median where other conditions vary, too.
+    pub by_level: Vec<Option<f64>>,
+}
+
+/// Returns the predictions of a metric by the level of `factor`, an index into `outcome.factors`.
+pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<Predicted> {
+    let (Some(network), Some(named)) = (network(outcome), outcome.factors.get(factor)) else {
+        return Vec::new();
+    };
+    let typed = 0..outcome.asked.contenders.len();
+    let line = |contender: usize| {
+        let at_level = |level: usize| {
+            let is_here = |entrant: &&Entrant| {
+                let cell = entrant.cell.as_ref();
+                cell.is_some_and(|c| {
+                    c.contender == contender && c.levels.get(factor) == Some(&level)
+                })
+            };
+            let all = outcome.contenders.iter().filter(is_here);
+            let all = all.flat_map(|entrant| predictions(outcome, entrant, &network));
+            let holds = all.filter(|one| one.metric == metric && one.outside.is_none());
+            median(&holds.map(|one| one.value).collect::<Vec<f64>>())
+        };
+        Predicted { contender, by_level: (0..named.levels.len()).map(at_level).collect() }
+    };
+    typed.map(line).filter(|line| line.by_level.iter().any(Option::is_some)).collect()
+}
+
+/// Returns what theory says of an entrant; none where its path or its work are not those of a form.
+fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<Prediction> {
+    let typed = entrant.cell.as_ref().map(|cell| &cell.workload);
+    let typed = typed.or(outcome.plan.workload.as_ref()).unwrap_or(&outcome.asked.workload);
+    let (Ok(task), Ok(contender)) =
+        (workload::parse(typed), Contender::recorded(&entrant.spec, &entrant.asked))
+    else {
+        return Vec::new();
+    };
+    let ([link], Via::Direct) = (&network.links[..], contender.via) else { return Vec::new() };
+    let (Some(up), Some(down)) = (way(&link.up), way(&link.down)) else { return Vec::new() };
+    let conditions = Conditions {
+        up,
+        down,
+        mtu: u64::from(network.mtu),
+        ip_header: if outcome.asked.family == Some(6) { 40 } else { 20 },
+        guarantees: &contender.transport.info().guarantees,
+        control: entrant.effective.get("cc").map(String::as_str),
+    };
+    let is_one = |one: &Prediction| one.value.is_finite() && one.value > 0.0;
+    task.theory(&conditions).into_iter().filter(is_one).collect()
+}
+
+/// Returns what closed forms need of a direction; `None` where it delays, loses or holds packets in a way that they do not
+/// know.
+fn way(impairments: &Impairments) -> Option<Way> {
+    let loss = match (&impairments.loss, impairments.loss_per) {
+        (Loss::None, _) => 0.0,
+        (Loss::Bernoulli(p), LossPer::Packet) => *p,
+        _ => return None,
+    };
+    let rate = match impairments.rate {
+        Rate::Unlimited => None,
+        Rate::Fixed(rate) => Some(rate),
+        Rate::Trace(_) => return None,
+    };
+    let is_plain = impairments.jitter.is_none()
+        && impairments.reorder.is_none()
+        && impairments.block.is_empty()
+        && impairments.duplicate == 0.0
+        && impairments.corrupt == 0.0;
+    (is_plain && loss < 1.0).then_some(Way { delay: impairments.delay, loss, rate })
+}
+
+fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / (n - 1.0).max(1.0) / n).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Metrics;
+    use crate::race::{Request, testing};
+    use crate::trial::{TrialOutcome, fake};
+
+    /// Returns a race of states over a path that loses 1 %, in which the mean age is `age` ms and a little more or less.
+    fn race(path: &str, age: f64) -> Outcome {
+        let request = Request::new(["sim-datagram", "arq"])
+            .workload("state")
+            .path(path)
+            .vary("hz", ["20", "60"])
+            .blocks(8)
+            .margin(0.05)
+            .seed(3);
+        let mut n = 0;
+        testing::run(&request, |_| {
+            n += 1;
+            let age = (age + 0.1 * f64::from(n % 3)) * 1e6;
+            let metrics = [("age_mean_ns".to_owned(), age), ("loss_share".to_owned(), 0.01)];
+            TrialOutcome::Ran(Box::new(fake::record(Metrics::from(metrics))))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn measurement_parts_from_theory_beyond_tolerance_and_scatter_only() {
+        // 25 ms, and 1.01 / 1.98 of 16.7 ms.
+        let parts = |age: f64| {
+            let outcome = race("sim:delay=25ms,loss=1%", age);
+            let all = beside(&outcome);
+            let is_own = |one: &&Beside| {
+                let entrant = &outcome.contenders[one.contender];
+                let cell = entrant.cell.as_ref().unwrap();
+                one.prediction.metric == "age_mean_ns" && (cell.contender, cell.levels[0]) == (0, 1)
+            };
+            let own: Vec<&Beside> = all.iter().filter(is_own).collect();
+            assert_eq!(own.len(), 1);
+            assert!((own[0].prediction.value / 33.5e6 - 1.0).abs() < 1e-3, "{own:?}");
+            own[0].parts()
+        };
+        assert_eq!([parts(33.5), parts(36.0), parts(30.0)], [false, true, true]);
+    }
+
+    #[test]
+    fn each_level_has_its_prediction() {
+        let outcome = race("sim:delay=25ms,loss=1%", 33.0);
+        let lines = by_level(&outcome, "age_mean_ns", 0);
+        assert_eq!(lines.len(), 2);
+        let at = |line: usize, level: usize| lines[line].by_level[level].unwrap() / 1e6;
+        assert!((at(0, 0) - 50.5).abs() < 0.01 && (at(0, 1) - 33.5).abs() < 0.01);
+        // Where it is sent again, in order: 25 ms, half a period, and 1 % of what comes behind it.
+        assert!((at(1, 1) - (25.0 + 8.333 + 0.01 * 100.0 * 100.0 / 33.333)).abs() < 0.01);
+    }
+
+    #[test]
+    fn paths_of_which_no_form_knows_have_none() {
+        for path in ["sim:delay=25ms,loss=1%,burst=4", "sim:delay=25ms,jitter=2ms,loss=1%"] {
+            assert!(beside(&race(path, 33.0)).is_empty(), "{path}");
+        }
+    }
+}
