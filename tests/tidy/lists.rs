@@ -30,6 +30,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("messages", "what the kernel's protocols with connections and messages share"),
             ("options", "why options matter, and which may change"),
             ("several", "contenders that are made of others"),
+            ("spent", "time in protocols in user space, for the explaining pass"),
             ("stream", "what byte streams share"),
             ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],

@@ -16,6 +16,7 @@ mod serial;
 mod session;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 pub use epoch::Epoch;
 pub use over_path::OverPath;
