@@ -43,7 +43,7 @@ const WORK: [(&str, &str); 11] = [
     ("events", "events:events=50pps,count=20000"),
     ("voice", "voice:count=20000"),
     ("video", "video:count=3000"),
-    ("share", "share:time=60s"),
+    ("share", "share:count=20000"),
 ];
 
 /// Whatever a workload may ask for.
