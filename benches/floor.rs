@@ -1,6 +1,6 @@
 //! The floor program: this kernel's round trips and bulk with bare system calls.
 //!
-//! `cargo bench --bench floor -- [tcp|udp] [ping|bulk]` measures what is named, or everything.
+//! `cargo bench --bench floor -- [tcp|udp] [ping|bulk|libraries]` measures what is named, or everything.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 #[path = "floor/mod.rs"]
@@ -8,7 +8,7 @@ mod floor;
 
 use std::io;
 
-use floor::{Cpus, Datagrams, Get, Give, Ping, Protocol, Put, Stream, Take, Wait};
+use floor::{Cpus, Datagrams, Get, Give, Library, Ping, Protocol, Put, Stream, Take, Wait};
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
             || !others.iter().any(|other| words.iter().any(|w| w == other))
     };
     let (tcp, udp) = (wanted("tcp", &["udp"]), wanted("udp", &["tcp"]));
-    if wanted("ping", &["bulk"]) {
+    if wanted("ping", &["bulk", "libraries"]) {
         println!("| 64 B round trip | CPUs | waiting | min | p50 | p99 | p99.9 (µs) |");
         println!("|---|---|---|---|---|---|---|");
         for (protocol, asked) in [(Protocol::Tcp, tcp), (Protocol::Udp, udp)] {
@@ -30,7 +30,15 @@ fn main() -> io::Result<()> {
             }
         }
     }
-    if wanted("bulk", &["ping"]) {
+    if wanted("libraries", &["ping", "bulk"]) {
+        println!(
+            "\n| bulk by a library in the smallest program | Gbit/s at the receiver |\n|---|---|"
+        );
+        for library in [Library::Quic, Library::Kcp, Library::Enet, Library::Sctp] {
+            println!("| {library:?} | {:.2} |", library.run(Cpus::apart()?)? / 1e9);
+        }
+    }
+    if wanted("bulk", &["ping", "libraries"]) {
         println!("\n| bulk | Gbit/s at the receiver |\n|---|---|");
         if tcp {
             streams()?;

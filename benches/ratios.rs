@@ -3,7 +3,8 @@
 //! of absolute figures from two runs does not.
 //!
 //! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [streams] [datagrams] [best]
-//! [spacing] [aa]` measures what is named, or all. Peers are those on the PATH.
+//! [spacing] [quic] [libraries] [prices] [links] [aa]` measures what is named, or all. Peers are
+//! those on the PATH.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 #[allow(dead_code, reason = "the floor program shows more of it")]
@@ -11,6 +12,8 @@
 mod floor;
 #[path = "ratios/ladder.rs"]
 mod ladder;
+#[path = "ratios/libraries.rs"]
+mod libraries;
 #[path = "ratios/peers.rs"]
 mod peers;
 #[path = "ratios/race.rs"]
@@ -45,7 +48,7 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     type Figure = fn() -> Outcome<Vec<Row>>;
-    let figures: [(&str, Figure); 8] = [
+    let figures: [(&str, Figure); 12] = [
         ("ping", pings),
         ("lateness", lateness),
         ("bulk", bulk),
@@ -53,6 +56,10 @@ fn main() -> Outcome<()> {
         ("datagrams", ladder::datagrams),
         ("best", ladder::best),
         ("spacing", spacings),
+        ("quic", libraries::quic),
+        ("libraries", libraries::libraries),
+        ("prices", libraries::prices),
+        ("links", libraries::links),
         ("aa", same_against_same),
     ];
     let named = |name: &str| words.iter().any(|word| word == name);

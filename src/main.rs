@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
+use deadheat::host::allocations::Counting;
+use deadheat::transport::spent::Allocator;
+
+/// Counts the allocations of each thread, and times them in the explaining pass.
 #[global_allocator]
-static ALLOCATOR: deadheat::host::allocations::Counting = deadheat::host::allocations::Counting;
+static ALLOCATOR: Allocator<Counting> = Allocator(Counting);
 
 fn main() -> ExitCode {
     deadheat::trial::process::enter();

@@ -5,6 +5,7 @@
 //! its own affinity stays as it was and a peer that hangs is killed instead of waited for.
 
 mod datagrams;
+mod library;
 mod ping;
 mod span;
 mod streams;
@@ -13,6 +14,7 @@ mod sys;
 use std::io;
 
 pub(crate) use datagrams::{Datagrams, Get, Put};
+pub(crate) use library::Library;
 pub(crate) use ping::Ping;
 pub(crate) use streams::{Give, Stream, Take};
 

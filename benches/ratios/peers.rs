@@ -106,6 +106,31 @@ fn irtt_sends(interval: &str, time: &str) -> Outcome<String> {
     )
 }
 
+/// A QUIC peer for two seconds, in bits per second at the receiver: a command that takes `SECONDS NEAR_CPU FAR_CPU PACKET
+/// WINDOW`, sends one stream over loopback from one CPU to the other in packets of so many bytes with so many bytes of
+/// flow control, and prints the figure.
+pub(crate) fn quic(program: &str, cpus: Cpus) -> Outcome<f64> {
+    installed(program)?;
+    let (near, far) = (cpus.near.to_string(), cpus.far.to_string());
+    let said = output(Command::new(program).args(["2", &near, &far, "1500", "8000000"]))?;
+    Ok(said.trim().parse().map_err(|_| format!("{program} printed no figure: {said}"))?)
+}
+
+/// xfr's QUIC for two seconds, in bits per second, with whatever windows and packets it has.
+pub(crate) fn xfr(cpus: Cpus) -> Outcome<f64> {
+    installed("xfr")?;
+    let port = free_port(Protocol::Tcp)?;
+    let _server = Server::start(
+        &mut on_cpu(cpus.far, "xfr", &["serve", "--one-off", "--no-mdns", "-p", &port]),
+        Protocol::Tcp,
+        &port,
+    )?;
+    let client = ["127.0.0.1", "-p", &port, "--quic", "-t", "2s", "--json", "--no-tui"];
+    let result: serde_json::Value =
+        serde_json::from_str(&output(&mut on_cpu(cpus.near, "xfr", &client))?)?;
+    Ok(result["throughput_mbps"].as_f64().ok_or("xfr printed no throughput")? * 1e6)
+}
+
 fn on_cpu(cpu: usize, program: &str, first: &[&str]) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu.to_string(), program]).args(first);

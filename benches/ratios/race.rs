@@ -33,6 +33,11 @@ impl Race {
         self.with("--placement", placement)
     }
 
+    /// What lies between both ends.
+    pub(crate) fn path(self, path: &str) -> Race {
+        self.with("--path", path)
+    }
+
     fn blocks(self, blocks: usize) -> Race {
         self.with("--blocks", &blocks.to_string())
     }

@@ -17,6 +17,7 @@ use crate::workload::{self, Task};
 pub mod bottleneck;
 mod bulk;
 mod echo;
+mod userspace;
 
 /// Number of trials of each contender that count, after one that does not.
 const ROUNDS: u64 = 3;
@@ -155,6 +156,7 @@ fn explain(
         headline: headline.map(|summary| summary.estimate),
         instrumented: median(&figures),
         missing,
+        userspace: userspace::explain(&trials),
         ..Explanation::default()
     };
     if trials.is_empty() {

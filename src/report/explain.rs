@@ -7,7 +7,7 @@ use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::words;
 use crate::contract::Direction;
 use crate::measurements::Unit;
-use crate::result::explained::{Calls, Explained, Explanation, Moving};
+use crate::result::explained::{Calls, Explained, Explanation, Moving, UserspaceEnd};
 use crate::result::outcome::Outcome;
 use crate::trial::explain::parts::{Part, RoundTrip};
 
@@ -24,6 +24,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         Block::Table(parts(outcome, explained, &trips)),
         Block::Sentences(limits(outcome, explained)),
         Block::Table(moving(outcome, explained)),
+        Block::Table(userspace(outcome, explained)),
         Block::Points(missing(outcome, explained)),
     ];
     Section::new("Where the time goes", blocks)
@@ -269,6 +270,40 @@ fn moving(outcome: &Outcome, explained: &Explained) -> Table {
     ];
     let legend = "From a pass of its own that times each call, waits inside included; none of its \
                   figures is in the results above."
+        .to_owned();
+    Table { columns, legend }
+}
+
+/// Returns the time in protocols in user space.
+fn userspace(outcome: &Outcome, explained: &Explained) -> Table {
+    let mut ends: Vec<(String, &'static str, UserspaceEnd)> = Vec::new();
+    for contender in &explained.contenders {
+        let Some(userspace) = contender.userspace else { continue };
+        let per = if contender.moving.is_empty() { "message" } else { "MB" };
+        let name = label(outcome, contender.contender);
+        ends.push((format!("{name}, near"), per, userspace.near));
+        ends.extend(userspace.far.map(|far| (format!("{name}, far"), per, far)));
+    }
+    if ends.is_empty() {
+        return Table::default();
+    }
+    let column = |heading: &str, cell: &dyn Fn(&UserspaceEnd) -> String| {
+        Column::new(heading, ends.iter().map(|(_, _, end)| Cell::text(cell(end))).collect())
+    };
+    let known = |figure: Option<f64>, show: &dyn Fn(f64) -> String| {
+        figure.map_or_else(|| words::NOTHING.into(), show)
+    };
+    let columns = vec![
+        Column::new("end", ends.iter().map(|(name, ..)| Cell::text(name.clone())).collect()),
+        Column::new("per", ends.iter().map(|(_, per, _)| Cell::text(*per)).collect()),
+        column("protocol", &|end| nanos(end.protocol_ns)),
+        column("encryption", &|end| known(end.encryption_ns, &nanos)),
+        column("allocation", &|end| known(end.allocation_ns, &nanos)),
+        column("allocations", &|end| known(end.allocations, &words::significant)),
+        column("of the CPU time", &|end| share(end.thread_share, 1.0)),
+    ];
+    let legend = "Time in the protocol's own calls, in user space, for each message that an end sent or each MB \
+                  delivered: of a round trip, a message there and one back. What timing costs is taken out."
         .to_owned();
     Table { columns, legend }
 }

@@ -38,9 +38,41 @@ pub struct Explanation {
     /// Bulk data, by direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moving: Vec<Moving>,
+    /// Time in a protocol in user space; absent if the kernel has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub userspace: Option<Userspace>,
     /// Information that could not be obtained, with the reasons, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+}
+
+/// Time in a protocol in user space, by end: medians over the trials.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Userspace {
+    /// The near end.
+    pub near: UserspaceEnd,
+    /// The far end; absent if it noted nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<UserspaceEnd>,
+}
+
+/// Time of one end in a protocol in user space, for each message that this end sent, or, of bulk data, for each MB
+/// (1,000,000 bytes) delivered. What timing itself costs is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UserspaceEnd {
+    /// Time in the protocol's calls, less the two below.
+    pub protocol_ns: f64,
+    /// Time in encryption and decryption; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_ns: Option<f64>,
+    /// Time in the allocator on behalf of the protocol; absent if it was not timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation_ns: Option<f64>,
+    /// Number of pieces of memory that the protocol asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<f64>,
+    /// Share of the threads' CPU time in all of these.
+    pub thread_share: f64,
 }
 
 /// Bulk data in one direction: the trial with the median goodput.

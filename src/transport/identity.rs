@@ -22,6 +22,8 @@ use super::equal::{self, Own};
 use super::hello::Token;
 use crate::spec::{Key, Kind, Settings};
 
+mod timed;
+
 /// Error of setting up TLS: never with knobs that were checked, so a message is enough.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -53,7 +55,7 @@ pub(super) const OWN_RESUME: Own = Own {
 /// list that the far end has (RFC 8446, 4.1.1, and rustls unless told otherwise), and both have the same.
 pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
     let Some(asked) = asked else {
-        let whole = default_provider();
+        let whole = timed::timed(default_provider());
         let agreed = whole.cipher_suites.iter().find(|suite| suite.tls13().is_some());
         let name = agreed.and_then(|suite| cipher_word(suite.suite())).unwrap_or("unknown");
         return (name, Arc::new(whole));
@@ -64,7 +66,7 @@ pub(super) fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider
         kx_groups: vec![kx_group::X25519],
         ..default_provider()
     };
-    (name, Arc::new(provider))
+    (name, Arc::new(timed::timed(provider)))
 }
 
 /// Returns the word for a cipher suite; `None` if it has none.

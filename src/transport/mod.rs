@@ -52,6 +52,7 @@ mod sctp;
 mod sctp_udp;
 pub mod several;
 mod sim_datagram;
+pub mod spent;
 mod stream;
 mod tcp;
 mod tls;

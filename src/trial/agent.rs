@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Hello;
-use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets};
+use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets, spent};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, RelayPlan, Share, ToAgent};
@@ -66,6 +66,9 @@ fn trial(
             "{} cannot carry {}: {why}",
             plan.contender, plan.workload
         )));
+    }
+    if plan.pass == Pass::Explain {
+        spent::begin();
     }
     let file = means::take(&plan, &*task)?;
     let tickets = Tickets::default();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurements::TcpView;
 use crate::time::Realtime;
+use crate::transport::spent::Spent;
 
 pub mod parts;
 pub mod probed;
@@ -108,6 +109,9 @@ pub struct FlowNotes {
     pub receiving: Visits,
     /// CPU time of the flow's thread, in nanoseconds.
     pub thread_ns: u64,
+    /// Time in the protocol, if it runs in user space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
     /// The kernel's view at the end, of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<TcpView>,

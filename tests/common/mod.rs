@@ -26,7 +26,9 @@ use deadheat::measurements::{
     TcpView, Throttled, Unit, Verified, WarmUp, Wire,
 };
 use deadheat::path::gate::LatenessLimits;
-use deadheat::result::explained::{BulkEnd, Calls, Explained, Explanation, Limit, Moving};
+use deadheat::result::explained::{
+    BulkEnd, Calls, Explained, Explanation, Limit, Moving, Userspace, UserspaceEnd,
+};
 use deadheat::result::imported::{Dated, Imported, ImportedFile, Over, Spread};
 use deadheat::result::outcome::{
     Asked, Cell, Control, Difference, Effect, Entrant, Factor, Fixed, KneeAt, KneePlace,
@@ -613,9 +615,25 @@ fn explained() -> Explained {
                 ],
                 ..explanation(UDP, 51_474.0)
             },
-            Explanation { moving: vec![moving()], ..explanation(UNIX, 62_174.0) },
+            Explanation {
+                moving: vec![moving()],
+                userspace: Some(userspace()),
+                ..explanation(UNIX, 62_174.0)
+            },
         ],
     }
+}
+
+fn userspace() -> Userspace {
+    let near = UserspaceEnd {
+        protocol_ns: 410_250.0,
+        encryption_ns: Some(118_400.0),
+        allocation_ns: Some(36_100.0),
+        allocations: Some(731.5),
+        thread_share: 0.62,
+    };
+    let far = UserspaceEnd { encryption_ns: None, allocation_ns: None, allocations: None, ..near };
+    Userspace { near, far: Some(far) }
 }
 
 fn asked() -> Asked {

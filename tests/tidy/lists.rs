@@ -31,6 +31,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("optional", "contenders that a build may leave out"),
             ("options", "why options matter, and which may change"),
             ("several", "contenders that are made of others"),
+            ("spent", "time in protocols in user space, for the explaining pass"),
             ("stream", "what byte streams share"),
             ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],

@@ -17,6 +17,7 @@ mod serial;
 mod session;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 pub use epoch::Epoch;
 pub(in crate::transport) use held::{Held, Waits};

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
+use super::timed::timed;
 use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::ecn::Codepoint;
@@ -53,7 +54,7 @@ impl Session {
     ) -> Result<Session> {
         let asked = opening.knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
         let mtu = u64::from(opening.mtu).min(asked) as u32;
-        let protocol = make(&Opening { mtu, ..*opening })?;
+        let protocol = timed(make(&Opening { mtu, ..*opening })?);
         let is_stream = info.guarantees.framing == Framing::ByteStream;
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {

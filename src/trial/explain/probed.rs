@@ -11,7 +11,7 @@ use crate::datapath::stamps::{Gate, Passed, Stamps};
 use crate::datapath::wait::Interest;
 use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
-use crate::transport::{Conn, Effective, Progress};
+use crate::transport::{Conn, Effective, Progress, spent};
 use crate::workload::Numbering;
 
 /// Sends whose stamps may still come, newest last; those before them are given up.
@@ -61,6 +61,7 @@ impl Probe {
             sending: noted.sending.visits(),
             receiving: noted.receiving.visits(),
             thread_ns: thread_time().0,
+            spent: spent::by_this_thread(noted.messages),
             view: conn.view(),
         }
     }
@@ -128,6 +129,8 @@ struct Noted {
     /// Keys and numbers of sends; the oldest makes room, place by place.
     awaited: Vec<(u32, u64)>,
     next: usize,
+    /// Messages with numbers that were sent.
+    messages: u64,
     sending: Span,
     receiving: Span,
 }
@@ -150,6 +153,7 @@ impl Noted {
     }
 
     fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> Sent {
+        self.messages += 1;
         let slot = self.slot(number);
         let sent = if slot.got > 0 { Sent::Answer } else { Sent::Question };
         (slot.call, slot.returned) = (call.0, returned.0);

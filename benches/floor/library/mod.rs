@@ -1,0 +1,186 @@
+//! The smallest programs around the libraries of protocols in user space: bulk one way for two seconds, a process and a
+//! thread per end, sockets and waiting by plain calls, and nothing of deadheat.
+//!
+//! KCP, ENet and SCTP are driven as their users drive them, with a send(2) and a recv(2) for each datagram. QUIC has
+//! `UDP_SEGMENT` and `UDP_GRO`, as quinn's own sockets have. Parameters are those that deadheat gives the same library.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use super::Cpus;
+use super::span::{Span, rate};
+use super::sys::{self, End};
+
+mod enet;
+mod kcp;
+mod quic;
+mod sctp;
+
+/// Time that the sender hands data over, in nanoseconds.
+const TIME: u64 = 2_000_000_000;
+/// Time without a datagram after which the receiver takes it that no more will come.
+const SILENCE: Duration = Duration::from_millis(300);
+/// Time in which the first datagram has to be there.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Size of each socket buffer, as deadheat asks for.
+const BUFFER: i32 = 4 << 20;
+/// Bytes of a datagram in a packet of 1500 bytes over IPv4.
+const DATAGRAM: usize = 1_500 - 20 - 8;
+/// Bytes of a message.
+const MESSAGE: usize = 1_400;
+/// Datagrams that are taken before anything is sent again.
+const TAKEN: usize = 64;
+
+/// Library to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// The crate kcp.
+    Kcp,
+    /// The crate rusty_enet.
+    Enet,
+    /// The crate sctp-proto.
+    Sctp,
+    /// The crate quinn-proto.
+    Quic,
+}
+
+/// End of a connection.
+trait Machine {
+    /// Takes what arrived, and acts on its timers; whether anything arrived.
+    fn take(&mut self) -> io::Result<bool>;
+
+    /// Returns true once it takes data.
+    fn is_open(&self) -> bool;
+
+    /// Takes data while there is room; whether it took any.
+    fn write(&mut self) -> io::Result<bool>;
+
+    /// Sends what is to be sent.
+    fn give(&mut self) -> io::Result<()>;
+
+    /// Hands over data that arrived: how many bytes.
+    fn read(&mut self) -> io::Result<u64>;
+
+    /// Returns how long it may sleep unless something arrives; `None` for as long as it likes.
+    fn due(&mut self) -> Option<Duration>;
+}
+
+impl Library {
+    /// Measures it; bits per second at the receiver.
+    pub(crate) fn run(self, cpus: Cpus) -> io::Result<f64> {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        near.connect(far.local_addr()?)?;
+        far.connect(near.local_addr()?)?;
+        for socket in [&near, &far] {
+            socket.set_nonblocking(true)?;
+            for (forced, plain) in
+                [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+            {
+                sys::set(socket, libc::SOL_SOCKET, forced, BUFFER)
+                    .or_else(|_| sys::set(socket, libc::SOL_SOCKET, plain, BUFFER))?;
+            }
+        }
+        let secrets = quic::Secrets::new().map_err(io::Error::other)?;
+        let far = End::fork(cpus.far, || receive(&mut *self.far(&far, &secrets)?, &far))?;
+        let near = End::fork(cpus.near, || send(&mut *self.near(&near, &secrets)?, &near))?;
+        near.figures::<1>()?;
+        rate(far.figures()?)
+    }
+
+    fn near(self, socket: &UdpSocket, secrets: &quic::Secrets) -> io::Result<Box<dyn Machine>> {
+        let (socket, peer) = (socket.try_clone()?, socket.peer_addr()?);
+        Ok(match self {
+            Library::Kcp => Box::new(kcp::Machine::new(socket)?),
+            Library::Enet => Box::new(enet::Machine::new(socket, Some(peer))?),
+            Library::Sctp => Box::new(sctp::Machine::new(socket, peer, Some(peer))?),
+            Library::Quic => Box::new(quic::Machine::near(socket, peer, secrets)?),
+        })
+    }
+
+    fn far(self, socket: &UdpSocket, secrets: &quic::Secrets) -> io::Result<Box<dyn Machine>> {
+        let (socket, peer) = (socket.try_clone()?, socket.peer_addr()?);
+        Ok(match self {
+            Library::Kcp => Box::new(kcp::Machine::new(socket)?),
+            Library::Enet => Box::new(enet::Machine::new(socket, None)?),
+            Library::Sctp => Box::new(sctp::Machine::new(socket, peer, None)?),
+            Library::Quic => Box::new(quic::Machine::far(socket, peer, secrets)?),
+        })
+    }
+}
+
+fn send(machine: &mut dyn Machine, socket: &UdpSocket) -> io::Result<[u64; 1]> {
+    let began = sys::now();
+    let mut end = None;
+    loop {
+        let mut is_busy = machine.take()?;
+        if machine.is_open() {
+            let end = *end.get_or_insert_with(|| sys::now() + TIME);
+            if sys::now() >= end {
+                return Ok([0]);
+            }
+            is_busy |= machine.write()?;
+        } else if sys::now() - began > PATIENCE.as_nanos() as u64 {
+            return Err(io::Error::other("the handshake did not end"));
+        }
+        machine.give()?;
+        if !is_busy {
+            wait(socket, machine.due(), SILENCE)?;
+        }
+    }
+}
+
+fn receive(machine: &mut dyn Machine, socket: &UdpSocket) -> io::Result<[u64; 2]> {
+    let mut span = Span::default();
+    let mut heard = sys::now();
+    let mut patience = PATIENCE;
+    loop {
+        let is_busy = machine.take()?;
+        let bytes = machine.read()?;
+        machine.give()?;
+        if is_busy {
+            heard = sys::now();
+        }
+        if bytes > 0 {
+            span.add(bytes, true);
+            patience = SILENCE;
+        }
+        if sys::now() - heard > patience.as_nanos() as u64 {
+            return Ok(span.figures());
+        }
+        if !is_busy {
+            wait(socket, machine.due(), patience)?;
+        }
+    }
+}
+
+/// Waits until something arrived, or the earlier of two times has passed: ppoll(2).
+fn wait(socket: &UdpSocket, due: Option<Duration>, most: Duration) -> io::Result<()> {
+    let time = due.map_or(most, |due| due.min(most));
+    let time = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+    };
+    let mut socket = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd and a timespec that live as long as the call, and no set of signals.
+    sys::check(unsafe { libc::ppoll(&mut socket, 1, &time, std::ptr::null()) })?;
+    Ok(())
+}
+
+/// Receives one datagram; `None` if none is there.
+fn receive_one(socket: &UdpSocket, into: &mut [u8]) -> io::Result<Option<usize>> {
+    match socket.recv(into) {
+        Ok(len) => Ok(Some(len)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Sends one datagram; one for which there is no room is lost, as any may be.
+fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
+    match socket.send(datagram) {
+        Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
+        _ => Ok(()),
+    }
+}
