@@ -4,6 +4,7 @@ use std::io;
 
 use super::protocol::{Counts, Protocol, State};
 use crate::contract::Lane;
+use crate::datapath::ecn::Codepoint;
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::Effective;
@@ -28,6 +29,18 @@ impl Protocol for Timed {
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
         spent::within(Part::Protocol, || self.0.handle(now, datagram));
+    }
+
+    fn uses_ecn(&self) -> bool {
+        self.0.uses_ecn()
+    }
+
+    fn codepoint(&self) -> Codepoint {
+        self.0.codepoint()
+    }
+
+    fn handle_marked(&mut self, now: Nanos, datagram: &[u8], codepoint: Codepoint) {
+        spent::within(Part::Protocol, || self.0.handle_marked(now, datagram, codepoint));
     }
 
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
