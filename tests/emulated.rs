@@ -576,7 +576,7 @@ fn marks_of_a_queue_arrive_in_datagrams_and_are_counted_at_both_ends() {
     if !can() {
         return;
     }
-    let path = "delay=5ms,rate=10mbit,queue=200ms,aqm=codel,ecn=on";
+    let path = "delay=50ms,rate=10mbit,queue=200ms,aqm=codel,ecn=on";
     for family in ["-4", "-6"] {
         let outcome = race(&["quic:ecn=on", family], path, "bulk:bytes=2MB");
         for trial in trials(&outcome) {
