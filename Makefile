@@ -42,6 +42,7 @@ bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects),
 	cargo bench --locked --bench floor
 	cargo bench --locked --bench ratios -- $(BENCH)
 	cargo bench --locked --bench overhead
+	cargo bench --locked --bench workloads
 	cargo bench --locked --bench verdicts -- $(RACES) $(TWINS)
 
 fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
