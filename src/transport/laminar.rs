@@ -50,6 +50,9 @@ const MOST_LANES: u16 = 255;
 /// acknowledgement tells.
 const WINDOW: usize = 30;
 
+/// Messages after which an end acknowledges, though its tick has not come: half of those that may be under way.
+const SOON: u32 = 15;
+
 /// Datagrams of best effort that may wait to leave.
 const ROOM: usize = 64;
 
@@ -134,6 +137,7 @@ impl Userspace for Laminar {
             arrived: VecDeque::new(),
             tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(10)),
             due: None,
+            came: 0,
             repair: Repair::Done,
         }))
     }
@@ -183,6 +187,8 @@ struct End {
     tick: Nanos,
     /// Time of the next empty packet.
     due: Option<Nanos>,
+    /// Reliable messages that came since this end last acknowledged.
+    came: u32,
     repair: Repair,
 }
 
@@ -195,6 +201,7 @@ impl End {
         if acknowledges {
             let pause = if self.state == State::Open { self.tick } else { KNOCK };
             self.due = Some(now + pause);
+            self.came = 0;
         }
     }
 
@@ -272,6 +279,10 @@ impl Protocol for End {
             self.wire.ledger.acknowledged(reliable.acknowledged);
         }
         self.repair = Repair::Due;
+        self.came += u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
+        if self.came >= SOON {
+            self.acknowledge(now);
+        }
         if self.state == State::Handshaking {
             self.state = State::Open;
             // Now the peer hears from this end, too, however long nothing else is asked of it.

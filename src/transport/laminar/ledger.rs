@@ -128,7 +128,7 @@ impl Ledger {
     /// Notes what the peer has.
     pub(super) fn acknowledged(&mut self, (last, before): (u16, u32)) {
         for back in 0..TOLD {
-            if back > 0 && before >> (back - 1) & 1 == 0 {
+            if back > 0 && (before >> (back - 1)) & 1 == 0 {
                 continue;
             }
             let number = last.wrapping_sub(back);

@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
     fn varint(&mut self) -> Option<u64> {
         let len = 1 << (self.0.first()? >> 6);
         let bytes = self.take(len)?;
-        let value = bytes.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        let value = bytes.iter().fold(0_u64, |value, byte| (value << 8) | u64::from(*byte));
         // The first two bits tell the length.
         Some(value & (u64::MAX >> (66 - 8 * len)))
     }
