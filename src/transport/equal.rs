@@ -99,8 +99,8 @@ pub const RULES: &[Rule] = &[
         values: &[],
         value: "the default, and twice the path's bandwidth-delay product where that is more",
         why: "a window below the product is what is measured, and not the protocol. Without rate or delay in `--path` there is \
-              no product, and the default stands. The kernel's TCP tunes its windows by itself; QUIC's sender keeps no more than it \
-              would, twice the congestion window",
+              no product, and the default stands. The kernel's TCP tunes its windows by itself; QUIC with one lane keeps no \
+              more unacknowledged than it would, twice the congestion window",
     },
     Rule {
         what: "socket buffers",

@@ -114,7 +114,7 @@ pub(super) const WINDOW: Key = Key {
     kind: Kind::Size(16_384, 1 << 30),
     default: "8MB",
     doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
-          acknowledged; of those at most twice its congestion window, as Linux's TCP does",
+          acknowledged; with one lane at most twice its congestion window, as Linux's TCP does",
 };
 
 pub(super) const PACKET: Key = Key {

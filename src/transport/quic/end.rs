@@ -154,8 +154,12 @@ impl End {
     }
 
     /// Bounds what quinn takes ahead of the path by the congestion window of now. It would take a whole window of flow
-    /// control, which drains for minutes where losses have left little of the rate.
+    /// control, which drains for minutes where losses have left little of the rate. Not with several lanes: quinn takes
+    /// turns among them, and what waited outside would wait for all.
     fn bound_what_is_kept(&mut self) {
+        if !self.lanes.is_single() {
+            return;
+        }
         let (Some(window), Some((_, connection))) = (self.window, &mut self.connection) else {
             return;
         };

@@ -159,6 +159,11 @@ impl Lanes {
         self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == Ends::Soon)
     }
 
+    /// Returns true if there is one lane only.
+    pub(super) fn is_single(&self) -> bool {
+        self.lanes.len() == 1
+    }
+
     /// Returns true if any of them sends again what was lost.
     pub(super) fn any_reliable(&self) -> bool {
         self.lanes.iter().any(|lane| lane.carrier != Carrier::Datagram)
