@@ -821,11 +821,17 @@ fn kcp_is_as_fast_as_its_authors_measured() {
 fn delay_and_age_under_loss_are_as_closed_forms_say() {
     const SEEDS: u64 = 25;
     for form in Form::ALL {
+        // So few seeds lose some 500 messages at a point, by which the wait scatters by 5 %, and an age by much less.
+        let bound = match form {
+            Form::LatestAge => 0.005,
+            Form::OrderedAge => 0.02,
+            Form::HeadOfLine => form.bound(),
+        };
         for (delay_ms, hz, lost_per_mille) in [(10, 30, 20), (50, 60, 10), (100, 10, 10)] {
             let point = Point { form, delay_ms, hz, lost_per_mille };
             assert!(point.is_in_range(), "{point:?}");
             let ratio = point.measured_ms(SEEDS).unwrap() / point.predicted_ms();
-            assert!((ratio - 1.0).abs() < form.bound() / 2.0, "{form}: {point:?}: {ratio}");
+            assert!((ratio - 1.0).abs() < bound, "{form}: {point:?}: {ratio}");
         }
     }
 }
