@@ -104,11 +104,12 @@ impl Userspace for Utp {
 enum Phase {
     /// Nothing came yet, and nothing is asked.
     Waiting,
-    /// The near end asks, for the time given, until it is answered.
+    /// The near end asks until it is answered: how often it did, when last, when it does again, and whether it is about to.
     Asking {
         times: u32,
         last: Nanos,
         again: Nanos,
+        is_due: bool,
     },
     Open,
     Reset,
@@ -239,15 +240,14 @@ impl End {
     fn shake_hands(&mut self, now: Nanos, batch: &mut Vec<u8>) {
         let header = self.header(now);
         match self.phase {
-            Phase::Asking { times, again, .. } if now >= again => {
+            Phase::Asking { times, again, is_due: true, .. } => {
                 let kind = wire::Kind::Syn;
                 let (connection, sequence) = (self.comes, FIRST);
                 wire::write(
                     &Header { kind, connection, sequence, acknowledged: 0, ..header },
                     batch,
                 );
-                let timeout = self.sender.first_timeout(times);
-                self.phase = Phase::Asking { times: times + 1, last: now, again: now + timeout };
+                self.phase = Phase::Asking { times: times + 1, last: now, again, is_due: false };
             }
             // Whatever left meanwhile, the peer is to expect the first packet.
             Phase::Open if std::mem::take(&mut self.owes_answer) => {
@@ -268,7 +268,8 @@ impl Protocol for End {
     }
 
     fn start(&mut self, now: Nanos) {
-        self.phase = Phase::Asking { times: 0, last: now, again: now };
+        let again = now + self.sender.first_timeout(0);
+        self.phase = Phase::Asking { times: 0, last: now, again, is_due: true };
     }
 
     fn handle(&mut self, now: Nanos, datagram: &[u8]) {
@@ -315,9 +316,18 @@ impl Protocol for End {
         }
     }
 
+    /// Acts on the deadline, which then lies ahead, whenever what is to leave does.
     fn on_deadline(&mut self, now: Nanos) {
-        if self.phase == Phase::Open {
-            self.sender.on_timer(now);
+        match self.phase {
+            Phase::Asking { times, last, again, .. } if now >= again => {
+                let again = now + self.sender.first_timeout(times);
+                self.phase = Phase::Asking { times, last, again, is_due: true };
+            }
+            Phase::Open => {
+                self.sender.on_timer(now);
+                self.receiver.on_deadline(now);
+            }
+            _ => {}
         }
     }
 

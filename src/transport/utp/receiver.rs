@@ -126,7 +126,7 @@ impl Receiver {
     pub(super) fn read(&mut self, now: Nanos, take: &mut dyn FnMut(&[u8]) -> usize) {
         self.hand_over(take);
         // Half of the window more than it knows of (RFC 9293, 3.8.6.2.2, of small windows).
-        if u64::from(self.room()) >= self.told + self.window / 2 {
+        if !self.owes && u64::from(self.room()) >= self.told + self.window / 2 {
             self.owes = true;
             self.made_room.get_or_insert(now);
         }
@@ -135,6 +135,11 @@ impl Receiver {
     /// Returns the time since which the peer should know of more room.
     pub(super) fn made_room(&self) -> Option<Nanos> {
         self.made_room
+    }
+
+    /// Notes that what is owed is about to leave.
+    pub(super) fn on_deadline(&mut self, now: Nanos) {
+        self.made_room = self.made_room.filter(|since| *since > now);
     }
 
     /// Appends an acknowledgement behind `header`, if one is owed.
@@ -263,7 +268,7 @@ mod tests {
         receiver.take(10, &[0; 12]);
         assert_eq!((receiver.acknowledged(), receiver.room()), (11, 0));
         receiver.take(12, &[2; 12]);
-        assert_eq!(receiver.acknowledged(), 11);
+        assert_eq!(answer(&mut receiver), Some((11, vec![1_000])));
         assert_eq!(all(&mut receiver).len(), 24);
         // Room that was made is told of without being asked.
         assert_eq!((receiver.room(), receiver.made_room()), (16, Some(Nanos(7))));

@@ -234,6 +234,35 @@ fn the_near_end_is_open_after_a_round_trip_whatever_the_clocks_show() {
 }
 
 #[test]
+fn a_deadline_that_was_acted_on_lies_ahead_though_nothing_could_leave() {
+    let now = Nanos::from_secs(1);
+    let mut near = try_open("utp", Side::Near, 1_500).unwrap();
+    near.start(now);
+    // Its interface is busy all the time.
+    for after in [1, 3, 7] {
+        let due = near.next_deadline().unwrap();
+        assert!(due > now, "{due}");
+        near.on_deadline(now + Nanos::from_secs(after));
+        assert!(near.next_deadline().unwrap() > now + Nanos::from_secs(after));
+    }
+    let mut path = Path::new("utp:window=20kB", Line::default());
+    path.until(now + ROUND_TRIP);
+    path.reader = Reader::Leaves;
+    path.write(0, &[7; 2_800]);
+    for _ in 0..20 {
+        let room = path.ends[0].room(Lane(0)).min(2_800);
+        path.write(0, &[7; 2_800][..room]);
+        path.step();
+    }
+    path.reader = Reader::Reads;
+    path.read(1);
+    let (due, clock) = (path.ends[1].next_deadline(), path.clock(1));
+    assert_eq!(due, Some(clock));
+    path.ends[1].on_deadline(clock);
+    assert_eq!(path.ends[1].next_deadline(), None);
+}
+
+#[test]
 fn a_lost_question_and_a_lost_answer_cost_a_second_and_two_more() {
     let mut path = Path::new("utp", Line { loss: 1_000, ..Line::default() });
     path.step();
