@@ -349,6 +349,14 @@ mod tests {
         assert_eq!(said, [expected]);
     }
 
+    /// A series of a contender whose library held it back for two thirds of its busy time.
+    fn mostly_held() -> Series {
+        let view =
+            TcpView { busy_ns: Some(900), library_limited_ns: Some(600), ..TcpView::default() };
+        let point = Point { sent_bytes: 1, tcp: Some(view), ..Point::default() };
+        Series::new(100, &[point])
+    }
+
     #[test]
     fn each_thing_seen_has_its_code() {
         let account = |lost, delivered| Account {
@@ -388,18 +396,7 @@ mod tests {
                         Some(Packets { message_bytes: 9_000, header_bytes: 28, path_mtu: 1_500 });
                 }),
             ),
-            (
-                "library_limit",
-                Box::new(|o| {
-                    let view = TcpView {
-                        busy_ns: Some(900),
-                        library_limited_ns: Some(600),
-                        ..TcpView::default()
-                    };
-                    let point = Point { sent_bytes: 1, tcp: Some(view), ..Point::default() };
-                    o.trials[0].record.intervals = vec![Series::new(100, &[point])];
-                }),
-            ),
+            ("library_limit", Box::new(|o| o.trials[0].record.intervals = vec![mostly_held()])),
             ("ledger_open", Box::new(|o| o.trials[0].record.ledger.up = Some(account(0, 8)))),
             (
                 "censored_percentile",

@@ -253,9 +253,9 @@ impl End {
     fn note_wait(&mut self) {
         let ledger = &self.host.socket().ledger;
         let waits = match ledger.owed() {
-            0 => Waits::ForNothing,
-            owed if owed > ledger.flying() => Waits::ForLibrary,
-            _ => Waits::ForPath,
+            0 => Waits::Nothing,
+            owed if owed > ledger.flying() => Waits::Library,
+            _ => Waits::Path,
         };
         self.held.note(self.now, waits, Some(self.srtt_ns()));
     }

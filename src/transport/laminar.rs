@@ -236,7 +236,7 @@ impl End {
             Some(reliable) => reliable.place.is_some_and(|(stream, number)| {
                 let next = self.delivered[usize::from(lane)];
                 let ahead = number.wrapping_sub(next);
-                let makes_sense = ahead < AHEAD || ahead > u16::MAX / 2;
+                let makes_sense = !(AHEAD..=u16::MAX / 2).contains(&ahead);
                 stream == lane && service.delivery == Delivery::Reliable && makes_sense
             }),
         }

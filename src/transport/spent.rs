@@ -60,7 +60,9 @@ static COST: OnceLock<Cost> = OnceLock::new();
 struct Sum(Cell<u64>, Cell<u64>);
 
 impl Sum {
-    const NONE: Sum = Sum(Cell::new(0), Cell::new(0));
+    const fn none() -> Sum {
+        Sum(Cell::new(0), Cell::new(0))
+    }
 
     fn add(&self, span: Nanos) {
         self.0.set(self.0.get() + 1);
@@ -84,7 +86,7 @@ struct Sums {
 
 thread_local! {
     static SUMS: Sums = const {
-        Sums { inside: Cell::new(false), parts: [Sum::NONE; 4], allocations: Cell::new(0) }
+        Sums { inside: Cell::new(false), parts: [Sum::none(), Sum::none(), Sum::none(), Sum::none()], allocations: Cell::new(0) }
     };
 }
 
@@ -156,13 +158,16 @@ impl Cost {
                 least.whole_ns = least.whole_ns.min(whole.0 as f64 / f64::from(SPANS));
                 let own = (sum.1.get() - before) as f64 / f64::from(SPANS);
                 least.own_ns = least.own_ns.min(own);
-                (sum.0.set(count), sum.1.set(before));
+                sum.0.set(count);
+                sum.1.set(before);
             }
             drop(std::hint::black_box(Box::new(0_u8)));
             sums.inside.set(false);
             let memory = &sums.parts[Part::Memory as usize];
             least.sees_memory = memory.0.get() > 0;
-            (memory.0.set(0), memory.1.set(0), sums.allocations.set(0));
+            memory.0.set(0);
+            memory.1.set(0);
+            sums.allocations.set(0);
         });
         least
     }

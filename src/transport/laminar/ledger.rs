@@ -90,10 +90,13 @@ impl Reliable {
     }
 }
 
+/// Packet that left: its number, and the place of its message if that has one.
+type Sent = (u16, Option<Place>);
+
 /// Messages that are under way.
 pub(super) struct Ledger {
     /// The last packets that left, each at its number modulo their count.
-    sent: Box<[Option<(u16, Option<Place>)>]>,
+    sent: Box<[Option<Sent>]>,
     /// Messages that the peer has not acknowledged.
     owed: HashSet<Place>,
     /// Packets with a message that left for the first time.

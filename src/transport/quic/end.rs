@@ -195,12 +195,12 @@ impl End {
     fn note_wait(&mut self, now: Nanos) {
         let Some((_, connection)) = &self.connection else { return };
         let waits = match (self.lanes.wait(), self.due) {
-            (false, None) => Waits::ForNothing,
-            (false, Some(_)) => Waits::ForPath,
+            (false, None) => Waits::Nothing,
+            (false, Some(_)) => Waits::Path,
             (true, _) => {
                 let path = connection.stats().path;
                 let is_wider = path.cwnd >= self.window.unwrap_or(OWN_STREAM_WINDOW);
-                let waits = if is_wider { Waits::ForLibrary } else { Waits::ForPath };
+                let waits = if is_wider { Waits::Library } else { Waits::Path };
                 return self.held.note(now, waits, nanoseconds(path.rtt));
             }
         };

@@ -3,15 +3,15 @@
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 
-/// What a sender waits for.
+/// Thing that a sender waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::transport) enum Waits {
     /// Nothing: all that was written is acknowledged.
-    ForNothing,
+    Nothing,
     /// The path, or congestion control: something is under way.
-    ForPath,
+    Path,
     /// The library: more was written than it admits to the path, whatever that would carry.
-    ForLibrary,
+    Library,
 }
 
 /// Sums of these times over a connection.
@@ -32,7 +32,7 @@ const SLACK_NS: u64 = 1_000_000;
 impl Default for Held {
     fn default() -> Held {
         Held {
-            waits: Waits::ForNothing,
+            waits: Waits::Nothing,
             since: Nanos::ZERO,
             busy: Nanos::ZERO,
             by_library: Nanos::ZERO,
@@ -47,9 +47,9 @@ impl Held {
     pub(in crate::transport) fn note(&mut self, now: Nanos, waits: Waits, srtt_ns: Option<u64>) {
         let passed = now - self.since;
         match self.waits {
-            Waits::ForNothing => {}
-            Waits::ForPath => self.busy += passed,
-            Waits::ForLibrary => {
+            Waits::Nothing => {}
+            Waits::Path => self.busy += passed,
+            Waits::Library => {
                 self.busy += passed;
                 self.by_library += passed;
             }
@@ -58,7 +58,7 @@ impl Held {
         self.least_rtt_ns = self.least_rtt_ns.min(rtt_ns);
         let least = self.least_rtt_ns;
         let stands = rtt_ns > (least.saturating_add(least / 2)).saturating_add(SLACK_NS);
-        self.waits = if waits == Waits::ForLibrary && stands { Waits::ForPath } else { waits };
+        self.waits = if waits == Waits::Library && stands { Waits::Path } else { waits };
         self.since = now;
     }
 
@@ -85,11 +85,11 @@ mod tests {
     fn the_library_s_time_is_part_of_the_busy_one_and_a_standing_queue_s_is_not() {
         let mut held = Held::default();
         let rtt = |ms: u64| Some(MS(ms).0);
-        held.note(MS(1_000), Waits::ForPath, rtt(50));
-        held.note(MS(1_010), Waits::ForLibrary, rtt(60));
-        held.note(MS(1_110), Waits::ForNothing, rtt(50));
-        held.note(MS(9_000), Waits::ForLibrary, rtt(80));
-        held.note(MS(9_001), Waits::ForNothing, rtt(80));
+        held.note(MS(1_000), Waits::Path, rtt(50));
+        held.note(MS(1_010), Waits::Library, rtt(60));
+        held.note(MS(1_110), Waits::Nothing, rtt(50));
+        held.note(MS(9_000), Waits::Library, rtt(80));
+        held.note(MS(9_001), Waits::Nothing, rtt(80));
         let view = held.tell(TcpView::default());
         assert_eq!(view.busy_ns, Some(MS(111).0));
         assert_eq!(view.library_limited_ns, Some(MS(100).0));
