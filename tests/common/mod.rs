@@ -817,12 +817,7 @@ fn record(contender: usize, block: u64) -> Record {
         segments: Vec::new(),
         warmup: Some(WarmUp { sent: 20, answered: 20 }),
         paced: if block == 0 && contender == UDP { vec![paced()] } else { Vec::new() },
-        clock: Some(ClockEstimate {
-            offset_ns: -1_734_221,
-            error_bound_ns: 21_500,
-            drift_ppm: Some(-3.25),
-            n: MESSAGES,
-        }),
+        clock: Some(clock()),
         ledger: ledger(contender, lost),
         verified: (contender == UDP).then(|| verified(lost)),
         cost: cost(contender, 20_000_000),
@@ -854,6 +849,15 @@ fn record(contender: usize, block: u64) -> Record {
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,
+    }
+}
+
+fn clock() -> ClockEstimate {
+    ClockEstimate {
+        offset_ns: -1_734_221,
+        error_bound_ns: 21_500,
+        drift_ppm: Some(-3.25),
+        n: MESSAGES,
     }
 }
 
