@@ -12,7 +12,7 @@ else
     set -- quic kcp enet arq -w state --path sim:rate=20mbit \
         --over 'delay=1ms..300ms/12' --over 'loss=0..10%/10' --seed 7
 fi
-map=$(printf '%s\n' "$@" | parallel --shellquote | tr '\n' ' ')
+map=$(printf '%s\n' "$@" | parallel -k --shellquote | tr '\n' ' ')
 
 seq "$shards" | parallel --sshlogin "$hosts" --return 'part{}.json' --cleanup --halt soon,fail=1 \
     "deadheat map $map --jobs 1 --quiet --shard {}/$shards --resume -o part{}.json >/dev/null"

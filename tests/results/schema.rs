@@ -40,12 +40,14 @@ const RESULT: Format = Format {
 
 /// Adds what a trial has over time whose messages are observed one by one, and the course of its load.
 fn beside_a_load(outcome: &mut Outcome) {
-    let mut kept = outcome.trials.iter().filter_map(|trial| trial.record.intervals.first());
-    let series = kept.next().unwrap().clone();
+    let kept: Vec<Series> =
+        outcome.trials.iter().filter_map(|trial| trial.record.intervals.first()).cloned().collect();
+    let of_tcp = kept.iter().find(|series| series.tcp.is_some()).unwrap().clone();
+    let series = kept[0].clone();
     let points = series.at_ns.len();
     let (delay_n, times) = (vec![2; points], vec![Some(7_000_000); points]);
     let delays = Series { delay_n, delay_mean_ns: times.clone(), delay_max_ns: times, ..series };
-    outcome.trials[0].record.load_intervals = vec![delays];
+    outcome.trials[0].record.load_intervals = vec![delays, of_tcp];
 }
 
 const STUDY: Format = Format {
