@@ -90,6 +90,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("study", "a study that was run"),
             ("spark", "a series as a line of bars"),
             ("sweeps", "the knees under rising load"),
+            ("theory", "closed forms beside the measurement"),
             ("text", "text on a terminal"),
             ("totals", "sums"),
             ("words", "names for people"),
