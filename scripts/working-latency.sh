@@ -27,7 +27,7 @@ for pair in $(seq "$pairs"); do
   "$deadheat" path run "$path,seed=$pair" --far 'iperf -s >/dev/null & exec irtt server >/dev/null' --far-ready 5001 -- \
     bash near.sh 2>/dev/null
   "$deadheat" race udp -q -w ping:interval=20ms,count=500,load=tcp,load-lead=2s --path "$path" --seed "$pair" \
-    --blocks 1 -o ours.json >/dev/null || [ $? = 3 ] # 3: one block makes no verdict
+    --blocks 1 -o ours.json >/dev/null 2>said.txt || [ $? = 3 ] || { cat said.txt >&2; exit 1; } # 3: one block makes no verdict
   python3 - "$pair" <<'READ'
 import glob, gzip, json, statistics, sys
 
