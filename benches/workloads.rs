@@ -62,7 +62,7 @@ const EVERYTHING: Guarantees = Guarantees {
     largest_message: Some(1 << 20),
 };
 
-/// What one run took.
+/// Time that one run took.
 #[derive(Clone, Copy)]
 struct Ran {
     /// Messages that the near end sent and received.

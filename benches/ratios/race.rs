@@ -33,7 +33,7 @@ impl Race {
         self.with("--placement", placement)
     }
 
-    /// What lies between both ends.
+    /// Path between both ends.
     pub(crate) fn path(self, path: &str) -> Race {
         self.with("--path", path)
     }

@@ -57,7 +57,7 @@ pub struct Courses {
     pub stint: Stint,
     /// Length of each stretch, in nanoseconds.
     pub step_ns: u64,
-    /// What the work is described by.
+    /// Figure that describes the work.
     pub quantity: Quantity,
     /// The same in words.
     pub label: &'static str,

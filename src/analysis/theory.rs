@@ -24,7 +24,7 @@ const ERRORS: f64 = 3.0;
 pub struct Beside {
     /// The contender.
     pub contender: usize,
-    /// What theory says.
+    /// Prediction of theory.
     pub prediction: Prediction,
     /// Mean over valid trials.
     pub mean: f64,

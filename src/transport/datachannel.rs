@@ -137,7 +137,7 @@ impl Userspace for DataChannel {
 
 /// End of a connection.
 struct End {
-    /// What str0m knows, once the connection has begun.
+    /// State of str0m, once the connection has begun.
     rtc: Option<Box<Rtc>>,
     side: Side,
     token: Token,

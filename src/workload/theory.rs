@@ -34,7 +34,7 @@ pub struct Way {
     pub rate: Option<BitRate>,
 }
 
-/// What theory says of one figure.
+/// Prediction of theory for one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
     /// Name of the metric.

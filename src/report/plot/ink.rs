@@ -35,7 +35,7 @@ pub(super) enum Ink {
     Line(usize),
     /// A line of a contender that has a panel of its own, and needs no dashes.
     Solid(usize),
-    /// What theory says of a contender.
+    /// Prediction of theory for a contender.
     Theory(usize),
     /// A line in the background.
     Faint(usize),
