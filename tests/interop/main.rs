@@ -32,6 +32,7 @@ mod quic;
 mod sctp;
 mod tls;
 mod turn;
+mod two_streams;
 mod utp;
 mod websocket;
 #[cfg(feature = "webtransport")]

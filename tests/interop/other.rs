@@ -47,7 +47,8 @@ pub(crate) fn beside(name: &str) -> PathBuf {
 /// A command that runs a script beside this file.
 pub(crate) fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
-    command.arg(beside(name));
+    // It may import what is beside it, and leaves nothing there.
+    command.arg("-B").arg(beside(name));
     command
 }
 

@@ -1,18 +1,13 @@
 //! `quic` and `quic-datagram` with aioquic, in Python: each cipher that can be asked for, the trial's own certificate, and
 //! content on streams, on a stream for each message, and in datagrams.
 
-use deadheat::contract::{Lane, Service};
-use deadheat::time::{Clock, Monotonic};
+use deadheat::contract::Service;
 use deadheat::transport::userspace::State;
 
 use crate::certificate::Files;
-use crate::content;
 use crate::driven::Driven;
 use crate::other::{Other, python_with, script};
-
-/// Two streams, a stream for each message, and datagrams.
-const LANES: [Service; 4] =
-    [Service::ORDERED, Service::ORDERED, Service::UNORDERED, Service::BEST_EFFORT];
+use crate::two_streams::{LANES, LARGEST, answers, come_back};
 
 /// Ciphers by our names and by aioquic's.
 const CIPHERS: [(&str, &str); 3] = [
@@ -22,16 +17,6 @@ const CIPHERS: [(&str, &str); 3] = [
 ];
 
 const PEER: &str = "peer_quic.py";
-
-/// The largest message, which fits a datagram.
-const LARGEST: usize = 1_200;
-
-/// Bytes on each stream.
-const STREAM: usize = 150_000;
-
-fn stream(end: &Driven, lane: u16) -> Vec<u8> {
-    end.came.iter().filter(|(on, _)| *on == lane).flat_map(|(_, bytes)| bytes.clone()).collect()
-}
 
 #[test]
 fn aioquic_answers_us_with_each_cipher() {
@@ -45,17 +30,7 @@ fn aioquic_answers_us_with_each_cipher() {
         let peer = Some(([127, 0, 0, 1], port).into());
         let mut near = Driven::open(&contender, &LANES, LARGEST, peer).lossy();
         near.until(|near| near.protocol.state() == State::Open);
-        let sent = [content(0, STREAM), content(1, STREAM)];
-        for pieces in sent[0].chunks(20_000).zip(sent[1].chunks(20_000)) {
-            near.write(0, pieces.0);
-            near.write(1, pieces.1);
-        }
-        for lane in [0, 1] {
-            near.protocol.finish(Monotonic.now(), Lane(lane));
-            near.until(|near| near.protocol.has_ended(Lane(lane)));
-            assert!(stream(&near, lane) == sent[usize::from(lane)], "stream {lane}, {cipher}");
-        }
-        near.came.clear();
+        come_back(&mut near);
         near.is_answered(2..3, &[1, 100, 1_199, LARGEST, 20]);
         assert!(near.protocol.counts().resent > Some(0));
         near.loses = None;
@@ -84,16 +59,6 @@ fn aioquic_is_answered_by_us_with_each_cipher() {
         let mut command = script(python, PEER);
         command.arg("dial").arg(far.port().to_string()).arg(files.certificate()).arg(theirs);
         let other = Other::start(&mut command);
-        let mut open = vec![0, 1];
-        let said = far.answers_with(other, |far| {
-            open.retain(|lane| {
-                let has_ended = far.protocol.has_ended(Lane(*lane));
-                if has_ended {
-                    far.protocol.finish(Monotonic.now(), Lane(*lane));
-                }
-                !has_ended
-            });
-        });
-        assert_eq!(said, "all came back", "{ours}");
+        answers(&mut far, other);
     }
 }

@@ -1,0 +1,50 @@
+//! What the tests of `quic` and `webtransport` have in common: the lanes, and content on two streams.
+
+use deadheat::contract::{Lane, Service};
+use deadheat::time::{Clock, Monotonic};
+
+use crate::content;
+use crate::driven::Driven;
+use crate::other::Other;
+
+/// Two streams, a stream for each message, and datagrams.
+pub(crate) const LANES: [Service; 4] =
+    [Service::ORDERED, Service::ORDERED, Service::UNORDERED, Service::BEST_EFFORT];
+
+/// The largest message, which fits a datagram.
+pub(crate) const LARGEST: usize = 1_200;
+
+/// Bytes on each stream.
+const STREAM: usize = 150_000;
+
+/// Sends content on both streams, piece by piece in turns, and sees it come back, with the ends of both.
+pub(crate) fn come_back(near: &mut Driven) {
+    let sent = [content(0, STREAM), content(1, STREAM)];
+    for pieces in sent[0].chunks(20_000).zip(sent[1].chunks(20_000)) {
+        near.write(0, pieces.0);
+        near.write(1, pieces.1);
+    }
+    for lane in [0, 1] {
+        near.protocol.finish(Monotonic.now(), Lane(lane));
+        near.until(|near| near.protocol.has_ended(Lane(lane)));
+        let on_lane = near.came.iter().filter(|(on, _)| *on == lane);
+        let came: Vec<u8> = on_lane.flat_map(|(_, bytes)| bytes.clone()).collect();
+        assert!(came == sent[usize::from(lane)], "stream {lane}");
+    }
+    near.came.clear();
+}
+
+/// Answers the other end, ends each stream once that has ended its own, and sees it find everything as it was sent.
+pub(crate) fn answers(far: &mut Driven, other: Other) {
+    let mut open = vec![0, 1];
+    let said = far.answers_with(other, |far| {
+        open.retain(|lane| {
+            let has_ended = far.protocol.has_ended(Lane(*lane));
+            if has_ended {
+                far.protocol.finish(Monotonic.now(), Lane(*lane));
+            }
+            !has_ended
+        });
+    });
+    assert_eq!(said, "all came back");
+}
