@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     };
     let advice = run_races(&task, &Monotonic, &mut |job| race(args, &name, job))?;
     print(&render(&advice, form, &stdout_style())?)?;
-    eprintln!("saved: {}", dir.display());
+    tell!("saved: {}", dir.display());
     Ok(verdict(&advice))
 }
 

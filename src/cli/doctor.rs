@@ -35,15 +35,14 @@ const NAMES: usize = 16;
 /// Where not even an echo on one CPU works.
 pub(super) fn run(args: Args) -> Result<()> {
     let doctor = Doctor::examine()?;
-    match args.format {
-        Format::Terminal => print!("{}", table(&doctor)),
+    super::print(&match args.format {
+        Format::Terminal => table(&doctor),
         Format::Json => {
             let json = serde_json::to_string_pretty(&doctor)
                 .map_err(|e| Error::setup("write the examination as JSON", e.into()))?;
-            println!("{json}");
+            format!("{json}\n")
         }
-    }
-    Ok(())
+    })
 }
 
 fn table(doctor: &Doctor) -> String {

@@ -35,7 +35,7 @@ impl Gate {
     pub(super) fn judge(&self, race: &Outcome) -> bool {
         let judgement = Judgement::of(&self.baseline, race);
         for line in crate::report::compare::judged(&judgement, &self.file.display().to_string()) {
-            eprintln!("gate: {line}");
+            tell!("gate: {line}");
         }
         judgement.is_worse()
     }

@@ -99,7 +99,7 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     match answer(error, &typed) {
         Some(answer) => {
-            eprintln!("deadheat: {answer}");
+            tell!("deadheat: {answer}");
             std::process::exit(2)
         }
         None => error.exit(),

@@ -94,7 +94,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let (Some(page), Some(html)) = (page, &args.html) {
         deliver(&page.render(&shown, &stdout_style())?, Some(html))?;
     }
-    eprintln!("saved: {}", file.display());
+    tell!("saved: {}", file.display());
     Ok(())
 }
 

@@ -124,7 +124,7 @@ impl Shape {
         deliver(report::map::render(map, &self.format, &stdout_style())?.as_bytes(), None)?;
         if let Some(file) = &self.picture {
             deliver(report::map::picture(map).as_bytes(), Some(file))?;
-            eprintln!("picture: {}", file.display());
+            tell!("picture: {}", file.display());
         }
         Ok(())
     }
@@ -154,10 +154,10 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     }
     save::save(&map, &file)?;
     args.shape.show(&map)?;
-    eprintln!("saved: {}", file.display());
+    tell!("saved: {}", file.display());
     match ended {
         Err(Error::Interrupted) => {
-            eprintln!(
+            tell!(
                 "stopped with {} to go; the same command with -o {} --resume goes on",
                 words::count(map.missing().len() as u64, "point"),
                 file.display()

@@ -28,6 +28,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     save::prepare(&args.output)?;
     save::save(&map, &args.output)?;
     args.shape.show(&map)?;
-    eprintln!("saved: {}", args.output.display());
+    tell!("saved: {}", args.output.display());
     Ok(())
 }

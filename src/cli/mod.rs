@@ -1,6 +1,5 @@
 //! The command line: one file per subcommand. What was typed becomes a request here; what it means
 //! is decided in the library. Only this module and `report` write to a terminal.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A command line prints.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -10,6 +9,14 @@ use clap::{Parser, Subcommand};
 use crate::error::{Error, Result};
 use crate::foreign;
 use crate::report::{Colour, Style};
+
+/// Writes a line to stderr. Nobody may be listening any more, as behind a pipe into head(1); that is no error.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
 
 mod advise;
 mod compare;
@@ -125,7 +132,7 @@ pub fn run() -> ExitCode {
         Ok(Verdict::Undecided) => ExitCode::from(4),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("deadheat: {}", said(&error));
+            tell!("deadheat: {}", said(&error));
             ExitCode::from(error.exit_code())
         }
     }

@@ -185,7 +185,7 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
         Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
         None => match start(&args, report, gate.as_ref()) {
             Err(Error::Interrupted) => {
-                eprintln!("deadheat: stopped before the first block was done; nothing is saved");
+                tell!("deadheat: stopped before the first block was done; nothing is saved");
                 return Ok(Verdict::Ended(1));
             }
             started => started?,
@@ -197,10 +197,10 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     if let Ok(rendered) = &rendered {
         deliver(rendered, None)?;
     }
-    eprintln!("saved: {}", file.display());
+    tell!("saved: {}", file.display());
     if let Some(page) = &args.html {
         pages::write(page, &pages::of_race(&outcome, &file))?;
-        eprintln!("page: {}", page.display());
+        tell!("page: {}", page.display());
     }
     let is_worse = gate.is_some_and(|gate| gate.judge(&outcome));
     rendered?;
@@ -224,7 +224,7 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     if let Some(note) = request.beforehand().filter(|_| !args.quiet) {
-        eprintln!("note: {note}");
+        tell!("note: {note}");
     }
     let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
     save::prepare(&file)?;

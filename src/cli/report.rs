@@ -94,7 +94,7 @@ fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
     };
     let pages = pages::of_folder(folder, out)?;
     let pages = words::count(pages as u64, "page");
-    eprintln!("{pages} and an index: {}", out.join(pages::INDEX).display());
+    tell!("{pages} and an index: {}", out.join(pages::INDEX).display());
     Ok(())
 }
 

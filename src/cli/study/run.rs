@@ -100,15 +100,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
         };
         let ran = run_study(&task, &mut |job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
-        eprintln!("saved: {}", dir.display());
+        tell!("saved: {}", dir.display());
         if let Some(file) = &args.html {
             pages::write(file, &pages::of_study(&ran.run, &ran.results, &dir))?;
-            eprintln!("page: {}", file.display());
+            tell!("page: {}", file.display());
         }
         let end = ran.end;
         ended.push(ran);
         if end == End::Interrupted {
-            eprintln!(
+            tell!(
                 "stopped; to go on, give the same command with -o {}",
                 went_to(args, &dir).display()
             );
@@ -176,7 +176,7 @@ fn race(args: &RunArgs, within: &str, mut job: Job<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     if !args.quiet && !std::io::stderr().is_terminal() {
         // Nobody watches a line that is rewritten; a study takes long enough to ask how far it is.
-        eprintln!("{}", visible(&within));
+        tell!("{}", visible(&within));
     }
     job.request = args.deciding.ask(job.request)?;
     let keeps = args.samples || args.html.is_some() || samples_of(&job.file).is_some();
