@@ -15,7 +15,7 @@ BENCH ?=
 PEERS := openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/spread.rs has a map spread by.
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
-FUZZ_TARGETS := control hello result grammar study import protocol
+FUZZ_TARGETS := control hello result grammar study import protocol protocol+address
 
 .PHONY: race test docs check bench fuzz soak help
 
