@@ -53,6 +53,8 @@ pub struct Outgoing {
     datagrams: usize,
     /// Number of datagrams that were put in, and their bytes.
     put: [u64; 2],
+    /// Length of the datagrams that were put in last.
+    segment: Option<usize>,
     /// True if the kernel segments. Off for good once a device or path took no segments.
     segments: bool,
     /// Codepoint that the socket gives to what leaves.
@@ -87,6 +89,7 @@ impl Outgoing {
             sent: 0,
             datagrams: 0,
             put: [0; 2],
+            segment: None,
             segments,
             marks: Codepoint::NotEct,
             headers: vec![header; MOST_WAITING].into(),
@@ -124,19 +127,28 @@ impl Outgoing {
         &mut self,
         mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<(usize, Codepoint)>,
     ) {
-        while self.datagrams < MOST_WAITING {
-            let from = self.bytes.len();
-            let Some((segment, codepoint)) = write(MOST_WAITING - self.datagrams, &mut self.bytes)
-            else {
+        loop {
+            let (most, from) = (self.room(), self.bytes.len());
+            if most == 0 {
                 return;
-            };
+            }
+            let Some((segment, codepoint)) = write(most, &mut self.bytes) else { return };
             self.note(from, segment, codepoint);
         }
+    }
+
+    /// Returns how many datagrams there is room for: as many as one buffer takes of the length of the last one, so that a
+    /// second buffer is not begun and left half empty.
+    fn room(&self) -> usize {
+        let waiting = MOST_WAITING - self.datagrams.min(MOST_WAITING);
+        let Some(segment) = self.segment.filter(|_| self.segments) else { return waiting };
+        waiting.min(MOST_SEGMENTED.saturating_sub(self.bytes.len()) / segment)
     }
 
     /// Adds the bytes written from `from` on as datagrams of `segment` bytes each.
     fn note(&mut self, from: usize, segment: usize, codepoint: Codepoint) {
         let segment = segment.max(1);
+        self.segment = Some(segment);
         let bytes = self.bytes.len() - from;
         self.put[0] += bytes.div_ceil(segment) as u64;
         self.put[1] += bytes as u64;
@@ -288,10 +300,10 @@ mod tests {
         let mut outgoing = Outgoing::new(false);
         write(&mut outgoing, &[100, 100, 40]);
         assert_eq!(runs(&outgoing), [1, 1, 1]);
-        // No more than a buffer takes.
+        // No more than a buffer takes, and the rest in the next one.
         let mut outgoing = Outgoing::new(true);
         write(&mut outgoing, &[1_472; 64]);
-        assert_eq!(runs(&outgoing), [44, 20]);
+        assert_eq!(runs(&outgoing), [44]);
         let mut outgoing = Outgoing::new(true);
         outgoing.fill(|most, bytes| {
             (most == MOST_WAITING).then(|| bytes.resize(30_000, 1))?;

@@ -194,7 +194,7 @@ impl End {
     /// peer's flow control admits no more; with a smaller congestion window that holds it back before.
     fn note_wait(&mut self, now: Nanos) {
         let Some((_, connection)) = &self.connection else { return };
-        let waits = match (self.lanes.wait(), self.due) {
+        let waits = match (self.lanes.want_room(), self.due) {
             (false, None) => Waits::Nothing,
             (false, Some(_)) => Waits::Path,
             (true, _) => {
@@ -357,6 +357,11 @@ impl Protocol for End {
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
         self.lanes.write(connection, lane, bytes)
+    }
+
+    fn offer(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<usize> {
+        let Some((_, connection)) = &mut self.connection else { return Ok(0) };
+        self.lanes.offer(connection, lane, bytes)
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {

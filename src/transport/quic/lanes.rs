@@ -57,6 +57,8 @@ struct LaneEnd {
     /// Bytes that were taken and found no room at quinn, from the first that is still here.
     unsent: Vec<u8>,
     unsent_from: usize,
+    /// True if quinn did not take all of what was offered last.
+    was_refused: bool,
     ends: Ends,
     /// Bytes that were read and not yet taken.
     unread: Bytes,
@@ -135,6 +137,22 @@ impl Lanes {
         if end.carrier == Carrier::Stream { Ok(()) } else { end.offer_the_rest(connection) }
     }
 
+    /// Hands quinn bytes of a lane, as many as it takes where the lane has a stream; how many.
+    pub(super) fn offer(
+        &mut self,
+        connection: &mut Connection,
+        lane: Lane,
+        bytes: &[u8],
+    ) -> io::Result<usize> {
+        let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else { return Ok(bytes.len()) };
+        if end.carrier != Carrier::Stream || !end.unsent.is_empty() {
+            return self.write(connection, lane, bytes).map(|()| bytes.len());
+        }
+        let taken = end.offer(connection, bytes)?;
+        end.was_refused = taken < bytes.len();
+        Ok(taken)
+    }
+
     /// Hands quinn what waits, and ends behind it.
     pub(super) fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
         self.lanes.iter_mut().try_for_each(|lane| lane.offer_the_rest(connection))
@@ -146,6 +164,7 @@ impl Lanes {
             && lane.ends == Ends::NotYet
         {
             lane.ends = Ends::Soon;
+            lane.was_refused = false;
         }
     }
 
@@ -157,6 +176,11 @@ impl Lanes {
     /// Returns true if something has not been handed to quinn yet.
     pub(super) fn wait(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == Ends::Soon)
+    }
+
+    /// Returns true if something waits for room at quinn, here or at whoever offered it last.
+    pub(super) fn want_room(&self) -> bool {
+        self.wait() || self.lanes.iter().any(|lane| lane.was_refused)
     }
 
     /// Returns true if there is one lane only.
@@ -240,6 +264,7 @@ impl LaneEnd {
             incoming: None,
             unsent: Vec::new(),
             unsent_from: 0,
+            was_refused: false,
             ends: Ends::NotYet,
             unread: Bytes::new(),
             peer_ended: false,

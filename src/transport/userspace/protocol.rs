@@ -129,6 +129,15 @@ pub trait Protocol: Send {
     /// Fails if the connection is closed.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
 
+    /// Takes bytes of a byte stream to send, and answers how many, of no more than there is room for. Unlike
+    /// [`Protocol::write`] it may leave some to whoever offers them.
+    ///
+    /// # Errors
+    /// Fails if the connection is closed.
+    fn offer(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<usize> {
+        self.write(now, lane, bytes).map(|()| bytes.len())
+    }
+
     /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. Nobody
     /// asks again before more arrives.
     /// `take` answers how many of the bytes it took; of messages all. What it leaves comes again.

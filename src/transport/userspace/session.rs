@@ -189,9 +189,12 @@ impl Session {
                 }
                 None => &self.pattern[from..from + len],
             };
-            self.protocol.write(now, Lane(0), bytes)?;
-            self.written += len as u64;
-            source.accepted(len as u64);
+            let taken = self.protocol.offer(now, Lane(0), bytes)?;
+            if taken == 0 {
+                return Ok(progress);
+            }
+            self.written += taken as u64;
+            source.accepted(taken as u64);
             progress = Progress::Moved;
         }
     }
