@@ -38,6 +38,8 @@ pub(super) struct BlockLoop<'a> {
     is_open: bool,
     began: Nanos,
     limit: Option<Nanos>,
+    /// Number of blocks before which it goes on though all is decided.
+    least_blocks: u64,
     journal: Option<Journal>,
     /// Number of whole blocks in the outcome.
     done: u64,
@@ -71,6 +73,7 @@ impl<'a> BlockLoop<'a> {
             done: blocks_done(&outcome),
             began: stage.clock.now(),
             limit: None,
+            least_blocks: 0,
             expected: Nanos::ZERO,
             blocks_here: 0,
             spent_here: Nanos::ZERO,
@@ -97,6 +100,12 @@ impl<'a> BlockLoop<'a> {
     /// Sets the time limit, counted from `began`.
     pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> BlockLoop<'a> {
         (self.limit, self.began) = (limit, began);
+        self
+    }
+
+    /// Sets the number of blocks before which it goes on though all is decided.
+    pub(super) fn at_least(mut self, blocks: u64) -> BlockLoop<'a> {
+        self.least_blocks = blocks;
         self
     }
 
@@ -189,7 +198,8 @@ impl<'a> BlockLoop<'a> {
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
                 Err(error) => return Err(Halt::Trial(error)),
             }
-            if !self.pace.is_given() && verdicts::all_decided(&self.outcome) {
+            let may_end = !self.pace.is_given() && self.done >= self.least_blocks;
+            if may_end && verdicts::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
             }
             self.save_block().map_err(Halt::Save)?;

@@ -58,6 +58,7 @@ pub struct Request {
     pub(super) to: Option<String>,
     pub(super) family: Option<u8>,
     pub(super) blocks: Option<u64>,
+    pub(super) least_blocks: u64,
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
@@ -93,6 +94,7 @@ impl Request {
             to: None,
             family: None,
             blocks: None,
+            least_blocks: 0,
             budget: None,
             every: None,
             margin: None,
@@ -140,6 +142,13 @@ impl Request {
     /// Sets the maximum number of blocks, 1 to 10,000. Without a budget, time is then no limit.
     pub fn blocks(mut self, blocks: u64) -> Request {
         self.blocks = Some(blocks);
+        self
+    }
+
+    /// Sets the number of blocks before which the race goes on though all its claims are decided, as where its trials
+    /// answer other questions, too.
+    pub fn at_least(mut self, blocks: u64) -> Request {
+        self.least_blocks = blocks;
         self
     }
 

@@ -87,7 +87,9 @@ pub fn resume(
         stage.observer.on(Event::Pilot { trial: 1, of: 1 });
         let _: TrialOutcome = stage.runner.run(&order);
     }
-    let mut course = BlockLoop::new(stage, contenders, common, before).within(limit, began);
+    let mut course = BlockLoop::new(stage, contenders, common, before)
+        .within(limit, began)
+        .at_least(request.least_blocks);
     if request.leaves_blocks_open() {
         course = course.replanning();
     }

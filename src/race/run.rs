@@ -94,7 +94,7 @@ impl Request {
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
-        course.within(limit, began).expecting(block).drive()
+        course.within(limit, began).at_least(self.least_blocks).expecting(block).drive()
     }
 
     /// Runs the race with real agents: on this machine, or against the server it names, whose

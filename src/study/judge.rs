@@ -72,6 +72,15 @@ pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>, extent: Ext
     }
 }
 
+/// Returns the blocks that the intervals of a study's claims on one of its races take; 0 where no claim asks for any.
+pub(super) fn blocks_for(checked: &Checked, race: &str, extent: Extent<'_>) -> u64 {
+    let judge = Judge { checked, results: &BTreeMap::new(), extent };
+    match judge.family(race) {
+        Family(0) => 0,
+        family => fewest_blocks(family.confidence()) as u64,
+    }
+}
+
 struct Judge<'a> {
     checked: &'a Checked,
     results: &'a BTreeMap<String, Outcome>,

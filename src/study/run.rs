@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use super::check::Checked;
 use super::hold::Hold;
-use super::judge::{Extent, judge};
+use super::judge::{self, Extent, judge};
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
@@ -220,7 +220,9 @@ impl<'a> Course<'a> {
 
     fn request(&self, plan: &RacePlan) -> Result<Request> {
         let study = &self.task.study.study;
-        let mut request = plan.request()?.title(title(&study.title, &plan.id));
+        // Claims of the study take intervals of their own, however soon the race's are decided.
+        let least = judge::blocks_for(self.task.study, &plan.id, self.extent());
+        let mut request = plan.request()?.title(title(&study.title, &plan.id)).at_least(least);
         if let Some(seed) = self.task.seed {
             request = request.seed(seed);
         }
@@ -280,9 +282,12 @@ impl<'a> Course<'a> {
         }
     }
 
+    fn extent(&self) -> Extent<'_> {
+        Extent { setting: self.task.setting, full: &self.task.full }
+    }
+
     fn judge(&mut self) {
-        let extent = Extent { setting: self.task.setting, full: &self.task.full };
-        let judged = judge(self.task.study, &self.results, extent);
+        let judged = judge(self.task.study, &self.results, self.extent());
         (self.run.beside, self.run.rulings) = (judged.beside, judged.rulings);
     }
 
