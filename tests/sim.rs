@@ -105,7 +105,7 @@ fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
             assert_eq!(simulation.clock().now(), Nanos(record.took_ns), "{case}");
             *record
         }
-        TrialOutcome::Blocked(why) => panic!("{typed}: {why}"),
+        TrialOutcome::Blocked(why) | TrialOutcome::Broke(why) => panic!("{typed}: {why}"),
         TrialOutcome::Failed(error) => panic!("{typed}: {error}"),
     }
 }

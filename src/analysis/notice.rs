@@ -6,6 +6,7 @@ use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::losses::Losses;
 use super::order::OrderEffect;
 use crate::analysis::sentence::percent;
+use crate::result::dropped::Dropped;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use crate::time::Nanos;
 
@@ -151,12 +152,12 @@ pub enum Notice {
     },
     /// A contender was held back by its own library for most of the time.
     LibraryLimit(LibraryLimit),
-    /// A contender's packets do not get through.
-    Blocked {
+    /// A contender dropped out.
+    Dropped {
         /// Label of the contender.
         label: String,
-        /// Evidence of the blocking.
-        evidence: String,
+        /// Reason, with the evidence.
+        why: Dropped,
     },
     /// A trial failed, again when repeated, and ended the race.
     TrialFailed {
@@ -244,7 +245,7 @@ impl Notice {
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::FellBack { .. } => "fell_back",
             Notice::LibraryLimit(_) => "library_limit",
-            Notice::Blocked { .. } => "blocked",
+            Notice::Dropped { why, .. } => why.word(),
             Notice::TrialFailed { .. } => "trial_failed",
             Notice::SaveFailed { .. } => "save_failed",
             Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
@@ -320,7 +321,7 @@ impl Notice {
                 "{label} fell back on {to} in {trials} of {of} trials, in {at_start} of them at the start; it took \
                  {took} (median)"
             ),
-            Notice::Blocked { label, evidence } => format!("{label} is blocked: {evidence}"),
+            Notice::Dropped { label, why } => why.told(label),
             Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
             Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
             Notice::ResumedAfterLastLook { blocks, error } => format!(
@@ -390,9 +391,7 @@ impl Notice {
             }
             Notice::FellBack { .. } => "figures are of both; losses until then are in the ledger",
             Notice::LibraryLimit(_) => LIBRARY_ADVICE,
-            Notice::Blocked { .. } => {
-                "look for a firewall or address filter between the hosts; the others raced on"
-            }
+            Notice::Dropped { why, .. } => why.advice(),
             Notice::TrialFailed { .. } => {
                 "mend what the message names; the blocks done are kept and can be resumed"
             }

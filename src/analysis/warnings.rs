@@ -84,8 +84,8 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         all.push(Notice::SingleContender { label: only.label.clone() });
     }
     for entrant in &outcome.contenders {
-        if let Some(evidence) = &entrant.blocked {
-            all.push(Notice::Blocked { label: entrant.label.clone(), evidence: evidence.clone() });
+        if let Some(why) = entrant.dropped() {
+            all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
         // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
         for (option, asked) in &entrant.asked {
@@ -156,7 +156,7 @@ fn throttled(
 fn of_gates(outcome: &Outcome) -> Option<Notice> {
     let racing = || {
         let trials = outcome.trials.iter();
-        trials.filter(|trial| !is_blocked(outcome, trial))
+        trials.filter(|trial| !has_dropped_out(outcome, trial))
     };
     let failed = || racing().filter(|trial| !trial.record.valid);
     let first = failed().next()?;
@@ -245,9 +245,8 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-fn is_blocked(outcome: &Outcome, trial: &Trial) -> bool {
-    let entrant = outcome.contenders.get(trial.contender);
-    entrant.is_some_and(|entrant| entrant.blocked.is_some())
+fn has_dropped_out(outcome: &Outcome, trial: &Trial) -> bool {
+    outcome.contenders.get(trial.contender).is_some_and(|entrant| entrant.out().is_some())
 }
 
 #[cfg(test)]

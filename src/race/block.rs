@@ -6,6 +6,7 @@ use super::schedule::{Block, Role, Slot};
 use crate::error::{Error, Result};
 use crate::host::placement::Placement;
 use crate::race::context::{Event, Place, RaceContext};
+use crate::result::dropped::Dropped;
 use crate::result::outcome::{Entrant, Fixed, Trial};
 use crate::time::Nanos;
 use crate::trial::explain::Pass;
@@ -51,8 +52,8 @@ impl Common {
 pub(super) struct Done {
     /// Trials in the order run, invalid ones included.
     pub trials: Vec<Trial>,
-    /// Contenders that turned out blocked, with the evidence.
-    pub blocked: BTreeMap<usize, String>,
+    /// Contenders that dropped out, with the reason.
+    pub dropped: BTreeMap<usize, Dropped>,
 }
 
 /// A slot that waits for its turn.
@@ -65,7 +66,8 @@ struct Turn {
 ///
 /// A trial that fails its gate is repeated at the end of the block, at most twice; the failed ones
 /// stay listed. A blocked one is repeated there too, and drops its contender if it is blocked
-/// again. A trial that fails outright is tried again at once.
+/// again. A trial that fails outright is tried again at once, and one whose endpoints broke drops its contender
+/// if they break again.
 ///
 /// # Errors
 /// [`Error::Interrupted`] where the stage was stopped; the error of a trial that failed twice.
@@ -87,7 +89,7 @@ pub(super) fn run(
     let mut turns: VecDeque<Turn> =
         block.slots.iter().map(|&slot| Turn { slot, repeats_left: REPEATS }).collect();
     while let Some(turn) = turns.pop_front() {
-        if runner.done.blocked.contains_key(&turn.slot.contender) {
+        if runner.done.dropped.contains_key(&turn.slot.contender) {
             continue;
         }
         if runner.take(turn.slot)? == After::Again && turn.repeats_left > 0 {
@@ -120,15 +122,28 @@ impl<'a> BlockRun<'a, '_> {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
             TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
             TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
-            TrialOutcome::Failed(first) => {
-                self.note(slot, Record::without_figures(format!("failed: {first}")))?;
-                match self.attempt(slot)? {
-                    TrialOutcome::Ran(record) => self.ran(slot, *record),
-                    TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
-                    TrialOutcome::Failed(error) => Err(error),
-                }
+            TrialOutcome::Failed(first) => self.once_more(slot, &first.to_string()),
+            TrialOutcome::Broke(first) => self.once_more(slot, &first),
+        }
+    }
+
+    /// Gives a slot whose trial failed `first` its second turn.
+    fn once_more(&mut self, slot: Slot, first: &str) -> Result<After> {
+        self.failed(slot, first)?;
+        match self.attempt(slot)? {
+            TrialOutcome::Ran(record) => self.ran(slot, *record),
+            TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
+            TrialOutcome::Failed(error) => Err(error),
+            TrialOutcome::Broke(evidence) => {
+                self.failed(slot, &evidence)?;
+                self.done.dropped.insert(slot.contender, Dropped::Failed(evidence));
+                Ok(After::Settled)
             }
         }
+    }
+
+    fn failed(&mut self, slot: Slot, why: &str) -> Result<()> {
+        self.note(slot, Record::without_figures(format!("failed: {why}")))
     }
 
     fn ran(&mut self, slot: Slot, record: Record) -> Result<After> {
@@ -142,7 +157,7 @@ impl<'a> BlockRun<'a, '_> {
         if self.blocked_once.insert(slot.contender) {
             return Ok(After::Again);
         }
-        self.done.blocked.insert(slot.contender, evidence);
+        self.done.dropped.insert(slot.contender, Dropped::Blocked(evidence));
         Ok(After::Settled)
     }
 

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use super::block::{self, Common};
 use super::every::Pace;
-use super::run::{active, all_blocked};
+use super::run::{active, none_left};
 use super::schedule::{self, Role, Slot};
 use super::{explain, plan, quiet};
 use crate::analysis::derived::{self, network};
@@ -235,16 +235,16 @@ impl<'a> BlockLoop<'a> {
             .map(|entrant| Slot { contender: entrant.id, role: Role::Contender })
             .collect();
         if active.is_empty() {
-            return Err(all_blocked(&self.outcome.contenders));
+            return Err(none_left(&self.outcome.contenders));
         }
         let began = self.stage.clock.now();
         let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
         let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
         self.outcome.trials.extend(ran.trials);
-        for (contender, evidence) in ran.blocked {
+        for (contender, dropped) in ran.dropped {
             if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
-                entrant.blocked = Some(evidence);
+                entrant.drop_out(dropped);
             }
         }
         quiet::probe(&mut self.stage, &mut self.outcome);

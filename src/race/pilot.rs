@@ -7,6 +7,7 @@ use super::request::Request;
 use super::schedule;
 use crate::error::{Error, Result};
 use crate::race::context::{Event, RaceContext};
+use crate::result::dropped::Dropped;
 use crate::result::outcome::Entrant;
 use crate::stats;
 use crate::time::Nanos;
@@ -38,11 +39,11 @@ const LONGEST: u64 = 4;
 /// Number of parts of the shortest trial of the pilot for which its figure is known.
 const PARTS_OF_FEWEST: u64 = 2;
 
-/// Runs the trials before block 0 with the first competitor whose packets get through; those that
-/// do not are marked.
+/// Runs the trials before block 0 with the first competitor whose packets get through and whose endpoints hold; the
+/// others drop out.
 ///
 /// # Errors
-/// If no contender gets through, or no trial passes its gate: with what would help.
+/// If none is left, or no trial passes its gate: with what would help.
 pub(super) fn run(
     request: &Request,
     stage: &mut RaceContext<'_>,
@@ -65,10 +66,10 @@ pub(super) fn run(
                 }
                 return Ok(pilot);
             }
-            Piloted::Blocked(evidence) => entrant.blocked = Some(evidence),
+            Piloted::Out(dropped) => entrant.drop_out(dropped),
         }
     }
-    Err(super::run::all_blocked(entrants))
+    Err(super::run::none_left(entrants))
 }
 
 /// The length of a trial, where that is left to the plan.
@@ -127,7 +128,7 @@ impl Length {
 
 enum Piloted {
     Through(Pilot),
-    Blocked(String),
+    Out(Dropped),
 }
 
 fn pilot_with(
@@ -159,7 +160,7 @@ fn pilot_with(
         let (mut end, mut took) = attempt()?;
         let again = match &end {
             TrialOutcome::Ran(_) => false,
-            TrialOutcome::Blocked(_) => true,
+            TrialOutcome::Blocked(_) | TrialOutcome::Broke(_) => true,
             TrialOutcome::Failed(error) => block::worth_repeating(error),
         };
         if again {
@@ -175,7 +176,10 @@ fn pilot_with(
                     failed.push(record.why_invalid.unwrap_or_default());
                 }
             }
-            TrialOutcome::Blocked(evidence) => return Ok(Piloted::Blocked(evidence)),
+            TrialOutcome::Blocked(evidence) => {
+                return Ok(Piloted::Out(Dropped::Blocked(evidence)));
+            }
+            TrialOutcome::Broke(evidence) => return Ok(Piloted::Out(Dropped::Failed(evidence))),
             TrialOutcome::Failed(error) => return Err(error),
         }
         let elapsed = stage.clock.now() - began;

@@ -152,10 +152,17 @@ fn rule_out(entrants: &mut [Entrant], stage: &mut RaceContext<'_>, load: Load) -
     }
 }
 
-pub(super) fn all_blocked(entrants: &[Entrant]) -> Error {
-    let evidence: Vec<String> = entrants
-        .iter()
-        .filter_map(|entrant| Some(format!("{}: {}", entrant.label, entrant.blocked.as_ref()?)))
-        .collect();
-    Error::blocked(format!("no contender gets through; {}", evidence.join("; ")))
+/// Returns the error of a race whose contenders have all dropped out.
+pub(super) fn none_left(entrants: &[Entrant]) -> Error {
+    let dropped = |of: fn(&Entrant) -> Option<&String>| -> Vec<String> {
+        let named = entrants.iter().filter_map(|one| Some(format!("{}: {}", one.label, of(one)?)));
+        named.collect()
+    };
+    let blocked = dropped(|entrant| entrant.blocked.as_ref());
+    let failed = dropped(|entrant| entrant.failed.as_ref());
+    if failed.is_empty() {
+        return Error::blocked(format!("no contender gets through; {}", blocked.join("; ")));
+    }
+    let all = [failed, blocked].concat().join("; ");
+    Error::broken("race", format!("no contender is left; {all}"))
 }

@@ -166,6 +166,51 @@ fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
 }
 
 #[test]
+fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
+    let break_at = |which: &'static [u32]| {
+        let mut trials = 0;
+        move |order: &Order| {
+            trials += u32::from(order.contender == "unix");
+            match order.contender.as_str() {
+                "unix" if which.contains(&trials) => {
+                    TrialOutcome::Broke("unix: it panicked".into())
+                }
+                _ => ran(order, 100.0),
+            }
+        }
+    };
+    // Once in a while, and never twice in a row.
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 4])).unwrap();
+    assert!(outcome.contenders.iter().all(|entrant| entrant.failed.is_none()));
+    assert_eq!((outcome.verdicts.len(), codes(&outcome)), (3, vec!["gate_failed"]));
+    let why = outcome.trials.iter().find_map(|trial| trial.record.why_invalid.as_deref());
+    assert_eq!(why, Some("failed: unix: it panicked"));
+    // In the second block, twice: what it had before counts no more.
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 3])).unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(outcome.contenders[2].failed.as_deref(), Some("unix: it panicked"));
+    assert_eq!(outcome.trials.iter().filter(|trial| trial.contender == 2).count(), 3);
+    assert_eq!((outcome.verdicts.len(), codes(&outcome)), (1, vec!["failed"]));
+    assert!(outcome.trusted());
+    // Nobody is left.
+    let error = run(&ask(&["tcp"]), |_| TrialOutcome::Broke("it spins".into())).unwrap_err();
+    assert_eq!(error.to_string(), "race: no contender is left; tcp: it spins");
+}
+
+#[test]
+fn a_race_whose_trials_answer_other_questions_goes_on_once_it_is_decided() {
+    let whole = |least| {
+        let request = ask(&["tcp", "udp"]).blocks(12).at_least(least);
+        let outcome = run(&request, clear_lead()).unwrap();
+        assert_eq!(outcome.status, Status::Decided);
+        blocks(&outcome)
+    };
+    let decided = whole(0);
+    assert!(decided < 11);
+    assert_eq!((whole(decided + 1), whole(12)), (decided + 1, 12));
+}
+
+#[test]
 fn one_blocked_trial_alone_drops_nobody() {
     let mut trials = 0;
     let outcome = run(&ask(&["tcp", "udp"]), |order| {

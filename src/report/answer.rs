@@ -7,6 +7,7 @@ use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::{factors, resolution, sweeps, words};
 use crate::measurements::{Better, Metric, Role};
+use crate::result::dropped::Dropped;
 use crate::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
 use crate::stats;
 use crate::time::Nanos;
@@ -50,6 +51,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
     lines.extend(blocked(outcome));
+    lines.extend(failed(outcome));
     lines.extend(not_applicable(outcome));
     lines
 }
@@ -113,6 +115,15 @@ fn blocked(outcome: &Outcome) -> Option<Line> {
         words::is_are(labels.len())
     );
     Some(Line::new(text, Tone::Bad))
+}
+
+/// Names the contenders whose endpoints broke down, with the evidence.
+fn failed(outcome: &Outcome) -> Vec<Line> {
+    let of = |contender: &Entrant| {
+        let why = contender.dropped().filter(|why| matches!(why, Dropped::Failed(_)))?;
+        Some(Line::new(format!("{}.", why.told(&contender.label)), Tone::Bad))
+    };
+    outcome.contenders.iter().filter_map(of).collect()
 }
 
 /// Names the contenders that cannot carry the work at all, with the reasons.

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::dropped::Dropped;
 use super::outcome::{Entrant, Fixed, Outcome, Trial};
 use super::packed;
 use super::save::{LARGEST, explained};
@@ -63,6 +64,9 @@ struct Block {
     /// Contenders that turned out blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
+    /// Contenders whose endpoints broke down, by id, with the evidence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<(usize, String)>,
     /// Point of the host's probe after the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<ProbePoint>,
@@ -133,10 +137,14 @@ impl Journal {
         for trial in last_block(outcome, number) {
             write_line(&mut lines, &Line::Trial { trial: Box::new(trial.clone()) })?;
         }
-        let evidence = |entrant: &Entrant| Some((entrant.id, entrant.blocked.clone()?));
+        let dropped = |of: fn(&Entrant) -> Option<String>| {
+            let contenders = outcome.contenders.iter();
+            contenders.filter_map(|entrant| Some((entrant.id, of(entrant)?))).collect()
+        };
         let block = Block {
             number,
-            blocked: outcome.contenders.iter().filter_map(evidence).collect(),
+            blocked: dropped(|entrant| entrant.blocked.clone()),
+            failed: dropped(|entrant| entrant.failed.clone()),
             probe: outcome.probe.as_ref().and_then(|probe| probe.points.last().cloned()),
             plan: (self.plan.as_ref() != Some(&outcome.plan)).then(|| outcome.plan.clone()),
         };
@@ -247,10 +255,11 @@ impl Reader<'_> {
         if let Some(plan) = block.plan {
             outcome.plan = plan;
         }
-        for (id, evidence) in block.blocked {
+        let blocked = block.blocked.into_iter().map(|(id, why)| (id, Dropped::Blocked(why)));
+        let failed = block.failed.into_iter().map(|(id, why)| (id, Dropped::Failed(why)));
+        for (id, dropped) in blocked.chain(failed) {
             let entrant = outcome.contenders.get_mut(id);
-            entrant.ok_or_else(|| format!("no contender has the id {id}"))?.blocked =
-                Some(evidence);
+            entrant.ok_or_else(|| format!("no contender has the id {id}"))?.drop_out(dropped);
         }
         Ok(())
     }

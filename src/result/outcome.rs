@@ -10,6 +10,7 @@ use crate::host::facts::HostFacts;
 use crate::host::placement::Placement;
 use crate::host::quiet::HostQuiet;
 use crate::measurements::Metric;
+use crate::result::dropped::Dropped;
 use crate::result::explained::Explained;
 use crate::result::path_way::PathWay;
 use crate::transport::Effective;
@@ -230,9 +231,12 @@ pub struct Entrant {
     /// True if it is a reference row that takes no part in claims: the far kernel answers it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub floor: bool,
-    /// Reason why it dropped out, with the evidence; absent if it did not.
+    /// Evidence that its packets do not get through, for which it dropped out; absent if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
+    /// Evidence that its endpoints broke down twice in a row, for which it dropped out; absent if they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Reason why it cannot carry this work, so that it never ran; absent if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
@@ -275,8 +279,26 @@ impl Entrant {
 
     /// Returns the reason why it is out of the race under any conditions, as a word and in full.
     pub fn out(&self) -> Option<(&'static str, &str)> {
-        let blocked = self.blocked.as_deref().map(|evidence| ("blocked", evidence));
-        blocked.or(self.not_applicable.as_deref().map(|why| ("not applicable", why)))
+        let ways = [
+            ("blocked", &self.blocked),
+            ("failed", &self.failed),
+            ("not applicable", &self.not_applicable),
+        ];
+        ways.into_iter().find_map(|(word, why)| Some((word, why.as_deref()?)))
+    }
+
+    /// Returns the reason why it has dropped out, if it has.
+    pub fn dropped(&self) -> Option<Dropped> {
+        let blocked = self.blocked.clone().map(Dropped::Blocked);
+        blocked.or_else(|| self.failed.clone().map(Dropped::Failed))
+    }
+
+    /// Marks that it has dropped out.
+    pub(crate) fn drop_out(&mut self, dropped: Dropped) {
+        match dropped {
+            Dropped::Blocked(evidence) => self.blocked = Some(evidence),
+            Dropped::Failed(evidence) => self.failed = Some(evidence),
+        }
     }
 
     /// Returns true if a claim is made about it and another: both compete, under the same conditions.

@@ -38,6 +38,8 @@ mod kcp;
 mod laminar;
 pub mod mem;
 mod messages;
+#[cfg(feature = "misbehaving")]
+mod misbehaving;
 mod mptcp;
 mod multicast;
 pub mod optional;
@@ -109,6 +111,8 @@ pub const ALL: &[&dyn Transport] = &[
     &utp::Utp,
     &multicast::Multicast,
     &arq::Arq,
+    #[cfg(feature = "misbehaving")]
+    &misbehaving::Misbehaving,
     &sim_datagram::SimDatagram,
 ];
 

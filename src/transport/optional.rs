@@ -66,6 +66,11 @@ pub const ALL: &[Optional] = &[
         summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
         presence: Presence::of(cfg!(feature = "datachannel")),
     },
+    Optional {
+        id: "misbehaving",
+        summary: "arq that breaks down where it is told to: to see what a race does then",
+        presence: Presence::of(cfg!(feature = "misbehaving")),
+    },
 ];
 
 /// Returns those that this build leaves out.

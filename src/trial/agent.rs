@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use deadheat_base::panics::contained;
+
 use crate::contract::{PeerKind, Side, Store};
 use crate::datapath::option;
 use crate::error::{Error, Result};
@@ -35,11 +37,14 @@ pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
         Err(_) => return 1,
     };
     let done = match control::read(&mut control).map_err(control_failed) {
-        Ok(ToAgent::Open(plan)) => trial(*plan, control, door).and_then(|(report, parting)| {
-            say(&mut words, &FromAgent::Done(Box::new(report)))?;
-            parting.wait(&words);
-            Ok(())
-        }),
+        Ok(ToAgent::Open(plan)) => {
+            let contender = plan.contender.clone();
+            contained(&contender, || trial(*plan, control, door)).and_then(|(report, parting)| {
+                say(&mut words, &FromAgent::Done(Box::new(report)))?;
+                parting.wait(&words);
+                Ok(())
+            })
+        }
         Ok(ToAgent::Relay(RelayPlan::Forward(plan))) => relay::run(&plan, control),
         Ok(ToAgent::Relay(RelayPlan::Turn(plan))) => turn::carry(&plan, control),
         Ok(ToAgent::Relay(RelayPlan::Coturn(plan))) => turn::serve(&plan, control),
@@ -71,6 +76,7 @@ fn trial(
         spent::begin();
     }
     let file = means::take(&plan, &*task)?;
+    means::limit(&plan, &*task)?;
     let tickets = Tickets::default();
     let (conns, listener) = connect(&plan, &contender, &*task, &tickets, door, &mut control)?;
     let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));

@@ -381,8 +381,7 @@ impl Runner for Agents {
     fn run(&mut self, order: &Order) -> TrialOutcome {
         match self.trial(order) {
             Ok(record) => TrialOutcome::Ran(Box::new(record)),
-            Err(Error::Blocked { evidence }) => TrialOutcome::Blocked(evidence),
-            Err(error) => TrialOutcome::Failed(error),
+            Err(error) => error.into(),
         }
     }
 

@@ -172,11 +172,11 @@ impl Running {
     }
 
     fn failed(&self, fault: Fault) -> Error {
-        Error::peer(&self.who, fault.message)
+        Error::broken(&self.who, fault.message)
     }
 
     fn mute(&self) -> Error {
-        Error::peer(&self.who, "its keeper does not answer")
+        Error::broken(&self.who, "its keeper does not answer")
     }
 
     fn tell(&self, word: &ToKeeper) -> Result<()> {

@@ -136,6 +136,22 @@ impl Link {
         matches!(self.line, Line::Server { .. })
     }
 
+    /// Returns the error of an agent that broke down, or of a server that did.
+    pub fn broken(&self, what: &str) -> Error {
+        match self.line {
+            Line::Process(_) => Error::broken(&self.who, what),
+            Line::Server { .. } => Error::peer(&self.who, what),
+        }
+    }
+
+    /// Returns the CPU time that the agent has used so far; `None` where it is elsewhere, or gone.
+    pub fn cpu_time(&self) -> Option<Nanos> {
+        match &self.line {
+            Line::Process(process) => process.cpu_time(),
+            Line::Server { .. } => None,
+        }
+    }
+
     fn gone(&self, error: io::Error) -> Error {
         let last_words = match &self.line {
             Line::Process(process) => process.last_words(),
@@ -156,7 +172,7 @@ impl Link {
             }
             _ => error.to_string(),
         };
-        Error::peer(&self.who, what)
+        self.broken(&what)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Resources that an end of a trial takes from its host beyond sockets, and permission for them: a
 //! file, memory.
 
+use std::io;
+
 use super::confine::confine;
 use super::control::{AgentPlan, Limits};
 use crate::error::{Error, Result};
@@ -61,6 +63,40 @@ fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result
             Bytes(host / 2 / trials)
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Limits the memory of this process to what an end of a trial may take. A library that takes memory without end then
+/// ends its own trial, and not the host.
+///
+/// # Errors
+/// [`Error::Setup`] where the kernel refuses.
+pub(super) fn limit(plan: &AgentPlan, task: &dyn Task) -> Result<()> {
+    let most = most_memory(task.memory(plan.side), facts::memory(), plan.limits.as_ref());
+    most.map_or(Ok(()), limit_memory)
+}
+
+/// Memory that any contender may take beside what its work needs, however little the host has.
+const LEAST: u64 = 256 << 20;
+
+/// Returns the most memory that this end may have: what its work needs, and a quarter of the host's shared by all
+/// trials that a server runs at once; `None` if the host does not say what it has.
+fn most_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Option<u64> {
+    let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
+    Some((host? / 4 / trials).max(LEAST).saturating_add(need))
+}
+
+/// Limits the memory that this process can write to and that no file is behind (`RLIMIT_DATA`, getrlimit(2)). Who asks
+/// for more gets none, and ends.
+fn limit_memory(most: u64) -> Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call takes a pointer to one rlimit, which `limit` is.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_DATA, &mut limit) == 0 };
+    limit.rlim_cur = most.min(if known { limit.rlim_max } else { most });
+    // SAFETY: as above.
+    match unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) } {
+        0 => Ok(()),
+        _ => Err(Error::setup("limit the memory of an agent", io::Error::last_os_error())),
     }
 }
 
@@ -141,5 +177,16 @@ mod tests {
         assert!(say(25, Some(100), Some(&LIMITS)).is_ok());
         assert!(say(51, Some(100), None).is_err());
         assert!(say(u64::MAX, None, None).is_ok(), "a host that tells nothing refuses nothing");
+    }
+
+    #[test]
+    fn an_end_has_what_its_work_needs_and_its_share_of_a_quarter_of_the_host() {
+        let gib = |n: u64| n << 30;
+        let most = |need, host, limits| most_memory(need, host, limits);
+        assert_eq!(most(0, Some(gib(24)), None), Some(gib(6)));
+        assert_eq!(most(gib(12), Some(gib(24)), None), Some(gib(18)));
+        assert_eq!(most(0, Some(gib(24)), Some(&LIMITS)), Some(gib(3)));
+        assert_eq!(most(0, Some(gib(1) / 2), Some(&LIMITS)), Some(LEAST));
+        assert_eq!(most(0, None, None), None);
     }
 }

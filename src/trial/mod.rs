@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{AsksLanes, Guarantees, Service};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
 use crate::measurements::{
@@ -56,6 +56,7 @@ mod session;
 pub mod sim;
 mod stints;
 pub mod store;
+mod stuck;
 pub mod turn;
 mod upkeep;
 
@@ -155,7 +156,9 @@ pub enum TrialOutcome {
     Ran(Box<Record>),
     /// Control works, but the contender's packets do not get through; the evidence.
     Blocked(String),
-    /// Failed, with the operation and the reason.
+    /// The contender's endpoints broke down or did not end; the evidence.
+    Broke(String),
+    /// Failed for a reason that no contender is to blame for: the operation and the reason.
     Failed(Error),
 }
 
@@ -401,13 +404,12 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-impl From<Fault> for TrialOutcome {
-    fn from(fault: Fault) -> TrialOutcome {
-        match fault.kind {
-            crate::error::FaultKind::Blocked => TrialOutcome::Blocked(fault.message),
-            crate::error::FaultKind::Usage => TrialOutcome::Failed(Error::Usage(fault.message)),
-            crate::error::FaultKind::Interrupted => TrialOutcome::Failed(Error::Interrupted),
-            _ => TrialOutcome::Failed(Error::peer("trial", fault.message)),
+impl From<Error> for TrialOutcome {
+    fn from(error: Error) -> TrialOutcome {
+        match error {
+            Error::Blocked { evidence } => TrialOutcome::Blocked(evidence),
+            error @ Error::Broken { .. } => TrialOutcome::Broke(error.to_string()),
+            error => TrialOutcome::Failed(error),
         }
     }
 }

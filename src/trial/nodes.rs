@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::{Guarantees, Side};
-use crate::error::{Error, FaultKind, Result};
+use crate::error::{Error, Fault, FaultKind, Result};
 use crate::measurements::series::Point;
 use crate::measurements::{Cost, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -18,7 +18,6 @@ use super::external::{self, Running};
 use super::joined::{for_all, interleaved, joined, repeated};
 use super::link::{Link, Word};
 use super::patient::sleep;
-use crate::trial::TrialOutcome;
 
 /// Time that all nodes may take for anything but the work itself.
 pub(super) const SLACK: Nanos = Nanos::from_secs(20);
@@ -46,7 +45,7 @@ pub(super) fn await_ready(
     link.tell(open)?;
     loop {
         if !link.has_word(left)? {
-            return Err(Error::peer(link.who(), "it did not get ready in time"));
+            return Err(link.broken("it did not get ready in time"));
         }
         match link.hear()? {
             Word::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
@@ -70,11 +69,12 @@ pub(super) fn await_ready(
 /// Returns the error in a word that should have been another.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
-        Word::Agent(FromAgent::Fault(fault)) => match TrialOutcome::from(fault) {
-            TrialOutcome::Blocked(evidence) => Error::blocked(evidence),
-            TrialOutcome::Failed(Error::Peer { what, .. }) => Error::peer(link.who(), what),
-            TrialOutcome::Failed(error) => error,
-            TrialOutcome::Ran(_) => Error::peer(link.who(), "a fault that is none"),
+        Word::Agent(FromAgent::Fault(fault)) => match fault.kind {
+            FaultKind::Blocked => Error::blocked(fault.message),
+            FaultKind::Usage => Error::Usage(fault.message),
+            FaultKind::Interrupted => Error::Interrupted,
+            FaultKind::Broken => Error::broken(link.who(), fault.message),
+            _ => Error::peer(link.who(), fault.message),
         },
         Word::Server(FromServer::Refused(fault)) => {
             Error::peer(link.who(), format!("it refused: {fault}"))
@@ -327,7 +327,7 @@ impl Nodes {
             let now = Monotonic.now();
             let left = deadline - now;
             if left == Nanos::ZERO {
-                return Err(Error::peer("trial", "it did not end in time; one end hangs"));
+                return Err(self.overdue());
             }
             let left = due.map_or(left, |due| left.min(due - now));
             let Some(from) = self.first_to_speak(left)? else { continue };
@@ -335,6 +335,20 @@ impl Nodes {
                 return Ok((from, word));
             }
         }
+    }
+
+    /// Returns the error of a trial that did not end in time: who is behind, and how busy it is.
+    fn overdue(&self) -> Error {
+        let all = [&self.near].into_iter().chain(&self.far);
+        let behind =
+            all.filter(|node| node.report.is_none()).map(|node| match node.link.cpu_time() {
+                Some(used) => format!("the {}, which has used {used} of CPU time", node.link.who()),
+                None => format!("the {}", node.link.who()),
+            });
+        let behind: Vec<String> = behind.collect();
+        let what = format!("it did not end in time; no report came from {}", behind.join(" and "));
+        let is_elsewhere = self.far.iter().any(|node| node.link.is_through_server());
+        if is_elsewhere { Error::peer("trial", what) } else { Error::broken("trial", what) }
     }
 
     /// Waits for the first node to have a word; `None` after `timeout`.
@@ -381,8 +395,8 @@ impl Nodes {
     }
 
     /// Returns the error in a word that should have been another. Where one node failed others
-    /// often do, too, and know more or less about it: what was blocked comes first, then a file,
-    /// which is never the consequence, then the near end, which dialled.
+    /// often do, too, and know more or less about it: what was blocked comes first, then a file and an end
+    /// that broke, which are never the consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let others = [From::Near].into_iter().chain((0..self.far.len() as u16).map(From::Far));
@@ -395,6 +409,8 @@ impl Nodes {
                         break;
                     }
                     Ok(Some(_)) => {}
+                    // One that vanished took the others with it.
+                    Err(error @ Error::Broken { .. }) => return error,
                     _ => break,
                 }
             }
@@ -402,12 +418,21 @@ impl Nodes {
         words.retain(|(_, word)| !matches!(word, FromAgent::Done(_)));
         words.sort_by_key(|(from, word)| {
             let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
-            (!is(FaultKind::Blocked), !is(FaultKind::Data), *from != From::Near)
+            let first = [FaultKind::Blocked, FaultKind::Data, FaultKind::Broken];
+            (first.map(|kind| !is(kind)), *from != From::Near)
         });
         let Some((from, word)) = words.into_iter().next() else {
             return Error::peer("trial", "it ended without a reason");
         };
-        refusal(&self.node(from).link, Word::Agent(word))
+        let is_its_own = matches!(
+            &word,
+            FromAgent::Fault(Fault { kind: FaultKind::Setup | FaultKind::Peer, .. })
+        );
+        match refusal(&self.node(from).link, Word::Agent(word)) {
+            // Once its ends are under way, what fails is the contender's.
+            Error::Peer { who, what } if is_its_own => Error::Broken { who, what },
+            error => error,
+        }
     }
 
     /// Waits for the next word of one node before `deadline`, if there is one.

@@ -10,6 +10,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use deadheat_base::panics::contained;
+
 use crate::contract::{GUARD, WaitMode};
 use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
@@ -27,6 +29,7 @@ use super::explain::{Before, FlowNotes, Pass};
 use super::meters::Meters;
 use super::parting::Parting;
 use super::process::{spawn, take_nudges};
+use super::stuck::{self, Stuck};
 
 /// Time to listen for the next connection before listening again.
 const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
@@ -111,6 +114,7 @@ pub(super) struct Session {
     parting: Parting,
     meters: Meters,
     before: Option<Before>,
+    stuck: Stuck,
 }
 
 impl Session {
@@ -142,11 +146,12 @@ impl Session {
             let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
             let slot = points.get(index).map(Arc::clone);
             let teller = Teller { flow: index, events: events_in.clone(), slot };
+            let contender = plan.contender.clone();
             let run = move || {
                 let pinned = cpu.map_or(Ok(()), pin);
                 go.wait();
                 if !called_off.load(Ordering::Acquire) {
-                    run_flow(flow, pinned, &signal, teller);
+                    run_flow(&contender, flow, pinned, &signal, teller);
                 }
             };
             // Those that wait at the barrier end with this process.
@@ -180,6 +185,7 @@ impl Session {
             parting,
             meters,
             before,
+            stuck: Stuck::new(&plan.contender, n),
         })
     }
 
@@ -189,11 +195,13 @@ impl Session {
         while self.ended.iter().any(Option::is_none) {
             match self.events.recv_timeout(self.patience()) {
                 Ok(event) => self.on_event(event)?,
-                Err(RecvTimeoutError::Timeout) => self.nudge(),
+                Err(RecvTimeoutError::Timeout) if self.sleeps => self.nudge(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::peer("agent", "its threads are gone"));
                 }
             }
+            self.look_at_flows()?;
             if !announced && self.sent.iter().all(Option::is_some) {
                 announced = true;
                 let sent = self.sent.iter().flatten().copied().collect();
@@ -203,11 +211,18 @@ impl Session {
         Ok(self.report())
     }
 
-    /// Returns the time to wait for an event before the flows are nudged. A thread that spins looks
-    /// at its signal by itself, and waking up for nothing would take its CPU from it.
+    /// Looks whether a flow's thread is stuck, where that is due.
+    fn look_at_flows(&mut self) -> Result<()> {
+        let flows = self.threads.iter().zip(&self.signals).zip(&self.ended).enumerate();
+        let running = flows.filter(|(_, (_, end))| end.is_none());
+        self.stuck.look(running.map(|(flow, ((thread, signal), _))| (flow, thread, &**signal)))
+    }
+
+    /// Returns the time to wait for an event before the flows are nudged, or looked at. A thread that spins looks
+    /// at its signal by itself, and waking up takes its CPU from it.
     fn patience(&self) -> Duration {
         match (self.sleeps, self.peer_finished) {
-            (false, _) => Duration::MAX,
+            (false, _) => stuck::LOOK.into(),
             (true, false) => GUARD.into(),
             (true, true) => NUDGE,
         }
@@ -329,7 +344,7 @@ impl Entrance {
                 if incoming.send(conn).is_err() {
                     continue;
                 }
-                signals[flow].came_in();
+                signals[flow].poke();
                 while signals[flow].is_unread() && !threads[flow].is_finished() {
                     wake(&threads[flow]);
                     thread::sleep(WAKE);
@@ -342,28 +357,32 @@ impl Entrance {
     }
 }
 
-fn run_flow(mut flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
+/// Runs a flow of a contender to its end, and tells it.
+fn run_flow(contender: &str, flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
+    let end = contained(contender, || {
+        pinned?;
+        to_its_end(flow, signal, &mut teller).map(Box::new)
+    });
+    let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
+}
+
+/// Runs a flow. Its half, and the samples file with it, is closed before anybody hears of its end.
+fn to_its_end(mut flow: Flow, signal: &Signal, teller: &mut Teller) -> Result<FlowEnd> {
     let clock = Monotonic;
     let before = Reading::now();
-    let end = pinned.and_then(|()| flow.run(&clock, signal, &mut teller));
+    flow.run(&clock, signal, teller)?;
     let allocations = before.map(Reading::since);
-    let stats = flow.stats();
-    let end = end.map(|()| {
-        Box::new(FlowEnd {
-            report: flow.half.report(clock.now()),
-            stats,
-            series: flow.sampler.series(),
-            effective: flow.conn.effective(),
-            wait_calls: flow.wait_calls,
-            waiting: flow.waiting.total(),
-            allocations,
-            notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
-            conn: flow.conn,
-        })
-    });
-    // The half, and the samples file with it, is closed before the report goes out.
-    drop(flow.half);
-    let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
+    Ok(FlowEnd {
+        stats: flow.stats(),
+        report: flow.half.report(clock.now()),
+        series: flow.sampler.series(),
+        effective: flow.conn.effective(),
+        wait_calls: flow.wait_calls,
+        waiting: flow.waiting.total(),
+        allocations,
+        notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
+        conn: flow.conn,
+    })
 }
 
 fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {

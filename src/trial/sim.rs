@@ -10,6 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use deadheat_base::panics::contained;
+
 use super::conclude::conclude;
 use super::control::AgentReport;
 use super::driver::Flow;
@@ -137,19 +139,21 @@ impl Simulation {
         };
         let mut live = Live::new(&order.contender, 2 * work[0].len());
         let on_interval = &mut self.on_interval;
-        world.run(
-            work,
-            beside,
-            when,
-            task.longest() + SLACK + path_time::drain(&self.network),
-            &mut |side, flow, point| {
-                if let Some(tell) = on_interval.as_mut()
-                    && let Some(row) = live.note(side, flow, point)
-                {
-                    tell(&row);
-                }
-            },
-        )?;
+        let longest = task.longest() + SLACK + path_time::drain(&self.network);
+        let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
+            if let Some(tell) = on_interval.as_mut()
+                && let Some(row) = live.note(side, flow, point)
+            {
+                tell(&row);
+            }
+        });
+        // Nothing but the endpoints can fail once it runs.
+        ran.map_err(|error| match error {
+            Error::Setup { .. } | Error::Peer { .. } => {
+                Error::broken(&order.contender, error.to_string())
+            }
+            other => other,
+        })?;
         if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
             tell(&row);
         }
@@ -221,9 +225,9 @@ impl Simulation {
 
 impl Runner for Simulation {
     fn run(&mut self, order: &Order) -> TrialOutcome {
-        match self.trial(order) {
+        match contained(&order.contender, || self.trial(order)) {
             Ok(record) => TrialOutcome::Ran(Box::new(record)),
-            Err(error) => TrialOutcome::Failed(error),
+            Err(error) => error.into(),
         }
     }
 

@@ -728,6 +728,7 @@ fn contenders() -> Vec<Entrant> {
         far_effective: map(&[("nodelay", "on")]),
         floor: id == ICMP,
         blocked: None,
+        failed: None,
         not_applicable: None,
         cell: None,
     };

@@ -46,6 +46,15 @@ pub enum Error {
         what: String,
     },
 
+    /// Breakdown of a contender: the endpoint that carries it panicked, ended, or hangs. The others are none the worse.
+    #[error("{who}: {what}")]
+    Broken {
+        /// Contender or end that broke.
+        who: String,
+        /// Evidence of what it did.
+        what: String,
+    },
+
     /// Blocked: control works, but the contender's own packets do not get through.
     #[error("blocked: {evidence}")]
     Blocked {
@@ -102,6 +111,11 @@ impl Error {
         Error::Peer { who: who.into(), what: what.into() }
     }
 
+    /// Creates the error of a contender that broke down.
+    pub fn broken(who: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Broken { who: who.into(), what: what.into() }
+    }
+
     /// Creates the error of a contender whose packets do not arrive.
     pub fn blocked(evidence: impl Into<String>) -> Self {
         Error::Blocked { evidence: evidence.into() }
@@ -131,6 +145,7 @@ impl Error {
             Error::Usage(_) => FaultKind::Usage,
             Error::Setup { .. } => FaultKind::Setup,
             Error::Peer { .. } | Error::Nonsense { .. } => FaultKind::Peer,
+            Error::Broken { .. } => FaultKind::Broken,
             Error::Blocked { .. } => FaultKind::Blocked,
             Error::Unsupported { .. } => FaultKind::Unsupported,
             Error::Data { .. } => FaultKind::Data,
@@ -164,6 +179,8 @@ pub enum FaultKind {
     Setup,
     /// See [`Error::Peer`].
     Peer,
+    /// See [`Error::Broken`].
+    Broken,
     /// See [`Error::Blocked`].
     Blocked,
     /// See [`Error::Unsupported`].

@@ -12,6 +12,7 @@
 //! | [`rng`] | fresh seeds, and SplitMix64 |
 //! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
 //! | [`process`] | processes of this program that serve it, and threads |
+//! | [`panics`] | panics of other people's code as errors |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |
@@ -27,6 +28,7 @@ pub mod foreign;
 pub mod frame;
 pub mod memory;
 pub mod moments;
+pub mod panics;
 pub mod process;
 pub mod rng;
 pub mod spec;

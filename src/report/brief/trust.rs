@@ -28,6 +28,7 @@ const SAID: &[&str] = &[
     "margin_widened",
     "single_contender",
     "blocked",
+    "failed",
     "gate_failed",
     crate::result::outcome::UNTRUSTED_GATE,
     "trial_failed",

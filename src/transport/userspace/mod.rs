@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod wrapped;
 
 pub use epoch::Epoch;
 pub(in crate::transport) use held::{Held, Waits};
@@ -26,6 +27,8 @@ pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
 pub(in crate::transport) use ring::{InOrder, Ring};
 pub(in crate::transport) use round_trip::RoundTrip;
 pub use serial::Segments;
+#[cfg(feature = "misbehaving")]
+pub(in crate::transport) use wrapped::{Around, Wrapped};
 
 /// The knob for the largest packet, for protocols that fill packets.
 pub(super) const MTU: crate::spec::Key = crate::spec::Key {

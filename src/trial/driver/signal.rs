@@ -22,8 +22,8 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Tells the flow that a connection has come in.
-    pub fn came_in(&self) {
+    /// Has the flow look, as where a connection has come in.
+    pub fn poke(&self) {
         self.news.store(true, Ordering::Release);
     }
 

@@ -26,8 +26,9 @@ use crate::workload::load::Stint;
 
 /// Number of UDP in an IP header, which all packets here have.
 const UDP: u8 = 17;
-/// Number of events at one time from which it is clear that time does not pass.
-const STANDSTILL: u64 = 50_000_000;
+/// Number of events at one time from which it is clear that a protocol does not let time pass: every packet takes an
+/// interface some.
+const STANDSTILL: u64 = 1_000_000;
 /// Number of events after which the stop button is looked at.
 const LOOK_EVERY: u64 = 1 << 12;
 
@@ -181,7 +182,9 @@ impl World {
             if here > STANDSTILL {
                 return Err(Error::peer(
                     "simulation",
-                    format!("it stands still at {now} (a defect)"),
+                    format!(
+                        "it stands still at {now}: a protocol wants to act again and again, and nothing comes of it"
+                    ),
                 ));
             }
             steps += 1;

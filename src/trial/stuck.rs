@@ -1,0 +1,76 @@
+//! Watch over the threads of flows: one that no longer returns from a call of its transport is stuck, as in a library
+//! that spins.
+
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
+
+use super::driver::Signal;
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Time between two looks. A look takes microseconds of a CPU.
+pub(super) const LOOK: Nanos = Nanos::from_secs(2);
+
+/// CPU time within one turn of a flow from which its thread is stuck. Calls of the kernel take milliseconds at most.
+const MOST: Nanos = Nanos::from_secs(5);
+
+/// Watch over the flows of an end.
+pub(super) struct Stuck {
+    contender: String,
+    looked: Nanos,
+    /// CPU time of each flow's thread when it was poked last.
+    poked: Vec<Nanos>,
+}
+
+impl Stuck {
+    /// Starts a watch over so many flows.
+    pub(super) fn new(contender: &str, flows: usize) -> Stuck {
+        let contender = contender.to_owned();
+        Stuck { contender, looked: Monotonic.now(), poked: vec![Nanos::ZERO; flows] }
+    }
+
+    /// Looks at each flow under way, where that is due.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] of the contender where a thread is stuck.
+    pub(super) fn look<'a>(
+        &mut self,
+        running: impl Iterator<Item = (usize, &'a JoinHandle<()>, &'a Signal)>,
+    ) -> Result<()> {
+        let now = Monotonic.now();
+        if now - self.looked < LOOK {
+            return Ok(());
+        }
+        self.looked = now;
+        for (flow, thread, signal) in running {
+            let Some(used) = cpu_time(thread) else { continue };
+            let Some(poked) = self.poked.get_mut(flow) else { continue };
+            // Each turn of a flow takes notice of a poke.
+            if !signal.is_unread() {
+                signal.poke();
+                *poked = used;
+            } else if used - *poked >= MOST {
+                let what =
+                    format!("a call has taken {} of CPU time and does not return", used - *poked);
+                return Err(Error::broken(&self.contender, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the CPU time that a thread has used (pthread_getcpuclockid(3)); `None` once it has ended.
+fn cpu_time(thread: &JoinHandle<()>) -> Option<Nanos> {
+    if thread.is_finished() {
+        return None;
+    }
+    let mut clock = 0;
+    // SAFETY: an all-zero timespec is valid.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: the thread has not been joined, so its handle is valid; both pointers are to variables of this function.
+    let known = unsafe {
+        libc::pthread_getcpuclockid(thread.as_pthread_t() as _, &mut clock) == 0
+            && libc::clock_gettime(clock, &mut time) == 0
+    };
+    known.then(|| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
