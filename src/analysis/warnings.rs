@@ -199,8 +199,8 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Returns notices of fragments, full queues and full receive buffers. If messages are fragmented, one
-/// notice names all.
+/// Returns notices of fragments, and of full queues and full receive buffers that had a part in the losses. If messages
+/// are fragmented, one notice names all.
 fn of_losses(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
@@ -208,10 +208,12 @@ fn of_losses(outcome: &Outcome) -> Vec<Notice> {
             all.push(Notice::Fragmented(losses));
             continue;
         }
-        if losses.refused > 0 {
+        // A hundredth of the losses would not be missed.
+        let matters = |part: u64| part > 0 && part >= losses.lost / 100;
+        if matters(losses.refused) {
             all.push(Notice::SendQueue(losses.clone()));
         }
-        if losses.dropped > 0 {
+        if matters(losses.dropped) {
             all.push(Notice::ReceiveBuffer(losses));
         }
     }
