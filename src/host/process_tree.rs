@@ -60,7 +60,7 @@ fn numbers(list: &str) -> Vec<u32> {
 fn times(process: u32) -> Option<TreeTimes> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let [user, system, user_of_gone, system_of_gone] = ticks(&stat)?;
-    let cpu_ns = clock(process)?;
+    let cpu_ns = cpu_ns(process)?;
     // The clock is exact and knows no parts; ticks are coarse, and have them in proportion.
     let share =
         |part: u64| u128::from(cpu_ns) * u128::from(part) / u128::from((user + system).max(1));
@@ -88,8 +88,8 @@ fn ticks_per_second() -> u64 {
     u64::try_from(ticks).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
 
-/// Returns the CPU time of all threads of a process, those that have ended included (clock_getcpuclockid(3)).
-fn clock(process: u32) -> Option<u64> {
+/// Returns the CPU time of all threads of a process in nanoseconds, those that have ended included (clock_getcpuclockid(3)).
+pub(crate) fn cpu_ns(process: u32) -> Option<u64> {
     let mut id: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write to live values of theirs.

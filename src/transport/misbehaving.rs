@@ -67,7 +67,7 @@ const fn breaks(name: &'static str, matters: &'static str) -> Meaning {
     Meaning { name, matters, holds: options::Holds::WhereAsked }
 }
 
-/// What goes wrong.
+/// Kind of breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Nothing,

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::host::process_tree::cpu_ns;
 use crate::path::emulated::hosts::Namespaces;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
@@ -147,7 +148,7 @@ impl Link {
     /// Returns the CPU time that the agent has used so far; `None` where it is elsewhere, or gone.
     pub fn cpu_time(&self) -> Option<Nanos> {
         match &self.line {
-            Line::Process(process) => process.cpu_time(),
+            Line::Process(process) => cpu_ns(process.id()).map(Nanos),
             Line::Server { .. } => None,
         }
     }

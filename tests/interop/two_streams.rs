@@ -1,4 +1,4 @@
-//! What the tests of `quic` and `webtransport` have in common: the lanes, and content on two streams.
+//! Lanes, and content on two streams, for the tests of `quic` and `webtransport`.
 
 use deadheat::contract::{Lane, Service};
 use deadheat::time::{Clock, Monotonic};

@@ -59,19 +59,6 @@ impl Helper {
         self.child.id()
     }
 
-    /// Returns the CPU time that all its threads have used (clock_getcpuclockid(3)); `None` once it has ended.
-    pub fn cpu_time(&self) -> Option<Nanos> {
-        let mut clock = 0;
-        // SAFETY: an all-zero timespec is valid.
-        let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-        // SAFETY: both pointers are to variables of this function; the child has not been reaped, so the id is its own.
-        let known = unsafe {
-            libc::clock_getcpuclockid(self.child.id() as libc::pid_t, &mut clock) == 0
-                && libc::clock_gettime(clock, &mut time) == 0
-        };
-        known.then(|| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
-    }
-
     /// Ends it at once.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

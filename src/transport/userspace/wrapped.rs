@@ -9,7 +9,7 @@ use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::Effective;
 
-/// What is around a protocol.
+/// Layer around a protocol.
 pub(in crate::transport) trait Around: Send {
     /// Makes a call in which the protocol works.
     fn within<T>(&mut self, call: impl FnOnce() -> T) -> T;
@@ -85,7 +85,7 @@ impl<A: Around> Protocol for Wrapped<A> {
         self.around.within(|| self.protocol.offer(now, lane, bytes))
     }
 
-    /// What `take` does is the application's.
+    /// Calls of `take` are the application's.
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
         self.around.within(|| {
             self.protocol.read(now, &mut |lane, bytes| A::outside(|| take(lane, bytes)));
