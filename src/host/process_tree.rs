@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::measurements::Cost;
+use crate::time;
 
 /// CPU time so far of all processes below this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,15 +92,9 @@ fn ticks_per_second() -> u64 {
 /// Returns the CPU time of all threads of a process in nanoseconds, those that have ended included (clock_getcpuclockid(3)).
 pub(crate) fn cpu_ns(process: u32) -> Option<u64> {
     let mut id: libc::clockid_t = 0;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both calls write to live values of theirs.
-    let done = unsafe {
-        libc::clock_getcpuclockid(process.cast_signed(), &raw mut id) == 0
-            && libc::clock_gettime(id, &raw mut time) == 0
-    };
-    done.then(|| {
-        (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
-    })
+    // SAFETY: the call writes to `id`, which lives.
+    let is_known = unsafe { libc::clock_getcpuclockid(process.cast_signed(), &raw mut id) == 0 };
+    is_known.then(|| time::read(id)).flatten().map(|used| used.0)
 }
 
 /// Returns the CPU time of children that this process has waited for, and of theirs.

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use super::driver::Signal;
 use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
+use crate::time::{self, Clock, Monotonic, Nanos};
 
 /// Time between two looks. A look takes microseconds of a CPU.
 pub(super) const LOOK: Nanos = Nanos::from_secs(2);
@@ -65,12 +65,8 @@ fn cpu_time(thread: &JoinHandle<()>) -> Option<Nanos> {
         return None;
     }
     let mut clock = 0;
-    // SAFETY: an all-zero timespec is valid.
-    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: the thread has not been joined, so its handle is valid; both pointers are to variables of this function.
-    let known = unsafe {
-        libc::pthread_getcpuclockid(thread.as_pthread_t() as _, &mut clock) == 0
-            && libc::clock_gettime(clock, &mut time) == 0
-    };
-    known.then(|| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+    // SAFETY: the thread has not been joined, so its handle is valid; `clock` is a variable of this function.
+    let is_known =
+        unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t() as _, &mut clock) == 0 };
+    is_known.then(|| time::read(clock)).flatten()
 }

@@ -10,7 +10,7 @@ use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
 use crate::datapath::wait::Interest;
 use crate::measurements::{ConnStats, TcpView};
-use crate::time::{Clock, Monotonic, Nanos, Realtime};
+use crate::time::{self, Clock, Monotonic, Nanos, Realtime};
 use crate::transport::{Conn, Effective, Progress, spent};
 use crate::workload::Numbering;
 
@@ -73,10 +73,7 @@ impl Probe {
 
 /// Returns the CPU time of the calling thread since it began.
 fn thread_time() -> Nanos {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid timespec to write to; this clock always exists on Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut ts) };
-    Nanos(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
+    time::read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
 /// A row in one cache line: moments that are not known are 0.
