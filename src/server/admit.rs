@@ -95,7 +95,7 @@ fn check_knobs(contender: &Contender) -> Result<()> {
     contender.file().map_or(Ok(()), |knob| {
         Err(Error::unsupported(
             format!("{}:{knob}=FILE", contender.transport.info().id),
-            "a server writes no file because a client says so; leave it out of the far end's plan",
+            "a server opens no file because a client says so; leave it out of the far end's plan",
         ))
     })
 }
@@ -239,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn no_log_is_written_for_a_client() {
+    fn no_knob_names_a_file_of_a_server() {
         let parse = |typed: &str| Contender::parse(typed).unwrap();
         let logging = parse("quic:qlog=/tmp/x,mtu=1400B");
         let why = check_knobs(&logging).unwrap_err().to_string();
-        assert!(why.contains("a server writes no file"), "{why}");
+        assert!(why.contains("a server opens no file"), "{why}");
         assert_eq!(logging.without_files(), "quic:mtu=1400B");
         check_knobs(&parse(&logging.without_files())).unwrap();
         assert!(check_knobs(&parse("mix:a=udp,others=quic:qlog=x")).is_err());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::equal::{self, Terms};
 use super::external::{self, Pair};
+use super::identity::{CERTIFICATE, check_certificate};
 use super::options::Meaning;
 use super::via::Via;
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
@@ -205,6 +206,9 @@ impl Contender {
         self.transport.check()?;
         self.via.check()?;
         self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
+        if let Some(file) = self.knobs.text(CERTIFICATE.name) {
+            check_certificate(file, place)?;
+        }
         let keys = self.transport.info().keys.iter();
         let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
         choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {

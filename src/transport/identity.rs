@@ -1,5 +1,5 @@
 //! TLS 1.3 (RFC 8446) as all encrypted transports have it: the same ciphers, the same key exchange, and a
-//! certificate of the trial's own.
+//! certificate of the trial's own, or one that the user has.
 //!
 //! Both ends derive the same key pair from the trial's token, so the near end knows which certificate to
 //! expect. It protects nothing from someone who sees the path, where the token travels in the clear: what
@@ -12,14 +12,18 @@ use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
+    UnixTime,
 };
 use rustls::{CipherSuite, DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
 use sha2::{Digest, Sha256};
 
+use super::Place;
 use super::equal::{self, Own};
 use super::hello::Token;
+use crate::error::{Error, Result as Checked};
 use crate::spec::{Key, Kind, Settings};
 
 mod timed;
@@ -39,6 +43,15 @@ pub(super) const CIPHER: Key = Key {
     kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
     default: equal::CIPHER,
     doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
+};
+
+/// The certificate of the far end.
+pub(super) const CERTIFICATE: Key = Key {
+    name: "certificate",
+    kind: Kind::Path,
+    default: "",
+    doc: "a PEM file with a certificate for the far end, those that vouch for it, and its private key; the near end takes this \
+          certificate and no other. Not set: each trial has one of its own, with an Ed25519 key",
 };
 
 /// Defaults of rustls by itself.
@@ -151,13 +164,45 @@ pub(super) struct Terms<'a> {
     pub(super) gives_keys: bool,
     /// Name of the protocol inside (RFC 7301), without which the ends do not connect.
     pub(super) alpn: &'static str,
+    /// File of a certificate that takes the place of the trial's own.
+    pub(super) certificate: Option<&'a str>,
+}
+
+impl Terms<'_> {
+    fn identity(&self) -> Result<Identity, Failure> {
+        match self.certificate {
+            Some(file) => Identity::read(file),
+            None => Identity::of(self.token.bytes()),
+        }
+    }
+}
+
+/// Returns the certificate in effect, for results.
+pub(super) fn certificate_word(asked: Option<&str>) -> String {
+    asked.map_or_else(|| "the trial's own".to_owned(), str::to_owned)
+}
+
+/// Checks a file that was asked for as a certificate, for a race at this place.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file, and what is wrong with it or with where it would be needed.
+pub(super) fn check_certificate(file: &str, place: Place) -> Checked<()> {
+    if place == Place::Remote {
+        return Err(Error::usage(format!(
+            "`certificate={file}`: a server reads no file for its clients, and shows the certificate of the trial; leave it out \
+             with --to"
+        )));
+    }
+    let (_, provider) = provider(None);
+    let whole = Identity::read(file).and_then(|identity| Ok(identity.server(&provider)?));
+    whole.map(|_| ()).map_err(|error| Error::usage(format!("`certificate={file}`: {error}")))
 }
 
 impl Tickets {
     /// Returns the near end's side of a connection, which may resume one of the same trial.
     pub(super) fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
-            let mut config = Identity::of(terms.token.bytes())?.client(terms.provider)?;
+            let mut config = terms.identity()?.client(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
             config.alpn_protocols = vec![terms.alpn.into()];
             if terms.resume != Resume::Off {
@@ -172,7 +217,7 @@ impl Tickets {
     /// Returns the far end's side of a connection.
     pub(super) fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
-            let mut config = Identity::of(terms.token.bytes())?.server(terms.provider)?;
+            let mut config = terms.identity()?.server(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
             config.alpn_protocols = vec![terms.alpn.into()];
             if terms.resume != Resume::Off {
@@ -211,10 +256,12 @@ impl Tickets {
 /// data is there before those of its own connection, so several have to last.
 const TICKETS: usize = 8;
 
-/// A key pair and the certificate that it signed itself.
+/// A private key and its certificate.
 pub(super) struct Identity {
-    key: Vec<u8>,
+    key: PrivateKeyDer<'static>,
     certificate: CertificateDer<'static>,
+    /// Certificates that vouch for it, one for the other, without the last.
+    others: Vec<CertificateDer<'static>>,
 }
 
 /// Bytes in front of the 32 bytes of an Ed25519 private key in PKCS #8 (RFC 8410, 7).
@@ -233,7 +280,19 @@ impl Identity {
             &PKCS_ED25519,
         )?;
         let certificate = CertificateParams::new([NAME.to_owned()])?.self_signed(&pair)?;
-        Ok(Identity { key, certificate: certificate.der().clone() })
+        let key = PrivatePkcs8KeyDer::from(key).into();
+        Ok(Identity { key, certificate: certificate.der().clone(), others: Vec::new() })
+    }
+
+    /// Reads an identity from a PEM file (RFC 7468): certificates, the far end's first, and its private key.
+    fn read(file: &str) -> Result<Identity, Failure> {
+        let bytes = std::fs::read(file)?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        let mut certificates = certificates?.into_iter();
+        let certificate = certificates.next().ok_or("there is no CERTIFICATE in it")?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes)
+            .map_err(|_| "there is no PRIVATE KEY in it: append the certificate's")?;
+        Ok(Identity { key, certificate, others: certificates.collect() })
     }
 
     /// Returns the far end's side.
@@ -241,11 +300,11 @@ impl Identity {
         &self,
         provider: &Arc<CryptoProvider>,
     ) -> Result<rustls::ServerConfig, rustls::Error> {
-        let key = PrivatePkcs8KeyDer::from(self.key.clone());
+        let chain = [std::slice::from_ref(&self.certificate), self.others.as_slice()].concat();
         let mut config = rustls::ServerConfig::builder_with_provider(Arc::clone(provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key.into())?;
+            .with_single_cert(chain, self.key.clone_key())?;
         // Unless connections are resumed, no ticket is of use.
         config.send_tls13_tickets = 0;
         Ok(config)
@@ -259,7 +318,9 @@ impl Identity {
         let pinned = Pinned {
             expected: Sha256::digest(&self.certificate).into(),
             shows: Shows::Certificate,
-            refusal: |_, _| "the certificate is not this trial's".to_owned(),
+            refusal: |_, _| {
+                "the certificate is neither this trial's nor that of `certificate=`".to_owned()
+            },
             provider: Arc::clone(provider),
         };
         let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(provider))

@@ -148,6 +148,10 @@ pub(super) const RESUME: Meaning = Meaning::always(
     "resume",
     "a handshake that resumes computes less, and one with early data takes a round trip less",
 );
+pub(super) const CERTIFICATE: Meaning = Meaning::always(
+    "certificate",
+    "a chain of certificates takes packets of a handshake, and an RSA key takes CPU time",
+);
 pub(super) const OFFLOAD: Meaning = Meaning::always(
     "offload",
     "the kernel encrypts within the call that sends, and saves a copy; the library may be the faster cipher",

@@ -45,7 +45,7 @@ pub(super) const MOST_LANES: u16 = 256;
 const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
 
 /// The smallest packet that QUIC works with (RFC 9000, 14).
-const LEAST_PAYLOAD: u32 = 1_200;
+pub(super) const LEAST_PAYLOAD: u32 = 1_200;
 
 pub(super) static STREAM: Info = Info {
     id: "quic",
@@ -89,6 +89,7 @@ const OPTIONS: &[Meaning] = &[
     options::CC,
     options::CIPHER,
     options::KEY_EXCHANGE,
+    options::CERTIFICATE,
     options::RESUME,
     options::WINDOW,
     options::MTU,
@@ -100,7 +101,16 @@ const OPTIONS: &[Meaning] = &[
     options::RCVBUF,
 ];
 
-const KEYS: &[Key] = &[CONTROL, identity::CIPHER, identity::RESUME, WINDOW, PACKET, ECN, QLOG];
+const KEYS: &[Key] = &[
+    CONTROL,
+    identity::CIPHER,
+    identity::CERTIFICATE,
+    identity::RESUME,
+    WINDOW,
+    PACKET,
+    ECN,
+    QLOG,
+];
 
 pub(super) const CONTROL: Key = Key {
     name: "cc",

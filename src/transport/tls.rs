@@ -13,7 +13,7 @@ use socket2::Socket;
 
 use super::equal::Own;
 use super::hello::Token;
-use super::identity::{self, Failure, NAME, Resume, Terms, Tickets};
+use super::identity::{self, CERTIFICATE, Failure, NAME, Resume, Terms, Tickets};
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options};
@@ -74,6 +74,7 @@ static INFO: Info = Info {
         options::RECOVERY,
         options::CIPHER,
         options::KEY_EXCHANGE,
+        options::CERTIFICATE,
         options::RESUME,
         options::OFFLOAD,
         options::IO,
@@ -90,6 +91,7 @@ const KEYS: &[Key] = &[
     tcp::FASTOPEN,
     tcp::THIN,
     identity::CIPHER,
+    CERTIFICATE,
     identity::RESUME,
     OFFLOAD,
     Key {
@@ -173,6 +175,7 @@ pub(super) struct Encrypted {
     /// The library's part, with that cipher alone.
     provider: Arc<CryptoProvider>,
     token: Token,
+    certificate: Option<String>,
     resume: Resume,
     offload: Offload,
     tickets: Tickets,
@@ -209,7 +212,8 @@ impl Encrypted {
             )));
         }
         let options = tcp::Options::from(knobs);
-        Ok(Encrypted { options, cipher, provider, token, resume, offload, tickets })
+        let certificate = knobs.text(CERTIFICATE.name).map(str::to_owned);
+        Ok(Encrypted { options, cipher, provider, token, certificate, resume, offload, tickets })
     }
 
     fn terms(&self) -> Terms<'_> {
@@ -219,6 +223,7 @@ impl Encrypted {
             resume: self.resume,
             gives_keys: self.offload == Offload::Kernel,
             alpn: NAME,
+            certificate: self.certificate.as_deref(),
         }
     }
 
@@ -293,6 +298,8 @@ impl Flavour for Encrypted {
         let cipher = channel.cipher().unwrap_or(self.cipher);
         read.insert("cipher".to_owned(), cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
+        let certificate = identity::certificate_word(self.certificate.as_deref());
+        read.insert(CERTIFICATE.name.to_owned(), certificate);
         read.insert("resume".to_owned(), channel.resumed().to_owned());
         read.insert(OFFLOAD.name.to_owned(), channel.offload().to_owned());
         read

@@ -31,7 +31,7 @@ static INFO: Info = Info {
         env!("DEADHEAT_QUINN_PROTO")
     ),
     summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
-    keys: &[CONTROL, identity::CIPHER, WINDOW, PACKET, ECN, QLOG],
+    keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET, ECN, QLOG],
     ..quic::STREAM
 };
 

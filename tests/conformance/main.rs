@@ -17,7 +17,10 @@ use deadheat::transport::hello::Hello;
 use deadheat::transport::{Address, Contender, Progress};
 
 mod booted;
+mod certificate;
 mod paced;
+#[path = "../common/pem.rs"]
+mod pem;
 mod rig;
 #[path = "../common/uml.rs"]
 mod uml;

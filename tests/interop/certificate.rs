@@ -4,14 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::ours::HELLO;
+use crate::pem::pem;
 
 /// The name in the certificate, and in the handshake's list of protocols.
 pub(crate) const NAME: &str = "deadheat";
@@ -34,17 +33,9 @@ impl Files {
         let names = CertificateParams::new([NAME.to_owned()]).unwrap();
         let certificate = names.self_signed(&pair).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let write = |file: &str, label: &str, der: &[u8]| {
-            // As RFC 7468 has it: lines of 64 characters.
-            let text = STANDARD.encode(der);
-            let lines: Vec<&str> =
-                text.as_bytes().chunks(64).map(|line| str::from_utf8(line).unwrap()).collect();
-            let lines = lines.join("\n");
-            let pem = format!("-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n");
-            fs::write(folder.path().join(file), pem).unwrap();
-        };
-        write("certificate.pem", "CERTIFICATE", certificate.der());
-        write("key.pem", "PRIVATE KEY", &key);
+        let write = |file, text| fs::write(folder.path().join(file), text).unwrap();
+        write("certificate.pem", pem("CERTIFICATE", certificate.der()));
+        write("key.pem", pem("PRIVATE KEY", &key));
         Files { folder }
     }
 

@@ -31,15 +31,15 @@ use crate::transport::{Effective, told};
 /// knows where they go.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
 
-/// Most bytes that are handed to quinn at once.
-const PIECE: usize = 64 * 1024;
+/// Most bytes that are handed to the library at once.
+pub(in crate::transport) const PIECE: usize = 64 * 1024;
 
 /// Congestion windows that are kept until they are acknowledged: one under way, and one that a repair holds, as Linux's TCP
 /// sizes its send buffer (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c).
-const WINDOWS_KEPT: u64 = 2;
+pub(in crate::transport) const WINDOWS_KEPT: u64 = 2;
 
 /// Packets that a congestion window counts for at least, as there (`TCP_INIT_CWND`).
-const LEAST_WINDOW: u64 = 10;
+pub(in crate::transport) const LEAST_WINDOW: u64 = 10;
 
 /// End of a connection.
 pub(super) struct End {
@@ -59,6 +59,7 @@ pub(super) struct End {
     mtu: u32,
     control: &'static str,
     cipher: &'static str,
+    certificate: String,
     window: Option<u64>,
     /// Bytes of headers in front of a datagram, where packets grow as the path allows.
     headers: Option<u32>,
@@ -97,6 +98,7 @@ impl End {
             mtu: opening.mtu,
             control: setup.control,
             cipher: setup.cipher,
+            certificate: setup.certificate,
             window: setup.window,
             headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
@@ -425,6 +427,7 @@ impl Protocol for End {
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
+            (identity::CERTIFICATE.name, self.certificate.clone()),
             ("resume", self.resume.word().to_owned()),
             ("ecn", self.ecn.word(acknowledgements).to_owned()),
             ("window", window),

@@ -19,6 +19,7 @@ pub(super) struct Setup {
     pub(super) server: ServerConfig,
     pub(super) control: &'static str,
     pub(super) cipher: &'static str,
+    pub(super) certificate: String,
     pub(super) resume: Resume,
     pub(super) window: Option<u64>,
     /// True if packets are as large as they begin; otherwise path MTU discovery finds how large they may be.
@@ -73,9 +74,15 @@ impl Setup {
         let transport = Arc::new(transport);
         let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
         let resume = Resume::of(opening.knobs);
-        let alpn = layer.alpn;
-        let terms =
-            Terms { token: &opening.token, provider: &provider, resume, gives_keys: false, alpn };
+        let asked = opening.knobs.text(identity::CERTIFICATE.name);
+        let terms = Terms {
+            token: &opening.token,
+            provider: &provider,
+            resume,
+            gives_keys: false,
+            alpn: layer.alpn,
+            certificate: asked,
+        };
         let mut endpoint = EndpointConfig::default();
         endpoint.max_udp_payload_size(payload)?;
         let side = [opening.side as u8];
@@ -89,7 +96,18 @@ impl Setup {
             QuicServerConfig::with_initial(opening.tickets.server(&terms)?, initial_suite()?)?;
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
-        Ok(Setup { endpoint, client, server, control, cipher, resume, window, is_mtu_fixed })
+        let certificate = identity::certificate_word(asked);
+        Ok(Setup {
+            endpoint,
+            client,
+            server,
+            control,
+            cipher,
+            certificate,
+            resume,
+            window,
+            is_mtu_fixed,
+        })
     }
 }
 
