@@ -12,6 +12,7 @@ const PROTOCOLS: &[&str] = &[
     "renet",
     "rustls",
     "rusty_enet",
+    "s2n-quic",
     "sctp-proto",
     "str0m",
     "tungstenite",

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 seconds=$1
 shift
-cargo fuzz build --sanitizer none
+cargo fuzz build --features all-contenders --sanitizer none
 
 # Protocols of others are built as users have them: KCP's arithmetic wraps around, and overflow checks would
 # end it at the first forged acknowledgement.
@@ -25,7 +25,7 @@ one() {
   if [ "$asked" != "$target" ]; then export RUSTC_BOOTSTRAP=1; fi # in this job alone
   mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
   # shellcheck disable=SC2046 # words, one by one
-  if cargo fuzz run $(flags "$asked") "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+  if cargo fuzz run --features all-contenders $(flags "$asked") "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 >"$log" 2>&1; then
     echo "$asked: $(grep -ao 'stat::number_of_executed_units: .*' "$log" | grep -o '[0-9]*$') inputs, no failure"
   else

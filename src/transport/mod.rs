@@ -47,6 +47,8 @@ pub mod options;
 mod pending;
 mod pipe;
 mod quic;
+#[cfg(feature = "quic-s2n")]
+mod quic_s2n;
 mod rbudp;
 #[cfg(feature = "renet")]
 mod renet;
@@ -96,6 +98,8 @@ pub const ALL: &[&dyn Transport] = &[
     &pipe::Pipes,
     &quic::Quic,
     &quic::QuicDatagram,
+    #[cfg(feature = "quic-s2n")]
+    &quic_s2n::QuicS2n,
     #[cfg(feature = "webtransport")]
     &webtransport::WebTransport,
     &kcp::Kcp,

@@ -67,6 +67,11 @@ pub const ALL: &[Optional] = &[
         presence: Presence::of(cfg!(feature = "datachannel")),
     },
     Optional {
+        id: "quic-s2n",
+        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by s2n-quic",
+        presence: Presence::of(cfg!(feature = "quic-s2n")),
+    },
+    Optional {
         id: "misbehaving",
         summary: "arq that breaks down where it is told to: to see what a race does then",
         presence: Presence::of(cfg!(feature = "misbehaving")),

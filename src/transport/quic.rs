@@ -23,6 +23,9 @@ pub(super) mod layer;
 mod qlog;
 mod setup;
 
+#[cfg(feature = "quic-s2n")]
+pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
+
 /// QUIC streams.
 #[derive(Clone, Copy)]
 pub(super) struct Quic;

@@ -7,7 +7,7 @@
 //! | `enet` | ENet in C, by pyenet | `python3-enet` |
 //! | `kcp` | kcp-go, in kcptun | `kcptun` |
 //! | `mptcp` | any program under mptcpize | `mptcpize` |
-//! | `quic`, `quic-datagram` | aioquic | `python3-aioquic`, or PyPI's |
+//! | `quic`, `quic-datagram`, `quic-s2n` | aioquic | `python3-aioquic`, or PyPI's |
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
 //! | `utp` | libutp, by utp-native | npm's |
@@ -28,6 +28,8 @@ mod kcp;
 mod mptcp;
 mod other;
 mod ours;
+#[path = "../common/pem.rs"]
+mod pem;
 mod quic;
 mod sctp;
 mod tls;

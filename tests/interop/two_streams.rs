@@ -8,18 +8,21 @@ use crate::driven::Driven;
 use crate::other::Other;
 
 /// Two streams, a stream for each message, and datagrams.
-pub(crate) const LANES: [Service; 4] =
+pub(crate) static LANES: [Service; 4] =
     [Service::ORDERED, Service::ORDERED, Service::UNORDERED, Service::BEST_EFFORT];
+
+/// Two streams alone.
+pub(crate) const STREAMS: &[Service] = &[Service::ORDERED, Service::ORDERED];
 
 /// The largest message, which fits a datagram.
 pub(crate) const LARGEST: usize = 1_200;
 
 /// Bytes on each stream.
-const STREAM: usize = 150_000;
+const BYTES: usize = 150_000;
 
 /// Sends content on both streams, piece by piece in turns, and sees it come back, with the ends of both.
 pub(crate) fn come_back(near: &mut Driven) {
-    let sent = [content(0, STREAM), content(1, STREAM)];
+    let sent = [content(0, BYTES), content(1, BYTES)];
     for pieces in sent[0].chunks(20_000).zip(sent[1].chunks(20_000)) {
         near.write(0, pieces.0);
         near.write(1, pieces.1);

@@ -1,0 +1,165 @@
+//! s2n-quic's endpoint without sockets and clock: its I/O provider hands it over instead of running it, and whoever has
+//! it gives it datagrams, and says what time it is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use s2n_quic::provider::io;
+use s2n_quic_core::endpoint::Endpoint;
+use s2n_quic_core::inet::{ExplicitCongestionNotification, SocketAddress, datagram};
+use s2n_quic_core::io::{rx, tx};
+use s2n_quic_core::path::{Handle, Tuple, mtu};
+use s2n_quic_core::time::Timestamp;
+
+use crate::time::Nanos;
+
+/// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
+/// knows where they go.
+pub(super) const PEER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5210);
+
+/// The endpoint as a state machine, of whichever end and congestion control.
+pub(super) trait Machine: Send {
+    /// Takes a datagram that arrived. Its bytes are decrypted in place.
+    fn take(&mut self, now: Timestamp, datagram: &mut [u8]);
+
+    /// Hears what the application asked for since, and writes what is to leave.
+    fn write(&mut self, now: Timestamp, leaving: &mut Leaving<'_>);
+
+    /// Returns the time at which a timer fires.
+    fn due(&self) -> Option<Timestamp>;
+}
+
+impl<E: Endpoint<PathHandle = Tuple>> Machine for E {
+    fn take(&mut self, now: Timestamp, datagram: &mut [u8]) {
+        self.receive(&mut Arrived(Some(datagram)), &now);
+    }
+
+    fn write(&mut self, now: Timestamp, leaving: &mut Leaving<'_>) {
+        // It is closed where nobody uses it any more.
+        let _ = self.poll_wakeups(&mut Context::from_waker(Waker::noop()), &now);
+        self.transmit(leaving, &now);
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.timeout()
+    }
+}
+
+/// Returns a time on the library's clock, which counts microseconds.
+pub(super) fn timestamp(now: Nanos) -> Timestamp {
+    // SAFETY: it may only be called for a time source, which this is.
+    unsafe { Timestamp::from_duration(Duration::from(now)) }
+}
+
+/// Returns a time of the library's clock.
+pub(super) fn nanos(timestamp: Timestamp) -> Nanos {
+    // SAFETY: as above.
+    let since = unsafe { timestamp.as_duration() };
+    Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// I/O provider that keeps the endpoint for whoever runs it. Every clone has the same place.
+#[derive(Clone)]
+pub(super) struct Handed {
+    place: Arc<Mutex<Option<Box<dyn Machine>>>>,
+    mtu: mtu::Config,
+}
+
+impl Handed {
+    /// Creates a place for an endpoint with packets of these sizes.
+    pub(super) fn new(mtu: mtu::Config) -> Handed {
+        Handed { place: Arc::default(), mtu }
+    }
+
+    /// Takes the endpoint out, once it is there.
+    pub(super) fn endpoint(&self) -> Option<Box<dyn Machine>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl io::Provider for Handed {
+    type PathHandle = Tuple;
+    type Error = std::convert::Infallible;
+
+    fn start<E: Endpoint<PathHandle = Tuple>>(
+        self,
+        mut endpoint: E,
+    ) -> Result<SocketAddress, Self::Error> {
+        endpoint.set_mtu_config(self.mtu);
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(endpoint));
+        Ok(SocketAddress::default())
+    }
+}
+
+/// One datagram that arrived.
+struct Arrived<'a>(Option<&'a mut [u8]>);
+
+impl rx::Queue for Arrived<'_> {
+    type Handle = Tuple;
+
+    fn for_each<F: FnMut(datagram::Header<Tuple>, &mut [u8])>(&mut self, mut take: F) {
+        let path = Tuple::from_remote_address(SocketAddress::from(PEER).into());
+        let ecn = ExplicitCongestionNotification::NotEct;
+        if let Some(datagram) = self.0.take() {
+            take(datagram::Header { path, ecn }, datagram);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// Datagrams that leave together: all as long as the first, but for the last.
+pub(super) struct Leaving<'a> {
+    batch: &'a mut Vec<u8>,
+    most: usize,
+    /// The most bytes of a datagram.
+    longest: usize,
+    size: Option<usize>,
+    count: usize,
+    /// True if one was shorter, so that it is the last.
+    has_ended: bool,
+}
+
+impl<'a> Leaving<'a> {
+    /// Has at most `most` datagrams of at most `longest` bytes appended to `batch`.
+    pub(super) fn new(batch: &'a mut Vec<u8>, most: usize, longest: usize) -> Leaving<'a> {
+        Leaving { batch, most, longest, size: None, count: 0, has_ended: false }
+    }
+
+    /// Returns the bytes of each of them; `None` if there is none.
+    pub(super) fn size(&self) -> Option<usize> {
+        self.size
+    }
+}
+
+impl tx::Queue for Leaving<'_> {
+    type Handle = Tuple;
+
+    fn push<M: tx::Message<Handle = Tuple>>(
+        &mut self,
+        mut message: M,
+    ) -> Result<tx::Outcome, tx::Error> {
+        let longest = self.size.unwrap_or(self.longest);
+        if self.capacity() == 0 || (self.count > 0 && !message.can_gso(longest, self.count)) {
+            return Err(tx::Error::AtCapacity);
+        }
+        let start = self.batch.len();
+        self.batch.resize(start + longest, 0);
+        let buffer = tx::PayloadBuffer::new(&mut self.batch[start..]);
+        let written = message.write_payload(buffer, self.count);
+        self.batch.truncate(start + written.as_ref().map_or(0, |len| *len));
+        let len = written?;
+        self.has_ended = len < *self.size.get_or_insert(len);
+        self.count += 1;
+        Ok(tx::Outcome { len, index: self.count - 1 })
+    }
+
+    fn capacity(&self) -> usize {
+        if self.has_ended { 0 } else { self.most - self.count }
+    }
+}

@@ -1,0 +1,85 @@
+//! What s2n-quic tells of a connection while it runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use s2n_quic::provider::event::events::{
+    Congestion, ConnectionClosed, Frame, FrameSent, MtuUpdated, PacketLost, PacketSent,
+    RecoveryMetrics,
+};
+use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
+
+/// What it has told so far.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// STREAM frames, and packets of any kind, that were sent, and packets that were lost.
+    pub(super) frames: u64,
+    pub(super) packets: u64,
+    pub(super) lost: u64,
+    pub(super) congestion_events: u64,
+    /// Congestion window in bytes.
+    pub(super) window: u64,
+    /// Round trips in nanoseconds, once one was measured.
+    pub(super) smoothed_ns: Option<u64>,
+    pub(super) variation_ns: Option<u64>,
+    pub(super) least_ns: Option<u64>,
+    /// The most bytes of a datagram where path MTU discovery looks for it.
+    pub(super) payload: Option<u32>,
+    /// Reason of the connection's end.
+    pub(super) closed: Option<String>,
+}
+
+/// Subscriber to what it tells. Every clone hears and has the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<Told>>);
+
+impl Seen {
+    /// Returns what it has told so far.
+    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscriber for Seen {
+    type ConnectionContext = ();
+
+    fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo<'_>) {}
+
+    fn on_packet_sent(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketSent) {
+        self.told().packets += 1;
+    }
+
+    fn on_frame_sent(&mut self, _: &mut (), _: &ConnectionMeta, event: &FrameSent) {
+        if matches!(event.frame, Frame::Stream { .. }) {
+            self.told().frames += 1;
+        }
+    }
+
+    fn on_packet_lost(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketLost<'_>) {
+        self.told().lost += 1;
+    }
+
+    fn on_congestion(&mut self, _: &mut (), _: &ConnectionMeta, _: &Congestion<'_>) {
+        self.told().congestion_events += 1;
+    }
+
+    fn on_recovery_metrics(&mut self, _: &mut (), _: &ConnectionMeta, now: &RecoveryMetrics<'_>) {
+        let mut told = self.told();
+        told.window = now.congestion_window.into();
+        told.smoothed_ns = nanoseconds(now.smoothed_rtt);
+        told.variation_ns = nanoseconds(now.rtt_variance);
+        told.least_ns = nanoseconds(now.min_rtt);
+    }
+
+    fn on_mtu_updated(&mut self, _: &mut (), _: &ConnectionMeta, event: &MtuUpdated) {
+        self.told().payload = Some(event.mtu.into());
+    }
+
+    fn on_connection_closed(&mut self, _: &mut (), _: &ConnectionMeta, event: &ConnectionClosed) {
+        self.told().closed = Some(event.error.to_string());
+    }
+}
+
+fn nanoseconds(duration: Duration) -> Option<u64> {
+    u64::try_from(duration.as_nanos()).ok()
+}
