@@ -1,7 +1,7 @@
 //! Who names the wrong winner on a host that drifts, given the same time and the same noise.
 
-use deadheat::rng::SplitMix64;
-use deadheat::stats::{Better, Claim, Missing, Outcome, Plan, Slack, Winner, rule};
+use deadheat_stats::rng::SplitMix64;
+use deadheat_stats::{Better, Claim, Missing, Outcome, Plan, Slack, Winner, rule};
 
 use crate::races::{LEVEL, MARGIN};
 use crate::world::Host;

@@ -3,7 +3,7 @@
 //!
 //! Everything is seeded, so a rate here is a fixed number and no test is flaky. Rates are counted per
 //! race and at every look taken, not only at the last: stronger than what is promised.
-//! `cargo test --test simulation -- --nocapture --test-threads 1` prints the tables of docs/methodology.md.
+//! `cargo test -p deadheat-stats --test simulation -- --nocapture --test-threads 1` prints the tables of docs/methodology.md.
 
 #![allow(clippy::print_stdout, reason = "the rates are worth reading: --nocapture")]
 
@@ -11,7 +11,7 @@ mod races;
 mod winners;
 mod world;
 
-use deadheat::stats::{Better, Claim, Outcome, Slack, resolution, rule, serial};
+use deadheat_stats::{Better, Claim, Outcome, Slack, resolution, rule, serial};
 use races::{LEVEL, MARGIN, Race, Replanning, share, welch, widened_margin};
 use world::{NOISES, Noise};
 

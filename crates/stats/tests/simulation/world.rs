@@ -1,6 +1,6 @@
 //! Hosts and trials to race on: a timeline of host states, and the noise of each trial.
 
-use deadheat::rng::SplitMix64;
+use deadheat_stats::rng::SplitMix64;
 
 /// How long a trial takes, start of its processes included: three make a block of about 0.4 s.
 pub(crate) const TRIAL_S: f64 = 0.13;

@@ -1,6 +1,6 @@
 //! A race decided by the rule under test, and by those it is compared with.
 
-use deadheat::stats::{
+use deadheat_stats::{
     Better, Claim, Missing, Outcome, Plan, Ruling, Slack, Tail, blocks_for, rule, scatter,
     signed_rank,
 };
