@@ -21,6 +21,7 @@ use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 
 mod arq;
+pub mod at_once;
 mod contender;
 #[cfg(feature = "datachannel")]
 mod datachannel;

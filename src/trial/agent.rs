@@ -57,6 +57,14 @@ pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
     i32::from(done.is_err())
 }
 
+/// Names the contender of a connection that broke down as it was opened.
+fn of(plan: &AgentPlan, error: Error) -> Error {
+    match error {
+        Error::Broken { who, what } => Error::broken(&plan.contender, format!("{who}: {what}")),
+        other => other,
+    }
+}
+
 fn trial(
     plan: AgentPlan,
     mut control: UnixStream,
@@ -146,7 +154,7 @@ fn connect(
             true if own > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };
-        return Ok((dial_all(own as u16, &dial)?, None));
+        return Ok((dial_all(own as u16, &dial).map_err(|e| of(plan, e))?, None));
     }
     let at = &plan.endpoint;
     let tickets = tickets.clone();

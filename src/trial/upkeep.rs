@@ -2,15 +2,14 @@
 //! protocol in user space sends again what was lost only where somebody lets it, and the last packet of a
 //! handshake or of a transfer may be what its peer waits for.
 
+use std::iter;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, Builder};
-use std::{io, iter};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Conn;
+use crate::transport::at_once::{Missing, Open, at_once};
 
 /// Longest sleep, if no connection sets a time.
 const LONGEST: Nanos = Nanos::from_secs(1);
@@ -79,49 +78,28 @@ pub(super) fn dial_at_once<D>(flows: u16, dial: &D) -> Result<Vec<Box<dyn Conn>>
 where
     D: Fn(u16) -> Result<Box<dyn Conn>> + Sync,
 {
-    let missing = AtomicUsize::new(flows.into());
-    let open = |flow| {
-        let mut conn = dial(flow);
-        missing.fetch_sub(1, Ordering::AcqRel);
-        if let Ok(conn) = &mut conn {
-            // poll(2) passes over a negative descriptor.
-            let mut none = libc::pollfd { fd: -1, events: 0, revents: 0 };
-            while missing.load(Ordering::Acquire) > 0 {
-                keep_up(&mut none, SOON, &mut [&mut **conn]);
-            }
+    let open = |flow| Open { name: format!("flow {flow}"), open: Box::new(move || dial(flow)) };
+    let keep_up = |conn: &mut Box<dyn Conn>, missing: &Missing| {
+        // poll(2) passes over a negative descriptor.
+        let mut none = libc::pollfd { fd: -1, events: 0, revents: 0 };
+        while missing.any() {
+            keep_up(&mut none, SOON, &mut [&mut **conn]);
         }
-        conn
     };
-    thread::scope(|scope| {
-        let open = &open;
-        let threads: Vec<_> = (0..flows)
-            .map(|flow| {
-                let spawned = Builder::new().spawn_scoped(scope, move || open(flow));
-                if spawned.is_err() {
-                    // Nobody is to wait for it.
-                    missing.fetch_sub(1, Ordering::AcqRel);
-                }
-                spawned.map_err(|e| Error::setup("start a thread for a connection", e))
-            })
-            .collect();
-        let joined = threads.into_iter().map(|thread| {
-            thread?.join().unwrap_or_else(|_| {
-                let what = io::Error::other("its thread panicked");
-                Err(Error::setup("open a connection", what))
-            })
-        });
-        joined.collect::<Vec<Result<_>>>().into_iter().collect()
-    })
+    at_once((0..flows).map(open).collect(), &keep_up).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{self, Write};
     use std::os::fd::AsFd;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
 
     use super::*;
     use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+    use crate::error::Error;
     use crate::measurements::ConnStats;
     use crate::transport::{Effective, Progress};
 
@@ -264,5 +242,12 @@ mod tests {
             _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
         });
         assert!(refused.err().unwrap().to_string().contains("nobody answers"));
+        // A library that panics as it opens one is a contender that breaks, and holds up no other.
+        let broken = dial_at_once(3, &|flow| match flow {
+            1 => panic!("asked to"),
+            _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
+        });
+        let broken = broken.err().unwrap();
+        assert!(matches!(broken, Error::Broken { .. }), "{broken}");
     }
 }

@@ -16,6 +16,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         name: "transport",
         through: &["Userspace"],
         helpers: &[
+            ("at_once", "several connections opened at once"),
             ("contender", "a transport with its knobs"),
             ("equal", "what is made equal, and what cannot be"),
             ("handover", "where connections come from"),

@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Joined, MOST, Open, Part, Strand, at_once, endpoints, reach, weakest};
+use super::{Joined, MOST, Part, Strand, endpoints, open_parts, reach, weakest};
 use crate::contract::{AsksLanes, Ending, Guarantees, Lane, PeerKind};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::at_once::Open;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::via::Via;
 use crate::transport::{
@@ -186,9 +187,9 @@ impl Transport for Mix {
                 let dial = Dial { to, knobs: &contender.knobs, lanes, ..*dial };
                 Ok((dial.hello.flow, contender.transport.dial(&dial)?))
             };
-            (part.title(), Box::new(open) as Open<'_>)
+            Open { name: part.title(), open: Box::new(open) }
         });
-        let conns = at_once(opens.collect())?;
+        let conns = open_parts(opens.collect())?;
         self.joins().join(conns.into_iter().map(|(_, conn)| conn).collect())
     }
 
@@ -277,10 +278,10 @@ impl MixListener {
         let wanted: Vec<usize> = (0..self.listeners.len()).filter(|at| misses(*at)).collect();
         let listeners = self.listeners.iter_mut().enumerate();
         let opens = listeners.filter(|(at, _)| wanted.contains(at)).map(|(at, listener)| {
-            let open = move || listener.accept(timeout);
-            (self.joins.0[at].title.clone(), Box::new(open) as Open<'_>)
+            let open = Box::new(move || listener.accept(timeout));
+            Open { name: self.joins.0[at].title.clone(), open }
         });
-        let accepted = at_once(opens.collect())?;
+        let accepted = open_parts(opens.collect())?;
         for (at, (flow, conn)) in wanted.into_iter().zip(accepted) {
             let parts = self.joins.0.len();
             let conns =

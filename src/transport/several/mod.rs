@@ -3,9 +3,9 @@
 //! To whoever uses one it is a transport like any other.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use super::at_once::{Missing, Open, at_once};
 use super::{Conn, Contender, Info};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering as Order, PeerKind, Reach,
@@ -175,47 +175,23 @@ fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
 /// Longest time for which a connection that is there is left alone while others are being opened.
 const SOON: Nanos = Nanos::from_millis(10);
 
-/// Attempt to open one of several connections.
-type Open<'a> = Box<dyn FnOnce() -> Result<(u16, Box<dyn Conn>)> + Send + 'a>;
+/// Connection of a part, with the number of its flow.
+type Opened = (u16, Box<dyn Conn>);
 
-/// Opens connections at once, each named for its errors. Those that are there are let act until all are:
-/// the last packet of a handshake may be lost, and the peer then waits for it.
-fn at_once(opens: Vec<(String, Open<'_>)>) -> Result<Vec<(u16, Box<dyn Conn>)>> {
-    let missing = AtomicUsize::new(opens.len());
-    thread::scope(|scope| {
-        let missing = &missing;
-        let threads: Vec<_> = opens
-            .into_iter()
-            .map(|(name, open)| {
-                let attempt = move || {
-                    let mut opened = open();
-                    missing.fetch_sub(1, Ordering::AcqRel);
-                    if let Ok((_, conn)) = &mut opened {
-                        keep_up(&mut **conn, missing);
-                    }
-                    opened.map_err(|error| named(&name, error))
-                };
-                let spawned = thread::Builder::new().spawn_scoped(scope, attempt);
-                if spawned.is_err() {
-                    // Nobody is to wait for it.
-                    missing.fetch_sub(1, Ordering::AcqRel);
-                }
-                spawned.map_err(|e| Error::setup("start a thread for a connection", e))
-            })
-            .collect();
-        let joined = threads.into_iter().map(|thread| {
-            thread?.join().unwrap_or_else(|_| {
-                let what = std::io::Error::other("its thread panicked");
-                Err(Error::setup("open a connection", what))
-            })
-        });
-        joined.collect::<Vec<Result<_>>>().into_iter().collect()
-    })
+/// Opens the connections of parts at once, each named for its errors.
+fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
+    let names: Vec<String> = opens.iter().map(|open| open.name.clone()).collect();
+    let opened = at_once(opens, &|(_, conn), missing| keep_up(&mut **conn, missing));
+    let named = opened.into_iter().zip(&names).map(|(opened, name)| {
+        // The error of a breakdown has the name already.
+        opened.map_err(|error| named(name, error))
+    });
+    named.collect()
 }
 
 /// Lets a connection act while others are missing.
-fn keep_up(conn: &mut dyn Conn, missing: &AtomicUsize) {
-    while missing.load(Ordering::Acquire) > 0 {
+fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
+    while missing.any() {
         let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
         match conn.fd().map(|fd| readable(fd.as_fd(), span)) {
             Some(Ok(false)) => {}

@@ -7,9 +7,8 @@
 //!
 //! Where nothing promises that what was sent arrives, the second stands by, and takes over when the first falls silent.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::{io, thread};
 
 use super::agree::{PreferenceListener, Terms, agree};
 use super::mix;
@@ -216,17 +215,8 @@ impl Preference {
 
     /// Opens a connection of the second beside the open one of the first, which is let act meanwhile.
     fn stand_by(&self, dial: &Dial<'_>, first: &mut dyn Conn) -> Option<Box<dyn Conn>> {
-        let missing = AtomicUsize::new(1);
-        thread::scope(|scope| {
-            let attempt = || {
-                let second = self.open(dial, 1, self.after.min(dial.timeout));
-                missing.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
-                second
-            };
-            let thread = thread::Builder::new().spawn_scoped(scope, attempt).ok()?;
-            keep_up(first, &missing);
-            thread.join().ok()?.ok()
-        })
+        let open = || self.open(dial, 1, self.after.min(dial.timeout));
+        at_once::beside(&self.parts[1].name, open, |missing| keep_up(first, missing))?.ok()
     }
 }
 
