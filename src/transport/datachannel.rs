@@ -21,7 +21,7 @@ use str0m::{Candidate, Event, IceCreds, Input, Output, Rtc, RtcConfig, RtcError}
 use super::equal::Own;
 use super::sctp::CC;
 use super::sctp_udp::{LARGEST, PROMISED};
-use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, State, Userspace, nowhere};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
 use crate::error::{Error, Result};
@@ -356,7 +356,7 @@ impl Protocol for End {
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
-        let Some(rtc) = &mut self.rtc else { return Ok(()) };
+        let Some(rtc) = &mut self.rtc else { return Err(nowhere(lane)) };
         let channel = self.channels.get(usize::from(lane.0)).and_then(|id| rtc.channel(*id));
         let Some(mut channel) = channel else {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the channel is closed"));

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sctp_proto::{
-    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event,
-    Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig, TransportConfig,
+    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig,
+    Error as SctpError, Event, Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig,
+    TransportConfig,
 };
 
 use super::equal::Own;
 use super::sctp::CC;
 use super::userspace::{
-    Counts, Epoch, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace,
+    Counts, Epoch, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace, nowhere,
 };
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -273,6 +274,24 @@ impl End {
     }
 }
 
+/// Puts a message of `length` bytes into `buffer`, as `read` does, and returns the bytes of it that are there.
+///
+/// # Errors
+/// Of `read`, and where it has fewer bytes: the message is lost.
+fn message(
+    length: usize,
+    buffer: &mut Vec<u8>,
+    read: impl FnOnce(&mut [u8]) -> Result<usize, SctpError>,
+) -> Result<usize, SctpError> {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
+    }
+    match read(buffer)? {
+        read if read == length => Ok(length),
+        _ => Err(SctpError::ErrShortBuffer),
+    }
+}
+
 /// Opens a stream for messages of `service`.
 fn open_stream(association: &mut Association, stream: u16, service: Service) {
     // The peer's first message may have opened it already.
@@ -372,24 +391,37 @@ impl Protocol for End {
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
-        let Some((_, association)) = &mut self.association else { return Ok(()) };
-        let written = association
+        let Some((_, association)) = &mut self.association else { return Err(nowhere(lane)) };
+        association
             .stream(lane.0)
-            .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary));
+            .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary))
+            .map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))?;
         self.buffered += bytes.len();
-        written.map(|_| ()).map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))
+        Ok(())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
         let Some((_, association)) = &mut self.association else { return };
         for lane in 0..self.lanes.len() as u16 {
             let Ok(mut stream) = association.stream(lane) else { continue };
-            while let Ok(Some(chunks)) = stream.read_sctp() {
-                if self.message.len() < chunks.len() {
-                    self.message.resize(chunks.len(), 0);
+            loop {
+                let length = match stream.read_sctp() {
+                    Ok(None) | Err(SctpError::ErrStreamClosed) => break,
+                    Ok(Some(chunks)) => {
+                        message(chunks.len(), &mut self.message, |into| chunks.read(into))
+                    }
+                    Err(error) => Err(error),
+                };
+                match length {
+                    Ok(length) => {
+                        take(Lane(lane), &self.message[..length]);
+                    }
+                    // The library has let go of a message that was to arrive.
+                    Err(error) => {
+                        self.state = State::Closed(format!("a message cannot be read: {error}"));
+                        return;
+                    }
                 }
-                let Ok(len) = chunks.read(&mut self.message) else { break };
-                take(Lane(lane), &self.message[..len]);
             }
         }
     }
@@ -457,6 +489,15 @@ mod tests {
             assert_eq!((sent.packets, sent.resent), counts);
         }
         assert_eq!(data_numbers(&[0; 5]).count() + data_numbers(&[0; 17]).count(), 0);
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_whole_is_an_error() {
+        let mut buffer = Vec::new();
+        assert_eq!(message(3, &mut buffer, |into| Ok(into.len())), Ok(3));
+        assert_eq!(message(3, &mut buffer, |_| Ok(2)), Err(SctpError::ErrShortBuffer));
+        let failed = message(3, &mut buffer, |_| Err(SctpError::ErrStreamClosed));
+        assert_eq!(failed, Err(SctpError::ErrStreamClosed));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, NAME, Resume};
-use crate::transport::userspace::{Counts, Epoch, Held, Opening, Protocol, State, Waits};
+use crate::transport::userspace::{Counts, Epoch, Held, Opening, Protocol, State, Waits, nowhere};
 use crate::transport::{Effective, told};
 
 /// The address of the peer, for a state machine that never looks at one: whoever carries its datagrams
@@ -357,7 +357,7 @@ impl Protocol for End {
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
-        let Some((_, connection)) = &mut self.connection else { return Ok(()) };
+        let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
         self.lanes.write(connection, lane, bytes)
     }
 

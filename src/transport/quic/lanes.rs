@@ -10,6 +10,7 @@ use quinn_proto::{Connection, Dir, ReadError, SendDatagramError, StreamId, Write
 
 use super::layer::Heads;
 use crate::contract::{Delivery, Lane, Ordering, Service};
+use crate::transport::userspace::nowhere;
 
 /// Bytes of a lane's number in front of a message.
 pub(super) const TAG: usize = 2;
@@ -119,7 +120,9 @@ impl Lanes {
         lane: Lane,
         bytes: &[u8],
     ) -> io::Result<()> {
-        let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else { return Ok(()) };
+        let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else {
+            return Err(nowhere(lane));
+        };
         if end.carrier == Carrier::Stream && end.unsent.is_empty() {
             let taken = end.offer(connection, bytes)?;
             end.unsent.extend_from_slice(&bytes[taken..]);

@@ -23,7 +23,7 @@ use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, Failure, NAME};
 use crate::transport::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
-use crate::transport::userspace::{Counts, Held, Opening, Protocol, State, Waits};
+use crate::transport::userspace::{Counts, Held, Opening, Protocol, State, Waits, nowhere};
 use crate::transport::{Effective, told};
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
@@ -320,8 +320,10 @@ impl Protocol for End {
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
-        let Some(lane) = self.lanes.get_mut().get_mut(usize::from(lane.0)) else { return Ok(()) };
-        let Some(stream) = &mut lane.outgoing else { return Ok(()) };
+        let number = lane;
+        let lane = self.lanes.get_mut().get_mut(usize::from(number.0));
+        let lane = lane.ok_or_else(|| nowhere(number))?;
+        let stream = lane.outgoing.as_mut().ok_or_else(|| nowhere(number))?;
         let written = stream.send_data(Bytes::copy_from_slice(bytes));
         lane.is_owed = true;
         written.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))

@@ -23,6 +23,7 @@ mod wrapped;
 pub use epoch::Epoch;
 pub(in crate::transport) use held::{Held, Waits};
 pub use over_path::OverPath;
+pub(in crate::transport) use protocol::nowhere;
 pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
 pub(in crate::transport) use ring::{InOrder, Ring};
 pub(in crate::transport) use round_trip::RoundTrip;

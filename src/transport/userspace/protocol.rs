@@ -69,6 +69,13 @@ impl Opening<'_> {
     }
 }
 
+/// Returns the error of bytes that are written where nothing carries them: without a connection, or on a lane that it has
+/// not.
+pub(in crate::transport) fn nowhere(lane: Lane) -> io::Error {
+    let why = format!("lane {} has no connection that takes its bytes", lane.0);
+    io::Error::new(io::ErrorKind::NotConnected, why)
+}
+
 /// Progress of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {

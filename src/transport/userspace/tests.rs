@@ -33,6 +33,34 @@ fn open_with(transport: &dyn Userspace, side: Side, clock: &Manual, lanes: &[Ser
     OverPath::open(transport, &opening, clock).unwrap()
 }
 
+#[test]
+fn bytes_that_nothing_carries_are_an_error() {
+    for transport in every() {
+        let info = transport.info();
+        let knobs = Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
+        let opening = Opening {
+            side: Side::Far,
+            token: Token::from_bytes([9; 16]),
+            knobs: &knobs,
+            lanes: info.guarantees.one_lane(),
+            largest_message: 1_000,
+            mtu: 1_500,
+            ip_header: 20,
+            tickets: &crate::transport::Tickets::default(),
+        };
+        let mut far = transport.open(&opening).unwrap();
+        // Those with one lane have no other to mistake for it.
+        if info.guarantees.lanes > 1 {
+            let written = far.write(Nanos::ZERO, Lane(60_000), b"bytes");
+            assert!(written.is_err(), "{}: no such lane", info.id);
+        }
+        let has_state = far.state() == State::Handshaking && far.room(Lane(0)) == 0;
+        if has_state && far.write(Nanos::ZERO, Lane(0), b"bytes").is_ok() {
+            assert!(!far.is_drained(), "{}: it took bytes, and owes none", info.id);
+        }
+    }
+}
+
 /// Effect of a path on one datagram.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
