@@ -19,7 +19,7 @@ pub mod series;
 mod throttled;
 mod view;
 
-pub use crate::measurements::amounts::{Allocations, Marks, Wire};
+pub use crate::measurements::amounts::{Allocations, Marks, Wire, total};
 pub use crate::measurements::content::{ContentState, Verified};
 pub use crate::measurements::fallback::{Fallback, FallbackCause};
 pub use crate::measurements::throttled::Throttled;
@@ -198,7 +198,7 @@ pub struct ConnStats {
 impl ConnStats {
     /// Adds the counts of an earlier connection of the same flow.
     pub fn add(&mut self, earlier: &ConnStats) {
-        let both = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         self.connect_ns = self.connect_ns.max(earlier.connect_ns);
         self.send_calls += earlier.send_calls;
         self.receive_calls += earlier.receive_calls;
@@ -210,8 +210,8 @@ impl ConnStats {
         self.wire = self.wire.zip(earlier.wire).map(|(own, earlier)| own.plus(earlier));
         self.marks = self.marks.zip(earlier.marks).map(|(own, earlier)| own.plus(earlier));
         if let (Some(own), Some(earlier)) = (&mut self.zerocopy, earlier.zerocopy) {
-            own.completed += earlier.completed;
-            own.copied += earlier.copied;
+            own.completed = own.completed.saturating_add(earlier.completed);
+            own.copied = own.copied.saturating_add(earlier.copied);
         }
     }
 }
@@ -369,15 +369,18 @@ impl Headers {
     /// multiples of 8 bytes (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
     pub fn around(&self, messages: u64, size: u64) -> u64 {
         if let Some(packets) = self.packets {
-            return packets * (self.ip_bytes + self.transport_bytes)
-                + messages * self.framing_bytes;
+            let each = self.ip_bytes.saturating_add(self.transport_bytes);
+            let framing = messages.saturating_mul(self.framing_bytes);
+            return packets.saturating_mul(each).saturating_add(framing);
         }
         let ip = match self.packets_of(size).map_or(1, |packets| packets.per_message()) {
             1 => self.ip_bytes,
-            fragments if self.ip_bytes > 20 => fragments * (self.ip_bytes + 8),
-            fragments => fragments * self.ip_bytes,
+            fragments if self.ip_bytes > 20 => {
+                fragments.saturating_mul(self.ip_bytes.saturating_add(8))
+            }
+            fragments => fragments.saturating_mul(self.ip_bytes),
         };
-        messages * (ip + self.transport_bytes)
+        messages.saturating_mul(ip.saturating_add(self.transport_bytes))
     }
 
     /// Returns the packets of `messages` messages of `bytes` bytes together, each a datagram; `None` if they are none.

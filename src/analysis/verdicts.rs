@@ -21,7 +21,7 @@ use super::table::{Column, Counted, Table};
 pub use super::table::{Pairs, pairs};
 use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
-use crate::measurements::{Better, Metric};
+use crate::measurements::{Better, Metric, total};
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
 
@@ -273,7 +273,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
 
 /// Returns the mean duration of a block over the trials so far; `None` if they took no time.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
-    let took: u64 = outcome.trials.iter().map(|trial| trial.record.took_ns).sum();
+    let took = total(outcome.trials.iter().map(|trial| trial.record.took_ns));
     let blocks = outcome.trials.iter().map(|trial| trial.block).max()? + 1;
     Some(took / blocks).filter(|ns| *ns > 0)
 }

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Returns the sum of counts that a peer may have made up: the largest number where they are more.
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Packets that were sent, with what is repeated, acknowledgements and handshakes, and the headers from IP's on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wire {

@@ -1,7 +1,7 @@
 //! The record of a trial, from what both ends report.
 
 use crate::contract::Framing;
-use crate::measurements::{ConnStats, Cost, Marks, Packets, Throttled, Wire};
+use crate::measurements::{ConnStats, Cost, Marks, Packets, Throttled, Wire, total};
 use crate::transport::{Contender, Info};
 use crate::workload::{Content, Task};
 
@@ -30,7 +30,7 @@ pub(super) fn conclude(
     let why_invalid = doubt.or(why_invalid);
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
-    let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(|a, b| a + b);
+    let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(u64::saturating_add);
     let marks = conns.iter().filter_map(|conn| conn.marks).reduce(Marks::plus);
     let recovered = conns.iter().filter_map(|conn| conn.recovered).reduce(u64::saturating_add);
     let record = Record {
@@ -62,7 +62,7 @@ pub(super) fn conclude(
         recovered,
         marks,
         wire: wire(near, far).filter(|_| contender.external.is_none()),
-        network_errors: conns.iter().map(|conn| conn.network_errors).sum(),
+        network_errors: total(conns.iter().map(|conn| conn.network_errors)),
         delivered_bytes: Some(delivered_bytes(near, far)),
         // What the commands make of a message is theirs.
         packets: packets(info, task.largest_message() as u64, &near.conns)
@@ -100,7 +100,7 @@ fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
 
 fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
-    halves.fold(0, |sum, half| sum.saturating_add(half.received.bytes))
+    total(halves.map(|half| half.received.bytes))
 }
 
 /// Returns the packets that both ends sent: as their connections count them, or as many as their datagrams make.
@@ -122,4 +122,52 @@ fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packe
         return None;
     }
     conns.iter().find_map(|conn| conn.headers?.packets_of(message_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Tally;
+    use crate::time::Nanos;
+    use crate::workload::{self, EndpointReport};
+
+    #[test]
+    fn counts_that_a_peer_made_up_are_bounded_and_end_nothing() {
+        let all = Tally {
+            messages: u64::MAX,
+            bytes: u64::MAX,
+            duplicates: u64::MAX,
+            late: u64::MAX,
+            reordered: u64::MAX,
+            corrupted: u64::MAX,
+            foreign: u64::MAX,
+        };
+        let half = || EndpointReport { sent: all, received: all, ..EndpointReport::default() };
+        let conn = || ConnStats {
+            retransmits: Some(u64::MAX),
+            network_errors: u64::MAX,
+            socket_drops: Some(u64::MAX),
+            ..ConnStats::default()
+        };
+        let report = || AgentReport {
+            halves: vec![half(), half()],
+            conns: vec![conn(), conn()],
+            ..AgentReport::default()
+        };
+        let reports = BothReports {
+            near: report(),
+            far: Some(report()),
+            took: Nanos::from_secs(1),
+            doubt: None,
+            commands: Default::default(),
+        };
+        let contender = Contender::parse("tcp").unwrap();
+        for typed in ["bulk:time=1s,streams=2", "ping"] {
+            let task = workload::parse(typed).unwrap();
+            let (record, _) = conclude(&contender, &*task, &reports);
+            assert_eq!(record.retransmits, Some(u64::MAX), "{typed}");
+            assert_eq!(record.network_errors, u64::MAX, "{typed}");
+            assert_eq!(record.delivered_bytes, Some(u64::MAX), "{typed}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::contract::Direction;
 use crate::measurements::series::Series;
-use crate::measurements::{ConnStats, Distribution, Quantile, Tally, Unit};
+use crate::measurements::{ConnStats, Distribution, Quantile, Tally, Unit, total};
 use crate::time::Nanos;
 use crate::units::Bytes;
 use crate::workload::{EndpointReport, ReceiveSpan, Task};
@@ -215,10 +215,10 @@ impl Known<'_> {
         let Some(most) = self.task.most_bytes() else { return Ok(()) };
         let flows = self.task.flows();
         let message = self.task.largest_message() as u64;
-        let answers =
-            far.halves.iter().map(|half| half.received.messages + half.received.duplicates);
-        let spare = answers.sum::<u64>().max(flows.len() as u64).saturating_mul(message);
-        let sent: u64 = far.halves.iter().map(|half| half.sent.bytes).sum();
+        let answers = far.halves.iter().map(|half| &half.received);
+        let answers = answers.map(|got| got.messages.saturating_add(got.duplicates));
+        let spare = total(answers).max(flows.len() as u64).saturating_mul(message);
+        let sent = total(far.halves.iter().map(|half| half.sent.bytes));
         let most = most.saturating_mul(2).saturating_add(spare);
         if sent > most {
             let sent = Bytes(sent);

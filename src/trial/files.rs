@@ -20,7 +20,7 @@ use crate::contract::{FileAt, Side};
 use crate::datapath::buffer::{first_wrong, pattern};
 use crate::datapath::file::read_at;
 use crate::error::{Error, Result};
-use crate::measurements::{ContentState, Verified};
+use crate::measurements::{ContentState, Verified, total};
 use crate::units::hex::hex;
 use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
 
@@ -166,8 +166,8 @@ impl Files {
     /// # Errors
     /// [`Error::Data`] where a file cannot be read, written to disk, or named.
     pub(super) fn settle(&mut self, ready: &Ready, content: &Content) -> Result<Settled> {
-        let bytes: u64 = content.pieces.iter().map(|piece| piece.bytes).sum();
-        let arrived: u64 = content.pieces.iter().map(|piece| piece.report.arrived).sum();
+        let bytes = total(content.pieces.iter().map(|piece| piece.bytes));
+        let arrived = total(content.pieces.iter().map(|piece| piece.report.arrived));
         let mut verified = Verified {
             state: ContentState::NotVerified,
             content: None,

@@ -205,18 +205,23 @@ pub(super) fn account_of(
     let [mut sent, mut received] = [Tally::default(); 2];
     senders.iter().for_each(|half| add(&mut sent, &half.sent));
     receivers.iter().for_each(|half| add(&mut received, &half.received));
-    account(sent, received, conns.iter().filter_map(|conn| conn.socket_drops).reduce(|a, b| a + b))
+    account(
+        sent,
+        received,
+        conns.iter().filter_map(|conn| conn.socket_drops).reduce(u64::saturating_add),
+    )
 }
 
-/// Adds `more` to `sum`, field by field.
+/// Adds `more` to `sum`, field by field. A peer may have made up any number.
 pub(super) fn add(sum: &mut Tally, more: &Tally) {
-    sum.messages += more.messages;
-    sum.bytes += more.bytes;
-    sum.duplicates += more.duplicates;
-    sum.late += more.late;
-    sum.reordered += more.reordered;
-    sum.corrupted += more.corrupted;
-    sum.foreign += more.foreign;
+    let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    plus(&mut sum.messages, more.messages);
+    plus(&mut sum.bytes, more.bytes);
+    plus(&mut sum.duplicates, more.duplicates);
+    plus(&mut sum.late, more.late);
+    plus(&mut sum.reordered, more.reordered);
+    plus(&mut sum.corrupted, more.corrupted);
+    plus(&mut sum.foreign, more.foreign);
 }
 
 #[cfg(test)]

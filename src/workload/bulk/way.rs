@@ -96,12 +96,12 @@ impl OneWay {
                     self.first_ns = Some(span.first_ns);
                     self.first_bytes = span.first_bytes;
                 }
-                self.warmup_bytes += span.warmup_bytes;
+                self.warmup_bytes = self.warmup_bytes.saturating_add(span.warmup_bytes);
                 self.last_ns = self.last_ns.max(span.last_ns);
             }
         }
         if let Some(drops) = conn.and_then(|conn| conn.socket_drops) {
-            self.socket_drops = Some(self.socket_drops.unwrap_or(0) + drops);
+            self.socket_drops = Some(self.socket_drops.unwrap_or(0).saturating_add(drops));
         }
     }
 

@@ -41,11 +41,11 @@ impl CbrTask {
         flows: &[Option<Direction>],
         direction: Direction,
     ) -> Option<f64> {
-        let (mut data, mut around) = (0, 0);
+        let (mut data, mut around) = (0_u64, 0_u64);
         for (sender, _, conn) in self.ends(reports, flows, direction) {
             let headers = conn?.headers?;
-            data += sender.sent.bytes;
-            around += headers.around(sender.sent.messages, self.size as u64);
+            data = data.saturating_add(sender.sent.bytes);
+            around = around.saturating_add(headers.around(sender.sent.messages, self.size as u64));
         }
         (data > 0).then(|| 1.0 + around as f64 / data as f64)
     }
