@@ -256,6 +256,88 @@ fn the_exit_status_is_the_commands() {
     }
 }
 
+/// Messages go nowhere where standard error takes nothing, and the command runs all the same.
+#[test]
+fn a_full_standard_error_ends_nothing() {
+    if !can("packet", &[]) {
+        return;
+    }
+    let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let cases: [(&[&str], i32); 4] = [
+        (&["delay=1ms", "--", "sh", "-c", "exit 7"], 7),
+        (&["delay=1ms", "--far", "exit 3", "--", "sh", "-c", "exit 7"], 3),
+        (&["delay=1ms", "--", "no-such-command-anywhere"], 127),
+        (&["dely=1ms", "--", "true"], 2),
+    ];
+    for (args, code) in cases {
+        let status = path_run(args).stdout(Stdio::null()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{args:?}");
+    }
+}
+
+/// Returns the processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    list.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The kernel's log has no end, and to read it waits; a trace is a regular file.
+#[test]
+fn a_trace_that_waits_is_refused() {
+    for trace in ["/proc/kmsg", "/proc/self/mounts", "/dev/zero", "/sys/kernel/uevent_seqnum"] {
+        if !Path::new(trace).exists() {
+            continue;
+        }
+        let output = run(&[&format!("trace={trace}"), "--", "true"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{trace}: {said}");
+        assert!(said.contains("not a regular file"), "{trace}: {said}");
+    }
+}
+
+/// While an emulator builds it reads no word of its parent, whose end has to end it all the same.
+#[test]
+fn an_emulator_that_still_builds_ends_with_its_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("long").display().to_string();
+    // Ten million lines take a while.
+    let line = "1\n".repeat(1 << 20);
+    let mut file = fs::File::create(&trace).unwrap();
+    (0..9).for_each(|_| file.write_all(line.as_bytes()).unwrap());
+    let mut parent = path_run(&[&format!("trace={trace}"), "--", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = parent.id();
+    until("an emulator", || !children(id).is_empty());
+    let emulator = children(id)[0];
+    let name = format!("/proc/{emulator}/comm");
+    let reads = format!("/proc/{emulator}/fd");
+    let is_reading = || {
+        let open = fs::read_dir(&reads).into_iter().flatten().flatten();
+        let mut open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        open.any(|file| file == Path::new(&trace)) || !Path::new(&name).exists()
+    };
+    until("it reads", is_reading);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let began = Instant::now();
+    until("its end", || {
+        fs::read_to_string(format!("/proc/{emulator}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+            || !Path::new(&name).exists()
+    });
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
 #[test]
 fn the_far_command_is_waited_for_and_ended() {
     if !can("packet", &["iperf3"]) {

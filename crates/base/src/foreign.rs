@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Deserializer};
 
+pub mod file;
+
 /// Largest number of characters in a peer's text; the rest is cut off.
 pub const LONGEST: usize = 1_000;
 

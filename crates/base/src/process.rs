@@ -1,7 +1,7 @@
 //! Processes of this program that serve it, over a socket pair at their standard input, and threads.
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -153,8 +153,27 @@ pub fn ignore_interrupts() {
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
-/// Makes this process end when the thread does that started it. A change of user namespace takes it back.
+/// Makes this process end when the thread does that started it (`PR_SET_PDEATHSIG`, prctl(2)). A change of user namespace
+/// takes it back.
 pub fn die_with_parent() {
+    signal_at_parents_end(libc::SIGKILL);
+}
+
+/// Lets this process live on when the thread ends that started it.
+pub fn live_without_parent() {
+    signal_at_parents_end(0);
+}
+
+fn signal_at_parents_end(signal: libc::c_int) {
     // SAFETY: the call takes integers and touches no memory of ours.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) };
+}
+
+/// Returns true if the process at the other end of `control` has closed it, as it does by ending. What it wrote before
+/// can still be read.
+pub fn is_hung_up(control: &UnixStream) -> bool {
+    let mut entry = libc::pollfd { fd: control.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: the pointer is to one live pollfd; with no time to wait the call returns at once.
+    let found = unsafe { libc::poll(&raw mut entry, 1, 0) };
+    found > 0 && entry.revents & (libc::POLLHUP | libc::POLLRDHUP) != 0
 }

@@ -1,11 +1,11 @@
 //! Files that a path names: recordings, lists of packets, tables of offsets.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::trace::{Format, Mode, Trace};
 use crate::error::{Error, Result};
+use crate::foreign;
 
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -18,26 +18,7 @@ pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>>;
 /// # Errors
 /// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is something else or larger.
 pub fn read(file: &str) -> Result<Vec<u8>> {
-    let failed = |source: io::Error| {
-        let advice = match source.kind() {
-            io::ErrorKind::NotFound => "no such file, from the directory that this program runs in",
-            _ => "",
-        };
-        Error::setup_advice(format!("read {file}"), source, advice)
-    };
-    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
-    let about = std::fs::metadata(file).map_err(failed)?;
-    if !about.is_file() {
-        return Err(Error::data(file, "is not a regular file; give one that can be read again"));
-    }
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|open| open.take(LARGEST + 1).read_to_end(&mut bytes))
-        .map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Error::data(file, "is larger than 64 MiB; cut it or thin it out"));
-    }
-    Ok(bytes)
+    foreign::file::read(Path::new(file), LARGEST)
 }
 
 /// The files of one path, each trace read once.
@@ -74,6 +55,7 @@ impl<'r> Files<'r> {
 
 /// Iterates over the lines of a file that are neither empty nor a comment, with their numbers from 1.
 pub(super) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    let lines =
+        foreign::file::unmarked(text).lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }

@@ -1,5 +1,4 @@
 //! `deadheat-path`: any program on an emulated network.
-#![allow(clippy::print_stderr, reason = "it is a program")]
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -47,7 +46,9 @@ fn main() -> ExitCode {
     match start(&typed) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("deadheat-path: {}", foreign::lines(&error.to_string()));
+            // Nothing may be listening there any more; the exit status says it, too.
+            let said = foreign::lines(&error.to_string());
+            let _ = writeln!(io::stderr(), "deadheat-path: {said}");
             ExitCode::from(error.exit_code())
         }
     }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use deadheat_base::process::ignore_interrupts;
+use deadheat_base::process::{die_with_parent, ignore_interrupts, is_hung_up, live_without_parent};
 use deadheat_base::{descriptor, frame};
 
 use super::{Built, FromEmulator, Rights, ToEmulator};
@@ -20,6 +20,13 @@ use crate::{Path, netem};
 pub(super) fn run(mut control: UnixStream) -> i32 {
     leave_the_terminal();
     ignore_interrupts();
+    // While it builds nothing reads the control channel, whose end would end it. The thread that waits for the building
+    // started this process, and does not end before it is done, unless with all of its process.
+    die_with_parent();
+    if is_hung_up(&control) {
+        // The parent had ended before that call.
+        return 1;
+    }
     let mut engine = None;
     while let Ok(word) = frame::read::<ToEmulator>(&mut control) {
         let answered = match answer(word, &mut engine, &control) {
@@ -43,6 +50,8 @@ fn answer(
     match (word, engine) {
         (ToEmulator::Build { path }, engine @ None) => {
             *engine = Some(build(&path, control)?);
+            // From here on the end of control ends it. Its parent may hand it to another thread.
+            live_without_parent();
             Ok(None)
         }
         (ToEmulator::Begin { seed }, Some((engine, network))) => {

@@ -89,7 +89,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     // SAFETY: the closure makes one system call on a value of its own.
     unsafe { shell.pre_exec(signals::let_through) };
     let child = shell.spawn().map_err(|e| {
-        eprintln!("deadheat: cannot run `sh` for the far command: {e}");
+        tell!("cannot run `sh` for the far command: {e}");
         if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
     })?;
     let child = child.id().cast_signed();
@@ -99,9 +99,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
         if began.elapsed() > patience {
             let Some(port) = task.far_ready else { break };
             let seconds = patience.as_secs();
-            eprintln!(
-                "deadheat: the far command `{far}` did not listen at port {port} within {seconds} s"
-            );
+            tell!("the far command `{far}` did not listen at port {port} within {seconds} s");
             return Err(1);
         }
         match signals::take(Some(LOOK)) {
@@ -109,8 +107,8 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
                 while let Some((ended, code)) = signals::reap() {
                     // One that only prepared something may end well, and before anything else.
                     if ended == child && (code != 0 || task.far_ready.is_some()) {
-                        eprintln!(
-                            "deadheat: the far command `{far}` ended with status {code} before the \
+                        tell!(
+                            "the far command `{far}` ended with status {code} before the \
                              near one was started"
                         );
                         return Err(if code == 0 { 1 } else { code });
@@ -173,7 +171,7 @@ fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
     // SAFETY: the closure only makes async-signal-safe calls.
     unsafe { near_command.pre_exec(prepare) };
     near_command.spawn().map(|child| child.id().cast_signed()).map_err(|e| {
-        eprintln!("deadheat: cannot run `{}`: {e}", program.to_string_lossy());
+        tell!("cannot run `{}`: {e}", program.to_string_lossy());
         if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
     })
 }
@@ -191,7 +189,7 @@ fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
                     } else if Some(ended) == far_lives {
                         far_lives = None;
                         if code != 0 && talk == Talk::All {
-                            eprintln!("deadheat: the far command ended with status {code}");
+                            tell!("the far command ended with status {code}");
                         }
                     }
                 }

@@ -90,7 +90,7 @@ pub fn enter() -> Option<ExitCode> {
         keep(&task, &command)
     });
     Some(ExitCode::from(code.unwrap_or_else(|e| {
-        eprintln!("deadheat: keep the commands together: {e}");
+        tell!("keep the commands together: {e}");
         1
     })))
 }

@@ -3,7 +3,6 @@
 //! It is a program rather than a part of one: it takes the signals of its process, which should have no
 //! other thread, says on standard error what it built, and starts the program once more, whose `main`
 //! must call [`enter`] first.
-#![allow(clippy::print_stderr, reason = "it is what a program does")]
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -18,6 +17,14 @@ use crate::emulator::{Built, Emulator};
 use crate::ends::Side;
 use crate::error::{Error, Result};
 use crate::rng::fresh_seed;
+
+/// Writes a line to standard error. Nothing may be listening there, and what runs goes on all the same.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "deadheat: {}", format_args!($($text)*));
+    }};
+}
 
 mod account;
 mod init;
@@ -90,7 +97,7 @@ pub fn run(request: Request) -> Result<u8> {
 fn say(talk: Talk, lines: Vec<String>) {
     if talk == Talk::All {
         for line in lines {
-            eprintln!("deadheat: {line}");
+            tell!("{line}");
         }
     }
 }
