@@ -7,10 +7,13 @@ use super::differences::differences;
 use super::{path_ways, shares, sweep, warnings};
 use crate::analysis::claims::looks;
 use crate::analysis::verdicts::{self, Stand};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::foreign::short;
 use crate::path::Path as Typed;
+use crate::path::files::ReadFile;
 use crate::path::network::Network;
-use crate::result::outcome::{Outcome, blocks_done};
+use crate::result::journal::Recovered;
+use crate::result::outcome::{Outcome, Warning, blocks_done};
 use crate::result::save;
 use crate::stats::Plan;
 use crate::transport::Contender;
@@ -52,10 +55,11 @@ pub(crate) fn refresh(
     warnings::refresh(outcome);
 }
 
-/// Returns the model of the path that trials were run over, if it is emulated. A race that is only read
-/// again may lack the files that its path names; then nothing can be compared with the model.
+/// Returns the model of the path that trials were run over, if it is emulated. A result that is only read opens no file
+/// that its path names; then nothing can be compared with the model.
 pub(crate) fn network(outcome: &Outcome) -> Option<Network> {
-    match Typed::parse(&outcome.asked.path) {
+    let closed: ReadFile<'_> = &mut |file| Err(Error::usage(format!("{file} is not opened")));
+    match Typed::parse_with(&outcome.asked.path, closed) {
         Ok(Typed::Emulated(network) | Typed::Simulated(network)) => Some(network),
         Ok(Typed::Loopback) | Err(_) => None,
     }
@@ -70,8 +74,27 @@ pub fn load(file: &Path) -> Result<Outcome> {
     save::load_with(file, derive)
 }
 
-/// Derives from all blocks of a recovered outcome what the race would have derived from them.
-fn derive(outcome: &mut Outcome) -> Result<()> {
+/// Derives from all blocks of a recovered outcome what the race would have derived from them, and warns of what was
+/// left out of its journal.
+fn derive(outcome: &mut Outcome, recovered: &Recovered) -> Result<()> {
+    if recovered.blocks > 0 {
+        derive_all(outcome)?;
+    }
+    if let Some(what) = &recovered.skipped {
+        outcome.warnings.push(Warning {
+            code: warnings::JOURNAL_SKIPPED.to_owned(),
+            message: format!(
+                "blocks of this race may be missing, since its journal was not read whole: {}",
+                short(what)
+            ),
+            advice: "keep a copy of both files; --resume runs the blocks that are missing again"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn derive_all(outcome: &mut Outcome) -> Result<()> {
     let parsed = outcome.contenders.iter();
     let parsed = parsed.map(|entrant| Contender::recorded(&entrant.spec, &entrant.asked));
     let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;

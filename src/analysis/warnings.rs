@@ -32,9 +32,17 @@ pub fn add(outcome: &mut Outcome, notice: &Notice) {
     outcome.warnings.push(notice.warning());
 }
 
+/// Code of the warning that part of a journal could not be read.
+pub(super) const JOURNAL_SKIPPED: &str = "journal_skipped";
+
 /// Warnings that do not follow from trials and plan, and are kept.
-const EVENTS: &[&str] =
-    &["trial_failed", "save_failed", "resumed_after_last_look", "resumed_elsewhere"];
+const EVENTS: &[&str] = &[
+    "trial_failed",
+    "save_failed",
+    "resumed_after_last_look",
+    "resumed_elsewhere",
+    JOURNAL_SKIPPED,
+];
 
 /// Derives all notices from trials and plan.
 fn derive(outcome: &Outcome) -> Vec<Notice> {

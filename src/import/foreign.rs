@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::result::{packed, save};
 use crate::units::hex::hex;
 
@@ -40,21 +40,12 @@ impl Foreign {
     pub(super) fn open(path: &Path) -> Result<Foreign> {
         let failed = |e| Error::setup(format!("read {}", path.display()), e);
         let wrong = |what: &str| Error::data(path.display().to_string(), what);
-        // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
-        let about = std::fs::metadata(path).map_err(failed)?;
-        if about.is_dir() {
+        if path.is_dir() {
             return Err(wrong("this is a folder; name the files in it"));
         }
-        if !about.is_file() {
-            return Err(wrong("this is not a regular file; give one that can be read again"));
-        }
-        let mut raw = BufReader::with_capacity(HEAD as usize, File::open(path).map_err(failed)?);
-        let is_packed = raw.fill_buf().map_err(failed)?.starts_with(&packed::MAGIC);
-        let mut reader: Box<dyn BufRead> = if is_packed {
-            Box::new(BufReader::with_capacity(HEAD as usize, MultiGzDecoder::new(raw)))
-        } else {
-            Box::new(raw)
-        };
+        let opened = foreign::file::open(path)?;
+        let content = packed::Unpacked::new(opened).map_err(failed)?;
+        let mut reader = BufReader::with_capacity(HEAD as usize, content);
         let mut head = Vec::new();
         let got = (&mut reader).take(HEAD).read_to_end(&mut head);
         got.map_err(|e| wrong(&unreadable(&e)))?;
@@ -107,7 +98,8 @@ impl Foreign {
         }
         let line = std::str::from_utf8(&self.line)
             .map_err(|_| format!("line {} is not text (UTF-8)", self.number))?;
-        let line = if self.number == 1 { line.trim_start_matches('\u{feff}') } else { line };
+        let line =
+            if self.number == 1 { line.trim_start_matches(foreign::file::MARK) } else { line };
         Ok(Some(line.trim_end_matches(['\n', '\r'])))
     }
 
@@ -123,7 +115,7 @@ impl Foreign {
             return Err(format!("larger than {} MiB, unpacked", LARGEST_WHOLE >> 20));
         }
         let text = String::from_utf8(bytes).map_err(|_| "this is not text (UTF-8)".to_owned())?;
-        Ok(text.trim_start_matches('\u{feff}').to_owned())
+        Ok(text.trim_start_matches(foreign::file::MARK).to_owned())
     }
 
     /// Reads the JSON values in it, one after the other.
@@ -180,14 +172,13 @@ fn text_of(head: &[u8]) -> Result<String, String> {
     if text.contains('\0') {
         return Err(binary().to_owned());
     }
-    Ok(text.trim_start_matches('\u{feff}').to_owned())
+    Ok(text.trim_start_matches(foreign::file::MARK).to_owned())
 }
 
 fn unreadable(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the packed file ends in the middle".to_owned(),
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            format!("this begins like gzip and cannot be unpacked: {error}")
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            packed::damage(error)
         }
         _ => format!("cannot be read: {error}"),
     }

@@ -86,10 +86,28 @@ pub(super) fn align_decimals(numbers: &[String]) -> Vec<String> {
     numbers.iter().map(align).collect()
 }
 
-/// Formats a field of CSV, made visible, and quoted if necessary (RFC 4180, §2.5 to 2.7).
+/// Formats a field of CSV, made visible, and quoted if necessary (RFC 4180, §2.5 to 2.7). A text that a spreadsheet would
+/// take for a formula has `'` in front, and is quoted, also where another separator of fields could make a field begin
+/// within it (OWASP, "CSV Injection"). Numbers stay as they are.
 pub(super) fn field(text: &str) -> String {
-    let text = visible(text);
-    if text.contains(['"', ',']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    let mut text = visible(text);
+    let is_formula = text.starts_with(FORMULA) && !is_number(&text);
+    if is_formula {
+        text.insert(0, '\'');
+    }
+    if is_formula || text.contains(['"', ',', ';']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text
+}
+
+/// First characters of a formula; what a tab or an end of line would be is made visible before. Programs take the wide
+/// forms of East Asian keyboards, too.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
+        && text.parse::<f64>().is_ok()
 }
 
 #[cfg(test)]
@@ -121,5 +139,19 @@ mod tests {
         assert_eq!(field("tcp"), "tcp");
         assert_eq!(field("tcp:cc=bbr,nodelay=off"), "\"tcp:cc=bbr,nodelay=off\"");
         assert_eq!(field("say \"hi\"\n"), "\"say \"\"hi\"\"\\n\"");
+    }
+
+    #[test]
+    fn no_field_begins_a_formula_and_numbers_stay_numbers() {
+        for text in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\u{ff1d}1", "-", "-inf"] {
+            let shown = field(text);
+            assert!(shown.starts_with("\"'") && shown.ends_with('"'), "{shown}");
+        }
+        assert_eq!(field("=HYPERLINK(\"http://x\",1)"), "\"'=HYPERLINK(\"\"http://x\"\",1)\"");
+        assert_eq!(field("\t=1+1"), "\\t=1+1");
+        assert_eq!(field("tcp;=1+1"), "\"tcp;=1+1\"");
+        for number in ["-1", "-0.25", "+3", "1e-9", "-1.5E+3", "0"] {
+            assert_eq!(field(number), number);
+        }
     }
 }

@@ -189,34 +189,67 @@ pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// Returns `outcome`, saved to `result`, with the blocks of its journal that came after; `derive` brings up to date
-/// what follows from the trials. The result is saved whole at each look, so nothing was decided in between.
+/// Finding of a journal that was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Whole blocks that it added.
+    pub blocks: u64,
+    /// Part of it that was left out, and why; absent where all of it was read.
+    pub skipped: Option<String>,
+}
+
+/// Returns `outcome`, saved to `result`, with the whole blocks of its journal that came after, up to the first line that
+/// cannot be read: blocks count in order. `derive` brings up to date what follows from the trials, and notes what was
+/// left out. The result is saved whole at each look, so nothing was decided in between.
 ///
 /// # Errors
-/// [`Error::Data`] where a whole line of the journal means nothing.
+/// As of `derive`.
 pub(crate) fn recover(
     result: &Path,
-    text: &[u8],
-    mut outcome: Outcome,
-    derive: impl FnOnce(&mut Outcome) -> Result<()>,
+    journal: Result<Vec<u8>>,
+    saved: Outcome,
+    derive: impl Fn(&mut Outcome, &Recovered) -> Result<()>,
 ) -> Result<Outcome> {
-    let bad = |what: String| Error::data(beside(result).display().to_string(), what);
-    let saved = blocks_done(&outcome);
-    let mut reader = Reader { outcome: &mut outcome, block: Vec::new() };
+    let name = beside(result).display().to_string();
+    let (mut outcome, mut recovered) = (saved.clone(), Recovered::default());
+    match journal {
+        Ok(text) => recovered.skipped = take_lines(&text, &mut outcome, &name),
+        Err(error) => recovered.skipped = Some(error.to_string()),
+    }
+    recovered.blocks = blocks_done(&outcome).saturating_sub(blocks_done(&saved));
+    if recovered == Recovered::default() {
+        return Ok(outcome);
+    }
+    let derived = derive(&mut outcome, &recovered);
+    let Err(error) = derived else { return Ok(outcome) };
+    // The result itself stays readable whatever its journal adds.
+    let recovered = Recovered { blocks: 0, skipped: Some(format!("{name}: {error}")) };
+    let mut outcome = saved;
+    derive(&mut outcome, &recovered)?;
+    Ok(outcome)
+}
+
+/// Takes the lines of a journal; returns what is left out of it, and why.
+fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> {
+    let mut reader = Reader { outcome, block: Vec::new() };
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
     // What has no end was being written when the race was killed.
-    for (at, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let Some(line) = line.strip_suffix(b"\n") else { break };
-        let parsed = serde_json::from_slice(line);
-        let line = parsed.map_err(|error| bad(format!("line {}: {error}", at + 1)))?;
-        let is_ours = reader.take(line).map_err(|what| bad(format!("line {}: {what}", at + 1)))?;
-        if !is_ours {
-            break;
+    while let Some((at, Some(line))) = lines.next().map(|(at, line)| (at, line.strip_suffix(b"\n")))
+    {
+        let parsed = serde_json::from_slice(line).map_err(|error| error.to_string());
+        match parsed.and_then(|line| reader.take(line)) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(why) => {
+                let after = lines.count();
+                return Some(format!(
+                    "{name}: line {}: {why}; the blocks before it are read, and the {after} lines behind it are not",
+                    at + 1
+                ));
+            }
         }
     }
-    if blocks_done(&outcome) > saved {
-        derive(&mut outcome).map_err(|error| bad(error.to_string()))?;
-    }
-    Ok(outcome)
+    None
 }
 
 /// A journal on its way into an outcome.
@@ -230,7 +263,16 @@ impl Reader<'_> {
     /// Takes a line; whether the journal is this race's.
     fn take(&mut self, line: Line) -> Result<bool, String> {
         match line {
-            Line::Head(head) => return Ok(head == Head::of(self.outcome)),
+            Line::Head(head) => {
+                let own = Head::of(self.outcome);
+                let (version, head) = (head.journal, Head { journal: own.journal, ..head });
+                if head == own && version != VERSION {
+                    return Err(format!(
+                        "it is of version {version}, and this program reads {VERSION}"
+                    ));
+                }
+                return Ok(head == own);
+            }
             Line::Trial { trial } if trial.contender >= self.outcome.contenders.len() => {
                 return Err(format!("no contender has the id {}", trial.contender));
             }
@@ -250,6 +292,10 @@ impl Reader<'_> {
             return Err(format!("block {} where block {done} follows", block.number));
         }
         let outcome = &mut *self.outcome;
+        let mut ids = block.blocked.iter().chain(&block.failed).map(|(id, _)| *id);
+        if let Some(id) = ids.find(|id| *id >= outcome.contenders.len()) {
+            return Err(format!("no contender has the id {id}"));
+        }
         outcome.trials.extend(trials);
         outcome.probe.iter_mut().zip(block.probe).for_each(|(probe, point)| probe.add(point));
         if let Some(plan) = block.plan {
@@ -258,8 +304,7 @@ impl Reader<'_> {
         let blocked = block.blocked.into_iter().map(|(id, why)| (id, Dropped::Blocked(why)));
         let failed = block.failed.into_iter().map(|(id, why)| (id, Dropped::Failed(why)));
         for (id, dropped) in blocked.chain(failed) {
-            let entrant = outcome.contenders.get_mut(id);
-            entrant.ok_or_else(|| format!("no contender has the id {id}"))?.drop_out(dropped);
+            outcome.contenders[id].drop_out(dropped);
         }
         Ok(())
     }
@@ -368,18 +413,58 @@ mod tests {
         let (head, rest) = journal.split_once('\n').unwrap();
         let with = |journal: String| {
             fs::write(beside(&file), journal).unwrap();
-            load(&file).map(|outcome| blocks_done(&outcome)).map_err(|error| error.to_string())
+            let outcome = load(&file).unwrap();
+            let skipped = outcome.warnings.iter().find(|w| w.code == "journal_skipped");
+            (blocks_done(&outcome), skipped.map_or_else(String::new, |w| w.message.clone()))
         };
-        let saved = with(String::new()).unwrap();
-        assert!(with(journal.clone()).unwrap() > saved);
+        let (saved, none) = with(String::new());
+        assert_eq!(none, "");
+        let (all, none) = with(journal.clone());
+        assert!(all > saved + 1 && none.is_empty(), "{all} {none}");
         let other = head.replacen("\"seed\":", "\"seed\":1", 1);
-        assert_eq!(with(format!("{other}\n{rest}")), Ok(saved));
-        let refused = with(format!("{head}\n{{\"block\":7}}\n{rest}")).unwrap_err();
-        assert!(refused.contains("race.journal: line 2"), "{refused}");
+        assert_eq!(with(format!("{other}\n{rest}")), (saved, String::new()));
+        let skips = |journal: String, wanted: &str| {
+            let (blocks, skipped) = with(journal);
+            assert!(
+                skipped.contains("race.journal: line") && skipped.contains(wanted),
+                "{skipped}"
+            );
+            blocks - saved
+        };
+        assert_eq!(skips(format!("{head}\n{{\"block\":7}}\n{rest}"), "line 2: "), 0);
+        let newer = head.replacen("\"journal\":1", "\"journal\":2", 1);
+        assert_eq!(skips(format!("{newer}\n{rest}"), "of version 2, and this program reads 1"), 0);
         let late = rest.replace(&format!("\"number\":{saved}"), "\"number\":39");
-        assert!(with(format!("{head}\n{late}")).unwrap_err().contains("block 39 where block"));
+        assert_eq!(skips(format!("{head}\n{late}"), "block 39 where block"), 0);
         let nobody = rest.replacen("\"contender\":", "\"contender\":9", 1);
-        assert!(with(format!("{head}\n{nobody}")).unwrap_err().contains("no contender"));
+        assert_eq!(skips(format!("{head}\n{nobody}"), "no contender"), 0);
+        // The blocks before a line of nonsense are whole, and stay.
+        let first = rest.find("{\"block\":{\"number\"").unwrap();
+        let (block, others) = rest.split_at(first + rest[first..].find('\n').unwrap() + 1);
+        let lines = others.lines().count();
+        let torn = format!("{head}\n{block}\u{fffd}not JSON\n{others}");
+        assert_eq!(skips(torn, &format!("and the {lines} lines behind it are not")), 1);
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_leaves_the_result_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, observer) = race(dir.path());
+        let [result, journal] = observer.files.unwrap();
+        let file = dir.path().join("race.json");
+        fs::write(&file, &result).unwrap();
+        // A contender that this build does not know derives nothing from its trials.
+        let unknown = String::from_utf8(result.clone()).unwrap().replace("\"udp\"", "\"pdu\"");
+        for (result, journal, wanted) in [
+            (&result[..], &[0x1f, 0x8b, 7][..], "compressed by gzip"),
+            (unknown.as_bytes(), &journal[..], "unknown contender `pdu`"),
+        ] {
+            fs::write(&file, result).unwrap();
+            fs::write(beside(&file), journal).unwrap();
+            let outcome = load(&file).unwrap();
+            let skipped = outcome.warnings.iter().find(|w| w.code == "journal_skipped").unwrap();
+            assert!(skipped.message.contains(wanted), "{}", skipped.message);
+        }
     }
 
     /// The longest races are those for which it matters.

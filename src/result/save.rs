@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 
+use super::journal::Recovered;
 use super::outcome::{FORMAT, Factor, Outcome};
 use super::{date, journal, layout, packed};
 use crate::error::{Error, Result};
@@ -61,16 +62,20 @@ pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
 }
 
 /// Reads a race, as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in
-/// its journal only. Where there are any, `derive` brings up to date what follows from the trials.
+/// its journal only. Where there are any, or where the journal cannot be read, `derive` brings up to date what follows
+/// from the trials and notes what was left out.
 ///
 /// # Errors
 /// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
 /// whole race of this format, saying what it holds instead.
-pub fn load_with(file: &Path, derive: impl FnOnce(&mut Outcome) -> Result<()>) -> Result<Outcome> {
-    let journal = journal::read(file)?;
+pub fn load_with(
+    file: &Path,
+    derive: impl Fn(&mut Outcome, &Recovered) -> Result<()>,
+) -> Result<Outcome> {
+    let journal = journal::read(file);
     let text = packed::read(file, LARGEST)?;
     let outcome = parse(&text).map_err(|what| Error::data(file.display().to_string(), what))?;
-    journal::recover(file, &journal, outcome, derive)
+    journal::recover(file, journal, outcome, derive)
 }
 
 /// Returns the file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.

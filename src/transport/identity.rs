@@ -5,6 +5,7 @@
 //! expect. It protects nothing from someone who sees the path, where the token travels in the clear: what
 //! is measured is the cost of encryption, and no secret is sent.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
@@ -24,6 +25,7 @@ use super::Place;
 use super::equal::{self, Own};
 use super::hello::Token;
 use crate::error::{Error, Result as Checked};
+use crate::foreign;
 use crate::spec::{Key, Kind, Settings};
 
 mod timed;
@@ -33,6 +35,9 @@ pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The name in the certificate.
 pub(super) const NAME: &str = "deadheat";
+
+/// The largest file of a certificate that is read, in bytes.
+const LARGEST_PEM: u64 = 1 << 20;
 
 /// The key exchange of all handshakes.
 pub(super) const KEY_EXCHANGE: &str = "x25519";
@@ -286,7 +291,7 @@ impl Identity {
 
     /// Reads an identity from a PEM file (RFC 7468): certificates, the far end's first, and its private key.
     fn read(file: &str) -> Result<Identity, Failure> {
-        let bytes = std::fs::read(file)?;
+        let bytes = foreign::file::read(Path::new(file), LARGEST_PEM)?;
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
         let mut certificates = certificates?.into_iter();
         let certificate = certificates.next().ok_or("there is no CERTIFICATE in it")?;

@@ -17,6 +17,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::measurements::moments::{Delays, Moments, nearest_rank};
 use crate::measurements::{Distribution, Recorder, SEGMENTS, Sample};
 
@@ -350,8 +351,7 @@ pub fn cut(main: &Path, first: u64) -> Result<()> {
 /// # Errors
 /// Fails if the file cannot be opened or does not start with [`MAGIC`].
 pub fn open(path: &Path) -> Result<Chunks<BufReader<File>>> {
-    let file = File::open(path)
-        .map_err(|e| Error::setup(format!("read samples from {}", path.display()), e))?;
+    let file = foreign::file::open(path)?;
     Chunks::new(BufReader::new(file), &path.display().to_string())
 }
 

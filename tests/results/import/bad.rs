@@ -25,7 +25,7 @@ fn what_is_no_measurement_is_refused_by_what_it_is() {
         (b"hello world\n", "it begins with `hello world`. Formats: iperf3, irtt, flent"),
         (b"{\"a\": 1}", "no format that is read looks like this"),
         (b"{\"format\": 1, \"deadheat\": {}}", "a result of deadheat already"),
-        (b"\x1f\x8bnonsense", "begins like gzip and cannot be unpacked"),
+        (b"\x1f\x8bnonsense", "begins as a file compressed by gzip, and cannot be unpacked"),
         (b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x33\x34", "ends in the middle"),
     ] {
         let said = refusal("x.txt", content);
