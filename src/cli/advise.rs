@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::report::advise::render;
 use crate::report::study::Form;
-use crate::result::date;
 use crate::result::outcome::Outcome;
 use crate::time::Monotonic;
 use crate::units;
@@ -74,8 +73,8 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     let path = path(args, &app)?;
     let is_virtual = matches!(Path::parse(&path)?, Path::Simulated(_));
     let started = SystemTime::now();
-    let default = || PathBuf::from(format!("advise-{name}-{}", date::compact(started)));
-    let dir = args.output.clone().unwrap_or_else(default);
+    let stem = format!("advise-{name}");
+    let (dir, _fresh) = super::directory(args.output.as_ref(), &stem, started)?;
     let task = Task {
         name: &name,
         app: &app,

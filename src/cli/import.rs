@@ -1,7 +1,6 @@
 //! `deadheat import`: what others measured, as a result of ours.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::import::Import;
@@ -76,9 +75,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     let report = args.form.find()?;
     let page = args.html.as_ref().map(|_| crate::report::find("html")).transpose()?;
     let import = request(&args)?;
-    let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
-    refuse_to_replace(&args, &file)?;
-    save::prepare(&file)?;
+    let target = super::Target::of(args.output.as_ref(), "deadheat")?;
+    let file = target.file();
+    refuse_to_replace(&args, file)?;
+    save::prepare(file)?;
     let kept = file.with_extension("samples");
     let is_kept = args.samples || page.is_some() || report.samples() != Samples::Unused;
     if !is_kept && kept.is_file() {
@@ -87,8 +87,8 @@ pub(super) fn run(args: Args) -> Result<()> {
             .map_err(|e| Error::setup(format!("remove old samples, {}", kept.display()), e))?;
     }
     let outcome = import.run(is_kept.then_some(&kept))?;
-    save::save(&outcome, &file)?;
-    let samples = samples_of(&file);
+    save::save(&outcome, file)?;
+    let samples = samples_of(file);
     let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
     deliver(&report.render(&shown, &args.form.style())?, None)?;
     if let (Some(page), Some(html)) = (page, &args.html) {

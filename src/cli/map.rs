@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::map::asked::{Asked, DEFAULT_BLOCKS};
@@ -15,7 +15,7 @@ use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::report::{self, words};
 use crate::result::hold::hold;
 use crate::result::outcome::DEFAULT_MARGIN;
-use crate::result::{date, save};
+use crate::result::save;
 use crate::rng::fresh_seed;
 use crate::time::Nanos;
 use crate::units::parse_span;
@@ -132,9 +132,6 @@ impl Shape {
 
 pub(super) fn run(args: &Args) -> Result<Verdict> {
     args.shape.check()?;
-    let file = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!("deadheat-map-{}.json", date::compact(SystemTime::now())))
-    });
     let asked = asked(args)?;
     let jobs = jobs(args, &asked)?;
     let shard = args.shard.as_deref().map(Shard::parse).transpose()?;
@@ -145,14 +142,16 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     }
     let seed = args.seed.map_or_else(fresh_seed, Ok)?;
     let map = Map::new(asked, seed, shard)?;
-    save::prepare(&file)?;
-    let _held = hold(&file)?;
-    let mut map = begun(args, map, &file)?;
-    let ended = go(args, &mut map, jobs, &file);
+    let target = super::Target::of(args.output.as_ref(), "deadheat-map")?;
+    let file = target.file();
+    save::prepare(file)?;
+    let _held = hold(file)?;
+    let mut map = begun(args, map, file)?;
+    let ended = go(args, &mut map, jobs, file);
     if map.points.is_empty() && ended.is_err() {
         return ended.map(|()| Verdict::Fine);
     }
-    save::save(&map, &file)?;
+    save::save(&map, file)?;
     args.shape.show(&map)?;
     tell!("saved: {}", file.display());
     match ended {
@@ -208,7 +207,7 @@ fn jobs(args: &Args, asked: &Asked) -> Result<usize> {
 
 /// The map as it is to be gone on with. One that is not whole is not replaced by accident.
 fn begun(args: &Args, map: Map, file: &Path) -> Result<Map> {
-    if !file.exists() {
+    if args.output.is_none() || !file.exists() {
         return Ok(map);
     }
     if args.resume {

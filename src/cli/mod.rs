@@ -2,13 +2,16 @@
 //! is decided in the library. Only this module and `report` write to a terminal.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Result};
 use crate::foreign;
 use crate::report::{Colour, Style};
+use crate::result::save::{FreshDirectory, FreshFile};
 
 /// Writes a line to stderr. Nobody may be listening any more, as behind a pipe into head(1); that is no error.
 macro_rules! tell {
@@ -146,6 +149,45 @@ fn said(error: &Error) -> String {
     }
 }
 
+/// The file that a result goes to.
+enum Target {
+    /// The given file, which may be replaced.
+    Given(PathBuf),
+    /// One of its own, named by date and time.
+    Fresh(FreshFile),
+}
+
+impl Target {
+    /// The file that was given, or a fresh one whose name begins with `stem`.
+    fn of(given: Option<&PathBuf>, stem: &str) -> Result<Target> {
+        match given {
+            Some(file) => Ok(Target::Given(file.clone())),
+            None => FreshFile::make(stem, SystemTime::now()).map(Target::Fresh),
+        }
+    }
+
+    fn file(&self) -> &Path {
+        match self {
+            Target::Given(file) => file,
+            Target::Fresh(fresh) => &fresh.path,
+        }
+    }
+}
+
+/// The directory that results go to: the given one, or a fresh one whose name begins with `stem`, which is removed with
+/// its second value if nothing is in it.
+fn directory(
+    given: Option<&PathBuf>,
+    stem: &str,
+    at: SystemTime,
+) -> Result<(PathBuf, Option<FreshDirectory>)> {
+    if let Some(given) = given {
+        return Ok((given.clone(), None));
+    }
+    let fresh = FreshDirectory::make(stem, at)?;
+    Ok((fresh.path.clone(), Some(fresh)))
+}
+
 /// A label as typed: `key=value`.
 fn label(typed: &str) -> Result<(&str, &str)> {
     let wrong = || Error::usage(format!("label `{typed}` is not of the form key=value"));
@@ -193,7 +235,7 @@ fn emit(bytes: &[u8]) -> Result<()> {
 }
 
 /// Writes to a file, or to stdout where none is given.
-fn deliver(content: &[u8], file: Option<&std::path::Path>) -> Result<()> {
+fn deliver(content: &[u8], file: Option<&Path>) -> Result<()> {
     match file {
         None => emit(content),
         Some(file) => std::fs::write(file, content)

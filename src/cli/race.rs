@@ -2,7 +2,6 @@
 
 use crate::analysis::derived;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::race::{Request, resume};
@@ -226,13 +225,13 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     if let Some(note) = request.beforehand().filter(|_| !args.quiet) {
         tell!("note: {note}");
     }
-    let file = args.output.clone().unwrap_or_else(|| save::default_file(SystemTime::now()));
-    save::prepare(&file)?;
-    let outcome = {
-        let kept = args.samples || args.html.is_some() || report.samples() != Samples::Unused;
-        with_stage(&staging(args, kept), &request, &file, |stage| request.run_with(stage))?
-    };
-    Ok((outcome, file))
+    let target = super::Target::of(args.output.as_ref(), "deadheat")?;
+    let file = target.file();
+    save::prepare(file)?;
+    let kept = args.samples || args.html.is_some() || report.samples() != Samples::Unused;
+    let outcome =
+        with_stage(&staging(args, kept), &request, file, |stage| request.run_with(stage))?;
+    Ok((outcome, file.to_path_buf()))
 }
 
 fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {

@@ -19,9 +19,80 @@ use crate::trial::Record;
 /// Maximum size of a file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
 pub const LARGEST: u64 = 512 << 20;
 
-/// Returns `deadheat-YYYYMMDD-HHMMSS.json` (UTC) in the current directory.
-pub fn default_file(at: SystemTime) -> PathBuf {
-    PathBuf::from(format!("deadheat-{}.json", date::compact(at)))
+/// File of a name that was free, made for a result to come and held for this run alone. Dropping it removes the file if
+/// nothing was saved to it.
+#[derive(Debug)]
+pub struct FreshFile {
+    /// Name of the file.
+    pub path: PathBuf,
+}
+
+impl FreshFile {
+    /// Makes `STEM-YYYYMMDD-HHMMSS.json` (UTC) in the current directory, or the first of `STEM-YYYYMMDD-HHMMSS-2.json` and
+    /// so on that is free: two runs of one second have a file each.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where no file can be made here.
+    pub fn make(stem: &str, at: SystemTime) -> Result<FreshFile> {
+        let make = |path: &Path| File::options().write(true).create_new(true).open(path);
+        fresh(stem, at, ".json", |path| make(path).map(drop)).map(|path| FreshFile { path })
+    }
+}
+
+impl Drop for FreshFile {
+    fn drop(&mut self) {
+        if fs::metadata(&self.path).is_ok_and(|there| there.len() == 0) {
+            // An empty file that stays does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Directory of a name that was free, made for results to come. Dropping it removes the directory if nothing is in it.
+#[derive(Debug)]
+pub struct FreshDirectory {
+    /// Name of the directory.
+    pub path: PathBuf,
+}
+
+impl FreshDirectory {
+    /// Makes the directory `STEM-YYYYMMDD-HHMMSS` (UTC) in the current one, or the first of `STEM-YYYYMMDD-HHMMSS-2` and
+    /// so on that is free.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where no directory can be made here.
+    pub fn make(stem: &str, at: SystemTime) -> Result<FreshDirectory> {
+        fresh(stem, at, "", |path| fs::create_dir(path)).map(|path| FreshDirectory { path })
+    }
+}
+
+impl Drop for FreshDirectory {
+    fn drop(&mut self) {
+        // A directory that holds results is refused, as it should be (rmdir(2)).
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Names that are tried before it is given up: more than runs can start in a second.
+const MOST_NAMES: u32 = 10_000;
+
+fn fresh(
+    stem: &str,
+    at: SystemTime,
+    ending: &str,
+    make: impl Fn(&Path) -> io::Result<()>,
+) -> Result<PathBuf> {
+    let dated = format!("{stem}-{}", date::compact(at));
+    let others = (2..=MOST_NAMES).map(|nth| format!("{dated}-{nth}{ending}"));
+    let mut last = PathBuf::new();
+    for name in std::iter::once(format!("{dated}{ending}")).chain(others) {
+        last = PathBuf::from(name);
+        match make(&last) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| last.clone()).map_err(|error| explained(&last, error)),
+        }
+    }
+    Err(explained(&last, io::ErrorKind::AlreadyExists.into()))
 }
 
 /// Makes sure that a race can be saved to `file`, before it runs: a place for it that can be written,
@@ -322,6 +393,36 @@ mod tests {
         save(&outcome, &file).unwrap();
         assert_eq!(load(&file).unwrap(), outcome);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn runs_of_one_second_have_names_of_their_own_and_leave_nothing_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let stem = directory.path().join("deadheat").display().to_string();
+        let at = SystemTime::UNIX_EPOCH;
+        let make = || FreshFile::make(&stem, at).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| make).collect();
+        let files: Vec<FreshFile> = std::thread::scope(|scope| {
+            let running: Vec<_> = threads.iter().map(|make| scope.spawn(make)).collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut names: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 8);
+        assert!(names.contains(&PathBuf::from(format!("{stem}-19700101-000000.json"))));
+        assert!(names.contains(&PathBuf::from(format!("{stem}-19700101-000000-8.json"))));
+        save(&race(), &names[3]).unwrap();
+        let folders = [(); 2].map(|()| FreshDirectory::make(&stem, at).unwrap());
+        assert!(folders[1].path.ends_with("deadheat-19700101-000000-2"));
+        fs::write(folders[0].path.join("x"), "").unwrap();
+        drop((files, folders));
+        let mut left: Vec<PathBuf> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        let mut wanted = vec![names[3].clone(), PathBuf::from(format!("{stem}-19700101-000000"))];
+        wanted.sort();
+        assert_eq!(left, wanted);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::host::facts::HostFacts;
 use crate::report::study::{Form, render, ruling_word, tally};
-use crate::result::date;
 use crate::result::outcome::Outcome;
 use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
@@ -82,7 +81,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
     let started = SystemTime::now();
     let mut ended = Vec::new();
     for (at, named) in studies.iter().enumerate() {
-        let dir = directory(args, &named.name, studies.len(), started);
+        let given = args.output.as_ref().map(|given| directory(given, &named.name, studies.len()));
+        let stem = format!("deadheat-study-{}", named.name);
+        let (dir, _fresh) = super::super::directory(given.as_ref(), &stem, started)?;
         let within = match studies.len() {
             1 => named.name.clone(),
             of => format!("study {} of {of}, {}", at + 1, named.name),
@@ -158,13 +159,9 @@ fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
     pages::prepare(file, "--html")
 }
 
-/// Returns the directory of a study, which is its own.
-fn directory(args: &RunArgs, name: &str, of: usize, at: SystemTime) -> PathBuf {
-    match &args.output {
-        None => PathBuf::from(format!("deadheat-study-{name}-{}", date::compact(at))),
-        Some(dir) if of == 1 => dir.clone(),
-        Some(dir) => dir.join(name),
-    }
+/// Returns the directory of a study: the given one, or its own in it where there are several studies.
+fn directory(given: &Path, name: &str, of: usize) -> PathBuf {
+    if of == 1 { given.to_path_buf() } else { given.join(name) }
 }
 
 /// What -o has to be to go on.
