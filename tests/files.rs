@@ -229,7 +229,7 @@ fn nothing_is_overwritten_unasked() {
     }
     folder.verified(&["tcp"], workload, &[]);
     let replay = |more: &[&str]| {
-        let args = ["race", "--replay", "r.json", "-o", "again.json", "-q"];
+        let args = ["race", "--replay", "r.json", "-o", "again.json", "-q", "--allow", "files"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
         command.args(args).args(more).current_dir(folder.0.path()).output().unwrap()
     };

@@ -1,8 +1,9 @@
 //! What people type: nothing panics, and what parses prints itself so that it parses the same.
 #![no_main]
 
+use deadheat::error::Error;
 use deadheat::host::placement::Placement;
-use deadheat::path::Path;
+use deadheat::path::{Path, grammar};
 use deadheat::path::trace::{Mode, Trace};
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
@@ -29,6 +30,7 @@ fn specs(typed: &str) {
         assert_eq!(spec.to_string(), typed);
         assert_eq!(Spec::parse(&spec.to_string()).ok(), Some(spec));
     }
+    let _ = Contender::outside(typed);
     if let Ok(contender) = Contender::parse(typed) {
         let again = Contender::parse(&contender.spec.to_string()).expect("parses again");
         assert_eq!(again.knobs, contender.knobs);
@@ -47,6 +49,12 @@ fn paths(typed: &str) {
         let again = Path::parse_with(&path.to_string(), &mut file).expect("parses again");
         assert_eq!(again, path);
     }
+    let names_none = grammar::outside(typed).is_ok_and(|named| named.is_empty());
+    let mut closed = |file: &str| {
+        assert!(!names_none, "a path that names no file opens {file}");
+        Err(Error::usage("closed"))
+    };
+    let _ = Path::parse_with(typed, &mut closed);
     for mode in [None, Some(Mode::Spread), Some(Mode::Burst)] {
         if let Ok(trace) = Trace::from_bytes("FILE", typed.as_bytes(), mode) {
             assert!(trace.length.0 > 0 && trace.capacity() > 0.0);

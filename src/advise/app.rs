@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Congestion, Guarantees};
 use crate::error::{Error, Result};
-use crate::race::written;
+use crate::path::grammar;
+use crate::race::{outside, written};
+use crate::spec::outside::Outside;
+use crate::transport::Contender;
 use crate::workload::Traffic;
 
 /// File format that this version reads.
@@ -71,12 +74,18 @@ impl Need {
     }
 }
 
-/// Reads and checks the file of an application.
+/// Reads and checks the file of an application, in which a person allows these things to be named.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be read, [`Error::Data`] naming the file and what is wrong in it.
-pub fn load(file: &File) -> Result<App> {
-    parse(&written::text(file, "application")?, &file.display().to_string())
+/// [`Error::Setup`] where it cannot be read, [`Error::Data`] naming the file and what is wrong in it, [`Error::Usage`]
+/// for files and commands that it names and that are not allowed.
+pub fn load(file: &File, allowed: &[Outside]) -> Result<App> {
+    let name = file.display().to_string();
+    let app = parse(&written::text(file, "application")?, &name)?;
+    let mut named = app.path.iter().map(|path| grammar::outside(&path.default)).collect::<Vec<_>>();
+    named.extend(app.contenders.iter().map(|typed| Contender::outside(typed)));
+    outside::check(&name, named.into_iter().collect::<Result<Vec<_>>>()?.concat(), allowed)?;
+    Ok(app)
 }
 
 /// Checks the application that `text` holds; `name` is its file, for what is wrong.

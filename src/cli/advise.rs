@@ -12,9 +12,11 @@ use crate::path::Path;
 use crate::report::advise::render;
 use crate::report::study::Form;
 use crate::result::outcome::Outcome;
+use crate::spec::outside::Outside;
 use crate::time::Monotonic;
 use crate::units;
 
+use super::allow::Allow;
 use super::staging::{Staging, Wanted, with_stage};
 use super::{Verdict, print, stdout_style};
 
@@ -55,6 +57,8 @@ pub(super) struct Args {
     /// No progress
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    allow: Allow,
 }
 
 /// Contenders on a path of kernels: what applications use, one for each way.
@@ -69,7 +73,7 @@ const SIMULATED: &[&str] = &["quic", "quic-datagram", "kcp", "enet", "sctp-udp",
 
 pub(super) fn run(args: &Args) -> Result<Verdict> {
     let form = Form::find(if args.json { "json" } else { &args.format })?;
-    let (name, app) = named(&args.app)?;
+    let (name, app) = named(&args.app, &args.allow.all()?)?;
     let path = path(args, &app)?;
     let is_virtual = matches!(Path::parse(&path)?, Path::Simulated(_));
     let started = SystemTime::now();
@@ -104,14 +108,15 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     Ok(verdict(&advice))
 }
 
-/// Returns the application and its name: a file where it looks like one, else one of the program.
-fn named(typed: &str) -> Result<(String, App)> {
+/// Returns the application and its name: a file where it looks like one, which may name these things, else one of the
+/// program.
+fn named(typed: &str, allowed: &[Outside]) -> Result<(String, App)> {
     let file = File::new(typed);
     if !(typed.contains('/') || file.extension().is_some_and(|ending| ending == "toml")) {
         return Ok((typed.to_owned(), bundled::app(typed)?));
     }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((crate::foreign::visible(&stem), app::load(file)?))
+    Ok((crate::foreign::visible(&stem), app::load(file, allowed)?))
 }
 
 fn path(args: &Args, app: &App) -> Result<String> {

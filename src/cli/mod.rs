@@ -22,6 +22,7 @@ macro_rules! tell {
 }
 
 mod advise;
+mod allow;
 mod compare;
 mod complete;
 mod deciding;

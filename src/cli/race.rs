@@ -4,12 +4,14 @@ use crate::analysis::derived;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::foreign::visible;
 use crate::race::{Request, resume};
 use crate::report::{Report, Samples, Shown};
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::units;
 
+use super::allow::Allow;
 use super::deciding::{Deciding, share};
 use super::form::Form;
 use super::gate::Gate;
@@ -152,6 +154,8 @@ pub(super) struct Args {
     /// Run the race of a result file again, with its plan and seed
     #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with = "budget", hide_short_help = true)]
     replay: Option<PathBuf>,
+    #[command(flatten)]
+    allow: Allow,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
@@ -215,14 +219,16 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
             refuse_interval(args)?;
             let earlier = derived::load(file)?;
             resume::check_measured(&earlier)?;
-            crate::race::replay(&earlier)
+            again(args, &earlier, file)?
         }
-        None => request(args)?,
+        None => {
+            args.allow.refuse()?;
+            forced(args, request(args)?)
+        }
     };
-    let request = forced(args, request);
-    request.check()?;
+    let checked = request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
-    if let Some(note) = request.beforehand().filter(|_| !args.quiet) {
+    if let Some(note) = request.beforehand(&checked)?.filter(|_| !args.quiet) {
         tell!("note: {note}");
     }
     let target = super::Target::of(args.output.as_ref(), "deadheat")?;
@@ -239,18 +245,28 @@ fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     let before = derived::load(file)?;
     resume::check_measured(&before)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
-    let request = forced(args, crate::race::replay(&before));
+    let request = again(args, &before, file)?;
+    request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
-    let overwrite = request.overwrite();
     // Samples of some blocks, and not of others, would be taken for those of all.
     let kept = samples_of(file).is_some();
     with_stage(&staging(args, kept), &request, file, |stage| {
-        resume(before, budget, overwrite, stage)
+        resume(before, budget, &request, stage)
     })
 }
 
 fn forced(args: &Args, request: Request) -> Request {
     if args.force { request.force() } else { request }
+}
+
+/// The request of a race that is in a file, with what was allowed of it. The host that it names is said: a race goes there.
+fn again(args: &Args, earlier: &Outcome, file: &Path) -> Result<Request> {
+    let name = file.display().to_string();
+    if let Some(host) = &earlier.asked.to {
+        tell!("note: this race goes to {}, as {name} says", visible(host));
+    }
+    let request = crate::race::replay(earlier)?.written_in(name, &args.allow.all()?);
+    Ok(forced(args, request))
 }
 
 /// A race that goes on, or is run again, has its interval.

@@ -9,7 +9,7 @@ use super::every::Pace;
 use super::run::{active, none_left};
 use super::schedule::{self, Role, Slot};
 use super::{explain, plan, quiet};
-use crate::analysis::derived::{self, network};
+use crate::analysis::derived;
 use crate::analysis::notice::Notice;
 use crate::analysis::verdicts::{self, Stand};
 use crate::analysis::{shares, sweep, warnings};
@@ -59,11 +59,12 @@ enum Halt {
 }
 
 impl<'a> BlockLoop<'a> {
-    /// Creates a race that goes on after the blocks in `outcome`.
+    /// Creates a race that goes on after the blocks in `outcome`, over this network if its path is emulated.
     pub(super) fn new(
         stage: RaceContext<'a>,
         contenders: Vec<Contender>,
         common: Common,
+        network: Option<Network>,
         outcome: Outcome,
     ) -> BlockLoop<'a> {
         BlockLoop {
@@ -83,7 +84,7 @@ impl<'a> BlockLoop<'a> {
             stage,
             contenders,
             common,
-            network: network(&outcome),
+            network,
             outcome,
         }
     }

@@ -532,6 +532,17 @@ mod tests {
     }
 
     #[test]
+    fn work_that_offers_too_much_at_one_of_its_rates_is_told_beforehand() {
+        let note = |workload: &str| {
+            let request = Request::new(["udp"]).workload(workload).path("delay=5ms,rate=20mbit");
+            request.beforehand(&request.check().unwrap()).unwrap()
+        };
+        assert_eq!(note("cbr:rate=1mbit..10mbit/2,size=200"), None);
+        let varied = note("cbr:rate=1mbit..100mbit/3,size=200").unwrap();
+        assert_eq!(Some(varied), note("cbr:rate=100mbit,size=200"));
+    }
+
+    #[test]
     fn factors_that_mean_nothing_are_refused_by_name() {
         let ask = || Request::new(["tcp", "udp"]);
         let say = |request: Request| refusal(&request);

@@ -17,7 +17,7 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] where the path cannot be simulated.
     pub fn simulation(&self) -> Result<Option<Simulation>> {
-        match (&self.to, Path::parse(&self.path)?) {
+        match (&self.to, self.parsed_path()?) {
             (None, Path::Simulated(network)) => {
                 Simulation::new(&self.path, network, self.ip()).map(Some)
             }
@@ -43,7 +43,7 @@ impl Request {
         let asked = self.asked();
         let family = self.ip();
         let Some(host) = asked.to else {
-            return match Path::parse(&asked.path)? {
+            return match self.parsed_path()? {
                 Path::Emulated(network) => {
                     let path = EmulatedPath::start(&asked.path, network, family)?;
                     Ok(Far::Emulated(Box::new(path)))

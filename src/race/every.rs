@@ -99,8 +99,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::resume;
     use super::super::testing::{self, TRIAL, WORKLOAD, ran};
+    use super::super::{replay, resume};
     use super::*;
     use crate::race::context::Observer;
     use crate::result::outcome::Status;
@@ -108,7 +108,6 @@ mod tests {
     use crate::time::{Clock, Manual};
     use crate::trial::Order;
     use crate::trial::fake::Fake;
-    use crate::trial::files::Overwrite;
 
     const TEN_MINUTES: Nanos = Nanos::from_secs(600);
 
@@ -194,8 +193,9 @@ mod tests {
 
         clock.advance_to(stopped + Nanos::from_secs(86_400));
         let mut waits = Waits::default();
+        let asked = replay(&outcome).unwrap();
         let (outcome, began) =
-            race(&clock, &mut waits, |stage| resume(outcome, None, Overwrite::Refused, stage));
+            race(&clock, &mut waits, |stage| resume(outcome, None, &asked, stage));
         assert_eq!(outcome::blocks_done(&outcome), 6, "a day without the race is no time of it");
         let starts: Vec<Nanos> = began[1..].iter().step_by(3).copied().collect();
         assert_eq!(starts.len(), 4);

@@ -13,6 +13,7 @@
 //! | `block_loop` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | `quiet` | the host between blocks: settling, probing |
+//! | [`outside`] | files and commands that a request from a file names |
 //! | [`written`] | files that people write by hand, and what is wrong in them |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
 //! | [`gate`] | a race against a baseline: is anything worse? |
@@ -42,6 +43,7 @@ mod every;
 pub mod explain;
 mod files;
 pub mod gate;
+pub mod outside;
 mod pilot;
 pub mod plan;
 mod quiet;

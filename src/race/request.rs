@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::outside::Origin;
 use super::{cells, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
@@ -78,6 +79,8 @@ pub struct Request {
     pub(super) overwrite: Overwrite,
     /// Plan of an earlier race, to be run again as it was.
     pub(super) plan: Option<Fixed>,
+    /// Origin of its words, which decides what they may name.
+    pub(super) origin: Origin,
 }
 
 impl Request {
@@ -112,6 +115,7 @@ impl Request {
             after: After::Nothing,
             overwrite: Overwrite::Refused,
             plan: None,
+            origin: Origin::Typed,
         }
     }
 
@@ -276,8 +280,10 @@ impl Request {
     /// Checks the request against what exists and makes sense. Runs nothing.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
+    /// [`Error::Usage`] naming what is wrong and what would be right; with the files and commands that are named in the
+    /// file that brought the request, where they are not allowed.
     pub fn check(&self) -> Result<Checked> {
+        self.check_outside()?;
         self.check_numbers()?;
         self.check_target()?;
         cells::check(self)
@@ -328,14 +334,8 @@ impl Request {
         self.budget.or_else(|| is_open.then_some(default))
     }
 
-    /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may.
-    pub fn beforehand(&self) -> Option<String> {
-        let setting = self.setting().ok()?;
-        workload::parse_on(&self.workload, &setting).ok()?.overload(&setting)
-    }
-
     pub(super) fn is_simulated(&self) -> bool {
-        self.to.is_none() && matches!(Path::parse(&self.path), Ok(Path::Simulated(_)))
+        self.to.is_none() && matches!(self.parsed_path(), Ok(Path::Simulated(_)))
     }
 
     /// Returns true if the number of blocks is left to the plan.
@@ -394,7 +394,7 @@ impl Request {
                 self.path
             ))),
             Some(_) => self.check_texts(),
-            None => match Path::parse(&self.path)? {
+            None => match self.parsed_path()? {
                 Path::Loopback | Path::Emulated(_) => self.check_texts(),
                 Path::Simulated(_) => self.check_simulated().and_then(|()| self.check_texts()),
             },
@@ -408,7 +408,7 @@ impl Request {
     pub(super) fn setting(&self) -> Result<Setting> {
         match self.to {
             Some(_) => Ok(Setting::REMOTE),
-            None => Ok(path_time::setting(&Path::parse(&self.path)?)),
+            None => Ok(path_time::setting(&self.parsed_path()?)),
         }
     }
 
@@ -426,7 +426,7 @@ impl Request {
         if self.to.is_some() {
             return Ok(None);
         }
-        Ok(match Path::parse(&self.path)? {
+        Ok(match self.parsed_path()? {
             Path::Emulated(network) | Path::Simulated(network) => gate::least_rtt(&network),
             Path::Loopback => None,
         })

@@ -12,7 +12,6 @@ use crate::race::context::{Event, RaceContext};
 use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::time::Nanos;
 use crate::trial::TrialOutcome;
-use crate::trial::files::Overwrite;
 use crate::workload;
 
 /// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
@@ -35,8 +34,8 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
 /// A race that ended because its time ran out has had its last look; going on after having seen it
 /// adds to the chance of a false verdict, which a warning then states.
 ///
-/// A file that its trials have written is in the way like any other: `overwrite` says whether it may
-/// be replaced.
+/// `asked` is what [`replay`] makes of the result, with what a person allowed: a file that its trials have written is in
+/// the way like any other, and files and commands that the result names are those of a stranger.
 ///
 /// # Errors
 /// [`Error::Usage`] where nothing is left to do, saying what works instead; otherwise as
@@ -44,14 +43,15 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
 pub fn resume(
     mut before: Outcome,
     budget: Option<Nanos>,
-    overwrite: Overwrite,
+    asked: &Request,
     mut stage: RaceContext<'_>,
 ) -> Result<Outcome> {
     check_measured(&before)?;
     let done = blocks_done(&before);
     check_unfinished(&before, done)?;
     let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
-    let request = Request { overwrite, ..request(&before) };
+    let (overwrite, origin) = (asked.overwrite, asked.origin.clone());
+    let request = Request { overwrite, origin, ..request(&before)? };
     let Checked { contenders, load, .. } = request.check()?;
     for (contender, entrant) in contenders.iter().zip(&before.contenders) {
         if contender.external.is_some() && contender.asked() != entrant.asked {
@@ -87,7 +87,7 @@ pub fn resume(
         stage.observer.on(Event::Pilot { trial: 1, of: 1 });
         let _: TrialOutcome = stage.runner.run(&order);
     }
-    let mut course = BlockLoop::new(stage, contenders, common, before)
+    let mut course = BlockLoop::new(stage, contenders, common, request.network()?, before)
         .within(limit, began)
         .at_least(request.least_blocks);
     if request.leaves_blocks_open() {
@@ -99,17 +99,21 @@ pub fn resume(
     course.drive()
 }
 
-/// Returns the request that runs a race again with the same contenders, plan and seed.
+/// Returns the request that runs a race again with the same contenders, plan and seed. Files and commands that the
+/// result names are refused unless [`Request::written_in`] allows them.
 ///
 /// The pilot's findings are taken from the earlier race: margin, looks and number of blocks are
 /// the same. Verdicts may differ as trials do.
-pub fn replay(earlier: &Outcome) -> Request {
-    Request {
+///
+/// # Errors
+/// [`Error::Usage`] for a word of the result that means nothing here.
+pub fn replay(earlier: &Outcome) -> Result<Request> {
+    Ok(Request {
         plan: Some(earlier.plan.clone()),
         // A placement that varies is part of what is asked, and none is fixed for all.
         placement: (!varies_placement(earlier)).then(|| earlier.plan.placement.clone()),
-        ..request(earlier)
-    }
+        ..request(earlier)?
+    })
 }
 
 fn varies_placement(outcome: &Outcome) -> bool {
@@ -118,7 +122,7 @@ fn varies_placement(outcome: &Outcome) -> bool {
 }
 
 /// Returns the request that a race came from.
-fn request(outcome: &Outcome) -> Request {
+fn request(outcome: &Outcome) -> Result<Request> {
     let asked = &outcome.asked;
     // Results of earlier versions name a default of what varies.
     let saved = workload::saved(&asked.workload);
@@ -143,7 +147,7 @@ fn request(outcome: &Outcome) -> Request {
     request.confidence = asked.confidence;
     request.seed = Some(outcome.seed);
     request.placement.clone_from(&asked.placement);
-    request.idle = asked.idle.as_deref().and_then(|idle| Idle::parse(idle).ok());
+    request.idle = asked.idle.as_deref().map(Idle::parse).transpose()?;
     request.interval = asked.interval_ns.map(Nanos);
     if asked.explain {
         request = request.explain();
@@ -151,7 +155,7 @@ fn request(outcome: &Outcome) -> Request {
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);
-    request
+    Ok(request.written_by(outcome))
 }
 
 /// Returns true if [`resume`] can go on with a race under what is left of its own budget.

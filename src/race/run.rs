@@ -17,6 +17,7 @@ use crate::rng::fresh_seed;
 use crate::trial::agents::Agents;
 use crate::trial::intervals;
 use crate::trial::remote::{Credentials, Waiting};
+use crate::workload;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -90,7 +91,7 @@ impl Request {
             imported: None,
             status: Status::Running,
         };
-        let mut course = BlockLoop::new(stage, contenders, common, outcome);
+        let mut course = BlockLoop::new(stage, contenders, common, self.network()?, outcome);
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
@@ -117,6 +118,27 @@ impl Request {
         let far = self.far(&credentials, &mut waiting)?;
         let mut agents = Agents::new(far).overwrite(self.overwrite());
         self.run_with(RaceContext::new(&mut agents, &mut Unobserved))
+    }
+
+    /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may, at the
+    /// first of the conditions at which it does.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where path or work cannot be read.
+    pub fn beforehand(&self, checked: &Checked) -> Result<Option<String>> {
+        let setting = self.setting()?;
+        let cells = checked.entrants.iter().filter_map(|entrant| entrant.cell.as_ref());
+        let cells = cells.filter(|cell| cell.infeasible.is_none());
+        let mut workloads: Vec<String> = cells.map(|cell| cell.workload.clone()).collect();
+        if checked.factors.is_empty() {
+            workloads.push(self.workload.clone());
+        }
+        for workload in &workloads {
+            if let Some(note) = workload::parse_on(workload, &setting)?.overload(&setting) {
+                return Ok(Some(note));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the settings that all trials of this race have in common.

@@ -66,7 +66,7 @@ fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
             let mut request = ask().seed(race);
             // Every other race has planned 20 blocks and has time for 14, which is between looks.
             if race % 2 == 0 {
-                request = Request { seed: Some(race), ..replay(&planned) };
+                request = Request { seed: Some(race), ..replay(&planned).unwrap() };
                 request = request.budget(Nanos::from_millis(100 + 14 * 400));
             }
             let outcome = run(&request, |order| {

@@ -428,7 +428,21 @@ fn resumed(
     let mut runner = Fake(trial);
     let mut observer = super::Unobserved;
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
-    resume(before, budget, Default::default(), stage)
+    let asked = replay(&before)?;
+    resume(before, budget, &asked, stage)
+}
+
+#[test]
+fn a_word_of_a_saved_race_that_means_nothing_here_is_refused() {
+    let mut before = testing::outcome(2);
+    before.status = Status::Interrupted;
+    before.asked.idle = Some("host".into());
+    assert!(replay(&before).is_ok());
+    before.asked.idle = Some("hosts".into());
+    let said = replay(&before).unwrap_err().to_string();
+    assert!(said.contains("did you mean `host`?"), "{said}");
+    let said = resumed(before, None, repeatable()).unwrap_err().to_string();
+    assert!(said.contains("did you mean `host`?"), "{said}");
 }
 
 #[test]
@@ -446,7 +460,7 @@ fn a_race_over_conditions_goes_on_and_runs_again_though_what_varies_has_a_defaul
     let after = resumed(before, None, repeatable()).unwrap();
     assert_eq!(after.trials[..first.len()], first);
     assert!(blocks(&after) > 3);
-    assert_eq!(run(&replay(&after), repeatable()).unwrap().asked.workload, asked.workload);
+    assert_eq!(run(&replay(&after).unwrap(), repeatable()).unwrap().asked.workload, asked.workload);
 }
 
 #[test]
@@ -497,7 +511,7 @@ fn a_replay_has_the_same_plan_order_and_seeds() {
         .label("kernel", "6.18");
     let first = run(&request, repeatable()).unwrap();
     assert!(first.plan.blocks_max < 40, "what there was time for, by the pilot");
-    let mut second = run(&replay(&first), repeatable()).unwrap();
+    let mut second = run(&replay(&first).unwrap(), repeatable()).unwrap();
     assert_eq!(second.plan, first.plan);
     assert_eq!(second.asked.placement.as_ref(), Some(&first.plan.placement));
     second.asked.placement = None;
@@ -710,7 +724,7 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
         let own = outcome.trials.iter().filter(|t| t.contender == entrant.id && !t.control);
         assert_eq!(own.count() as u64, blocks, "{}", entrant.label);
     }
-    let again = replay(&outcome).check().unwrap();
+    let again = replay(&outcome).unwrap().check().unwrap();
     assert_eq!(again.entrants.len(), 4);
     assert_eq!(again.factors, outcome.factors);
 }
@@ -770,5 +784,5 @@ fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
     let warning = outcome.warnings.iter().find(|w| w.code.starts_with("gate_failed")).unwrap();
     assert!(warning.message.contains("failed their gate, all for the path; the first: the path"));
     assert!(warning.advice.contains("a CPU of their own"), "{}", warning.advice);
-    assert_eq!(replay(&outcome).asked().path, "delay=25ms,loss=1%");
+    assert_eq!(replay(&outcome).unwrap().asked().path, "delay=25ms,loss=1%");
 }

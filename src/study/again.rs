@@ -12,13 +12,13 @@ use crate::result::outcome::Outcome;
 /// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";
 
-/// Judges what was run by the rules of this version. A study that this version cannot check, because
-/// metrics had other names, keeps the rulings it was saved with.
+/// Judges what was run by the rules of this version. A study that this version cannot check, because metrics had other
+/// names, or because it names files, which are not opened to show a result, keeps the rulings it was saved with.
 pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
     for race in &mut run.races {
         race.trusted = results.get(&race.id).is_some_and(Outcome::trusted);
     }
-    if let Ok(checked) = check::check(run.study.clone()) {
+    if let Ok(checked) = check::check(run.study.clone(), &[]) {
         let extent = Extent { setting: run.setting, full: &run.full };
         let judged = judge(&checked, results, extent);
         (run.beside, run.rulings) = (judged.beside, judged.rulings);

@@ -11,6 +11,7 @@ use crate::error::{Error, unknown};
 use crate::measurements::{Metric, Unit};
 use crate::race::request::Checked as Race;
 use crate::result::outcome::{Entrant, Factor};
+use crate::spec::outside::Outside;
 use crate::transport::Contender;
 
 const MOST_RACES: usize = 64;
@@ -29,6 +30,8 @@ pub struct Checked {
     pub study: Study,
     /// Metrics of each of its races, by id.
     pub metrics: BTreeMap<String, Vec<Metric>>,
+    /// Things that a person allows the study to name.
+    pub allowed: Vec<Outside>,
 }
 
 impl Checked {
@@ -38,18 +41,23 @@ impl Checked {
     }
 }
 
-/// Checks a study against what exists and makes sense.
+/// Checks a study against what exists and makes sense. It may name files and commands if they are `allowed`.
 ///
 /// # Errors
 /// A sentence that names the place, what is wrong, and what would be right.
-pub fn check(study: Study) -> Result<Checked, String> {
+pub fn check(study: Study, allowed: &[Outside]) -> Result<Checked, String> {
+    // Contenders that name files are in every build; the files are not opened here.
     let is_left_out =
-        |typed: &str| matches!(Contender::parse(typed), Err(Error::Unsupported { .. }));
-    check_with(study, &is_left_out)
+        |typed: &str| matches!(Contender::sent(typed), Err(Error::Unsupported { .. }));
+    check_with(study, allowed, &is_left_out)
 }
 
 /// Checks a study in a build that leaves some contenders out.
-fn check_with(study: Study, is_left_out: &dyn Fn(&str) -> bool) -> Result<Checked, String> {
+fn check_with(
+    study: Study,
+    allowed: &[Outside],
+    is_left_out: &dyn Fn(&str) -> bool,
+) -> Result<Checked, String> {
     check_sizes(&study)?;
     check_texts(&study)?;
     check_ids("race", study.races.iter().map(|race| race.id.as_str()))?;
@@ -57,7 +65,8 @@ fn check_with(study: Study, is_left_out: &dyn Fn(&str) -> bool) -> Result<Checke
     let mut races = BTreeMap::new();
     for plan in &study.races {
         let place = format!("race `{}`", plan.id);
-        races.insert(plan.id.as_str(), Measured::of(plan, is_left_out).map_err(within(&place))?);
+        let measured = Measured::of(plan, allowed, is_left_out).map_err(within(&place))?;
+        races.insert(plan.id.as_str(), measured);
     }
     let measures = Measures(races);
     for (at, published) in study.published.iter().enumerate() {
@@ -69,7 +78,7 @@ fn check_with(study: Study, is_left_out: &dyn Fn(&str) -> bool) -> Result<Checke
     }
     let metrics = measures.0.into_iter().map(|(id, race)| (id.to_owned(), race.full.metrics));
     let metrics = metrics.collect();
-    Ok(Checked { study, metrics })
+    Ok(Checked { study, metrics, allowed: allowed.to_vec() })
 }
 
 fn within<E: Display>(place: &str) -> impl Fn(E) -> String + '_ {
@@ -160,14 +169,20 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(plan: &RacePlan, is_left_out: &dyn Fn(&str) -> bool) -> Result<Measured, String> {
+    fn of(
+        plan: &RacePlan,
+        allowed: &[Outside],
+        is_left_out: &dyn Fn(&str) -> bool,
+    ) -> Result<Measured, String> {
         let mut known = plan.clone();
         known.contenders.retain(|typed| !is_left_out(typed));
         if known.contenders.is_empty() {
             // Then it is said what is missing.
             known.contenders.clone_from(&plan.contenders);
         }
-        let race = |setting| -> crate::Result<Race> { known.at(setting).request()?.check() };
+        let race = |setting| -> crate::Result<Race> {
+            known.at(setting).request()?.written_in("it", allowed).check()
+        };
         let full = race(Setting::Full).map_err(|error| error.to_string())?;
         let quick = race(Setting::Quick).map_err(within("quick"))?;
         let contenders = named(&known.contenders);
@@ -319,7 +334,7 @@ expect = "below 0.9"
 
     fn checked(text: &str) -> Result<Checked, String> {
         let is_left_out = |typed: &str| typed.starts_with("elsewhere");
-        check_with(toml::from_str(text).unwrap(), &is_left_out)
+        check_with(toml::from_str(text).unwrap(), &[], &is_left_out)
     }
 
     #[test]

@@ -48,7 +48,8 @@ impl RacePlan {
         self.request().and_then(|request| request.simulation()).is_ok_and(|found| found.is_some())
     }
 
-    /// Returns the request for a race. It is not checked yet.
+    /// Returns the request for a race. It is not checked yet, and may name neither files nor commands unless
+    /// [`Request::written_in`] allows them.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] where a duration or a share cannot be read.
@@ -83,7 +84,7 @@ impl RacePlan {
         if self.explain {
             request = request.explain();
         }
-        Ok(request)
+        Ok(request.written_in("the study", &[]))
     }
 
     /// Returns the command that runs it without its study, for a shell.

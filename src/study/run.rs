@@ -85,7 +85,7 @@ impl Job<'_> {
     /// As [`Request::run_with`] and [`resume()`].
     pub fn on(self, stage: RaceContext<'_>) -> Result<Outcome> {
         match self.before {
-            Some(before) => resume(before, None, self.request.overwrite(), stage),
+            Some(before) => resume(before, None, &self.request, stage),
             None => self.request.run_with(stage),
         }
     }
@@ -222,7 +222,8 @@ impl<'a> Course<'a> {
         let study = &self.task.study.study;
         // Claims of the study take intervals of their own, however soon the race's are decided.
         let least = judge::blocks_for(self.task.study, &plan.id, self.extent());
-        let mut request = plan.request()?.title(title(&study.title, &plan.id)).at_least(least);
+        let request = plan.request()?.written_in("the study", &self.task.study.allowed);
+        let mut request = request.title(title(&study.title, &plan.id)).at_least(least);
         if let Some(seed) = self.task.seed {
             request = request.seed(seed);
         }

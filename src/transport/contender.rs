@@ -1,5 +1,6 @@
 //! A contender: a transport with its knobs, as somebody typed them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
@@ -9,10 +10,11 @@ use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::identity::{CERTIFICATE, check_certificate};
 use super::options::Meaning;
-use super::via::Via;
+use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
 use crate::error::{Error, Result, unknown};
-use crate::spec::{Kind, Settings, Spec};
+use crate::spec::outside::Named;
+use crate::spec::{Kind, Reference, Settings, Spec};
 
 /// Transport of a contender: one of the list, or one made for this contender alone.
 #[derive(Clone)]
@@ -87,6 +89,32 @@ impl Contender {
         }
     }
 
+    /// Returns the files and commands that a contender as typed names, and those of its parts. Opens and runs none; what
+    /// is no contender names nothing, and is refused where it is read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Usage`] where the text has not the form of a contender.
+    pub fn outside(typed: &str) -> Result<Vec<Named>> {
+        let parts = RefCell::new(Vec::new());
+        let note = |part: &str| {
+            parts.borrow_mut().push(part.to_owned());
+            Ok(part.to_owned())
+        };
+        if let Some(noted) = several::each(typed, note) {
+            noted?;
+            let parts = parts.into_inner();
+            let all = parts.iter().map(|part| Contender::outside(part));
+            return Ok(all.collect::<Result<Vec<_>>>()?.concat());
+        }
+        let spec = Spec::parse(typed)?;
+        if external::is_one(typed) {
+            return external::outside(&spec, &Contender::outside);
+        }
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
+        let keys = found.into_iter().flat_map(|transport| transport.info().keys).chain(via::KEYS);
+        spec.outside(keys, &Contender::outside)
+    }
+
     /// Reads a contender of the list.
     pub(super) fn listed(typed: &str) -> Result<Contender> {
         match external::is_one(typed) || several::is_one(typed) {
@@ -158,8 +186,9 @@ impl Contender {
     }
 
     fn names_file(&self, knob: &str) -> bool {
+        let value = self.knobs.text(knob).unwrap_or_default();
         let key = self.transport.info().keys.iter().find(|key| key.name == knob);
-        key.is_some_and(|key| matches!(key.kind, Kind::Path))
+        key.is_some_and(|key| matches!(key.kind.reference(value), Reference::File(_)))
     }
 
     fn part(&self, name: &str) -> Option<&Part> {

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,9 +19,13 @@ use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
 use crate::contract::{Delivery, PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::foreign;
+use crate::spec::outside::{Named, Outside};
+use crate::spec::{Key, Kind, Settings, Spec, contender};
 
 const ID: &str = "external";
+
+const FILE: &str = "file";
 
 /// Form as typed, and what it is.
 pub(super) const FORM: (&str, &str) = (
@@ -31,16 +34,26 @@ pub(super) const FORM: (&str, &str) = (
      goes through them (carries); external:near=COMMAND,far=COMMAND,carries=CONTENDER where they have no comma",
 );
 
-const KEYS: &[Key] = &[
+/// Keys of an external contender.
+pub const KEYS: &[Key] = &[
     Key {
-        name: "file",
+        name: FILE,
         kind: Kind::Path,
         default: "",
         doc: "file with the keys near, far and carries",
     },
-    Key { name: "near", kind: Kind::Path, default: "", doc: "command at the near end's host" },
-    Key { name: "far", kind: Kind::Path, default: "", doc: "command at the far end's host" },
-    Key { name: "carries", kind: Kind::Path, default: "", doc: "contender that goes through them" },
+    Key { name: "near", kind: Kind::Command, default: "", doc: "command at the near end's host" },
+    Key { name: "far", kind: Kind::Command, default: "", doc: "command at the far end's host" },
+    Key {
+        name: "carries",
+        kind: Kind::Own {
+            form: "CONTENDER",
+            check: |typed| Kind::Command.check(typed),
+            refers: contender,
+        },
+        default: "",
+        doc: "contender that goes through them",
+    },
 ];
 
 /// The most bytes of a file.
@@ -253,7 +266,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let spec = Spec::parse(typed)?;
     let asked = Settings::check(&spec, KEYS)?;
     let key = |name| asked.text(name).map(str::to_owned);
-    let written = match (key("file"), key("near"), key("far"), key("carries")) {
+    let written = match (key(FILE), key("near"), key("far"), key("carries")) {
         (Some(file), None, None, None) => read(&file)?,
         (None, Some(near), Some(far), Some(carries)) => {
             Written { near, far, carries: carries.replace('+', ",") }
@@ -268,15 +281,32 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     made(spec, &written)
 }
 
-/// Makes the contender again that a result tells of, whose file may be gone or another by now.
+/// Makes the contender again that a result tells of, whose file may be gone or another by now, and is not opened.
 pub(super) fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
     let key = |name: &str| asked.get(name).cloned();
+    let spec = Spec::parse(typed)?;
     match (key("near"), key("far"), key("carries")) {
-        (Some(near), Some(far), Some(carries)) => {
-            made(Spec::parse(typed)?, &Written { near, far, carries })
-        }
+        (Some(near), Some(far), Some(carries)) => made(spec, &Written { near, far, carries }),
+        _ if spec.options.iter().any(|(key, _)| key == FILE) => Err(Error::usage(format!(
+            "`{typed}`: its commands are not recorded, and no file is opened to read a result"
+        ))),
         _ => parse(typed),
     }
+}
+
+/// Returns the files and commands that an external contender names. Opens no file: what commands are in it is not known.
+pub(super) fn outside(
+    spec: &Spec,
+    contender: &dyn Fn(&str) -> Result<Vec<Named>>,
+) -> Result<Vec<Named>> {
+    let mut all = spec.outside(KEYS, contender)?;
+    let files = spec.options.iter().filter(|(key, _)| key == FILE);
+    all.extend(files.map(|(_, file)| Named {
+        kind: Outside::Commands,
+        name: format!("those in {file}"),
+        place: format!("{FILE} of {ID}"),
+    }));
+    Ok(all)
 }
 
 /// Reads a file, once in this process: a race is of one text.
@@ -301,13 +331,9 @@ fn read(file: &str) -> Result<Written> {
 
 fn text(file: &str) -> Result<String> {
     let wrong = |what: String| Error::usage(format!("{ID}:file={file}: {what}"));
-    let found = fs::metadata(file).map_err(|e| wrong(e.to_string()))?;
-    if !found.is_file() || found.len() > LONGEST {
-        return Err(wrong(format!("no file of at most {LONGEST} bytes")));
-    }
-    let mut text = String::new();
-    let opened = fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-    opened.map(|_| text).map_err(|e| wrong(e.to_string()))
+    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|e| wrong(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
+    Ok(foreign::file::unmarked(&text).to_owned())
 }
 
 fn made(spec: Spec, written: &Written) -> Result<Contender> {
@@ -515,13 +541,13 @@ mod tests {
         for (name, text, why) in [
             ("key.toml", format!("{text}more = 1"), "unknown field `more`"),
             ("none.toml", "near = \"a\"".to_owned(), "missing field `far`"),
-            ("long.toml", " ".repeat(70_000), "at most 65536 bytes"),
+            ("long.toml", " ".repeat(70_000), "larger than 64 KiB"),
         ] {
             let said = Contender::parse(&write(name, &text)).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
         for (typed, why) in
-            [("external:file=/dev/zero", "no file"), ("external:file=/none", "No such")]
+            [("external:file=/dev/zero", "not a regular file"), ("external:file=/none", "No such")]
         {
             let said = Contender::parse(typed).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");

@@ -131,7 +131,7 @@ static INFO: Info = Info {
         },
         Key {
             name: "fec",
-            kind: Kind::Own { form: fec::FORM, check: |typed| Shape::parse(typed).map(drop) },
+            kind: fec::KIND,
             default: "off",
             doc: "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as kcp-go has it; 10:3 \
                   within a mix",

@@ -25,6 +25,7 @@ use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
+use crate::spec::plain;
 use crate::time::Nanos;
 use crate::units::{BitRate, parse_rate, rate_text};
 use pace::Rate;
@@ -72,7 +73,7 @@ static INFO: Info = Info {
     keys: &[
         Key {
             name: "rate",
-            kind: Kind::Own { form: "probe|64kbit..1tbit", check: check_rate },
+            kind: Kind::Own { form: "probe|64kbit..1tbit", check: check_rate, refers: plain },
             default: PROBE,
             doc: "the rate at which IP packets leave; probe: twice the rate at which the last round arrived, later 9/8 of the fastest of ten",
         },
@@ -137,7 +138,11 @@ impl End {
         let message = PREFIX + opening.largest_message;
         let buffer = message.max(window as usize);
         let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
-        let rate = knobs.rate("rate").map_or(Rate::Probe, Rate::Fixed);
+        let rate = match knobs.text("rate") {
+            Some(PROBE) => None,
+            _ => knobs.rate("rate"),
+        };
+        let rate = rate.map_or(Rate::Probe, Rate::Fixed);
         let terms = Terms { buffer, message, most, segment, headers: headers.into(), rate };
         Ok(End {
             sender: Sender::new(terms),

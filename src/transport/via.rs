@@ -3,7 +3,7 @@
 
 use crate::contract::{PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
 
 use super::Info;
 
@@ -19,7 +19,7 @@ const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
 /// The key, which contenders have beside their own.
 pub const KEYS: &[Key] = &[Key {
     name: "via",
-    kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop) },
+    kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
     doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
           coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",

@@ -12,7 +12,7 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
 use crate::time::Nanos;
 
 use super::setting::typed;
@@ -34,7 +34,7 @@ pub use phases::{Item, Items, Observed, Stint};
 pub const KEYS: &[Key] = &[
     Key {
         name: LOAD,
-        kind: Kind::Own { form: "CONTENDER|none", check: check_contender },
+        kind: Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
         default: "",
         doc: "bulk data of this contender shares the path meanwhile; its knobs are joined with + as in load=tcp:cc=bbr+nodelay=off",
     },
@@ -104,6 +104,10 @@ pub struct Load {
 
 fn check_contender(value: &str) -> Result<()> {
     Spec::parse(&contender(value)).map(drop)
+}
+
+fn refers(value: &str) -> Reference<'_> {
+    if value == NONE { plain(value) } else { spec::contender(value) }
 }
 
 /// Returns the contender in the value of the key.

@@ -586,6 +586,11 @@ pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
     Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }
 
+/// Iterates over the keys of all workloads: the own ones of each, and the common ones.
+pub fn all_keys() -> impl Iterator<Item = &'static Key> {
+    ALL.iter().flat_map(|workload| workload.info().keys).chain(load::KEYS)
+}
+
 fn find(name: &str) -> Result<&'static dyn Workload> {
     let found = ALL.iter().find(|workload| workload.info().id == name);
     found.copied().ok_or_else(|| {

@@ -12,7 +12,7 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
 use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 
@@ -40,7 +40,7 @@ pub(super) struct Rpc;
 const KEYS: &[Key] = &[
     Key {
         name: "rate",
-        kind: Kind::Own { form: "..1Mpps", check: check_rate },
+        kind: Kind::Own { form: "..1Mpps", check: check_rate, refers: plain },
         default: "50pps",
         doc: "requests per second on average, whatever is answered",
     },
@@ -53,7 +53,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "response",
-        kind: Kind::Own { form: "SIZE|SIZE..SIZE", check: check_response },
+        kind: Kind::Own { form: "SIZE|SIZE..SIZE", check: check_response, refers: plain },
         default: "1kB..10kB",
         doc: "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
     },

@@ -14,6 +14,8 @@ use crate::units::{
     parse_offered, parse_rate, parse_share, parse_span, rate_text, span_text,
 };
 
+pub mod outside;
+
 /// Longest spec that is read at all.
 const LONGEST: usize = 4096;
 
@@ -109,6 +111,8 @@ pub enum Kind {
     Word,
     /// Path of a file. The grammar leaves no way to write a comma in it.
     Path,
+    /// Command that is run. The grammar leaves no way to write a comma in it.
+    Command,
     /// A whole number from `.0` to `.1`.
     Count(u64, u64),
     /// A size from `.0` to `.1` bytes; a bare number is bytes.
@@ -128,7 +132,32 @@ pub enum Kind {
         form: &'static str,
         /// Check of a value against the form.
         check: fn(&str) -> Result<()>,
+        /// Things outside of the program that a value refers to: [`plain`] where there is none.
+        refers: fn(&str) -> Reference<'_>,
     },
+}
+
+/// Thing outside of the program that a value refers to, so that using the value acts on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// None: the value is all there is.
+    Nothing,
+    /// File of this name, which is read or written.
+    File(&'a str),
+    /// Command that is run.
+    Command(&'a str),
+    /// Contender, with its options joined by `+`; they may refer to more.
+    Contender(&'a str),
+}
+
+/// Returns that a value refers to nothing outside of the program.
+pub fn plain(_: &str) -> Reference<'_> {
+    Reference::Nothing
+}
+
+/// Returns that a value is a contender.
+pub fn contender(value: &str) -> Reference<'_> {
+    Reference::Contender(value)
 }
 
 impl Kind {
@@ -139,6 +168,7 @@ impl Kind {
             Kind::Choice(words) => words.join("|"),
             Kind::Word => "NAME".into(),
             Kind::Path => "PATH".into(),
+            Kind::Command => "COMMAND".into(),
             Kind::Count(low, high) => format!("{low}..{high}"),
             Kind::Size(low, high) => format!("{}..{}", exact_bytes(*low), exact_bytes(*high)),
             Kind::Rate(low, high) => {
@@ -152,6 +182,24 @@ impl Kind {
             }
             Kind::Share => "0%..100%".into(),
             Kind::Own { form, .. } => (*form).into(),
+        }
+    }
+
+    /// Returns the thing outside of the program that a value of this kind refers to.
+    pub fn reference<'a>(&self, value: &'a str) -> Reference<'a> {
+        match *self {
+            Kind::Path => Reference::File(value),
+            Kind::Command => Reference::Command(value),
+            Kind::Own { refers, .. } => refers(value),
+            Kind::Switch
+            | Kind::Choice(_)
+            | Kind::Word
+            | Kind::Count(..)
+            | Kind::Size(..)
+            | Kind::Rate(..)
+            | Kind::Offered(..)
+            | Kind::Span(..)
+            | Kind::Share => Reference::Nothing,
         }
     }
 
@@ -173,7 +221,10 @@ impl Kind {
             Kind::Path if value.contains(char::is_control) => {
                 Err(Error::usage("a path with control characters in it; rename the file"))
             }
-            Kind::Path => Ok(()),
+            Kind::Command if value.contains(char::is_control) => {
+                Err(Error::usage("a command with control characters in it; write it without"))
+            }
+            Kind::Path | Kind::Command => Ok(()),
             Kind::Count(low, high) => within(parse_count(value)?, low, high, value, self),
             Kind::Size(low, high) => {
                 within(parse_bytes(value, Bare::Allowed)?.0, low, high, value, self)
@@ -254,6 +305,13 @@ impl Settings {
         self.values.get(key).map(String::as_str)
     }
 
+    /// Reads a value that passed the check of its kind. A getter of another kind than its key would drop it unseen.
+    fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Option<T> {
+        let read = parse(self.text(key)?);
+        debug_assert!(read.is_ok(), "`{key}` is of another kind than it is asked for");
+        read.ok()
+    }
+
     /// Returns a switch; `None` where not set.
     pub fn switch(&self, key: &str) -> Option<bool> {
         self.text(key).map(|value| value == "on")
@@ -261,32 +319,32 @@ impl Settings {
 
     /// Returns a count; `None` where not set.
     pub fn count(&self, key: &str) -> Option<u64> {
-        self.text(key).and_then(|value| parse_count(value).ok())
+        self.read(key, parse_count)
     }
 
     /// Returns a size; `None` where not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
-        self.text(key).and_then(|value| parse_bytes(value, Bare::Allowed).ok())
+        self.read(key, |value| parse_bytes(value, Bare::Allowed))
     }
 
     /// Returns a rate; `None` where not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
-        self.text(key).and_then(|value| parse_rate(value).ok())
+        self.read(key, parse_rate)
     }
 
     /// Returns a rate to offer; `None` where not set.
     pub fn offered(&self, key: &str) -> Option<OfferedRate> {
-        self.text(key).and_then(|value| parse_offered(value).ok())
+        self.read(key, parse_offered)
     }
 
     /// Returns a duration; `None` where not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
-        self.text(key).and_then(|value| parse_span(value).ok())
+        self.read(key, parse_span)
     }
 
     /// Returns a share as a fraction; `None` where not set.
     pub fn share(&self, key: &str) -> Option<f64> {
-        self.text(key).and_then(|value| parse_share(value).ok())
+        self.read(key, parse_share)
     }
 
     /// Iterates over every key with its value, defaults included, in alphabetical order.

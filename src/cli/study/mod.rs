@@ -6,11 +6,15 @@ use clap::Subcommand;
 
 use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
+use crate::race::written;
 use crate::report::study::{Form, render};
 use crate::report::{html, studies, words};
+use crate::spec::outside::Outside;
 use crate::study::check::Checked;
+use crate::study::model::Study;
 use crate::study::{bundled, read, save};
 
+use super::allow::Allow;
 use super::{Verdict, deliver, list, pages, print, stdout_style};
 
 mod run;
@@ -42,6 +46,8 @@ struct ShowArgs {
     /// The file itself
     #[arg(long)]
     toml: bool,
+    #[command(flatten)]
+    allow: Allow,
 }
 
 #[derive(Debug, clap::Args)]
@@ -87,10 +93,10 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
 }
 
 fn show(args: &ShowArgs) -> Result<()> {
-    let named = Named::find(&args.study)?;
     if args.toml {
-        return print(&named.text()?);
+        return print(&Named::text(&args.study)?);
     }
+    let named = Named::find(&args.study, &args.allow.all()?)?;
     print(&show::text(&named.name, &named.study, stdout_style().width))
 }
 
@@ -136,33 +142,40 @@ fn meant(typed: &str) -> Result<&'static str> {
 struct Named {
     name: String,
     study: Checked,
-    file: Option<PathBuf>,
 }
 
 impl Named {
-    /// A file where it looks like one, else a study of the program.
-    fn find(typed: &str) -> Result<Named> {
-        let path = Path::new(typed);
-        if !(typed.contains('/') || path.extension().is_some_and(|ending| ending == "toml")) {
+    /// A file where it looks like one, else a study of the program. A file may name these things.
+    fn find(typed: &str, allowed: &[Outside]) -> Result<Named> {
+        let Some(path) = file(typed) else {
             let name = meant(typed)?;
-            return Ok(Named { name: name.to_owned(), study: bundled::study(name)?, file: None });
-        }
-        let study = read::load(path)?;
+            return Ok(Named { name: name.to_owned(), study: bundled::study(name)? });
+        };
+        let study = read::load(path, allowed)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         if stem.is_empty() || stem != visible(&stem) {
             return Err(Error::usage(format!(
                 "{typed}: a study has the name of its file, such as NAME.toml"
             )));
         }
-        Ok(Named { name: stem.into_owned(), study, file: Some(path.to_owned()) })
+        Ok(Named { name: stem.into_owned(), study })
     }
 
-    /// The text of its file.
-    fn text(&self) -> Result<String> {
-        match &self.file {
-            None => bundled::text(&self.name).map(str::to_owned),
-            Some(file) => std::fs::read_to_string(file)
-                .map_err(|error| Error::setup(format!("read {}", file.display()), error)),
-        }
+    /// The text of its file, which is that of a study, and has no control characters therefore (TOML 1.0.0, Comment and
+    /// String). Nothing that it names is looked at.
+    fn text(typed: &str) -> Result<String> {
+        let Some(path) = file(typed) else {
+            return bundled::text(meant(typed)?).map(str::to_owned);
+        };
+        let text = written::text(path, "study")?;
+        written::parse::<Study>(&text, typed)?;
+        Ok(text)
     }
+}
+
+/// The file that is meant; `None` for a study of the program.
+fn file(typed: &str) -> Option<&Path> {
+    let path = Path::new(typed);
+    let is_file = typed.contains('/') || path.extension().is_some_and(|ending| ending == "toml");
+    is_file.then_some(path)
 }

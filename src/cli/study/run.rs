@@ -14,6 +14,7 @@ use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{End, Job, Ran, Task, run as run_study};
 
+use super::super::allow::Allow;
 use super::super::deciding::Deciding;
 use super::super::report::samples_of;
 use super::super::staging::{Staging, Wanted, with_stage};
@@ -70,6 +71,8 @@ pub(super) struct RunArgs {
     samples: bool,
     #[command(flatten)]
     deciding: Deciding,
+    #[command(flatten)]
+    allow: Allow,
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
@@ -125,8 +128,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
 fn named(args: &RunArgs) -> Result<Vec<Named>> {
     let all: Vec<String> = bundled::names().map(str::to_owned).collect();
     let typed = if args.all { &all } else { &args.studies };
-    let studies: Vec<Named> =
-        typed.iter().map(|typed| Named::find(typed)).collect::<Result<_>>()?;
+    let allowed = args.allow.all()?;
+    let find = |typed: &String| Named::find(typed, &allowed);
+    let studies: Vec<Named> = typed.iter().map(find).collect::<Result<_>>()?;
     for (at, named) in studies.iter().enumerate() {
         if studies[..at].iter().any(|other| other.name == named.name) {
             return Err(Error::usage(format!("the study `{}` is given twice", named.name)));

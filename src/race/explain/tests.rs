@@ -205,6 +205,6 @@ fn without_stamps_the_applications_tell_and_the_reason_is_given() {
 fn a_race_that_is_repeated_explains_again() {
     let (outcome, _, _) = run(&request(), |_| Ok(0));
     assert!(outcome.asked.explain);
-    assert!(super::super::replay(&outcome).asked().explain);
+    assert!(super::super::replay(&outcome).unwrap().asked().explain);
     assert!(!testing::outcome(2).asked.explain);
 }

@@ -166,12 +166,12 @@ fn a_file_that_is_no_text_or_too_large_is_refused() {
     let file = dir.path().join("x.toml");
     let say = |content: &[u8]| {
         std::fs::write(&file, content).unwrap();
-        load(&file).unwrap_err().to_string()
+        load(&file, &[]).unwrap_err().to_string()
     };
     assert!(say(b"\xff\xfe\x00").contains("not text in UTF-8"));
     assert!(say(&vec![b'#'; (1 << 20) + 1]).contains("larger than 1 MiB"));
     std::fs::remove_file(&file).unwrap();
-    assert!(load(&file).unwrap_err().to_string().starts_with("read "));
+    assert!(load(&file, &[]).unwrap_err().to_string().starts_with("read "));
     std::fs::write(&file, SOUND).unwrap();
-    assert!(load(&file).is_ok());
+    assert!(load(&file, &[]).is_ok());
 }

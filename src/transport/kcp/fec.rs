@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
 use crate::error::{Error, Result};
+use crate::spec::{Kind, plain};
 use crate::time::Nanos;
 
 /// Bytes that each datagram with data is longer by.
@@ -31,7 +32,11 @@ const GROUPS: usize = 8;
 const LATE: Nanos = Nanos::from_millis(200);
 
 /// Form of the knob.
-pub(super) const FORM: &str = "off|DATA+PARITY";
+const FORM: &str = "off|DATA+PARITY";
+
+/// Kind of the knob.
+pub(super) const KIND: Kind =
+    Kind::Own { form: FORM, check: |typed| Shape::parse(typed).map(drop), refers: plain };
 
 /// Sizes of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

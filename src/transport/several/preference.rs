@@ -17,8 +17,9 @@ use super::preferring::{Bulk, Preferring, Strand};
 use super::{Part, endpoints, keep_up, named, reach, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering, PeerKind};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind as Form, Settings, Spec};
+use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::at_once;
 use crate::transport::external;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
@@ -52,7 +53,11 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "silence",
-        kind: Form::Own { form: "10ms..60s|off", check: |typed| silence(typed).map(drop) },
+        kind: Form::Own {
+            form: "10ms..60s|off",
+            check: |typed| silence(typed).map(drop),
+            refers: plain,
+        },
         default: "",
         doc: "how long nothing may come over the first once it is connected; not set: 1s where messages may be lost, and off where none may, since those under way would be",
     },

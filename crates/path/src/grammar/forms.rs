@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::files::{Files, content};
 use crate::network::{Limit, Nic};
-use crate::spec::Kind;
+use crate::spec::{Kind, Reference};
 use crate::time::Nanos;
 use crate::units::{
     Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_rate, parse_share, parse_span,
@@ -153,6 +153,11 @@ pub(super) fn picked(typed: &str) -> Result<Picked<'_>> {
     }
 }
 
+/// Returns the file that a list of packets refers to.
+pub(super) fn picked_refers(typed: &str) -> Reference<'_> {
+    typed.strip_prefix('@').map_or(Reference::Nothing, Reference::File)
+}
+
 /// Reads the packets that a file lists.
 pub(super) fn picked_in(file: &str, files: &mut Files<'_>) -> Result<Arc<[u64]>> {
     let text = files.text(file)?;
@@ -250,6 +255,14 @@ pub(super) const SHAPES: &[&str] = &["uniform", "normal", "pareto"];
 pub(super) fn is_table(typed: &str) -> bool {
     typed.bytes().all(|b| b.is_ascii_digit() || b".-/".contains(&b))
         && typed.bytes().any(|b| b.is_ascii_digit())
+}
+
+/// Returns the file that a shape of jitter refers to, unless it is a name or the numbers themselves.
+pub(super) fn shape_refers(typed: &str) -> Reference<'_> {
+    match SHAPES.contains(&typed) || is_table(typed) {
+        true => Reference::Nothing,
+        false => Reference::File(typed),
+    }
 }
 
 pub(super) fn shape(typed: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The keys of a path.
 
 use super::forms::{self, HOUR};
-use crate::spec::{Key, Kind};
+use crate::spec::{Key, Kind, plain};
 
 /// The keys of a link, each of which may begin with `up.` or `down.`.
 pub const LINK: &[Key] = &[
@@ -19,7 +19,11 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "jitter-shape",
-        kind: Kind::Own { form: "uniform|normal|pareto|FILE", check: forms::shape },
+        kind: Kind::Own {
+            form: "uniform|normal|pareto|FILE",
+            check: forms::shape,
+            refers: forms::shape_refers,
+        },
         default: "uniform",
         doc: "how jitter is distributed; FILE has one offset a line, in units of `jitter`, with a mean of 0",
     },
@@ -31,31 +35,43 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "loss",
-        kind: Kind::Own { form: "0%..100%", check: forms::loss },
+        kind: Kind::Own { form: "0%..100%", check: forms::loss, refers: plain },
         default: "",
         doc: "the share of packets lost, each on its own unless `burst` is given; below 100%",
     },
     Key {
         name: "burst",
-        kind: Kind::Own { form: "PACKETS|TIME", check: |typed| forms::burst(typed).map(drop) },
+        kind: Kind::Own {
+            form: "PACKETS|TIME",
+            check: |typed| forms::burst(typed).map(drop),
+            refers: plain,
+        },
         default: "",
         doc: "loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whoever sends",
     },
     Key {
         name: "ge",
-        kind: Kind::Own { form: "P/R/1-H/1-K", check: |typed| forms::chain(typed).map(drop) },
+        kind: Kind::Own {
+            form: "P/R/1-H/1-K",
+            check: |typed| forms::chain(typed).map(drop),
+            refers: plain,
+        },
         default: "",
         doc: "loss by a Gilbert-Elliott chain in netem's order: into the bad state, out of it, loss in bad (100%), loss in good (0%)",
     },
     Key {
         name: "drop",
-        kind: Kind::Own { form: "N/N-N/…|@FILE", check: |typed| forms::picked(typed).map(drop) },
+        kind: Kind::Own {
+            form: "N/N-N/…|@FILE",
+            check: |typed| forms::picked(typed).map(drop),
+            refers: forms::picked_refers,
+        },
         default: "",
         doc: "loses just these packets, counted from 1 in order of arrival; FILE has one number or range a line",
     },
     Key {
         name: "block",
-        kind: Kind::Own { form: "PROTOCOL[@TIME]/…", check: forms::block },
+        kind: Kind::Own { form: "PROTOCOL[@TIME]/…", check: forms::block, refers: plain },
         default: "",
         doc: "a firewall drops all packets of these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time on, counted from just before a trial connects",
     },
@@ -67,19 +83,19 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "duplicate",
-        kind: Kind::Own { form: "0%..100%", check: forms::share },
+        kind: Kind::Own { form: "0%..100%", check: forms::share, refers: plain },
         default: "",
         doc: "the share of packets that arrive twice",
     },
     Key {
         name: "corrupt",
-        kind: Kind::Own { form: "0%..100%", check: forms::corrupt },
+        kind: Kind::Own { form: "0%..100%", check: forms::corrupt, refers: plain },
         default: "",
         doc: "the share of packets of which one bit is flipped; below 100%",
     },
     Key {
         name: "reorder",
-        kind: Kind::Own { form: "0%..100%", check: forms::reorder },
+        kind: Kind::Own { form: "0%..100%", check: forms::reorder, refers: plain },
         default: "",
         doc: "the share of packets that are held back until others have passed; below 100%",
     },
@@ -97,7 +113,11 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "nic",
-        kind: Kind::Own { form: "RATE|none", check: |typed| forms::nic(typed).map(drop) },
+        kind: Kind::Own {
+            form: "RATE|none",
+            check: |typed| forms::nic(typed).map(drop),
+            refers: plain,
+        },
         default: "",
         doc: "the rate of the sending host's network card, which loses nothing: a full send buffer holds the sender back; not set: 10gbit, or twice `rate` where that is more",
     },
@@ -127,7 +147,11 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "queue",
-        kind: Kind::Own { form: "SIZE|Npkt|TIME", check: |typed| forms::limit(typed).map(drop) },
+        kind: Kind::Own {
+            form: "SIZE|Npkt|TIME",
+            check: |typed| forms::limit(typed).map(drop),
+            refers: plain,
+        },
         default: "100ms",
         doc: "how much waits for the rate, the packet that is leaving not counted",
     },

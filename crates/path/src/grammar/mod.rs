@@ -12,6 +12,7 @@ use super::files::{self, Files, ReadFile};
 use super::network::{Backend, Grouping, Link, Network};
 use crate::ends::Direction;
 use crate::error::{Error, Result};
+use crate::spec::outside::{Named, named};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{parse_share, parse_span};
@@ -93,6 +94,26 @@ impl Network {
     pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Network> {
         parse(typed, Carrier::Emulated, read)
     }
+}
+
+/// Returns the files that a path as typed names. Opens none.
+///
+/// # Errors
+/// [`Error::Usage`] naming the key, what is wrong with it and what would be right.
+pub fn outside(typed: &str) -> Result<Vec<Named>> {
+    let typed = typed.trim();
+    if typed == "loopback" {
+        return Ok(Vec::new());
+    }
+    let mut all = Vec::new();
+    for link in typed.strip_prefix("sim:").unwrap_or(typed).split('+') {
+        for word in link_words(link.trim())? {
+            let place = || format!("{} of the path", word.key.name);
+            // No key of a path takes a contender.
+            all.extend(named(word.key.kind.reference(word.value), place, &|_| Ok(Vec::new()))?);
+        }
+    }
+    Ok(all)
 }
 
 /// Reads links for a carrier.
