@@ -571,6 +571,33 @@ fn what_a_path_loses_is_in_both_accounts() {
     assert!(!codes.contains(&"lost_outside_path"), "{codes:?}");
 }
 
+/// The kernel's counters are those of the whole transfer, and not of the part that had left as its last byte was handed over.
+#[test]
+fn counters_of_a_kernel_hold_all_that_it_sent_and_sent_again() {
+    if !can() {
+        return;
+    }
+    let kernels = ["tcp", "tls", "ws", "mptcp"];
+    let here = |name: &&str| Contender::parse(name).unwrap().transport.check().is_ok();
+    let contenders: Vec<&str> = kernels.into_iter().filter(here).collect();
+    for direction in ["up", "down"] {
+        let path = format!("delay=5ms,rate=50mbit,{direction}.loss=2%");
+        let outcome = race(&contenders, &path, &format!("bulk:bytes=2MB,direction={direction}"));
+        let mut lost_in_all = 0;
+        for trial in trials(&outcome) {
+            let delivered = count(&trial["delivered_bytes"]);
+            assert!(delivered >= 2_000_000, "{delivered}");
+            assert!(count(&trial["wire"]["bytes"]) > delivered, "{delivered}: {}", trial["wire"]);
+            // The handshake's acknowledgements are packets, too, and are not sent again.
+            let (again, lost) =
+                (count(&trial["retransmits"]), count(&fates(trial, direction)["lost"]));
+            assert!(again + 4 >= lost, "{lost} lost, {again} sent again: {trial}");
+            lost_in_all += lost;
+        }
+        assert!(lost_in_all > 0, "{direction}: nothing was lost");
+    }
+}
+
 #[test]
 fn marks_of_a_queue_arrive_in_datagrams_and_are_counted_at_both_ends() {
     if !can() {

@@ -72,6 +72,27 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Returns true if the peer has acknowledged all that was sent on a TCP socket, its end included (tcp(7), `SIOCOUTQ`), or
+/// never will, because the connection is gone.
+pub fn is_acknowledged(socket: &Socket) -> bool {
+    let mut queued: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
+    done < 0 || queued == 0 || socket.peer_addr().is_err()
+}
+
+/// Sends an acknowledgement that the kernel holds back, for up to 40 ms (tcp(7), `TCP_QUICKACK`); the mode stays as it is.
+///
+/// # Errors
+/// The error of getsockopt(2) or setsockopt(2); other sockets than TCP's hold none back, and have no such option.
+pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut mode = [0];
+    get(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &mut mode)
+        .ok_or_else(io::Error::last_os_error)?;
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)?;
+    set_words(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &mode)
+}
+
 /// Sets an integer option.
 ///
 /// # Errors
@@ -272,9 +293,20 @@ pub fn is_ipv6(socket: &Socket) -> bool {
 /// Returns the number of drops at a socket's arrival: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit
 /// a2d133b1d465).
 pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    memory(socket, libc::SK_MEMINFO_DROPS)
+}
+
+/// Returns the memory in bytes that what was sent and not acknowledged takes: `SK_MEMINFO_WMEM_QUEUED` of `SO_MEMINFO`
+/// (Linux 4.12). `None` where the kernel has no such answer.
+pub fn memory_of_unacknowledged(socket: BorrowedFd<'_>) -> Option<u32> {
+    memory(socket, libc::SK_MEMINFO_WMEM_QUEUED)
+}
+
+/// Returns one of the figures of `SO_MEMINFO`.
+fn memory(socket: BorrowedFd<'_>, at: libc::c_int) -> Option<u32> {
     let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
     let words = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut info)?;
-    (words == info.len()).then(|| info[libc::SK_MEMINFO_DROPS as usize])
+    (words == info.len()).then(|| info[at as usize])
 }
 
 /// Returns the length of the IP header in bytes, without options: 20 (RFC 791) or 40 (RFC 8200).

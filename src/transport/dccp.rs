@@ -326,6 +326,11 @@ impl Messenger for Flow {
         Ok(Came::Other)
     }
 
+    /// Returns true: DCCP sends nothing again.
+    fn is_acknowledged(&self) -> bool {
+        true
+    }
+
     fn effective(&self) -> Effective {
         let socket = self.socket.socket();
         let number = |name| self.read(name).map_or_else(|| "unknown".to_owned(), |n| n.to_string());

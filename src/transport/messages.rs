@@ -41,6 +41,8 @@ pub(super) trait Messenger: Send {
     fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
     /// Makes one receiving call into `room`.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came>;
+    /// Returns true if the peer has acknowledged all that was sent and is sent again until then.
+    fn is_acknowledged(&self) -> bool;
     /// Returns the options as read back.
     fn effective(&self) -> Effective;
     /// Returns the counters so far, but for those of calls and of connecting.
@@ -196,6 +198,10 @@ impl<M: Messenger> Conn for MessageConn<M> {
     /// Does nothing: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.messenger.is_acknowledged()
     }
 
     fn effective(&self) -> Effective {

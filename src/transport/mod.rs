@@ -404,8 +404,8 @@ pub trait Conn: Send {
         Interest::ReadWrite
     }
 
-    /// Returns true if nothing that was sent still depends on this end. A kernel goes on sending
-    /// for a process that is gone; a protocol in user space ends with it, so a flow waits for this.
+    /// Returns true if the peer has acknowledged all that was sent, so that nothing is sent again and the counters are
+    /// final. Nobody acknowledges what may be lost, and what stays within this machine.
     fn is_drained(&self) -> bool {
         !self.has_backlog()
     }

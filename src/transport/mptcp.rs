@@ -141,6 +141,10 @@ impl Flavour for Multipath {
         self.options.open(socket, side)
     }
 
+    fn is_acknowledged(&self, channel: &Counted) -> bool {
+        self.options.is_acknowledged(channel)
+    }
+
     /// Returns TCP's options and the number of subflows, which comes with the first data.
     fn effective(&self, channel: &Counted) -> Effective {
         let mut read = self.options.effective(channel);

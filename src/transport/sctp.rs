@@ -16,7 +16,9 @@ use super::udp::{RCVBUF, SNDBUF};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, options, told};
 use crate::contract::{Delivery, Lane, Ordering, Patience, PeerKind, Reach, Service};
 use crate::datapath::control::Control;
-use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu_to, set_words};
+use crate::datapath::option::{
+    Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
+};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
@@ -309,6 +311,11 @@ impl Messenger for Association {
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         Ok(Came::Other)
+    }
+
+    /// Returns true if no chunk is left: each is charged to the socket until it is acknowledged or given up.
+    fn is_acknowledged(&self) -> bool {
+        memory_of_unacknowledged(self.socket.as_fd()).is_none_or(|bytes| bytes == 0)
     }
 
     fn effective(&self) -> Effective {

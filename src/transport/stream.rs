@@ -95,6 +95,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(())
     }
 
+    /// Returns true if the peer has acknowledged all that was sent, or nothing is ever sent again.
+    fn is_acknowledged(&self, _channel: &Self::Channel) -> bool {
+        true
+    }
+
     /// Returns the options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
@@ -375,6 +380,10 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
         self.channel.finish()?;
         self.pump.finish(&mut self.channel)
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
     }
 
     fn instrument(&mut self) -> io::Result<()> {

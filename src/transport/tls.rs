@@ -293,6 +293,10 @@ impl Flavour for Encrypted {
         channel.handshake().0
     }
 
+    fn is_acknowledged(&self, channel: &TlsChannel) -> bool {
+        self.options.is_acknowledged(channel.wire())
+    }
+
     fn effective(&self, channel: &TlsChannel) -> Effective {
         let mut read = self.options.effective(channel.wire());
         let cipher = channel.cipher().unwrap_or(self.cipher);

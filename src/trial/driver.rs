@@ -23,6 +23,7 @@ use waiting::Spent;
 pub use waiting::Waiting;
 
 mod bulk;
+mod ending;
 mod further;
 mod meter;
 mod signal;
@@ -73,10 +74,6 @@ const FAR_OFF: Nanos = Nanos::from_micros(200);
 /// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
-/// Longest time that a flow that is done waits for the peer to acknowledge what it sent, if a
-/// protocol in user space ends with it. A peer that is alive answers well before.
-const LINGER: Nanos = Nanos::from_secs(3);
-
 /// State of a flow's loop between one turn and the next.
 pub(super) struct Turns {
     /// The message to send next, where one is.
@@ -85,18 +82,13 @@ pub(super) struct Turns {
     stale: bool,
     announced: bool,
     metering: Option<Metering>,
-    /// Time since which the endpoint has been done.
+    /// Time since which the endpoint has been done, or since the peer last acknowledged more after that.
     done_since: Option<Nanos>,
+    /// Bytes that the peer had acknowledged then, where a kernel counts them.
+    acknowledged: Option<u64>,
 }
 
 impl Turns {
-    /// Returns true if a flow whose endpoint is done may end: nothing that it sent depends on it any
-    /// more, or it has waited for long enough.
-    pub(super) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
-        let since = *self.done_since.get_or_insert(self.now);
-        conn.is_drained() || (self.now - since >= LINGER && !conn.has_backlog())
-    }
-
     /// Notes that `action` has been carried out, and reads the clock again unless it was a send.
     #[inline(always)]
     pub(super) fn after(&mut self, action: Action, clock: &impl Clock) {
@@ -163,6 +155,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             announced: false,
             metering: meter.map(|meter| Metering::new(meter, now)),
             done_since: None,
+            acknowledged: None,
         }
     }
 
@@ -214,7 +207,7 @@ impl<C: Conn + ?Sized> Flow<C> {
                 Action::Done if turns.may_part(&*self.conn) => return Ok(()),
                 Action::Done => {
                     self.keep_up(now)?;
-                    self.send_the_rest(clock, waiter)?;
+                    self.send_the_rest(turns.done_for(), clock, waiter)?;
                     Spent::Well
                 }
                 Action::Fail => return Ok(()),
@@ -406,24 +399,6 @@ impl<C: Conn + ?Sized> Flow<C> {
         waiter
             .wait(clock, self.conn.fd(), Some(until), interest)
             .map_err(|e| failed("wait for room to send", e))?;
-        Ok(())
-    }
-
-    /// Sends what a byte stream took of the last message and had no room for, and sees a protocol in
-    /// user space through to its last acknowledgement.
-    fn send_the_rest(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
-        let flushed = match self.conn.has_backlog() {
-            true => self.conn.flush().map_err(|e| failed("send", e))?,
-            false => Progress::Moved,
-        };
-        if flushed == Progress::Idle {
-            self.await_room(clock, waiter)?;
-            self.receive(Patience::None, clock)?;
-        } else if !self.conn.is_drained() {
-            self.await_room(clock, waiter)?;
-            let now = clock.now();
-            self.conn.on_deadline(now).map_err(|e| failed("end the connection", e))?;
-        }
         Ok(())
     }
 

@@ -281,6 +281,10 @@ impl Flavour for Options {
         channel.socket().set_tcp_quickack(true)
     }
 
+    fn is_acknowledged(&self, channel: &Counted) -> bool {
+        option::is_acknowledged(channel.socket())
+    }
+
     fn effective(&self, channel: &Counted) -> Effective {
         let socket = channel.socket();
         let word = |on| if on { "on" } else { "off" }.to_owned();

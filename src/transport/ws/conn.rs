@@ -293,6 +293,10 @@ impl<F: Flavour> Conn for WsConn<F> {
         }
     }
 
+    fn is_drained(&self) -> bool {
+        !self.has_backlog && self.flavour.is_acknowledged(self.channel())
+    }
+
     fn next_deadline(&self) -> Option<Nanos> {
         self.may_hold.then_some(Nanos::ZERO)
     }

@@ -1,0 +1,95 @@
+//! End of a flow whose endpoint is done: the peer acknowledges the rest.
+
+use crate::contract::Patience;
+use crate::datapath::option;
+use crate::datapath::wait::{Interest, SPIN_WINDOW, Waiter};
+use crate::error::Result;
+use crate::time::{Clock, Nanos};
+use crate::transport::{Conn, Progress};
+
+use super::{Flow, Turns, failed};
+
+/// Longest time that a flow that is done waits for the peer to acknowledge more of what it sent. A protocol in user space
+/// ends with it, and the kernel's counters are not final before. A peer that is alive answers well before.
+const LINGER: Nanos = Nanos::from_secs(3);
+
+/// Shortest and longest time between two looks at what the peer has acknowledged, where no arrival shows it.
+const LOOK_AGAIN: [Nanos; 2] = [Nanos::from_micros(50), Nanos::from_millis(1)];
+
+impl Turns {
+    /// Returns true if a flow whose endpoint is done may end: nothing that it sent depends on it any
+    /// more, or it has waited for long enough.
+    pub(in crate::trial) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
+        let acknowledged = || conn.view().and_then(|view| view.bytes_acked);
+        let Some(since) = self.done_since else {
+            (self.done_since, self.acknowledged) = (Some(self.now), acknowledged());
+            // The peer waits for this end's acknowledgements as well.
+            for socket in conn.sockets() {
+                let _ = option::acknowledge_now(socket);
+            }
+            return conn.is_drained();
+        };
+        if conn.is_drained() {
+            return true;
+        }
+        if self.now - since < LINGER || conn.has_backlog() {
+            return false;
+        }
+        // A queue that empties slowly is no peer that is gone.
+        let before = std::mem::replace(&mut self.acknowledged, acknowledged());
+        self.done_since = Some(self.now);
+        self.acknowledged <= before
+    }
+
+    /// Returns the time since the endpoint was done, or since the peer last acknowledged more.
+    pub(super) fn done_for(&self) -> Nanos {
+        self.now - self.done_since.unwrap_or(self.now)
+    }
+}
+
+impl<C: Conn + ?Sized> Flow<C> {
+    /// Waits for the peer to acknowledge more: for an arrival that shows it or, since the kernel takes in those of its own
+    /// protocols, for a part of the time `done_for` which this end has waited.
+    fn await_acknowledgement(
+        &mut self,
+        done_for: Nanos,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        if self.conn.room_comes_with() == Interest::Read {
+            return self.await_room(clock, waiter);
+        }
+        let [shortest, longest] = LOOK_AGAIN;
+        let nap = Nanos(done_for.0 / 4).clamp(shortest, longest);
+        // A wait sleeps until this much before its end, and the rest would be spent polling.
+        let latest = clock.now() + nap + SPIN_WINDOW;
+        let until = self.conn.next_deadline().map_or(latest, |due| due.min(latest));
+        waiter
+            .wait(clock, None, Some(until), Interest::Read)
+            .map_err(|e| failed("wait for acknowledgements", e))?;
+        Ok(())
+    }
+
+    /// Sends what a byte stream took of the last message and had no room for, and sees a connection through to its last
+    /// acknowledgement.
+    pub(super) fn send_the_rest(
+        &mut self,
+        done_for: Nanos,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        let flushed = match self.conn.has_backlog() {
+            true => self.conn.flush().map_err(|e| failed("send", e))?,
+            false => Progress::Moved,
+        };
+        if flushed == Progress::Idle {
+            self.await_room(clock, waiter)?;
+            self.receive(Patience::None, clock)?;
+        } else if !self.conn.is_drained() {
+            self.await_acknowledgement(done_for, clock, waiter)?;
+            let now = clock.now();
+            self.conn.on_deadline(now).map_err(|e| failed("end the connection", e))?;
+        }
+        Ok(())
+    }
+}
