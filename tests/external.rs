@@ -1,9 +1,11 @@
 //! External contenders: commands that carry a contender, as processes at the hosts of a path. The tunnel is Debian's
-//! kcptun; where it is missing its tests say so and pass.
+//! kcptun; where it is missing its tests say so and pass. A relay that stores what it carries is this program itself.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -148,6 +150,58 @@ fn a_tunnel_carries_tcp_on_loopback_and_over_an_emulated_path() {
     std::fs::remove_file(folder.path().join("kcptun.toml")).unwrap();
     let report = deadheat(folder.path(), &["report", "saved.json"]).output().unwrap();
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+/// Variable that makes a relay of a process of this program: the milliseconds for which it holds what it has stored.
+const HOLDS: &str = "DEADHEAT_TEST_RELAY_HOLDS";
+
+/// Listens at the first of two addresses. Passes the hello of a connection on to the second and its answer back, stores all
+/// that follows until it ends, holds that for a time, and only then passes it on.
+fn relay(listen: &str, to: &str, holds: Duration) {
+    let listener = TcpListener::bind(listen).unwrap();
+    for near in listener.incoming() {
+        let (mut near, mut far) = (near.unwrap(), TcpStream::connect(to).unwrap());
+        std::thread::spawn(move || {
+            let (mut back, mut out) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back, &mut out));
+            let (mut hello, mut all) = ([0; 24], Vec::new());
+            // One that only looks whether somebody listens says nothing.
+            if near.read_exact(&mut hello).is_ok() && far.write_all(&hello).is_ok() {
+                near.read_to_end(&mut all).unwrap();
+                std::thread::sleep(holds);
+                let _ = far.write_all(&all);
+            }
+            let _ = far.shutdown(Shutdown::Write);
+        });
+    }
+}
+
+#[test]
+fn a_relay_that_stores_a_transfer_before_it_passes_it_on_has_taken_that_time() {
+    if let Ok(holds) = std::env::var(HOLDS) {
+        let words: Vec<String> = std::env::args().collect();
+        let [.., listen, to] = &words[..] else { panic!("{words:?}") };
+        return relay(listen, to, Duration::from_millis(holds.parse().unwrap()));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let command = |holds: u64, to: &str| {
+        let name = "a_relay_that_stores_a_transfer_before_it_passes_it_on_has_taken_that_time";
+        let (own, options) = (own.display(), "--exact --nocapture");
+        format!("env {HOLDS}={holds} '{own}' {options} {name} {{listen}} {{{to}}}")
+    };
+    let stores = pair(folder.path(), "stores", &command(400, "far"), &command(0, "target"), "tcp");
+    for work in ["bulk:bytes=1MB", "bulk:bytes=1MB,connect=timed"] {
+        let outcome = raced(folder.path(), &[&stores, "tcp"], "loopback", work);
+        let trials = outcome["trials"].as_array().unwrap();
+        let held: Vec<&Value> = trials.iter().filter(|one| one["contender"] == 0).collect();
+        assert!(!held.is_empty(), "{outcome}");
+        for trial in held {
+            let figure = |name: &str| trial["metrics"][name].as_f64().unwrap();
+            assert!(figure("transfer_ns") >= 400e6, "{work}: {}", trial["metrics"]);
+            assert!(figure("goodput_bps") <= 8e6 / 0.4, "{work}: {}", trial["metrics"]);
+        }
+    }
 }
 
 #[test]

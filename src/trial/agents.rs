@@ -14,6 +14,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
 
+use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::control::{RelayPlan, ToAgent};
@@ -22,7 +23,7 @@ use super::files::{Files, Overwrite};
 use super::link::Link;
 use super::live::{Live, Row};
 use super::means::NO_FILES;
-use super::nodes::{BothReports, Nodes, SLACK, await_ready};
+use super::nodes::{Nodes, SLACK, await_ready};
 use super::patient::sleep;
 use super::remote::RemoteServer;
 use super::stints::Stints;

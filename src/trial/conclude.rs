@@ -6,8 +6,8 @@ use crate::transport::{Contender, Info};
 use crate::workload::{Content, Task};
 
 use super::Record;
+use super::both_reports::BothReports;
 use super::control::AgentReport;
-use super::nodes::BothReports;
 
 /// Combines both ends' reports into a record.
 pub(super) fn conclude(

@@ -7,8 +7,8 @@ use crate::measurements::series::{Series, TcpColumns};
 use crate::transport::Contender;
 use crate::workload::{self, EndpointReport, Load, Task, load};
 
+use super::both_reports::BothReports;
 use super::explain::Pass;
-use super::nodes::BothReports;
 use super::{Order, Record, misfit, suited};
 
 /// Reason why a trial fails whose load has a stint that the work did not live to see.

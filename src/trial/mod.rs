@@ -21,6 +21,7 @@ use crate::workload::{self, EndpointReport, Task};
 
 mod agent;
 pub mod agents;
+mod both_reports;
 mod cast;
 mod conclude;
 pub mod confine;

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::contract::{Guarantees, Side};
+use crate::contract::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
+use crate::measurements::Tally;
 use crate::measurements::series::Point;
-use crate::measurements::{Cost, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::workload::{Reports, Task};
+use crate::workload::Clocks;
 
+use super::both_reports::BothReports;
 use super::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
-use super::credible::{Known, check_tallies};
+use super::credible::check_tallies;
 use super::external::{self, Running};
 use super::joined::{for_all, interleaved, joined, repeated};
 use super::link::{Link, Word};
@@ -80,43 +81,6 @@ fn refusal(link: &Link, word: Word) -> Error {
             Error::peer(link.who(), format!("it refused: {fault}"))
         }
         _ => Error::peer(link.who(), "it spoke out of turn; use the same version on both ends"),
-    }
-}
-
-/// Reports of both ends of a group.
-pub(super) struct BothReports {
-    pub(super) near: AgentReport,
-    /// Report of the far nodes, joined; absent where the kernel answers, or where it cannot be true.
-    pub(super) far: Option<AgentReport>,
-    /// Time from the word to start to the last far node's report.
-    pub(super) took: Nanos,
-    /// Reason why the far end's report was dropped: it cannot be true.
-    pub(super) doubt: Option<String>,
-    /// Cost of the commands that carried an external contender, of each side.
-    pub(super) commands: [Cost; 2],
-}
-
-impl BothReports {
-    /// Returns the reports as a workload sums them up.
-    pub(super) fn of<'a>(&'a self, guarantees: &'a Guarantees) -> Reports<'a> {
-        let far = self.far.as_ref();
-        Reports {
-            near: &self.near.halves,
-            far: far.map_or(&[], |far| &far.halves),
-            near_conns: &self.near.conns,
-            far_conns: far.map_or(&[], |far| &far.conns),
-            guarantees,
-        }
-    }
-
-    /// Drops the far end's report if it cannot be true, so that nothing of it becomes a figure.
-    pub(super) fn checked(mut self, task: &dyn Task) -> BothReports {
-        let known = Known { near: &self.near, task, took: self.took };
-        self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());
-        if self.doubt.is_some() {
-            self.far = None;
-        }
-        self
     }
 }
 
@@ -272,8 +236,16 @@ impl Nodes {
                 let near = for_all(near.clone(), self.near_share);
                 let far = self.far.iter_mut().filter_map(|node| node.report.take()).collect();
                 let (far, commands) = (joined(far), Default::default());
-                return Ok(BothReports { near, far, took, doubt: None, commands });
+                let clocks = self.clocks();
+                return Ok(BothReports { near, far, took, clocks, doubt: None, commands });
             }
+        }
+    }
+
+    fn clocks(&self) -> Clocks {
+        match self.far.iter().any(|node| node.link.is_through_server()) {
+            true => Clocks::Apart,
+            false => Clocks::Shared,
         }
     }
 

@@ -12,12 +12,13 @@ use std::sync::atomic::AtomicBool;
 
 use deadheat_base::panics::contained;
 
+use super::both_reports::BothReports;
 use super::conclude::conclude;
 use super::control::AgentReport;
 use super::driver::Flow;
 use super::intervals::Sampler;
 use super::live::{Live, Row};
-use super::nodes::{BothReports, SLACK};
+use super::nodes::SLACK;
 use super::samples::Samples;
 use super::{Order, PathFacts, Record, Runner, load, path_time, suited};
 use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
@@ -34,7 +35,7 @@ use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::transport::via::Via;
 use crate::transport::{Contender, Tickets};
 use crate::trial::TrialOutcome;
-use crate::workload::{Part, Task};
+use crate::workload::{Clocks, Part, Task};
 use flight::{Cutter, MOST_PARTS};
 use world::{Beside, World};
 
@@ -161,7 +162,8 @@ impl Simulation {
         let (ends, beside, took) = world.stops();
         let both = |ends: [Vec<end::Stops>; 2]| {
             let [near, far] = ends.map(report);
-            BothReports { near, far: Some(far), took, doubt: None, commands: Default::default() }
+            let (far, commands) = (Some(far), Default::default());
+            BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, commands }
         };
         let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
         if let Some((_, (contender, task))) = &load {

@@ -4,8 +4,9 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::workload::load::Stint;
 
+use super::both_reports::BothReports;
 use super::load::OVER_TOO_SOON;
-use super::nodes::{BothReports, Nodes};
+use super::nodes::Nodes;
 
 /// Loads, connected.
 pub(super) struct Stints {

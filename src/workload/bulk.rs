@@ -32,7 +32,7 @@ use way::OneWay;
 
 pub(super) use marks::{Marks, Timing};
 pub(super) use settings::{SIZE, TIME, WARMUP};
-pub(super) use way::{Rate, segments};
+pub(super) use way::{Begin, Rate, segments};
 
 mod keeper;
 mod marks;
@@ -125,8 +125,9 @@ pub(super) fn gather(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
     direction: Direction,
+    begin: Begin,
 ) -> OneWay {
-    way::gather(reports, flows, direction, Connect::Apart)
+    way::gather(reports, flows, direction, Connect::Apart, begin)
 }
 
 /// Longest time until what was handed over in time has arrived, before a trial is given up: a window of megabytes
@@ -426,7 +427,8 @@ impl Task for BulkTask {
         let mut longest_ns = None;
         let mut lost = (0u64, 0u64);
         for direction in directions {
-            let part = way::gather(reports, &flows, *direction, self.terms.connect);
+            let begin = Begin::of(self.terms.extent);
+            let part = way::gather(reports, &flows, *direction, self.terms.connect, begin);
             let account = part.account(reports.guarantees.framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
             goodput.add(part.goodput_bps());
@@ -485,7 +487,7 @@ pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Purpose, ReceiveSpan};
+    use super::super::{Clocks, Purpose, ReceiveSpan};
     use super::*;
     use crate::measurements::{ConnStats, Tally};
     use crate::workload::EndpointReport;
@@ -519,6 +521,7 @@ mod tests {
             near_conns: &conns,
             far_conns: &conns,
             guarantees: of,
+            clocks: Clocks::Shared,
         })
     }
 
@@ -683,6 +686,7 @@ mod tests {
                 near_conns: &dialled,
                 far_conns: &[ConnStats { connect_ns: 9_999, ..ConnStats::default() }],
                 guarantees: &Guarantees::BYTE_STREAM,
+                clocks: Clocks::Shared,
             })
         };
         let apart = of("bulk:bytes=1000,call=64").metrics;
@@ -690,6 +694,38 @@ mod tests {
         let timed = of("bulk:bytes=1000,connect=timed").metrics;
         assert_eq!((timed["goodput_bps"], timed["transfer_ns"]), (1000.0 * 8e9 / 400.0, 400.0));
         assert!(!of("bulk").metrics.contains_key("transfer_ns"), "time is no result of timed work");
+    }
+
+    /// A relay that stores a megabyte for 8 ms and passes it on within 2 has carried it in 10.
+    #[test]
+    fn a_relay_that_stores_all_before_it_passes_it_on_gains_nothing() {
+        let sender = EndpointReport { send_began_ns: Some(5_000_000), ..sender(0, 1 << 20, 100) };
+        let mut receiver = receiver(0, 1 << 20, 13_000_000, 15_000_000);
+        receiver.receive_span.as_mut().unwrap().first_bytes = 1 << 19;
+        let of = |typed, send_span, clocks| {
+            let sender = EndpointReport { send_span_ns: Some(send_span), ..sender.clone() };
+            let dialled = [ConnStats { connect_ns: 1_000_000, ..ConnStats::default() }];
+            let found = task(typed).conclude(&Reports {
+                near: &[sender],
+                far: std::slice::from_ref(&receiver),
+                near_conns: &dialled,
+                far_conns: &dialled,
+                guarantees: &Guarantees::BYTE_STREAM,
+                clocks,
+            });
+            let transfer = found.metrics.get("transfer_ns").copied();
+            (found.metrics["goodput_bps"], transfer)
+        };
+        let (whole, half) = ((1 << 20) as f64 * 8e9, (1 << 19) as f64 * 8e9);
+        let bytes = "bulk:bytes=1048576B";
+        assert_eq!(of(bytes, 100, Clocks::Shared), (whole / 10e6, Some(10e6)));
+        let timed = "bulk:bytes=1048576B,connect=timed";
+        assert_eq!(of(timed, 100, Clocks::Shared), (whole / 11e6, Some(11e6)));
+        // Between two clocks, either end was busy with it for as long as it says.
+        assert_eq!(of(bytes, 100, Clocks::Apart), (half / 2e6, Some(2e6)));
+        assert_eq!(of(bytes, 7_000_000, Clocks::Apart), (whole / 7e6, Some(7e6)));
+        // What goes on for a time has no begin that somebody waits for.
+        assert_eq!(of("bulk:time=1s,warmup=0ms", 100, Clocks::Shared), (half / 2e6, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{BitRate, OfferedRate};
 
-use super::bulk::{self, Rate, gather};
+use super::bulk::{self, Begin, Rate, gather};
 use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
 use super::setting::{typed, ways};
 use super::theory::{Conditions, Prediction};
@@ -378,7 +378,7 @@ impl Task for CbrTask {
         let (mut goodput, mut wire, mut sent) = (Rate::default(), Rate::default(), Rate::default());
         let mut lost = (0u64, 0u64);
         for direction in &self.directions {
-            let way = gather(reports, &flows, *direction);
+            let way = gather(reports, &flows, *direction, Begin::Receive);
             let account = way.account(framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
             goodput.add(way.goodput_bps());

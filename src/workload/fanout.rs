@@ -12,7 +12,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-use super::bulk::{self, gather};
+use super::bulk::{self, Begin, gather};
 use super::{Info, Lengths, Part, Reports, Setting, Task, Workload};
 use crate::workload::{Endpoint, Measurements};
 
@@ -183,8 +183,9 @@ impl Task for FanoutTask {
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = self.bulk.conclude(reports);
         let flows = self.flows().len();
-        let rates =
-            (0..flows).map(|flow| gather(reports, &only(flow, flows), Direction::Up).goodput_bps());
+        let begin = if self.settings.given(BYTES) { Begin::Send } else { Begin::Receive };
+        let one = |flow| gather(reports, &only(flow, flows), Direction::Up, begin);
+        let rates = (0..flows).map(|flow| one(flow).goodput_bps());
         match rates.collect::<Option<Vec<f64>>>() {
             Some(rates) => findings.metrics.extend([
                 (SLOWEST.to_owned(), rates.iter().copied().fold(f64::INFINITY, f64::min)),
@@ -232,7 +233,7 @@ fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ReceiveSpan, parse, parse_on};
+    use super::super::{Clocks, ReceiveSpan, parse, parse_on};
     use super::*;
     use crate::measurements::{ConnStats, Tally};
     use crate::workload::{EndpointReport, PathKind};
@@ -271,6 +272,7 @@ mod tests {
                 near_conns: &conns,
                 far_conns: &conns,
                 guarantees: &Guarantees::BYTE_STREAM,
+                clocks: Clocks::Shared,
             },
         )
     }
@@ -298,6 +300,7 @@ mod tests {
             near_conns: &conns,
             far_conns: &conns,
             guarantees: &Guarantees::BYTE_STREAM,
+            clocks: Clocks::Shared,
         });
         assert!(findings.why_invalid.unwrap().contains("each receiver"));
     }

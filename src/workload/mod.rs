@@ -364,6 +364,9 @@ pub struct EndpointReport {
     /// One-way data only: from the first receive to the last, on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_span: Option<ReceiveSpan>,
+    /// Bulk data only: the first send, in nanoseconds on this end's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_began_ns: Option<u64>,
     /// One-way data only: from the first send to the last, in nanoseconds; for a schedule, from its
     /// first slot to the end of its last, or of the last send where that was later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -439,6 +442,16 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Relation of the clocks of both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clocks {
+    /// One clock: both ends are on one host, or in virtual time.
+    #[default]
+    Shared,
+    /// A clock each: times of one end say nothing about the other's.
+    Apart,
+}
+
 /// Reports of both ends of a trial, by flow.
 pub struct Reports<'a> {
     /// The near end's halves.
@@ -451,6 +464,8 @@ pub struct Reports<'a> {
     pub far_conns: &'a [ConnStats],
     /// Guarantees of the transport.
     pub guarantees: &'a Guarantees,
+    /// Relation of their clocks.
+    pub clocks: Clocks,
 }
 
 impl<'a> Reports<'a> {

@@ -471,6 +471,7 @@ fn fill_from(size: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Clocks;
     use super::*;
     use crate::workload::EndpointReport;
 
@@ -618,6 +619,7 @@ mod tests {
                 near_conns: &[],
                 far_conns: &[],
                 guarantees: &crate::contract::Guarantees::DATAGRAMS,
+                clocks: Clocks::Shared,
             };
             let findings = task("ping").unwrap().conclude(&reports);
             assert_eq!(findings.late_effect, Some(ratio.ln()));

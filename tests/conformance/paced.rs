@@ -14,7 +14,7 @@ use deadheat::trial::driver::{Flow, Signal, Watch};
 use deadheat::trial::intervals::{self, Sampler};
 use deadheat::trial::samples::Samples;
 use deadheat::trial::suited;
-use deadheat::workload::{EndpointReport, Measurements, Part, Reports, Task, parse};
+use deadheat::workload::{Clocks, EndpointReport, Measurements, Part, Reports, Task, parse};
 
 use crate::rig::{connect_with, every};
 
@@ -89,6 +89,7 @@ fn findings(
         near_conns: &[near.1],
         far_conns: &[far.1],
         guarantees: &contender.transport.info().guarantees,
+        clocks: Clocks::Shared,
     })
 }
 

@@ -166,8 +166,12 @@ impl Endpoint for Sender {
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let span = self.start.map(|start| (self.last - start).0);
-        EndpointReport { sent: self.sent(), send_span_ns: span, ..EndpointReport::default() }
+        EndpointReport {
+            sent: self.sent(),
+            send_began_ns: self.start.map(|start| start.0),
+            send_span_ns: self.start.map(|start| (self.last - start).0),
+            ..EndpointReport::default()
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::contract::{Direction, Framing};
 use crate::measurements::{Account, ConnStats, SEGMENTS, Tally};
 
-use super::super::Reports;
 use super::super::header::{account, add};
-use super::settings::Connect;
+use super::super::{Clocks, Reports};
+use super::settings::{Connect, Extent};
 use crate::workload::EndpointReport;
 
 /// A sum of rates that is unknown as soon as one of them is.
@@ -31,12 +31,36 @@ pub(in crate::workload) struct OneWay {
     pub(in crate::workload) received: Tally,
     socket_drops: Option<u64>,
     send_span_ns: u64,
+    /// The first send of all, on the clock of the sender.
+    began_ns: Option<u64>,
     first_ns: Option<u64>,
     last_ns: u64,
     first_bytes: u64,
     warmup_bytes: u64,
     /// The longest connection set-up, where it counts.
     connect_ns: u64,
+    begin: Begin,
+    clocks: Clocks,
+}
+
+/// Event that the span of a direction begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::workload) enum Begin {
+    /// The first receive that counts, whose bytes arrived before the span.
+    #[default]
+    Receive,
+    /// The first send, from which on somebody waits for a transfer of given bytes.
+    Send,
+}
+
+impl Begin {
+    /// Returns the begin for a transfer of such an extent.
+    pub(super) fn of(extent: Extent) -> Begin {
+        match extent {
+            Extent::Time(_) => Begin::Receive,
+            Extent::Bytes(_) | Extent::WholeFile => Begin::Send,
+        }
+    }
 }
 
 pub(super) fn gather(
@@ -44,9 +68,10 @@ pub(super) fn gather(
     flows: &[Option<Direction>],
     direction: Direction,
     connect: Connect,
+    begin: Begin,
 ) -> OneWay {
     let (senders, receivers, receiver_conns) = reports.of(direction);
-    let mut sum = OneWay::default();
+    let mut sum = OneWay { begin, clocks: reports.clocks, ..OneWay::default() };
     let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
     for flow in ours {
         sum.add(senders.get(flow), receivers.get(flow), receiver_conns.get(flow));
@@ -88,6 +113,7 @@ impl OneWay {
         if let Some(sender) = sender {
             add(&mut self.sent, &sender.sent);
             self.send_span_ns = self.send_span_ns.max(sender.send_span_ns.unwrap_or(0));
+            self.began_ns = self.began_ns.into_iter().chain(sender.send_began_ns).min();
         }
         if let Some(receiver) = receiver {
             add(&mut self.received, &receiver.received);
@@ -105,19 +131,35 @@ impl OneWay {
         }
     }
 
-    /// Returns the time from the first receive to the last, with the connection set-up before it if that
-    /// counts; `None` if no time passed.
-    pub(in crate::workload) fn span_ns(&self) -> Option<u64> {
+    /// Returns the time from the begin of the span to the last receive, and the bytes that arrived before it; `None` if
+    /// no time passed.
+    ///
+    /// A relay that stores all of a transfer before it passes anything on would have the whole of it arrive at once, so a
+    /// transfer of given bytes begins with the first send. With a clock at each end it takes at least as long as either
+    /// end was busy with it.
+    fn span(&self) -> Option<(u64, u64)> {
         let received = self.last_ns.checked_sub(self.first_ns?)?;
-        Some(received.saturating_add(self.connect_ns)).filter(|span| *span > 0)
+        let before = self.first_bytes.saturating_add(self.warmup_bytes);
+        let (span, before) = match (self.begin, self.clocks, self.began_ns) {
+            (Begin::Send, Clocks::Shared, Some(began)) => (self.last_ns.checked_sub(began)?, 0),
+            (Begin::Send, ..) if self.send_span_ns > received => (self.send_span_ns, 0),
+            _ => (received, before),
+        };
+        // What the first receive brought counts where the span begins with the connection set-up.
+        let before = if self.connect_ns > 0 { before.min(self.warmup_bytes) } else { before };
+        Some((span.saturating_add(self.connect_ns), before)).filter(|(span, _)| *span > 0)
     }
 
-    /// Bits that arrived in the span, over the span. What the warm-up and the first receive brought
-    /// arrived before it; the first receive counts where the span begins with the connection set-up.
+    /// Returns the span that goodput is taken over, in nanoseconds, with the connection set-up before it if that counts;
+    /// `None` if no time passed.
+    pub(in crate::workload) fn span_ns(&self) -> Option<u64> {
+        self.span().map(|(span, _)| span)
+    }
+
+    /// Returns the bits that arrived in the span, over the span.
     pub(in crate::workload) fn goodput_bps(&self) -> Option<f64> {
-        let first = if self.connect_ns > 0 { 0 } else { self.first_bytes };
-        let before = first.saturating_add(self.warmup_bytes);
-        Some(self.received.bytes.saturating_sub(before) as f64 * 8e9 / self.span_ns()? as f64)
+        let (span, before) = self.span()?;
+        Some(self.received.bytes.saturating_sub(before) as f64 * 8e9 / span as f64)
     }
 
     pub(in crate::workload) fn sent_bps(&self) -> Option<f64> {

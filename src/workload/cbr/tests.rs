@@ -6,6 +6,7 @@ use crate::measurements::{
     ConnStats, Distribution, Headers, Pacing, Quantile, Recorder, Sample, Tally,
 };
 use crate::rng::SplitMix64;
+use crate::workload::Clocks;
 use crate::workload::EndpointReport;
 
 /// Keeps every time, for tests to look at.
@@ -388,7 +389,14 @@ fn conclude(
 ) -> Measurements {
     let conns =
         vec![ConnStats { socket_drops: Some(0), headers, ..ConnStats::default() }; near.len()];
-    task(typed).conclude(&Reports { near, far, near_conns: &conns, far_conns: &conns, guarantees })
+    task(typed).conclude(&Reports {
+        near,
+        far,
+        near_conns: &conns,
+        far_conns: &conns,
+        guarantees,
+        clocks: Clocks::Shared,
+    })
 }
 
 const UDP: Headers =

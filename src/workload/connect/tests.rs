@@ -4,6 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::measurements::ConnStats;
 use crate::workload;
+use crate::workload::Clocks;
 use crate::workload::PathKind;
 
 const MS: u64 = 1_000_000;
@@ -70,6 +71,7 @@ fn findings(task: &ConnectTask, [near, far]: [workload::EndpointReport; 2]) -> M
         near_conns: &[ConnStats::default()],
         far_conns: &[ConnStats::default()],
         guarantees: &Guarantees::DATAGRAMS,
+        clocks: Clocks::Shared,
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::contract::{Action, Lane, Offer, PeerKind, Side};
 use crate::measurements::ConnStats;
+use crate::workload::Clocks;
 use crate::workload::paced::pacer::tests::part;
 use crate::workload::{self, EndpointReport, Measurements, PathKind, Reports};
 
@@ -141,6 +142,7 @@ fn findings(typed: &str, [near, far]: [EndpointReport; 2]) -> Measurements {
         near_conns: &[ConnStats::default()],
         far_conns: &[ConnStats::default()],
         guarantees: &LANES,
+        clocks: Clocks::Shared,
     })
 }
 
