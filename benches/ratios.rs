@@ -2,7 +2,7 @@
 //! A B A B, as medians of paired ratios with their range. A ratio survives a slow machine; a pair
 //! of absolute figures from two runs does not.
 //!
-//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [streams] [datagrams] [best]
+//! `cargo bench --bench ratios -- [ping] [lateness] [bulk] [zero-copy] [streams] [datagrams] [best]
 //! [spacing] [quic] [libraries] [prices] [links] [aa]` measures what is named, or all. Peers are
 //! those on the PATH.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
@@ -34,12 +34,15 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Pairs per figure.
 const ROUNDS: usize = 5;
+/// Pairs per figure of bulk data beside iperf3, and those of them that have to reach it.
+const BULK_ROUNDS: usize = 10;
+const BULK_HELD: usize = 9;
 /// A/A races.
 const RACES: usize = 60;
 
 const CLOSED_LOOP: &str = "ping:size=64,window=1,count=20000";
 const OPEN_LOOP: &str = "ping:size=64,interval=1ms,count=3000";
-const BULK: &str = "bulk:time=2s";
+const BULK: &str = "bulk:time=1s";
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -48,10 +51,11 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     type Figure = fn() -> Outcome<Vec<Row>>;
-    let figures: [(&str, Figure); 12] = [
+    let figures: [(&str, Figure); 13] = [
         ("ping", pings),
         ("lateness", lateness),
         ("bulk", bulk),
+        ("zero-copy", zero_copy),
         ("streams", ladder::streams),
         ("datagrams", ladder::datagrams),
         ("best", ladder::best),
@@ -208,38 +212,54 @@ fn spacings() -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
+/// Bulk data as it is sent by default, beside the floor and beside iperf3.
 fn bulk() -> Outcome<Vec<Row>> {
     let cpus = Cpus::apart()?;
-    let placement = format!("{},{}", cpus.near, cpus.far);
-    let (mut floor, mut iperf3, mut missing) = (Paired::default(), Paired::default(), None);
-    for _ in 0..ROUNDS {
-        let ours = Race::new("tcp:cc=cubic", BULK).placement(&placement).run()?;
-        let ours = ours.metric("goodput_bps")?;
-        let bare = Stream {
-            give: Give::Write,
-            take: Take::Read,
-            call: 128 << 10,
-            cpus,
-            congestion: "cubic",
-        };
+    let mut floor = Paired::default();
+    let beside = beside_iperf3("tcp:cc=cubic", &[], cpus, |ours| {
+        let (give, take) = (Give::Write, Take::Read);
+        let bare = Stream { give, take, call: 128 << 10, cpus, congestion: "cubic" };
         floor.add(ours, bare.run()?);
-        match peers::iperf3("iperf3", Protocol::Tcp, cpus, &[]) {
-            Ok(theirs) => iperf3.add(ours, theirs),
+        Ok(())
+    })?;
+    let target = Target::Ratio(Better::Higher, 0.95);
+    let beside_floor =
+        Row::paired("tcp goodput, cubic, Gbit/s, beside the floor", &floor, gigabits, target);
+    Ok([vec![beside_floor], beside].concat())
+}
+
+/// Bulk data from pages that nobody copies on the way out, beside iperf3's.
+fn zero_copy() -> Outcome<Vec<Row>> {
+    beside_iperf3("tcp:cc=cubic,io=sendfile", &["-Z"], Cpus::apart()?, |_| Ok(()))
+}
+
+/// A contender beside iperf3 with these options, in pairs; each figure of ours goes to `each`, too.
+fn beside_iperf3(
+    contender: &str,
+    options: &[&str],
+    cpus: Cpus,
+    mut each: impl FnMut(f64) -> Outcome<()>,
+) -> Outcome<Vec<Row>> {
+    let placement = format!("{},{}", cpus.near, cpus.far);
+    let (mut pairs, mut missing) = (Paired::default(), None);
+    for _ in 0..BULK_ROUNDS {
+        let ours = Race::new(contender, BULK).placement(&placement).run()?;
+        let ours = ours.metric("goodput_bps")?;
+        each(ours)?;
+        match peers::iperf3("iperf3", Protocol::Tcp, cpus, options) {
+            Ok(theirs) => pairs.add(ours, theirs),
             Err(why) => missing = Some(why.to_string()),
         }
     }
-    let show = |bps: f64| format!("{:.1}", bps / 1e9);
-    let target = Target::Ratio(Better::Higher, 0.95);
-    Ok(vec![
-        Row::paired("tcp goodput, cubic, Gbit/s, beside the floor", &floor, show, target),
-        Row::paired_or(
-            "tcp goodput, cubic, Gbit/s, beside iperf3",
-            &iperf3,
-            show,
-            Target::Ratio(Better::Higher, 1.00),
-            missing,
-        ),
-    ])
+    let options: String = options.iter().map(|option| format!(" {option}")).collect();
+    let figure = format!("{contender} goodput, Gbit/s, beside iperf3{options}");
+    let target = Target::Ratio(Better::Higher, 1.00);
+    let held = Row::held(&format!("{figure}: pairs of at least 1.00"), &pairs, 1.00, BULK_HELD);
+    Ok(vec![Row::paired_or(&figure, &pairs, gigabits, target, missing), held])
+}
+
+fn gigabits(bps: f64) -> String {
+    format!("{:.1}", bps / 1e9)
 }
 
 /// Quick races of a contender against itself, default placement: how often one of the two is said

@@ -67,7 +67,7 @@ impl Paired {
 }
 
 /// One line of the table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Row {
     /// What was measured, with its unit.
     pub(crate) figure: String,
@@ -121,6 +121,20 @@ impl Row {
                 target: target.words(show),
                 met: None,
             },
+        }
+    }
+
+    /// How many of the pairs reach a ratio, of which `least` have to.
+    pub(crate) fn held(figure: &str, pairs: &Paired, ratio: f64, least: usize) -> Row {
+        let ratios = pairs.ratios();
+        let held = ratios.iter().filter(|pair| **pair >= ratio).count();
+        Row {
+            figure: figure.to_owned(),
+            ours: format!("{held} of {}", ratios.len()),
+            theirs: String::new(),
+            ratio: String::new(),
+            target: format!("at least {least}"),
+            met: (!ratios.is_empty()).then_some(held >= least),
         }
     }
 

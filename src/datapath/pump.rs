@@ -124,6 +124,16 @@ impl Pump {
         }
     }
 
+    /// Describes the pages that it sends from where it makes up a file; `None` for any other method or content.
+    pub fn pages(&self) -> Option<&str> {
+        match &self.engine {
+            Engine::Sendfile(file) | Engine::Splice(file) | Engine::SpliceThrough(file, ..) => {
+                file.pages()
+            }
+            _ => None,
+        }
+    }
+
     /// Sends the bytes that `source` has for one call, at most `len`, and reports the accepted ones to it. Through
     /// io_uring it is several such calls at a time, as far as the budget goes.
     ///
@@ -200,8 +210,7 @@ impl Part<'_> {
         if made_up.len() < PERIOD + self.call {
             *made_up = PatternFile::new(PERIOD + self.call)?;
         }
-        let made_up: &'a PatternFile = made_up;
-        Ok(FileAt { file: made_up.as_fd(), offset: self.at as u64 })
+        Ok(FileAt { file: made_up.lend(), offset: self.at as u64 })
     }
 }
 

@@ -154,8 +154,12 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], engine: T) -> String {
 }
 
 impl Engines {
-    fn effective(self, zerocopy: Option<ZeroCopy>) -> Effective {
+    fn effective(self, pump: &Pump) -> Effective {
         let mut io = word(SEND, self.send);
+        if let Some(pages) = pump.pages() {
+            io.push_str(&format!(" (from {pages})"));
+        }
+        let zerocopy = pump.zerocopy();
         match zerocopy {
             Some(ZeroCopy { completed, copied }) if copied > 0 && copied == completed => {
                 io.push_str(" (the kernel copied every call after all, as it does on loopback)");
@@ -396,7 +400,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn effective(&self) -> Effective {
         let mut all = self.flavour.effective(&self.channel);
-        all.extend(self.flavour.engines().effective(self.pump.zerocopy()));
+        all.extend(self.flavour.engines().effective(&self.pump));
         all
     }
 
