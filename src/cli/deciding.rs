@@ -21,8 +21,8 @@ pub(super) struct Deciding {
     claims: Option<All>,
     /// Keep idle CPUs awake while trials run, or let them sleep as the host does
     ///
-    /// Awake is the default where both ends are on this machine and the kernel allows it: as root, by
-    /// /dev/cpu_dma_latency. How long a CPU takes to wake up is the same for every transport, and on
+    /// Awake is the default where both ends are on this machine and the kernel allows it, as root, by
+    /// /dev/cpu_dma_latency; but for bulk data over loopback, which gets less that way. How long a CPU takes to wake up is the same for every transport, and on
     /// many virtual machines it varies more than they differ.
     #[arg(long, value_name = "awake|host", hide_short_help = true)]
     idle: Option<String>,

@@ -3,18 +3,24 @@
 //! A program that waits for a message leaves its CPU idle, and the kernel puts an idle CPU to sleep. How
 //! long it takes to wake up is the machine's affair and not a transport's, and on a virtual machine it may
 //! jump between two levels with every trial: 60 µs while the hypervisor still polls for the CPU, 300 µs once
-//! it does not. A race therefore asks the kernel for a wake-up latency of 0 µs, as cyclictest of rt-tests
-//! does for its measurements: PM quality of service, `/dev/cpu_dma_latency`
+//! it does not. A race whose claims are about times therefore asks the kernel for a wake-up latency of 0 µs, as
+//! cyclictest of rt-tests does for its measurements: PM quality of service, `/dev/cpu_dma_latency`
 //! (Documentation/power/pm_qos_interface.rst). The request ends with the file descriptor, however this
 //! process ends. It is the same for all contenders, is named in the result, and takes root.
 //!
+//! It does not serve bulk data over loopback. A receiver that wakes up at once takes each segment by itself, 70 kB a call
+//! where one that wakes later finds 119; and goodput, about 35 Gbit/s with the CPUs as the host has them, falls to 14 in
+//! many trials: ours, and iperf3's. So races that are about rates alone leave loopback's CPUs to the host
+//! ([`Idle::choose`]).
+//!
 //! Other programs are the machine's affair as well: a compiler at nice 10 on both CPUs of a small machine
 //! made sends late by more than a round trip, and each race ended in its pilot. With both ends at nice -20 the
-//! same race decides. So both ends of a local trial run there wherever CPUs are kept awake (sched(7)).
+//! same race decides. So both ends of a local trial run there, unless the host is asked for as it is (sched(7)).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
+use super::placement::Ends;
 use crate::error::{Error, Result, unknown};
 
 /// Behaviour of idle CPUs while trials run.
@@ -24,6 +30,15 @@ pub enum Idle {
     Awake,
     /// Idle CPUs sleep as this host lets them.
     Host,
+}
+
+/// Quantities that the claims of a race are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// Rates alone.
+    Rates,
+    /// Times, or anything else in which the time to wake up shows.
+    Times,
 }
 
 const NAMES: &[&str] = &["awake", "host"];
@@ -38,6 +53,22 @@ impl Idle {
             "awake" => Ok(Idle::Awake),
             "host" => Ok(Idle::Host),
             _ => Err(unknown("idle", typed, NAMES)),
+        }
+    }
+
+    /// Chooses what serves such claims between such ends; returns the reason, too.
+    pub fn choose(claimed: Claimed, ends: Ends) -> (Idle, &'static str) {
+        match (ends, claimed) {
+            (Ends::TwoMachines, _) => (Idle::Host, "the far host's CPUs are its own affair"),
+            (Ends::ThroughEmulator, _) => {
+                (Idle::Awake, "the threads of the emulated path have to wake up in time")
+            }
+            (Ends::OneMachine, Claimed::Times) => {
+                (Idle::Awake, "the time that a CPU takes to wake up is no transport's")
+            }
+            (Ends::OneMachine, Claimed::Rates) => {
+                (Idle::Host, "a receiver of bulk data that wakes up for each segment gets less")
+            }
         }
     }
 
@@ -90,6 +121,17 @@ const MOST_URGENT: libc::c_int = -20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bulk_data_over_loopback_is_left_to_the_host_and_all_else_here_is_kept_awake() {
+        let of = |claimed, ends| Idle::choose(claimed, ends).0;
+        assert_eq!(of(Claimed::Rates, Ends::OneMachine), Idle::Host);
+        assert_eq!(of(Claimed::Times, Ends::OneMachine), Idle::Awake);
+        for claimed in [Claimed::Rates, Claimed::Times] {
+            assert_eq!(of(claimed, Ends::ThroughEmulator), Idle::Awake);
+            assert_eq!(of(claimed, Ends::TwoMachines), Idle::Host);
+        }
+    }
 
     #[test]
     fn names_are_read_back_and_others_refused() {

@@ -237,6 +237,7 @@ impl Gathered {
                 placement: String::new(),
                 placement_reason: String::new(),
                 idle: None,
+                idle_reason: None,
                 blocks_max: most,
                 looks: Vec::new(),
                 claims: 0,

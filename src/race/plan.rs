@@ -90,6 +90,7 @@ pub fn fix(
         placement: placement.0.to_string(),
         placement_reason: placement.1,
         idle: None,
+        idle_reason: None,
         blocks_max,
         // A single contender makes no claim, but its control is looked at as one.
         looks: Plan::new(whole, task.claims.max(1), alpha(request.confidence)).looks,

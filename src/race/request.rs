@@ -213,16 +213,17 @@ impl Request {
         self
     }
 
-    /// Sets the state of idle CPUs while trials run. By default they are kept awake if both ends are on
-    /// this machine, its kernel permits it, and blocks have no start times to wait for.
+    /// Sets the state of idle CPUs while trials run. By default they are kept awake if both ends are on this machine, its
+    /// kernel permits it, and blocks have no start times to wait for; but for bulk data over loopback.
     pub fn idle(mut self, idle: Idle) -> Request {
         self.idle = Some(idle);
         self
     }
 
-    /// Returns the state asked for of idle CPUs, before the runner is asked.
-    pub(super) fn asked_idle(&self) -> Option<Idle> {
-        self.idle.or(self.every.map(|_| Idle::Host))
+    /// Returns the state asked for of idle CPUs, before the runner is asked, and the reason.
+    pub(super) fn asked_idle(&self) -> Option<(Idle, &'static str)> {
+        let waits = self.every.map(|_| (Idle::Host, "CPUs may sleep from one block to the next"));
+        self.idle.map(|idle| (idle, "asked for")).or(waits)
     }
 
     /// Sets the time between two points of each trial's series, 10 ms to 1 h; 100 ms if not given.

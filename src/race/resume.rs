@@ -1,6 +1,7 @@
 //! Resuming of a race that was broken off, and running one again as it was.
 
 use super::request::{Checked, Claims, Request};
+use super::run::claimed;
 use super::{cells, quiet, schedule};
 use crate::analysis::claims;
 use crate::analysis::notice::Notice;
@@ -67,7 +68,10 @@ pub fn resume(
     common.run_as(&before.plan);
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), load)?;
-    stage.runner.idle(request.asked_idle())?;
+    // What CPUs did in the blocks before, they do in those that follow.
+    let recorded = before.plan.idle.as_deref().and_then(|idle| Idle::parse(idle).ok());
+    let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
+    stage.runner.idle(idle, claimed(&before.metrics))?;
     quiet::settle_again(&mut stage, &mut before);
     let began = stage.clock.now();
     let mut notices = Vec::new();

@@ -8,7 +8,9 @@ use super::plan::{self, Planned};
 use super::request::{Checked, Request};
 use super::{pilot, quiet};
 use crate::error::{Error, Result};
+use crate::host::idle::Claimed;
 use crate::host::placement::{Load, Placement};
+use crate::measurements::{Metric, Role, Unit};
 use crate::race::block_loop::BlockLoop;
 use crate::race::context::{RaceContext, Unobserved};
 use crate::result::date;
@@ -40,7 +42,7 @@ impl Request {
         };
         let (host, peer_host) = stage.runner.hosts()?;
         let placement = stage.runner.placement(checked.placement, checked.load)?;
-        let idle = stage.runner.idle(self.asked_idle())?;
+        let idle = stage.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
         let probe = quiet::settle(&mut stage);
         // What the host took to settle is not the race's time.
         let began = stage.clock.now();
@@ -58,7 +60,9 @@ impl Request {
         let Planned { mut fixed, limit } =
             plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed)?;
         common.run_as(&fixed);
-        fixed.idle = idle.map(|idle| idle.name().to_owned());
+        if let Some((idle, why)) = idle {
+            (fixed.idle, fixed.idle_reason) = (Some(idle.name().to_owned()), Some(why));
+        }
         let block = plan::block_time(plan::per_block(&entrants), &pilot);
         let Checked { contenders, metrics, factors, .. } = checked;
         let outcome = Outcome {
@@ -151,6 +155,16 @@ impl Request {
     }
 }
 
+/// Returns the quantities that claims are made about.
+pub(super) fn claimed(metrics: &[Metric]) -> Claimed {
+    let mut claims = metrics.iter().filter(|metric| metric.role == Role::Claim).peekable();
+    let is_any = claims.peek().is_some();
+    match is_any && claims.all(|metric| metric.unit == Unit::BitRate) {
+        true => Claimed::Rates,
+        false => Claimed::Times,
+    }
+}
+
 pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     entrants.iter().filter(|entrant| entrant.is_racing())
 }
@@ -187,4 +201,20 @@ pub(super) fn none_left(entrants: &[Entrant]) -> Error {
     }
     let all = [failed, blocked].concat().join("; ");
     Error::broken("race", format!("no contender is left; {all}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_of_bulk_data_are_rates_and_those_of_messages_and_connections_are_times() {
+        let of = |work: &str| claimed(&crate::workload::parse(work).unwrap().metrics());
+        assert_eq!(of("bulk"), Claimed::Rates);
+        assert_eq!(of("bulk:bytes=1MB"), Claimed::Rates);
+        for work in ["ping", "ping:load=tcp", "rpc", "connect"] {
+            assert_eq!(of(work), Claimed::Times, "{work}");
+        }
+        assert_eq!(claimed(&[]), Claimed::Times);
+    }
 }

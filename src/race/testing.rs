@@ -42,6 +42,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
             placement: Placement::SameCore.to_string(),
             placement_reason: String::new(),
             idle: None,
+            idle_reason: None,
             blocks_max: 40,
             looks: Plan::new(40, 1, 0.05).looks,
             claims: claims::claims(&checked.entrants, &checked.metrics) as u64,

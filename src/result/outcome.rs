@@ -174,6 +174,9 @@ pub struct Fixed {
     /// host lets them; absent if there were none, and in files from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
+    /// Reason for that; absent in files from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_reason: Option<String>,
     /// Maximum number of blocks.
     pub blocks_max: u64,
     /// Interim looks: the number of blocks and the error level of each.

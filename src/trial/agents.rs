@@ -32,7 +32,7 @@ use super::turn::way::Way;
 use super::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, load, process};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
-use crate::host::idle::{Awake, Idle};
+use crate::host::idle::{Awake, Claimed, Idle};
 use crate::host::placement::{Ends, Load, Placement, choose};
 use crate::host::quiet::{self, Disturbance, ProbePoint, Settled};
 use crate::host::topology::Topology;
@@ -81,6 +81,8 @@ pub struct Agents {
     probe: Option<HostProbe>,
     /// Held where the CPUs are to stay awake.
     awake: Option<Awake>,
+    /// True if both ends of a trial go before other programs.
+    goes_first: bool,
 }
 
 /// Far nodes of a group that listen, and the relays before them.
@@ -120,6 +122,7 @@ impl Agents {
             files: Files::default(),
             probe: None,
             awake: None,
+            goes_first: false,
         }
     }
 
@@ -220,7 +223,7 @@ impl Agents {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
         let mut work = Group::measured(order, told, assigned)?;
         work.live = self.on_interval.is_some();
-        work.goes_first = self.awake.is_some();
+        work.goes_first = self.goes_first;
         work.emulated = self.emulated().map(|path| path.terms());
         if let Far::Server { .. } = self.far {
             work = work.served()?;
@@ -399,13 +402,20 @@ impl Runner for Agents {
         Ok((placement, why))
     }
 
-    fn idle(&mut self, asked: Option<Idle>) -> Result<Option<Idle>> {
-        self.awake = match (asked, &self.far) {
-            (Some(Idle::Host), _) | (None, Far::Server { .. }) => None,
-            (Some(Idle::Awake), _) => Some(Awake::hold()?),
-            (None, Far::Loopback(_) | Far::Emulated(_)) => Awake::hold().ok(),
+    fn idle(
+        &mut self,
+        asked: Option<(Idle, &'static str)>,
+        claimed: Claimed,
+    ) -> Result<Option<(Idle, String)>> {
+        let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.ends()));
+        let is_here = self.ends() != Ends::TwoMachines;
+        self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
+        self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {
+            Ok(awake) => awake,
+            Err(error) if asked.is_some() => return Err(error),
+            Err(error) => return Ok(Some((Idle::Host, error.to_string()))),
         };
-        Ok(Some(if self.awake.is_some() { Idle::Awake } else { Idle::Host }))
+        Ok(Some((wanted, why.to_owned())))
     }
 
     fn settle(&mut self, tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {

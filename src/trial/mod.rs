@@ -62,7 +62,7 @@ pub mod turn;
 mod upkeep;
 
 use crate::host::facts::HostFacts;
-use crate::host::idle::Idle;
+use crate::host::idle::{Claimed, Idle};
 use crate::host::placement::{Load, Placement};
 use crate::host::quiet::{Disturbance, ProbePoint, Settled};
 pub use emulated::EmulatedPath;
@@ -175,12 +175,16 @@ pub trait Runner {
     /// Fails if the placement asked for is not possible, saying what is.
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
 
-    /// Sets the behaviour of idle CPUs from now on: as asked, or awake if trials run on this
-    /// machine alone and it permits that. `None` if there are no CPUs.
+    /// Sets the behaviour of idle CPUs from now on: as asked, with the reason for that, or as serves the claims where this
+    /// machine permits it. Returns it with its reason; `None` if there are no CPUs.
     ///
     /// # Errors
     /// Fails if they are asked to stay awake and cannot be kept so.
-    fn idle(&mut self, _asked: Option<Idle>) -> Result<Option<Idle>> {
+    fn idle(
+        &mut self,
+        _asked: Option<(Idle, &'static str)>,
+        _claimed: Claimed,
+    ) -> Result<Option<(Idle, String)>> {
         Ok(None)
     }
 

@@ -668,6 +668,7 @@ fn plan() -> Fixed {
         placement_reason: "as asked; each end has a CPU of its own and sleeps between messages"
             .into(),
         idle: Some("awake".into()),
+        idle_reason: Some("as asked".into()),
         blocks_max: 40,
         looks: looks.map(|(blocks, alpha)| stats::Look { blocks, alpha }).to_vec(),
         claims: 6,
