@@ -7,7 +7,8 @@
 //! Hodges–Lehmann estimate and exact signed-rank interval. A test of a single figure is answered by the
 //! median over trials and its interval of order statistics, which work on the figures themselves, so that
 //! a loss of 0 is a figure like any other. For a figure that is censored at the timeout only a lower
-//! bound is known, so the interval has no upper end.
+//! bound is known, so the interval has no upper end. Blocks that follow one another may be alike, so all intervals are
+//! widened by what their serial dependence adds, as those of verdicts are.
 //!
 //! Intervals come from the trials, never from saved verdicts or margins that noise has widened. Those of
 //! all comparisons that a study makes on one race hold together at 95 % (Bonferroni): each of four is one at
@@ -25,7 +26,7 @@ use crate::analysis::spread::{figures, valid_trials};
 use crate::analysis::verdicts::{self, Pairs};
 use crate::measurements::Better;
 use crate::result::outcome::{Factor, Outcome, Summary, Trial};
-use crate::stats::{quantile, signed_rank, spread};
+use crate::stats::{quantile, serial, signed_rank, spread};
 
 /// Confidence level at which all intervals on one race hold jointly.
 const CONFIDENCE: f64 = 0.95;
@@ -316,14 +317,12 @@ fn interval_of(summary: &Summary) -> Interval {
 
 fn figure_seen(outcome: &Outcome, metric: &str, cell: &Cell, family: Family) -> Seen {
     let Some(id) = cell_id(outcome, cell) else { return Seen::nothing(not_run(cell)) };
-    let mut values = figures(outcome, id, metric);
-    values.sort_unstable_by(f64::total_cmp);
+    let values = figures(outcome, id, metric);
     let Some(point) = quantile::median(&values) else {
         return Seen::nothing(no_trial(outcome, id));
     };
-    let ranks = quantile::median_ranks(values.len(), alpha(family.confidence()));
-    let end = |rank: usize| values.get(rank).copied();
-    let (low, high) = ranks.map_or((None, None), |(low, high)| (end(low), end(high)));
+    let interval = quantile::median_interval(&values, alpha(family.confidence()));
+    let (low, high) = (interval.map(|seen| seen.low), interval.map(|seen| seen.high));
     let blocks = values.len() as u64;
     let (high, lacks) = if is_censored(outcome, metric, id) {
         (
@@ -404,6 +403,7 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, famil
 fn ratio(log_ratios: &[f64], (above, below): (bool, bool), family: Family) -> Option<Interval> {
     let point = signed_rank::hodges_lehmann(log_ratios)?.exp();
     let interval = signed_rank::interval(log_ratios, family.confidence());
+    let interval = interval.map(|interval| interval.widened(serial::inflation(log_ratios)));
     let end = |end: f64| Some(end.exp()).filter(|end| end.is_finite());
     let low = interval.and_then(|interval| end(interval.low)).filter(|_| !below);
     let high = interval.and_then(|interval| end(interval.high)).filter(|_| !above);

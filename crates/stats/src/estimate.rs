@@ -38,7 +38,7 @@ impl Estimate {
     }
 
     /// Widens the interval: the same point with both ends `factor` times as far from it.
-    pub(super) fn widened(self, factor: f64) -> Estimate {
+    pub fn widened(self, factor: f64) -> Estimate {
         let low = self.point - factor * (self.point - self.low);
         let high = self.point + factor * (self.high - self.point);
         Estimate { low, high, ..self }

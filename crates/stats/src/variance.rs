@@ -29,7 +29,7 @@
 
 use super::factorial::{Factorial, Squares, Sums};
 use super::quantile::quantile_sorted;
-use super::{normal, signed_rank, student};
+use super::{normal, serial, signed_rank, student};
 use crate::rng::SplitMix64;
 use std::collections::BTreeMap;
 
@@ -246,7 +246,9 @@ pub fn level_shifts(
         Some(LevelShift {
             level,
             shift: signed_rank::hodges_lehmann(&means)?,
-            interval: signed_rank::interval(&means, confidence).map(|e| (e.low, e.high)),
+            interval: signed_rank::interval(&means, confidence)
+                .map(|interval| interval.widened(serial::inflation(&means)))
+                .map(|interval| (interval.low, interval.high)),
             blocks: means.len(),
         })
     };

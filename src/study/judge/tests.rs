@@ -412,3 +412,35 @@ fn equal_figures_share_a_place() {
     );
     assert_eq!([1.0, 3.0].map(|own| rank(own, &[1.0, 3.0], Better::Higher)), [2, 1]);
 }
+
+/// Intervals of rulings at 95 % over blocks that follow one another: ratios of two contenders, and single figures. Without their
+/// widening 16 to 20 % miss at a correlation of 0.4.
+#[test]
+fn intervals_hold_where_neighbouring_blocks_are_alike() {
+    const SERIES: u32 = 500;
+    // Of 500 at a true 5 %, 38 or more happen with probability 0.9 %; at 0.4 a little more is known to miss.
+    for (r, most) in [(0.0, 0.074), (0.2, 0.08), (0.4, 0.1)] {
+        let mut rng = crate::rng::SplitMix64::new(11);
+        let (mut ratios_miss, mut figures_miss) = (0, 0);
+        for _ in 0..SERIES {
+            let mut value = rng.normal();
+            let mut next = || {
+                let now = value;
+                value = r * value + (1.0 - r * r).sqrt() * rng.normal();
+                0.05 * now
+            };
+            let logs: Vec<f64> = (0..40).map(|_| next()).collect();
+            let misses = |low: Option<f64>, high: Option<f64>| {
+                u32::from(low.unwrap() > 1.0 || high.unwrap() < 1.0)
+            };
+            let seen = ratio(&logs, (false, false), Family(1)).unwrap();
+            ratios_miss += misses(seen.low, seen.high);
+            let figures: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+            let seen = quantile::median_interval(&figures, 0.05).unwrap();
+            figures_miss += misses(Some(seen.low), Some(seen.high));
+        }
+        let shares = [ratios_miss, figures_miss].map(|n| f64::from(n) / f64::from(SERIES));
+        println!("correlation {r}: {shares:?} of intervals miss");
+        assert!(shares.iter().all(|share| *share <= most), "{r}: {shares:?}");
+    }
+}
