@@ -238,6 +238,41 @@ fn a_firewall_blocks_one_contender_and_not_the_race() {
     assert!(trials.iter().any(|t| t["contender"] == 1 && t["ledger"]["up"]["delivered"] == 100));
 }
 
+/// The far namespace forwards the server's port to an address behind it, and answers echo requests itself: as a router does.
+#[test]
+fn an_echo_in_front_of_a_port_forward_is_no_floor() {
+    if !can(&["ip", "setpriv", "nft"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("x");
+    run("ip", &["-n", &hosts.far, "addr", "add", "10.9.9.9/32", "dev", "lo"]);
+    let rules = "add table ip forward; \
+                 add chain ip forward in { type nat hook prerouting priority dstnat; }; \
+                 add rule ip forward in tcp dport 5210 dnat to 10.9.9.9; \
+                 add rule ip forward in udp dport 5210 dnat to 10.9.9.9";
+    let nft =
+        Command::new("ip").args(["netns", "exec", &hosts.far, "nft", rules]).output().unwrap();
+    if !nft.status.success() {
+        println!("skipped: nft translates no addresses: {}", String::from_utf8_lossy(&nft.stderr));
+        return;
+    }
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let args =
+        ["udp", "icmp", "-w", "ping:count=100,interval=4ms", "--blocks", "2", "--margin", "50%"];
+    let more = ["-q", "--to", FAR_V4, "-o", "forward.json"];
+    let output = hosts.race(&[&args[..], &more].concat(), dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let outcome = outcome(&dir.path().join("forward.json"));
+    check_schema(&outcome);
+    assert_eq!(outcome["peer_host"]["reached_at"], "10.9.9.9");
+    let told = warning(&outcome, "floor_elsewhere");
+    assert!(told.starts_with("icmp is no floor here: the race dials 198.18.0.2"), "{told}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!shown.contains("floor: no program") && !shown.contains("as the floor"), "{shown}");
+}
+
 /// The warning of that code about the only contender.
 fn warning<'a>(outcome: &'a serde_json::Value, code: &str) -> &'a str {
     let warnings = outcome["warnings"].as_array().unwrap();

@@ -1094,9 +1094,9 @@ fn simulated_and_measured_races_are_not_compared() {
     let simulated = race.seed(1).run().unwrap();
     let mut measured = simulated.clone();
     measured.path.kind = "loopback".into();
-    assert!(compare::check(&simulated, &simulated).is_ok());
-    assert!(compare::check(&measured, &measured).is_ok());
-    let said = compare::check(&measured, &simulated).unwrap_err().to_string();
+    assert!(compare::check(&[&simulated], &[&simulated]).is_ok());
+    assert!(compare::check(&[&measured], &[&measured]).is_ok());
+    let said = compare::check(&[&measured], &[&simulated]).unwrap_err().to_string();
     assert!(said.contains("measured") && said.contains("simulated"), "{said}");
 }
 

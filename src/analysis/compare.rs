@@ -1,30 +1,51 @@
-//! Comparison of two saved races: did anything change?
+//! Comparison of saved races, old and new: did anything change?
 //!
-//! The trials of two races are independent samples, not pairs, and are judged as such
-//! (`independent.rs`). Drift of the machine between the races counts as change, which no test can tell
-//! apart; the warnings say what else differs.
+//! Runs of the same thing differ by more than their trials scatter, so a run is the replicate here, with one figure for each
+//! contender and metric ([`runs`](crate::stats::runs)). From several runs of the old thing, or of the new one, follows how much runs
+//! differ. Of two runs alone it is not known: then their trials are compared ([`independent`](super::independent)), and
+//! what is found holds between these two runs. Simulated races have no host, so there the trials are all there is.
 
 use serde::Serialize;
 
 use super::independent::{Figures, Samples};
+use crate::analysis::claims::alpha;
+use crate::analysis::conditions::warnings;
 use crate::analysis::independent::RankTest;
+use crate::analysis::kind::RaceKind;
 use crate::error::{Error, Result};
-use crate::host::facts::HostFacts;
 use crate::measurements::{Better, Metric, Role};
-use crate::result::outcome::{Outcome, Ratio, Status, Warning};
-use crate::stats;
+use crate::result::outcome::{Entrant, Outcome, Ratio, Warning};
+use crate::stats::runs::{Promise, RunCentre, RunsApart, reach};
+use crate::stats::{self, Estimate};
 use crate::trial::sim;
 
-/// Comparison of each contender between two races.
+/// Number of runs against the same baseline over which a gate keeps its level.
+pub const GATE_RUNS: u64 = 100;
+
+/// Numbers of old runs that are weighed when it is said what more of them would find.
+const MORE_RUNS: [usize; 5] = [5, 8, 12, 20, 40];
+
+/// Smallest share by which more runs have to lower what is found to be worth a word.
+const WORTH: f64 = 0.25;
+
+/// Comparison of each contender between old and new runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Start times of the two races: old, new.
-    pub started: [String; 2],
-    /// Rows, one for each contender and metric that are in both races.
+    /// Format of this comparison: 1.
+    pub format: u32,
+    /// Start times of the old runs.
+    pub old: Vec<String>,
+    /// Start times of the new runs.
+    pub new: Vec<String>,
+    /// Number of comparisons with the same old runs for which the level holds together: 1, or that of a gate.
+    pub looks: u64,
+    /// Chance that any claim of these comparisons is a change where nothing changed, as a fraction.
+    pub error: f64,
+    /// Rows, one for each contender and metric that are in old and new runs.
     pub rows: Vec<Row>,
-    /// Labels of contenders that only the old race has.
+    /// Labels of contenders that only old runs have.
     pub only_old: Vec<String>,
-    /// Labels of contenders that only the new race has.
+    /// Labels of contenders that only new runs have.
     pub only_new: Vec<String>,
     /// Differences between the races other than the figures.
     pub warnings: Vec<Warning>,
@@ -37,20 +58,53 @@ pub struct Row {
     pub contender: String,
     /// The metric.
     pub metric: Metric,
-    /// The medians over trials as the races gave them: old, new.
+    /// The median over trials: old, new; over several runs, their geometric mean.
     pub estimates: [Option<f64>; 2],
+    /// Runs that have this figure: old, new.
+    pub runs: [u64; 2],
     /// Valid trials that have this metric: old, new.
     pub trials: [u64; 2],
     /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
+    /// Sample that the ratio and its interval are about.
+    pub basis: Basis,
     /// Ratio of new to old; absent if a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
     /// The level of the ratio's interval, as a fraction.
     pub confidence: f64,
-    /// The margin, as a fraction: the larger of the two races'.
+    /// The margin, as a fraction: the largest of all races.
     pub margin: f64,
+    /// Standard deviation between runs of the same thing, as a fraction; absent where it is not known.
+    pub between_runs: Option<f64>,
+    /// Smallest change that four such comparisons of five would find, as a fraction; absent where it is not known, and for
+    /// a descriptive metric.
+    pub found: Option<f64>,
+    /// Number of old runs with which a smaller change would be found, and that change; absent where more would tell
+    /// little more.
+    pub with_more: Option<WithMore>,
     /// Change; absent for a descriptive metric, about which no claim is made.
     pub change: Option<Change>,
+}
+
+/// Prospect of a comparison with more old runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WithMore {
+    /// Number of old runs.
+    pub runs: u64,
+    /// Smallest change that four comparisons of five would find, as a fraction.
+    pub found: f64,
+}
+
+/// Sample that a ratio is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Runs: how much they differ is in the interval.
+    Runs,
+    /// Trials of two runs alone: how much two runs of the same thing differ is not known, and not in the interval.
+    TwoRuns,
+    /// Trials in virtual time, where nothing else differs between runs.
+    Simulated,
 }
 
 /// Change of a contender under a metric.
@@ -73,45 +127,86 @@ impl Comparison {
         let mut rows = self.rows.iter();
         rows.any(|row| row.change == Some(Change::ChangedWorse))
     }
+
+    /// Returns true if any claim is about two runs alone.
+    pub fn is_of_two_runs(&self) -> bool {
+        let mut claims = self.rows.iter().filter(|row| row.change.is_some());
+        claims.any(|row| row.basis == Basis::TwoRuns)
+    }
 }
 
-/// Refuses two races that cannot be compared: simulated and measured figures are different things,
-/// whatever their values.
+/// Refuses races that cannot be compared: simulated and measured figures are different things, whatever their
+/// values, and runs of one side have to be runs of the same thing.
 ///
 /// # Errors
-/// [`Error::Usage`] where one of the races is simulated and the other is not.
-pub fn check(old: &Outcome, new: &Outcome) -> Result<()> {
-    let is_simulated = |outcome: &Outcome| outcome.path.kind == sim::KIND;
-    if is_simulated(old) == is_simulated(new) {
+/// [`Error::Usage`] where a side is empty, where one race is simulated and another is not, and where two races of
+/// one side differ in what they race, with the difference.
+pub fn check(old: &[&Outcome], new: &[&Outcome]) -> Result<()> {
+    for (side, races) in [("old", old), ("new", new)] {
+        let Some((first, more)) = races.split_first() else {
+            return Err(Error::usage(format!("there is no {side} race to compare")));
+        };
+        is_one_kind(side, first, more)?;
+    }
+    let [before, after] =
+        [old, new].map(|side| side.first().is_some_and(|race| is_simulated(race)));
+    if before == after {
         return Ok(());
     }
-    let what = |outcome| if is_simulated(outcome) { "simulated" } else { "measured" };
+    let what = |is_simulated| if is_simulated { "simulated" } else { "measured" };
     Err(Error::usage(format!(
         "the old race is {} and the new one {}; compare simulated races with simulated ones only",
-        what(old),
-        what(new)
+        what(before),
+        what(after)
     )))
 }
 
-/// Compares every contender label and metric that both races have. The level is the higher of
-/// the two races', the margin the larger.
-pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
+fn is_one_kind(side: &str, first: &Outcome, more: &[&Outcome]) -> Result<()> {
+    let kind = RaceKind::of(first);
+    for race in more {
+        if let Some(difference) = kind.difference(&RaceKind::of(race)) {
+            return Err(Error::usage(format!(
+                "the {side} races of {} and {} are no runs of the same thing; {difference}",
+                first.started, race.started
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a race ran in virtual time.
+pub fn is_simulated(race: &Outcome) -> bool {
+    race.path.kind == sim::KIND
+}
+
+/// Compares every contender label and metric that old and new runs have. The level is the highest of all
+/// races, the margin the largest; the level holds for all claims of the `promise` together.
+pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparison {
+    let races = || old.iter().chain(new);
+    let most = |of: fn(&Outcome) -> f64| races().map(|race| of(race)).fold(0.0, f64::max);
     let pairs = pairs(old, new);
-    let alpha = 1.0 - old.asked.confidence.max(new.asked.confidence);
-    let margin = old.plan.margin.max(new.plan.margin);
-    let claims = pairs.iter().filter(|pair| pair.metric.role == Role::Claim);
-    let p: Vec<Option<f64>> = claims.map(|pair| pair.samples.p_value()).collect();
-    let mut courts = RankTest::family(&p, alpha, margin).into_iter();
-    let rows = pairs.iter().map(|pair| match pair.metric.role {
-        Role::Claim => match courts.next() {
-            Some(test) => pair.claim(margin, &test),
-            None => pair.row(margin, alpha, None),
-        },
-        Role::Descriptive => pair.row(margin, alpha, None),
-    });
+    let claims = pairs.iter().filter(|pair| pair.metric.role == Role::Claim).count();
+    let mut judge = Judge {
+        margin: most(|race| race.plan.margin),
+        alpha: alpha(most(|race| race.asked.confidence)),
+        claims,
+        promise,
+        is_simulated: races().any(|race| is_simulated(race)),
+        reaches: Vec::new(),
+    };
+    let rows: Vec<Row> = pairs.iter().map(|pair| judge.row(pair)).collect();
+    let started =
+        |races: &[&Outcome]| races.iter().map(|race| race.started.clone()).collect::<Vec<_>>();
     Comparison {
-        started: [old.started.clone(), new.started.clone()],
-        rows: rows.collect(),
+        format: 1,
+        old: started(old),
+        new: started(new),
+        looks: match promise {
+            Promise::Once => 1,
+            Promise::Runs(looks) => looks,
+        },
+        error: judge.alpha,
+        rows,
         only_old: missing(old, new),
         only_new: missing(new, old),
         warnings: warnings(old, new),
@@ -119,196 +214,241 @@ pub fn compare(old: &Outcome, new: &Outcome) -> Comparison {
 }
 
 /// Returns the labels of `a` that `b` lacks.
-fn missing(a: &Outcome, b: &Outcome) -> Vec<String> {
-    let labels = a.contenders.iter().map(|contender| &contender.label);
-    let lacks = |label: &&String| !b.contenders.iter().any(|other| other.label == **label);
-    labels.filter(lacks).cloned().collect()
+fn missing(a: &[&Outcome], b: &[&Outcome]) -> Vec<String> {
+    let has = |label: &str| b.iter().any(|race| entrant(race, label).is_some());
+    let mut labels: Vec<String> = Vec::new();
+    for contender in a.iter().flat_map(|race| &race.contenders) {
+        if !has(&contender.label) && !labels.contains(&contender.label) {
+            labels.push(contender.label.clone());
+        }
+    }
+    labels
 }
 
-/// Pair of figures: a contender and metric that both races have.
+fn entrant<'a>(race: &'a Outcome, label: &str) -> Option<&'a Entrant> {
+    race.contenders.iter().find(|contender| contender.label == label)
+}
+
+/// Pair of figures: a contender and metric that old and new runs have.
 struct Pair<'a> {
     label: &'a str,
     metric: &'a Metric,
-    /// Samples, new over old.
-    samples: Samples,
-    /// The medians as the races gave them: old, new.
-    estimates: [Option<f64>; 2],
+    old: Vec<RunFigures>,
+    new: Vec<RunFigures>,
 }
 
-fn pairs<'a>(old: &'a Outcome, new: &'a Outcome) -> Vec<Pair<'a>> {
-    let mut pairs = Vec::new();
-    for metric in &new.metrics {
-        let in_both = |other: &&Metric| other.name == metric.name && other.unit == metric.unit;
-        if !old.metrics.iter().any(|other| in_both(&other)) {
-            continue;
+/// Figures of one contender in one run.
+struct RunFigures {
+    figures: Figures,
+    /// The median as the race gave it.
+    estimate: Option<f64>,
+}
+
+fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<Pair<'a>> {
+    let mut pairs: Vec<Pair<'a>> = Vec::new();
+    let metrics = new.iter().flat_map(|race| race.metrics.iter());
+    let mut named: Vec<&Metric> = Vec::new();
+    for metric in metrics {
+        if !named.iter().any(|known| (&known.name, known.unit) == (&metric.name, metric.unit)) {
+            named.push(metric);
         }
-        for contender in &new.contenders {
-            let before = old.contenders.iter().find(|other| other.label == contender.label);
-            let Some(before) = before else { continue };
-            let samples = Samples {
-                a: Figures::of(new, contender, metric),
-                b: Figures::of(old, before, metric),
-            };
-            if samples.a.trials > 0 && samples.b.trials > 0 {
-                let estimates =
-                    [estimate(old, before.id, metric), estimate(new, contender.id, metric)];
-                pairs.push(Pair { label: &contender.label, metric, samples, estimates });
+    }
+    for metric in named {
+        for contender in new.iter().flat_map(|race| &race.contenders) {
+            let label = &contender.label;
+            if pairs.iter().any(|pair| pair.metric == metric && pair.label == label) {
+                continue;
+            }
+            let [old, new] = [old, new].map(|races| figures(races, label, metric));
+            if !old.is_empty() && !new.is_empty() {
+                pairs.push(Pair { label, metric, old, new });
             }
         }
     }
     pairs
 }
 
-/// Returns the median over trials as a race gave it.
-fn estimate(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<f64> {
-    let mut summaries = outcome.summary.iter();
-    let own = summaries.find(|own| own.contender == contender && own.metric == metric.name);
-    own.map(|summary| summary.estimate)
+/// Returns the figures of a contender in each race that has any.
+fn figures(races: &[&Outcome], label: &str, metric: &Metric) -> Vec<RunFigures> {
+    let of = |race: &&Outcome| {
+        let mut metrics = race.metrics.iter();
+        metrics.find(|own| own.name == metric.name && own.unit == metric.unit)?;
+        let contender = entrant(race, label)?;
+        let figures = Figures::of(race, contender, metric);
+        let mut summaries = race.summary.iter();
+        let own = summaries.find(|own| own.contender == contender.id && own.metric == metric.name);
+        let estimate = own.map(|summary| summary.estimate);
+        (figures.trials > 0).then_some(RunFigures { figures, estimate })
+    };
+    races.iter().filter_map(of).collect()
 }
 
 impl Pair<'_> {
-    /// Returns the row of a claim, with the interval by which it was decided.
-    fn claim(&self, margin: f64, test: &RankTest) -> Row {
-        let finding = test.rule(&self.samples);
+    fn centres(&self) -> Option<[Vec<RunCentre>; 2]> {
+        let of = |runs: &[RunFigures]| -> Option<Vec<RunCentre>> {
+            runs.iter().map(|run| run.figures.centre()).collect()
+        };
+        Some([of(&self.old)?, of(&self.new)?])
+    }
+
+    /// Returns the distance between runs; `None` where both sides have one run, or a figure has no logarithm.
+    fn apart(&self) -> Option<RunsApart> {
+        let [old, new] = self.centres()?;
+        RunsApart::of(&old, &new)
+    }
+
+    fn is_censored(&self) -> bool {
+        self.old.iter().chain(&self.new).any(|run| run.figures.censored)
+    }
+}
+
+/// Returns the figure of a side: as the race gave it, or the geometric mean over several.
+fn estimate(runs: &[RunFigures]) -> Option<f64> {
+    if let [only] = runs {
+        return only.estimate;
+    }
+    let logs: Option<Vec<f64>> =
+        runs.iter().map(|run| run.estimate.map(f64::ln).filter(|log| log.is_finite())).collect();
+    let logs = logs?;
+    Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// Rules by which pairs of a comparison are judged.
+struct Judge {
+    margin: f64,
+    alpha: f64,
+    claims: usize,
+    promise: Promise,
+    is_simulated: bool,
+    /// Reaches drawn so far, by numbers of runs, promise and error.
+    reaches: Vec<([usize; 2], Promise, f64, f64)>,
+}
+
+/// Finding on a pair.
+struct Found {
+    change: Option<Change>,
+    interval: Option<Estimate>,
+    error: f64,
+    seen: Option<(f64, Option<WithMore>)>,
+}
+
+impl Judge {
+    fn row(&mut self, pair: &Pair<'_>) -> Row {
+        let is_claim = pair.metric.role == Role::Claim;
+        let has_runs = pair.old.len() + pair.new.len() > 2;
+        let basis = match (has_runs, self.is_simulated) {
+            (true, _) => Basis::Runs,
+            (false, true) => Basis::Simulated,
+            (false, false) => Basis::TwoRuns,
+        };
+        let apart = pair.apart();
+        let found = match basis {
+            Basis::Runs => self.of_runs(pair, apart.as_ref(), is_claim),
+            Basis::TwoRuns | Basis::Simulated => self.of_trials(pair, is_claim),
+        };
+        let trials = |runs: &[RunFigures]| runs.iter().map(|run| run.figures.trials).sum();
+        let ratio = found.interval.map(|logs| logs.map(f64::exp));
+        Row {
+            contender: pair.label.to_owned(),
+            metric: pair.metric.clone(),
+            estimates: [estimate(&pair.old), estimate(&pair.new)],
+            runs: [pair.old.len() as u64, pair.new.len() as u64],
+            trials: [trials(&pair.old), trials(&pair.new)],
+            censored: pair.is_censored(),
+            basis,
+            ratio: ratio.map(|r| Ratio { point: r.point, low: r.low, high: r.high }),
+            confidence: 1.0 - found.error,
+            margin: self.margin,
+            between_runs: apart.map(|apart| apart.deviation.exp_m1()),
+            found: found.seen.map(|(found, _)| found),
+            with_more: found.seen.and_then(|(_, more)| more),
+            change: found.change,
+        }
+    }
+
+    /// Judges a pair by its runs.
+    fn of_runs(&mut self, pair: &Pair<'_>, apart: Option<&RunsApart>, is_claim: bool) -> Found {
+        let error = if is_claim { self.alpha / self.claims.max(1) as f64 } else { self.alpha };
+        let Some(apart) = apart else {
+            let change = is_claim.then_some(Change::Undecided);
+            return Found { change, interval: None, error, seen: None };
+        };
+        let promise = if is_claim { self.promise } else { Promise::Once };
+        let reach = self.reach(apart.runs, promise, error);
+        let interval = apart.interval(reach, 1.0 - error);
+        if !is_claim {
+            return Found { change: None, interval: Some(interval), error, seen: None };
+        }
+        let limit = self.margin.max(0.0).ln_1p();
+        let seen = Some((apart.found(reach, limit).exp_m1(), self.with_more(apart, reach, error)));
+        if interval.excludes(0.0) && interval.point.abs() > limit {
+            let change = Some(change(pair.metric.better, interval.point));
+            return Found { change, interval: Some(interval), error, seen };
+        }
+        // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin.
+        let (error_of_tie, once) = (2.0 * error, Promise::Once);
+        let narrow = apart.interval(self.reach(apart.runs, once, error_of_tie), 1.0 - error_of_tie);
+        // Two figures at the timeout are alike only in that nothing is known of them.
+        if narrow.within(-limit, limit) && !pair.is_censored() {
+            let (change, interval) = (Some(Change::Same), Some(narrow));
+            return Found { change, interval, error: error_of_tie, seen };
+        }
+        Found { change: Some(Change::Undecided), interval: Some(interval), error, seen }
+    }
+
+    /// Judges a pair of two runs by their trials.
+    fn of_trials(&self, pair: &Pair<'_>, is_claim: bool) -> Found {
+        let ([old], [new]) = (&pair.old[..], &pair.new[..]) else {
+            return Found { change: None, interval: None, error: self.alpha, seen: None };
+        };
+        let samples = Samples { a: &new.figures, b: &old.figures };
+        if !is_claim {
+            let interval = samples.interval(self.alpha);
+            return Found { change: None, interval, error: self.alpha, seen: None };
+        }
+        let finding = RankTest::of(self.claims, self.alpha, self.margin).rule(&samples);
+        let interval = samples.interval(finding.error);
         let change = match finding.outcome {
-            stats::Outcome::Ahead if finding.is_lower == (self.metric.better == Better::Lower) => {
-                Change::ChangedBetter
+            stats::Outcome::Ahead => {
+                change(pair.metric.better, if finding.is_lower { -1.0 } else { 1.0 })
             }
-            stats::Outcome::Ahead => Change::ChangedWorse,
             stats::Outcome::DeadHeat => Change::Same,
             stats::Outcome::Undecided => Change::Undecided,
         };
-        self.row(margin, finding.error, Some(change))
+        Found { change: Some(change), interval, error: finding.error, seen: None }
     }
 
-    fn row(&self, margin: f64, level: f64, change: Option<Change>) -> Row {
-        Row {
-            contender: self.label.to_owned(),
-            metric: self.metric.clone(),
-            estimates: self.estimates,
-            trials: [self.samples.b.trials, self.samples.a.trials],
-            censored: self.samples.is_censored(),
-            ratio: self.samples.ratio(level),
-            confidence: 1.0 - level,
-            margin,
-            change,
+    /// Returns the least number of old runs with which clearly smaller changes would be found.
+    fn with_more(&mut self, apart: &RunsApart, reach: f64, error: f64) -> Option<WithMore> {
+        let [old, new] = apart.runs;
+        let limit = self.margin.max(0.0).ln_1p();
+        let now = apart.found(reach, limit).exp_m1();
+        MORE_RUNS.into_iter().filter(|more| *more > old).find_map(|more| {
+            let runs = [more, new];
+            let reach = self.reach(runs, self.promise, error);
+            let found = RunsApart { runs, ..*apart }.found(reach, limit).exp_m1();
+            let is_worth = found < (1.0 - WORTH) * now;
+            is_worth.then_some(WithMore { runs: more as u64, found })
+        })
+    }
+
+    fn reach(&mut self, runs: [usize; 2], promise: Promise, error: f64) -> f64 {
+        let mut known = self.reaches.iter();
+        if let Some((.., reach)) =
+            known.find(|(r, p, e, _)| (*r, *p) == (runs, promise) && e.total_cmp(&error).is_eq())
+        {
+            return *reach;
         }
+        let drawn = reach(runs, promise, error);
+        self.reaches.push((runs, promise, error, drawn));
+        drawn
     }
 }
 
-/// Returns the differences between the races other than the figures.
-pub fn warnings(old: &Outcome, new: &Outcome) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut differ = |code: &str, what: &str, before: &str, after: &str, advice: &str| {
-        if before != after {
-            warnings.push(Warning {
-                code: code.to_owned(),
-                message: format!("The {what} differs: {} before, {} now.", or(before), or(after)),
-                advice: advice.to_owned(),
-            });
-        }
-    };
-    let same_work = "The figures answer different questions; race again with the same.";
-    let same_place = "A change may be this alone; race again where nothing else differs.";
-    let (a, b) = (&old.asked, &new.asked);
-    differ("workload_differs", "workload", &a.workload, &b.workload, same_work);
-    differ("path_differs", "path", &path(old), &path(new), same_work);
-    let (a, b) = (&old.plan, &new.plan);
-    differ("placement_differs", "placement", &a.placement, &b.placement, same_place);
-    let (a, b) = (&a.quantile_definition, &b.quantile_definition);
-    differ("quantiles_differ", "definition of quantiles", a, b, same_work);
-    let (a, b) = (&old.deadheat.version, &new.deadheat.version);
-    differ("version_differs", "version of deadheat", a, b, same_place);
-    for (name, before, after) in host_facts(&old.host, &new.host) {
-        differ("host_differs", &name, &before, &after, same_place);
-    }
-    let nobody = HostFacts::default();
-    let far = |outcome: &Outcome| outcome.peer_host.clone().unwrap_or_else(|| nobody.clone());
-    for (name, before, after) in host_facts(&far(old), &far(new)) {
-        differ("far_host_differs", &format!("far {name}"), &before, &after, same_place);
-    }
-    for contender in &new.contenders {
-        let before = old.contenders.iter().find(|other| other.label == contender.label);
-        let Some(before) = before else { continue };
-        let what = format!("implementation of {}", contender.label);
-        let (a, b) = (&before.implementation, &contender.implementation);
-        differ("implementation_differs", &what, a, b, same_place);
-        let what = format!("spec behind the label {}", contender.label);
-        differ("contender_differs", &what, &before.spec, &contender.spec, same_work);
-    }
-    warnings.extend(unfit("old", old));
-    warnings.extend(unfit("new", new));
-    warnings
-}
-
-fn or(value: &str) -> &str {
-    if value.is_empty() { "unknown" } else { value }
-}
-
-fn path(outcome: &Outcome) -> String {
-    let mut text = format!("{} ({}", outcome.path.spec, outcome.path.kind);
-    if let Some(built) = &outcome.path.built {
-        // The same words may be built in other ways, and a file's name may hide other contents.
-        text.push_str(&format!(", {}, {}", built.backend, built.grouping));
-        let ways = built.links.iter().flat_map(|link| [&link.up, &link.down]);
-        let mut traces: Vec<_> = ways.filter_map(|way| way.trace.as_ref()).collect();
-        traces.dedup();
-        for trace in traces {
-            text.push_str(&format!(", {} of SHA-256 {}", trace.file, trace.sha256));
-        }
-    }
-    text.push(')');
-    text
-}
-
-/// Returns the facts of a host that bear on a figure, old and new.
-fn host_facts(old: &HostFacts, new: &HostFacts) -> Vec<(String, String, String)> {
-    let facts = |host: &HostFacts| -> [(&'static str, String); 9] {
-        let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
-        [
-            ("host", host.hostname.clone()),
-            ("kernel", host.kernel.clone()),
-            ("architecture", host.arch.clone()),
-            ("CPU model", host.cpu_model.clone()),
-            ("number of CPUs", host.cpus.len().to_string()),
-            ("frequency governor", text(&host.governor)),
-            ("virtualisation", text(&host.virtualisation)),
-            ("clock source", text(&host.clock_source)),
-            ("idle driver", text(&host.idle_driver)),
-        ]
-    };
-    let mut rows: Vec<(String, String, String)> = facts(old)
-        .into_iter()
-        .zip(facts(new))
-        .map(|((name, before), (_, after))| (name.to_owned(), before, after))
-        .collect();
-    let names = old.sysctls.keys().chain(new.sysctls.keys());
-    let mut names: Vec<&String> = names.collect();
-    names.sort();
-    names.dedup();
-    for name in names {
-        let value = |host: &HostFacts| host.sysctls.get(name).cloned().unwrap_or_default();
-        rows.push((format!("sysctl {name}"), value(old), value(new)));
-    }
-    rows
-}
-
-/// Returns a warning about a race that does not carry a comparison.
-fn unfit(which: &str, outcome: &Outcome) -> Option<Warning> {
-    let (code, message, advice) = if !outcome.trusted() {
-        (
-            "race_not_trusted",
-            format!("The {which} race is not trusted."),
-            "Its report says why; race again before believing a change.",
-        )
-    } else if matches!(outcome.status, Status::Running | Status::Failed) {
-        (
-            "race_not_finished",
-            format!("The {which} race did not come to its end."),
-            "Fewer blocks leave more undecided; resume it or race again.",
-        )
+fn change(better: Better, shift: f64) -> Change {
+    if (shift < 0.0) == (better == Better::Lower) {
+        Change::ChangedBetter
     } else {
-        return None;
-    };
-    Some(Warning { code: code.into(), message, advice: advice.into() })
+        Change::ChangedWorse
+    }
 }

@@ -146,8 +146,8 @@ const PROMISES: &[Promise] = &[
             PeerKind::Process | PeerKind::Group => "a process".into(),
             PeerKind::Kernel => "the kernel".into(),
         },
-        matters: "the kernel answers without waking a process, so its round trip is a floor and \
-                  not what an application would see",
+        matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
+                  see",
     },
     Promise {
         what: "recipients",

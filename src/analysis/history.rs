@@ -1,23 +1,26 @@
 //! History of a race that was run repeatedly: a series for each contender and metric, and its changes of
 //! level.
 //!
-//! Races are the same where the same was asked: contenders, workload, path, placement and conditions.
-//! Each race gives one figure for each series, its estimate; how trials scatter within a race says nothing
-//! of how races scatter, so changes are sought among the estimates ([`stats::changes`](mod@changes)). What else
-//! changed at that place is listed beside each change: it may be the reason.
+//! Races are the same where they are of one kind ([`RaceKind`]): contenders and their settings, workload, path, IP version,
+//! placement and conditions. Each race gives one figure for each series, its estimate; how trials scatter within a race says
+//! nothing of how races scatter, so changes are sought among the estimates ([`stats::changes`](mod@changes)), with a
+//! rate of false ones that all series of a kind share. What else changed at that place is listed beside each change: it may
+//! be the reason.
 
 use serde::Serialize;
 
-use super::compare;
+use super::conditions;
+use super::kind::RaceKind;
 use crate::measurements::{Better, Metric, Role};
 use crate::result::outcome::{Outcome, Ratio, Status, Warning};
-use crate::stats::changes::{self, changes};
+use crate::stats::changes::{self, Detector, Steady};
 
-/// Significance level: the probability, for each series, that a change is seen where there is none.
-pub const ALPHA: f64 = 0.05;
+/// Number of races, over all series of a kind together, in which one false change is accepted unless another number is
+/// asked for: a year of nightly ones.
+pub const FALSE_ALARM_IN: u64 = 365;
 
-/// Seed of the shuffles, so that the same files always give the same result.
-const SEED: u64 = 0x6869_7374_6f72_7931;
+/// Multiples of the margin for which it is said after how many races a change is found.
+const SIZES: [f64; 3] = [1.0, 2.0, 4.0];
 
 /// Race of a folder, as it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,10 +50,10 @@ pub struct LeftOut {
 /// History of all races of a folder, sorted by what they race and by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// The format of this history: 1.
+    /// The format of this history: 2.
     pub format: u32,
-    /// Probability, for each series, that a change is seen where there is none.
-    pub alpha: f64,
+    /// Number of races in which all series of a kind together show one change where there is none, on the average.
+    pub false_alarm_in: u64,
     /// Races of the same kind, in the order in which kinds first ran.
     pub groups: Vec<Group>,
     /// Files that could not be read, and races that are there twice.
@@ -68,12 +71,18 @@ pub struct Group {
     pub path: String,
     /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: String,
+    /// IP version; absent where it is not known.
+    pub family: Option<u8>,
     /// The placement asked for, if one was.
     pub placement: Option<String>,
     /// The conditions that were varied, as `name=a|b`.
     pub vary: Vec<String>,
     /// The near hosts, by name; more than one make changes hard to read.
     pub hosts: Vec<String>,
+    /// The far hosts, by name; empty where both ends are on one host.
+    pub far_hosts: Vec<String>,
+    /// Fewest races of a series in which a change can be found.
+    pub fewest: u64,
     /// Races in order of time.
     pub races: Vec<Run>,
     /// Series of the group.
@@ -104,6 +113,17 @@ pub struct Series {
     pub metric: Metric,
     /// Figures, one for each race that has one.
     pub points: Vec<Point>,
+    /// Delay with which changes of several sizes would be found from now on; empty where the scatter is not known.
+    pub delays: Vec<Delay>,
+}
+
+/// Delay with which a change is found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Delay {
+    /// Size of the change, as a fraction.
+    pub change: f64,
+    /// Number of races on the new level after which it is found, as a rule; absent where it is hardly found.
+    pub races: Option<u64>,
 }
 
 /// The figure of one race.
@@ -130,6 +150,8 @@ pub struct Change {
     pub before: usize,
     /// Index of the first race on the new level.
     pub after: usize,
+    /// Index of the race with which it was found.
+    pub found: usize,
     /// The old level: the median of its estimates.
     pub from: f64,
     /// The new level.
@@ -141,7 +163,7 @@ pub struct Change {
     pub way: ChangeDirection,
     /// True if the change is larger than the margin of the races, so that it matters.
     pub beyond_margin: bool,
-    /// p-value: the probability that chance makes a series look so.
+    /// p-value of this place alone, when it was found.
     pub p: f64,
     /// Other differences between the two races.
     pub differs: Vec<Warning>,
@@ -157,19 +179,26 @@ pub enum ChangeDirection {
     Worse,
 }
 
-/// Returns the history of `entries`: of each claimed metric, or of the one called `metric`.
-pub fn history(entries: Vec<Entry>, left_out: Vec<LeftOut>, metric: Option<&str>) -> History {
-    let mut history = History { format: 1, alpha: ALPHA, groups: Vec::new(), left_out };
-    let mut kinds: Vec<(Kind, Vec<Entry>)> = Vec::new();
+/// Returns the history of `entries`: of each claimed metric, or of the one called `metric`. All series of a kind
+/// together show a change where there is none once in `false_alarm_in` races, on the average, or more rarely.
+pub fn history(
+    entries: Vec<Entry>,
+    left_out: Vec<LeftOut>,
+    metric: Option<&str>,
+    false_alarm_in: u64,
+) -> History {
+    let mut history = History { format: 2, false_alarm_in, groups: Vec::new(), left_out };
+    let mut kinds: Vec<(RaceKind, Vec<Entry>)> = Vec::new();
     for entry in in_order(entries, &mut history.left_out) {
-        let kind = Kind::of(&entry.race);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+        let kind = RaceKind::of(&entry.race);
+        match kinds.iter_mut().find(|(known, _)| known.difference(&kind).is_none()) {
             Some((_, entries)) => entries.push(entry),
             None => kinds.push((kind, vec![entry])),
         }
     }
+    let groups = kinds.into_iter();
     history.groups =
-        kinds.into_iter().map(|(kind, entries)| kind.group(&entries, metric)).collect();
+        groups.map(|(kind, entries)| group(kind, &entries, metric, false_alarm_in)).collect();
     history
 }
 
@@ -191,46 +220,33 @@ fn in_order(mut entries: Vec<Entry>, left_out: &mut Vec<LeftOut>) -> Vec<Entry> 
     kept
 }
 
-/// Properties that make races the same kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Kind {
-    contenders: Vec<String>,
-    workload: String,
-    path: String,
-    kind: String,
-    placement: Option<String>,
-    vary: Vec<String>,
-}
-
-impl Kind {
-    fn of(race: &Outcome) -> Kind {
-        let asked = &race.asked;
-        let vary = asked.vary.iter();
-        // In which order they were typed decides who is copied as the control, and no figure.
-        let mut contenders = asked.contenders.clone();
-        contenders.sort();
-        Kind {
-            contenders,
-            workload: asked.workload.clone(),
-            path: race.path.spec.clone(),
-            kind: race.path.kind.clone(),
-            placement: asked.placement.clone(),
-            vary: vary.map(|f| format!("{}={}", f.name, f.levels.join("|"))).collect(),
-        }
+fn group(kind: RaceKind, entries: &[Entry], metric: Option<&str>, false_alarm_in: u64) -> Group {
+    let mut series = all_series(entries, metric);
+    // The series of a kind share the rate.
+    let detector = Detector::one_in(false_alarm_in as f64 * series.len().max(1) as f64);
+    let mut changes: Vec<Change> = Vec::new();
+    for (index, one) in series.iter_mut().enumerate() {
+        let found = changes_of(index, one, entries, &detector);
+        one.delays = delays(one, found.last(), entries, &detector);
+        changes.extend(found);
     }
-
-    fn group(self, entries: &[Entry], metric: Option<&str>) -> Group {
-        let series = all_series(entries, metric);
-        let mut changes: Vec<Change> = series
-            .iter()
-            .enumerate()
-            .flat_map(|(index, series)| changes_of(index, series, entries))
-            .collect();
-        changes.sort_by_key(|change| (change.after, change.series));
-        let Kind { contenders, workload, path, kind, placement, vary } = self;
-        let hosts = hosts(entries);
-        let races = entries.iter().map(Run::of).collect();
-        Group { contenders, workload, path, kind, placement, vary, hosts, races, series, changes }
+    changes.sort_by_key(|change| (change.after, change.series));
+    let RaceKind { contenders, workload, path, path_kind, family, placement, vary, .. } = kind;
+    let far = |race: &Outcome| race.peer_host.as_ref().map(|host| host.hostname.clone());
+    Group {
+        contenders,
+        workload,
+        path,
+        kind: path_kind,
+        family,
+        placement,
+        vary,
+        hosts: each(entries, |race| Some(race.host.hostname.clone())),
+        far_hosts: each(entries, far),
+        fewest: detector.fewest() as u64,
+        races: entries.iter().map(Run::of).collect(),
+        series,
+        changes,
     }
 }
 
@@ -246,16 +262,15 @@ impl Run {
     }
 }
 
-/// Returns the names of the near hosts, each once, in order of time.
-fn hosts(entries: &[Entry]) -> Vec<String> {
-    let mut hosts: Vec<String> = Vec::new();
-    for entry in entries {
-        let host = &entry.race.host.hostname;
-        if !hosts.contains(host) {
-            hosts.push(host.clone());
+/// Returns the names that races have, each once, in order of time.
+fn each(entries: &[Entry], name: impl Fn(&Outcome) -> Option<String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in entries.iter().filter_map(|entry| name(&entry.race)) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    hosts
+    names
 }
 
 /// Returns a series for each contender and metric of any of the races, metric after metric.
@@ -298,18 +313,36 @@ fn add(all: &mut Vec<Series>, contender: &str, metric: &Metric, point: Point) {
             contender: contender.to_owned(),
             metric: metric.clone(),
             points: vec![point],
+            delays: Vec::new(),
         }),
     }
 }
 
-fn changes_of(index: usize, series: &Series, entries: &[Entry]) -> Vec<Change> {
+impl Series {
+    /// Returns true if every figure has a logarithm, so that changes are ratios.
+    fn has_ratios(&self) -> bool {
+        self.points.iter().all(|point| point.estimate > 0.0)
+    }
+
+    /// Returns the values among which changes are sought.
+    fn values(&self) -> Vec<f64> {
+        let has_ratios = self.has_ratios();
+        let scale = |value: f64| if has_ratios { value.ln() } else { value };
+        self.points.iter().map(|point| scale(point.estimate)).collect()
+    }
+}
+
+fn changes_of(
+    index: usize,
+    series: &Series,
+    entries: &[Entry],
+    detector: &Detector,
+) -> Vec<Change> {
     let points = &series.points;
-    let has_ratios = points.iter().all(|point| point.estimate > 0.0);
-    let scale = |value: f64| if has_ratios { value.ln() } else { value };
+    let has_ratios = series.has_ratios();
     let back = |value: f64| if has_ratios { value.exp() } else { value };
-    let values: Vec<f64> = points.iter().map(|point| scale(point.estimate)).collect();
     let told = |found: changes::Change| {
-        let [before, after] = [found.at - 1, found.at].map(|at| points[at].race);
+        let [before, after, seen] = [found.at - 1, found.at, found.found].map(|at| points[at].race);
         let (old, new) = (&entries[before].race, &entries[after].race);
         let (from, to) = (back(found.from), back(found.to));
         let is_lower = to < from;
@@ -320,14 +353,37 @@ fn changes_of(index: usize, series: &Series, entries: &[Entry]) -> Vec<Change> {
             series: index,
             before,
             after,
+            found: seen,
             from,
             to,
             ratio: shift.map(|r| Ratio { point: r.point, low: r.low, high: r.high }),
             way: if is_better { ChangeDirection::Better } else { ChangeDirection::Worse },
             beyond_margin: !has_ratios || (found.to - found.from).abs() > margin.ln_1p(),
             p: found.p,
-            differs: compare::warnings(old, new),
+            differs: conditions::warnings(&[old], &[new]),
         }
     };
-    changes(&values, ALPHA, SEED).into_iter().map(told).collect()
+    detector.changes(&series.values()).into_iter().map(told).collect()
+}
+
+/// Returns the delays with which changes from the last level on would be found.
+fn delays(
+    series: &Series,
+    last: Option<&Change>,
+    entries: &[Entry],
+    detector: &Detector,
+) -> Vec<Delay> {
+    let since = last.map_or(0, |change| change.after);
+    let from = series.points.iter().position(|point| point.race >= since).unwrap_or(0);
+    let steady = Steady::of(&series.values(), from).filter(|_| series.has_ratios());
+    let newest = series.points.last().map(|point| entries[point.race].race.plan.margin);
+    let (Some(steady), Some(margin)) = (steady, newest.filter(|margin| *margin > 0.0)) else {
+        return Vec::new();
+    };
+    let delay = |size: f64| {
+        let change = size * margin;
+        let races = detector.delay(&steady, change.ln_1p());
+        Delay { change, races: races.map(|races| races as u64) }
+    };
+    SIZES.map(delay).to_vec()
 }

@@ -1,10 +1,11 @@
-//! Warnings of the host itself, in words.
+//! Warnings of the hosts themselves, in words.
 
+use super::translated::Translated;
 use crate::analysis::sentence::percent;
 use crate::measurements::Throttled;
 use crate::time::Nanos;
 
-/// Notice about the host that a race ran on.
+/// Notice about the hosts that a race ran on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNotice {
     /// CPU time that the hypervisor took away (steal).
@@ -42,6 +43,13 @@ pub enum HostNotice {
         /// Scatter of an echo from one block to the next, as a share.
         scatter: f64,
     },
+    /// A contender that a kernel answers is no floor: which host answers it is not known.
+    FloorElsewhere {
+        /// The contender's label.
+        label: String,
+        /// Addresses of the far end, as dialled and as the server sees it.
+        translated: Translated,
+    },
 }
 
 impl HostNotice {
@@ -54,6 +62,7 @@ impl HostNotice {
             HostNotice::Throttled { .. } => "cpu_throttled",
             HostNotice::Busy { .. } => "busy_host",
             HostNotice::Noisy { .. } => "noisy_host",
+            HostNotice::FloorElsewhere { .. } => "floor_elsewhere",
         }
     }
 
@@ -85,6 +94,13 @@ impl HostNotice {
                  from one block to the next",
                 percent(*scatter)
             ),
+            HostNotice::FloorElsewhere { label, translated: Translated { dialled, reached } } => {
+                format!(
+                    "{label} is no floor here: the race dials {dialled}, and the server is reached at {reached}, so a \
+                 port-forward or another translation of addresses lies between, and a router may answer echo requests \
+                 instead of the server"
+                )
+            }
         }
     }
 
@@ -101,6 +117,9 @@ impl HostNotice {
             HostNotice::Busy { .. } => "stop them and race again",
             HostNotice::Noisy { .. } => {
                 "stop other programs, or raise --budget: more blocks make up for noise"
+            }
+            HostNotice::FloorElsewhere { .. } => {
+                "leave it out, or race to the server's own address from a host that can reach it"
             }
         }
     }

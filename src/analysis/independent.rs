@@ -1,19 +1,20 @@
 //! Independent samples: trials of two races, or of an import, that are no pairs.
 //!
-//! Contenders whose trials were not interleaved are independent samples. They are compared by the
-//! Mann–Whitney test with the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift
-//! is a log-ratio. Claims share the error, by Holm's procedure for a difference and by Bonferroni's
-//! inequality for sameness.
+//! Contenders whose trials were not interleaved are independent samples. They are compared by the interval
+//! of the Mann–Whitney test around the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift
+//! is a log-ratio. Trials that follow one another may be alike, so the interval is widened by what serial dependence the
+//! more dependent sample shows. Claims share the error by Bonferroni's inequality, so that their intervals hold together.
 
 use super::sentence;
 use crate::analysis::claims::{alpha, claimed};
 use crate::measurements::{Better, Metric};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
-use crate::stats::{self, Outcome as Ruled, holm, mann_whitney};
+use crate::stats::runs::RunCentre;
+use crate::stats::{self, Outcome as Ruled, mann_whitney, serial};
 
 /// Figures of one contender under one metric.
 pub(crate) struct Figures {
-    /// Logarithms of the figure per trial; `None` where one is not positive.
+    /// Logarithms of the figure per trial, in the order of the blocks; `None` where one is not positive.
     logs: Option<Vec<f64>>,
     /// Number of valid trials that have it.
     pub trials: u64,
@@ -22,51 +23,53 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    /// Takes one figure a block: the hidden copy and trials that a gate took out do not count.
     pub(crate) fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
-        let mut figures = Figures { logs: Some(Vec::new()), trials: 0, censored: false };
         let own = outcome.trials.iter().filter(|trial| trial.contender == contender.id);
-        for trial in own.filter(|trial| trial.record.valid && !trial.control) {
-            let Some(value) = trial.record.metrics.get(&metric.name) else {
-                continue;
-            };
-            figures.trials += 1;
-            figures.censored |= trial.record.censored.contains(&metric.name);
-            match &mut figures.logs {
-                Some(logs) if *value > 0.0 && value.is_finite() => logs.push(value.ln()),
-                logs => *logs = None,
-            }
+        let counts = own.filter(|trial| trial.record.valid && !trial.control);
+        let mut trials: Vec<(u64, f64, bool)> = counts
+            .filter_map(|trial| {
+                let value = trial.record.metrics.get(&metric.name)?;
+                Some((trial.block, *value, trial.record.censored.contains(&metric.name)))
+            })
+            .collect();
+        // A repeat ran at the end of its block.
+        trials.sort_by_key(|(block, ..)| *block);
+        let log = |value: f64| Some(value.ln()).filter(|log| log.is_finite());
+        Figures {
+            logs: trials.iter().map(|(_, value, _)| log(*value)).collect(),
+            trials: trials.len() as u64,
+            censored: trials.iter().any(|(.., censored)| *censored),
         }
-        figures
+    }
+
+    /// Returns the figure of the run as a whole; absent without trials, or where a figure has no logarithm.
+    pub(crate) fn centre(&self) -> Option<RunCentre> {
+        RunCentre::of(self.logs.as_deref()?)
     }
 }
 
 /// Two independent samples: `a` over `b`.
-pub(crate) struct Samples {
-    pub a: Figures,
-    pub b: Figures,
+pub(crate) struct Samples<'a> {
+    pub a: &'a Figures,
+    pub b: &'a Figures,
 }
 
-impl Samples {
-    pub(crate) fn p_value(&self) -> Option<f64> {
-        mann_whitney::p_value(self.a.logs.as_deref()?, self.b.logs.as_deref()?)
-    }
-
-    /// Returns the log-ratio with its interval; `None` if trials are too few for `error`.
-    fn interval(&self, error: f64) -> Option<stats::Estimate> {
+impl Samples<'_> {
+    /// Returns the shift of the logarithms with its interval; absent with too few trials for the level, and where a figure has
+    /// no logarithm.
+    pub(crate) fn interval(&self, error: f64) -> Option<stats::Estimate> {
         let (a, b) = (self.a.logs.as_deref()?, self.b.logs.as_deref()?);
-        mann_whitney::interval(a, b, 1.0 - error)
+        let interval = mann_whitney::interval(a, b, 1.0 - error)?;
+        Some(interval.widened(serial::inflation(a).max(serial::inflation(b))))
     }
 
-    /// Returns the ratio with its interval.
-    pub(crate) fn ratio(&self, error: f64) -> Option<Ratio> {
-        self.interval(error).map(|logs| Ratio {
-            point: logs.point.exp(),
-            low: logs.low.exp(),
-            high: logs.high.exp(),
-        })
+    fn ratio(&self, error: f64) -> Option<Ratio> {
+        let ratio = self.interval(error)?.map(f64::exp);
+        Some(Ratio { point: ratio.point, low: ratio.low, high: ratio.high })
     }
 
-    pub(crate) fn is_censored(&self) -> bool {
+    fn is_censored(&self) -> bool {
         self.a.censored || self.b.censored
     }
 
@@ -75,14 +78,13 @@ impl Samples {
     }
 }
 
-/// Tests that a claim has to pass.
+/// Test that a claim has to pass, one of a family that shares an error.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RankTest {
     margin: f64,
-    /// Error level of its step in Holm's procedure.
+    /// Error of the interval that must leave out 1 for a difference: one minus its level.
     difference: f64,
-    /// True if that procedure rejects “no difference”.
-    differs: bool,
-    /// Error of the interval that must lie within the margin: one minus its level.
+    /// Error of the interval that must lie within the margin for sameness.
     equivalence: f64,
 }
 
@@ -96,26 +98,18 @@ pub(crate) struct Finding {
 }
 
 impl RankTest {
-    /// Returns the test for each claim of a family that shares the error `alpha`. A claim that cannot be
-    /// tested has no p-value and still takes its share.
-    pub(crate) fn family(p_values: &[Option<f64>], alpha: f64, margin: f64) -> Vec<RankTest> {
-        let p: Vec<f64> = p_values.iter().map(|p| p.unwrap_or(1.0)).collect();
-        // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin; the claims share
-        // by Bonferroni's inequality.
-        let equivalence = 2.0 * alpha / p.len().max(1) as f64;
-        let levels = holm::levels(&p, alpha).into_iter();
-        let rejected = holm::holm(&p, alpha).into_iter();
-        levels
-            .zip(rejected)
-            .map(|(difference, differs)| RankTest { margin, difference, differs, equivalence })
-            .collect()
+    /// Returns the test of each of so many claims that share the error `alpha`. A claim that cannot be tested takes its
+    /// share, too.
+    pub(crate) fn of(claims: usize, alpha: f64, margin: f64) -> RankTest {
+        let difference = alpha / claims.max(1) as f64;
+        // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin.
+        RankTest { margin, difference, equivalence: 2.0 * difference }
     }
 
-    pub(crate) fn rule(&self, samples: &Samples) -> Finding {
+    pub(crate) fn rule(self, samples: &Samples<'_>) -> Finding {
         let limit = self.margin.max(0.0).ln_1p();
         let is_beyond = |logs: &stats::Estimate| logs.excludes(0.0) && logs.point.abs() > limit;
-        let difference = samples.interval(self.difference).filter(is_beyond);
-        if let (true, Some(logs)) = (self.differs, difference) {
+        if let Some(logs) = samples.interval(self.difference).filter(is_beyond) {
             let is_lower = logs.point < 0.0;
             return Finding { outcome: Ruled::Ahead, is_lower, error: self.difference };
         }
@@ -138,21 +132,27 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
         for (at, a) in outcome.contenders.iter().enumerate() {
             for b in &outcome.contenders[at + 1..] {
                 let figures = |entrant| Figures::of(outcome, entrant, metric);
-                let samples = Samples { a: figures(a), b: figures(b) };
-                if samples.a.trials.min(samples.b.trials) > 1 {
-                    questions.push((metric, a, b, samples));
+                let (first, second) = (figures(a), figures(b));
+                if first.trials.min(second.trials) > 1 {
+                    questions.push((metric, a, b, first, second));
                 }
             }
         }
     }
-    let margin = outcome.plan.margin;
-    let p: Vec<Option<f64>> = questions.iter().map(|(.., samples)| samples.p_value()).collect();
-    let courts = RankTest::family(&p, alpha(outcome.asked.confidence), margin);
-    let ruled = questions.iter().zip(courts);
-    ruled.map(|((metric, a, b, samples), test)| verdict(metric, [a, b], samples, &test)).collect()
+    let alpha = alpha(outcome.asked.confidence);
+    let test = RankTest::of(questions.len(), alpha, outcome.plan.margin);
+    let ruled = questions.iter().map(|(metric, a, b, first, second)| {
+        verdict(metric, [a, b], &Samples { a: first, b: second }, test)
+    });
+    ruled.collect()
 }
 
-fn verdict(metric: &Metric, [a, b]: [&Entrant; 2], samples: &Samples, test: &RankTest) -> Verdict {
+fn verdict(
+    metric: &Metric,
+    [a, b]: [&Entrant; 2],
+    samples: &Samples<'_>,
+    test: RankTest,
+) -> Verdict {
     let finding = test.rule(samples);
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
     let ratio = samples.ratio(finding.error);

@@ -18,11 +18,14 @@
 //! | [`theory`] | closed forms beside the measurement |
 //! | [`spread`], [`pooled`] | spread of figures, for drawings; pooled round trips, from raw samples |
 //! | [`mod@highs`] | highs and lows of a race over hours or days |
-//! | [`mod@compare`], [`independent`] | two saved races against each other; verdicts on trials that are no pairs |
+//! | [`mod@compare`], [`independent`] | saved races against each other; verdicts on trials that are no pairs |
+//! | [`translated`] | translation of addresses between the ends, behind which a floor may be another host's |
+//! | [`kind`], [`conditions`] | what makes races runs of the same thing; conditions that differ between them |
 //! | [`mod@history`] | the same race again and again: series and changes of level |
 
 pub mod claims;
 pub mod compare;
+pub mod conditions;
 mod control;
 pub mod course;
 pub mod derived;
@@ -33,6 +36,7 @@ pub mod highs;
 pub mod history;
 pub mod host_notice;
 pub mod independent;
+pub mod kind;
 mod library_limits;
 pub mod losses;
 pub mod notice;
@@ -47,5 +51,6 @@ pub mod spread;
 pub mod sweep;
 mod table;
 pub mod theory;
+pub mod translated;
 pub mod verdicts;
 pub mod warnings;

@@ -3,13 +3,16 @@
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
+use super::translated::translated;
 use super::{exclusions, fallbacks, library_limits, order, path_account, settings, theory};
 use crate::analysis::claims::alpha;
+use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
-use crate::result::outcome::{Outcome, Trial};
+use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::stats::Plan;
 use crate::time::Nanos;
+use crate::transport::Contender;
 use crate::trial::Record;
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
@@ -91,7 +94,12 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     if let (Some(only), None) = (racing.next(), racing.next()) {
         all.push(Notice::SingleContender { label: only.label.clone() });
     }
+    let translated = translated(outcome);
     for entrant in &outcome.contenders {
+        if let Some(translated) = translated.filter(|_| is_answered_by_a_kernel(entrant)) {
+            let label = entrant.label.clone();
+            all.push(Notice::Host(HostNotice::FloorElsewhere { label, translated }));
+        }
         if let Some(why) = entrant.dropped() {
             all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
@@ -112,6 +120,12 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         }
     }
     all
+}
+
+/// Returns true if the far host's kernel is to answer a contender, without a process.
+fn is_answered_by_a_kernel(entrant: &Entrant) -> bool {
+    let parsed = Contender::recorded(&entrant.spec, &entrant.asked);
+    parsed.is_ok_and(|contender| contender.transport.info().peer == PeerKind::Kernel)
 }
 
 /// Returns true if an option is in force as `asked`, whatever is said of it behind a comma or in brackets.
@@ -263,6 +277,7 @@ fn has_dropped_out(outcome: &Outcome, trial: &Trial) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::verdicts;
+    use crate::host::facts::HostFacts;
     use crate::host::quiet::HostQuiet;
     use crate::measurements::series::{Point, Series};
     use crate::measurements::{Account, HostCounters, Metrics, Packets, TcpView};
@@ -337,6 +352,22 @@ mod tests {
         for (code, change) in cases {
             assert_eq!(codes(calm(), change), [code]);
         }
+    }
+
+    #[test]
+    fn an_echo_behind_a_translation_of_addresses_is_no_floor() {
+        let to = |reached: &'static str| {
+            move |o: &mut Outcome| {
+                o.path.address = "192.0.2.7:5210".into();
+                let reached_at = Some(reached.parse().unwrap());
+                o.peer_host = Some(HostFacts { reached_at, ..HostFacts::default() });
+                o.contenders[1].spec = "icmp".into();
+                o.contenders[1].floor = true;
+            }
+        };
+        let has = |codes: Vec<String>| codes.iter().any(|code| code == "floor_elsewhere");
+        assert!(has(codes(calm(), to("10.0.0.5"))));
+        assert!(!has(codes(calm(), to("192.0.2.7"))));
     }
 
     fn held(times: u64, ms: u64) -> Option<Throttled> {

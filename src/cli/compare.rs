@@ -1,37 +1,74 @@
-//! `deadheat compare`: two saved races, and whether anything changed between them.
+//! `deadheat compare`: saved races, and whether anything changed between them.
 
-use crate::analysis::derived;
 use std::path::PathBuf;
 
 use crate::analysis::compare::{check, compare};
 use crate::error::Result;
-use crate::report::{Detail, Style};
+use crate::race::gate::{Judgement, check_baseline};
+use crate::report::compare::{FORMATS, judged, render};
+use crate::report::{Detail, Style, words};
+use crate::stats::runs::Promise;
 
-use super::{Verdict, print, stdout_style};
+use super::gate::Runs;
+use super::{Verdict, deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Runs of the same thing differ, too. How much, several runs of the old one tell:
+  deadheat compare base-1.json base-2.json base-3.json new.json
+  deadheat compare base/ new/    each result in a folder is a run
+
+Exit: 0 it ran, 1 it failed, 2 the command line is wrong; with --gate: 3 the new
+race is not to be trusted, 5 a contender got worse.")]
 pub(super) struct Args {
-    /// The earlier race
-    #[arg(value_name = "OLD.json")]
-    old: PathBuf,
-    /// The later one
-    #[arg(value_name = "NEW.json")]
+    /// The earlier races: files, or folders of them
+    #[arg(value_name = "OLD", required = true)]
+    old: Vec<PathBuf>,
+    /// The later race, or a folder of several runs of it
+    #[arg(value_name = "NEW", required = true)]
     new: PathBuf,
-    /// Exit with 3 if a contender got worse by more than the margin
+    /// Exit with 5 if a contender got worse
+    ///
+    /// By more than the margin; at most one gate in twenty is wrong within a hundred runs.
     #[arg(long)]
     gate: bool,
+    #[arg(long, default_value = FORMATS[0], value_parser = FORMATS.to_vec(), hide_possible_values = true, help = words::list(FORMATS))]
+    format: String,
+    /// The same as --format json
+    #[arg(short = 'J', long, conflicts_with = "format")]
+    json: bool,
     /// Show all there is to say, and not only the answer
     #[arg(long)]
     details: bool,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: Args) -> Result<Verdict> {
-    let (old, new) = (derived::load(&args.old)?, derived::load(&args.new)?);
-    check(&old, &new)?;
-    let comparison = compare(&old, &new);
+pub(super) fn run(args: &Args) -> Result<Verdict> {
+    let old = Runs::read(&args.old)?;
+    let new = Runs::read(std::slice::from_ref(&args.new))?;
+    let (before, after) = (old.races(), new.races());
+    check(&before, &after)?;
+    let format = if args.json { "json" } else { &args.format };
     let detail = if args.details { Detail::Full } else { Detail::Brief };
     let style = Style { detail, ..stdout_style() };
-    print(&crate::report::compare::render(&comparison, &style))?;
-    let worse = comparison.is_worse();
-    Ok(if args.gate && worse { Verdict::Doubtful } else { Verdict::Fine })
+    if !args.gate {
+        let comparison = compare(&before, &after, Promise::Once);
+        deliver(render(&comparison, format, &style)?.as_bytes(), args.output.as_deref())?;
+        return Ok(Verdict::Fine);
+    }
+    check_baseline(&before)?;
+    let judgement = Judgement::of(&before, &after);
+    let text = render(&judgement.comparison, format, &style)?;
+    deliver(text.as_bytes(), args.output.as_deref())?;
+    for line in judged(&judgement, &old.name) {
+        tell!("gate: {line}");
+    }
+    let is_trusted = after.iter().all(|race| race.trusted());
+    Ok(match (is_trusted, judgement.is_worse()) {
+        (false, _) => Verdict::Doubtful,
+        (true, true) => Verdict::Worse,
+        (true, false) => Verdict::Fine,
+    })
 }

@@ -3,7 +3,7 @@
 use crate::analysis::derived;
 use std::path::PathBuf;
 
-use crate::analysis::history::{Entry, LeftOut, history};
+use crate::analysis::history::{Entry, FALSE_ALARM_IN, LeftOut, history};
 use crate::error::{Result, unknown};
 use crate::report;
 
@@ -17,6 +17,9 @@ pub(super) struct Args {
     /// The metric to follow, such as rtt_p99_ns [default: those claimed]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
+    /// Races in which one false change is accepted, over all series of a kind; 365 are a year of nightly ones
+    #[arg(long, value_name = "RACES", default_value_t = FALSE_ALARM_IN, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    false_alarm_in: u64,
     #[arg(long, default_value = report::history::FORMATS[0], value_parser = report::history::FORMATS.to_vec(), hide_possible_values = true,
           help = report::words::list(report::history::FORMATS))]
     format: String,
@@ -54,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let known: Vec<&str> = metrics.iter().map(String::as_str).collect();
         return Err(unknown("metric", metric, &known));
     }
-    let told = history(entries, left_out, args.metric.as_deref());
+    let told = history(entries, left_out, args.metric.as_deref(), args.false_alarm_in);
     let folder = args.folder.display().to_string();
     let text = report::history::render(&told, &folder, &args.format, &stdout_style())?;
     deliver(text.as_bytes(), args.output.as_deref())

@@ -69,7 +69,7 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
     Report(report::Args),
-    /// Compare two saved races: did anything change?
+    /// Compare saved races, old and new: did anything change?
     Compare(compare::Args),
     /// Apply the same statistics to what other tools measured
     Import(Box<import::Args>),
@@ -97,17 +97,18 @@ enum Command {
 enum Verdict {
     /// It ran, and its result can be trusted.
     Fine,
-    /// It ran, but its result is not to be trusted, or a gate found something worse.
+    /// It ran, but its result is not to be trusted.
     Doubtful,
     /// It ran and can be trusted, but claims are undecided that a script asked to be decided.
     Undecided,
+    /// It ran and can be trusted, and a gate found a contender worse than it was.
+    Worse,
     /// It ran a command, which ended with this exit code.
     Ended(u8),
 }
 
 /// Parses the command line, runs the command, and answers the exit code: 0 ran and is trusted,
-/// 1 failed, 2 usage, 3 ran but is not trusted or a gate found something worse, 4 undecided where that
-/// was asked for.
+/// 1 failed, 2 usage, 3 ran but is not trusted, 4 undecided where that was asked for, 5 a gate found a contender worse.
 pub fn run() -> ExitCode {
     if let Some(code) = path::enter() {
         return code;
@@ -119,7 +120,7 @@ pub fn run() -> ExitCode {
         Command::Merge(args) => merge::run(&args).map(|()| Verdict::Fine),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
         Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
-        Command::Compare(args) => compare::run(args),
+        Command::Compare(args) => compare::run(&args),
         Command::Import(args) => import::run(*args).map(|()| Verdict::Fine),
         Command::History(args) => history::run(&args).map(|()| Verdict::Fine),
         Command::List(args) => list::run(args).map(|()| Verdict::Fine),
@@ -134,6 +135,7 @@ pub fn run() -> ExitCode {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Doubtful) => ExitCode::from(3),
         Ok(Verdict::Undecided) => ExitCode::from(4),
+        Ok(Verdict::Worse) => ExitCode::from(5),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
             tell!("deadheat: {}", said(&error));

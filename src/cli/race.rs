@@ -50,8 +50,8 @@ Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` s
   deadheat race tcp udp --path delay=25ms,loss=1%
   deadheat race tcp udp --to host.example       against `deadheat serve` on that host
 
-Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted
-or, with --gate, a contender got worse, 4 with --decided, a claim is undecided."
+Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted,
+4 with --decided, a claim is undecided, 5 with --gate, a contender got worse."
 )]
 pub(super) struct Args {
     /// What to race [default: tcp and udp, with icmp as the floor]
@@ -137,9 +137,10 @@ pub(super) struct Args {
     /// Also write a page with figures to this file, at the end
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     html: Option<PathBuf>,
-    /// Compare with an earlier result, and exit with 3 if a contender got worse by more than the margin
-    #[arg(long, value_name = "BASELINE.json", hide_short_help = true)]
-    gate: Option<PathBuf>,
+    /// Compare with earlier runs, a folder of them or this option again for each file, and exit with 5 if a
+    /// contender got worse by more than the margin
+    #[arg(long, value_name = "BASELINE", hide_short_help = true)]
+    gate: Vec<PathBuf>,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
@@ -183,7 +184,10 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     // So is a page that cannot be written.
     args.html.as_deref().map_or(Ok(()), |file| pages::prepare(file, "--html"))?;
     let replaced = args.resume.as_deref().or(args.output.as_deref());
-    let gate = args.gate.as_deref().map(|file| Gate::open(file, replaced)).transpose()?;
+    let gate = match &args.gate[..] {
+        [] => None,
+        places => Some(Gate::open(places, replaced)?),
+    };
     let (outcome, file) = match &args.resume {
         Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
         None => match start(&args, report, gate.as_ref()) {
@@ -197,20 +201,32 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     let samples = samples_of(&file);
     let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
     let rendered = report.render(&shown, &args.form.style());
+    let judged = gate.as_ref().map(|gate| gate.judge(&outcome));
     if let Ok(rendered) = &rendered {
         deliver(rendered, None)?;
+    }
+    if let Some(judged) = judged.as_ref().filter(|_| report.id() == "markdown") {
+        deliver(judged.markdown().as_bytes(), None)?;
     }
     tell!("saved: {}", file.display());
     if let Some(page) = &args.html {
         pages::write(page, &pages::of_race(&outcome, &file))?;
         tell!("page: {}", page.display());
     }
-    let is_worse = gate.is_some_and(|gate| gate.judge(&outcome));
+    if let Some(judged) = &judged {
+        judged.tell();
+    }
     rendered?;
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }
-    if is_worse { Ok(Verdict::Doubtful) } else { Ok(args.deciding.verdict([&outcome])) }
+    let is_worse = judged.is_some_and(|judged| judged.judgement.is_worse());
+    Ok(match args.deciding.verdict([&outcome]) {
+        // A race that is not trusted condemns nothing.
+        Verdict::Doubtful => Verdict::Doubtful,
+        _ if is_worse => Verdict::Worse,
+        verdict => verdict,
+    })
 }
 
 fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {

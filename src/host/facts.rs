@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,10 @@ pub struct HostFacts {
     /// Thousandths of a CPU that this process may use on the average, where its cgroup sets a quota (cpu.max, cpu.cfs_quota_us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota_milli: Option<u64>,
+    /// Address of this host by which the race that asked for its facts reached it, as this host sees it; absent where it is no far
+    /// end behind a server, and in results from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_at: Option<IpAddr>,
     /// Version of deadheat there.
     pub deadheat: String,
 }
@@ -123,6 +128,7 @@ impl HostFacts {
                 .unwrap_or_default(),
             memory_bytes: memory().unwrap_or(0),
             cpu_quota_milli: cgroup::cpu_quota_milli(),
+            reached_at: None,
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::changes::changes;
+use crate::stats::changes::Detector;
 use crate::stats::{Regime, regimes};
 use crate::time::Nanos;
 
@@ -29,8 +29,8 @@ pub const NOISY: f64 = 0.15;
 /// A change of level that is worth a word, as for regimes.
 const NOTABLE_CHANGE: f64 = 1.15;
 
-/// The chance that a change of level is seen where there is none.
-const CHANCE: f64 = 0.01;
+/// Number of races with a quiet host of which one may show a change of level.
+const QUIET_RACES: f64 = 100.0;
 
 /// The fewest echoes from which a host is judged: as many as regimes need.
 const FEWEST: usize = 6;
@@ -209,13 +209,14 @@ impl HostQuiet {
         self.scatter = scatter(&self.medians());
     }
 
-    /// Judges all points. The same seed finds the same. Takes up to a tenth of a second with
-    /// thousands of points, so it is for the end.
-    pub fn conclude(&mut self, seed: u64) {
+    /// Judges all points. Takes up to a tenth of a second with thousands of points, so it is for the end.
+    pub fn conclude(&mut self) {
         let medians = self.medians();
         self.scatter = scatter(&medians);
         let notable = |from: f64, to: f64| from.max(to) > NOTABLE_CHANGE * from.min(to);
-        self.changes = changes(&medians, CHANCE, seed)
+        let detector = Detector::one_in(QUIET_RACES * medians.len() as f64);
+        self.changes = detector
+            .changes(&medians)
             .iter()
             .filter(|change| notable(change.from, change.to))
             .filter_map(|change| {
@@ -371,7 +372,7 @@ mod tests {
                 steal_share: 0.0,
             });
         }
-        quiet.conclude(7);
+        quiet.conclude();
         quiet
     }
 

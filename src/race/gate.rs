@@ -1,14 +1,16 @@
 //! Gate against a baseline: is any contender of a race worse than it was?
 //!
-//! The comparison is that of `compare`; what is added is what must be known before the race runs, so that
-//! nobody waits for a race that cannot be judged.
+//! The comparison is that of `compare`, over so many runs that a gate may have ([`GATE_RUNS`]); what is added is what
+//! must be known before the race runs, so that nobody waits for a race that cannot be judged.
 
 use super::request::Request;
-use crate::analysis::compare::{Change, Comparison, Row, compare};
+use crate::analysis::compare::{
+    Change, Comparison, GATE_RUNS, Row, check as check_races, compare, is_simulated,
+};
 use crate::error::{Error, Result};
-use crate::measurements::Role;
-use crate::result::outcome::Outcome;
-use crate::trial::sim;
+use crate::measurements::{Metric, Role};
+use crate::result::outcome::{Asked, Outcome};
+use crate::stats::runs::{FEWEST_RUNS, Promise};
 
 /// Judgement of a race's contenders against the baseline.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,14 +22,21 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Judges `new` against `baseline`.
-    pub fn of(baseline: &Outcome, new: &Outcome) -> Judgement {
-        let mut comparison = compare(baseline, new);
+    /// Judges new runs, one as a rule, against those of the baseline.
+    pub fn of(baseline: &[&Outcome], new: &[&Outcome]) -> Judgement {
+        let is_one_look = baseline.iter().any(|race| is_simulated(race));
+        // In virtual time a fixed seed gives the same race each time: all looks are one.
+        let promise = if is_one_look { Promise::Once } else { Promise::Runs(GATE_RUNS) };
+        let mut comparison = compare(baseline, new, promise);
         comparison.rows.retain(|row| row.metric.role == Role::Claim);
-        let labels = new.contenders.iter().filter(|contender| {
-            has_figures(baseline, &contender.label) && !has_figures(new, &contender.label)
-        });
-        let silent = labels.map(|contender| contender.label.clone()).collect();
+        let mut silent: Vec<String> = Vec::new();
+        for contender in new.iter().flat_map(|race| &race.contenders) {
+            let label = &contender.label;
+            let has = |races: &[&Outcome]| races.iter().any(|race| has_figures(race, label));
+            if has(baseline) && !has(new) && !silent.contains(label) {
+                silent.push(label.clone());
+            }
+        }
         Judgement { comparison, silent }
     }
 
@@ -52,15 +61,36 @@ fn has_figures(race: &Outcome, label: &str) -> bool {
     own.any(|trial| trial.record.valid && !trial.control)
 }
 
+/// Checks that a baseline can judge anything: its races are runs of the same thing, and enough of them to tell how
+/// much such runs differ. Races in virtual time differ by their seeds alone, so there one is enough.
+///
+/// # Errors
+/// [`Error::Usage`] with what is missing, and how to make it.
+pub fn check_baseline(baseline: &[&Outcome]) -> Result<()> {
+    check_races(baseline, baseline).map_err(|error| Error::usage(format!("--gate: {error}")))?;
+    let runs = baseline.len();
+    if runs >= FEWEST_RUNS || baseline.iter().all(|race| is_simulated(race)) {
+        return Ok(());
+    }
+    let are = if runs == 1 { "one run does" } else { "two runs do" };
+    Err(Error::usage(format!(
+        "--gate: {are} not tell how much runs of the same thing differ, so any difference would be a guess; \
+         a baseline takes {FEWEST_RUNS} runs or more (a folder of them, or --gate again for each file), and with 8 \
+         it finds changes half as large"
+    )))
+}
+
 /// Checks that the race about to run can be compared with `baseline`. Runs nothing.
 ///
 /// # Errors
-/// [`Error::Usage`] where one is simulated and the other is not, and where they have no contender or no
-/// claimed metric in common, saying what the baseline has.
-pub fn check(baseline: &Outcome, request: &Request) -> Result<()> {
+/// [`Error::Usage`] as [`check_baseline`]; where one is simulated and the other is not; where they differ in workload,
+/// path or IP version; and where they have no contender or no claimed metric in common, saying what the baseline has.
+pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
+    check_baseline(baseline)?;
     let checked = request.check()?;
     let word = |is_simulated| if is_simulated { "simulated" } else { "measured" };
-    let [old, new] = [baseline.path.kind == sim::KIND, request.simulation()?.is_some()];
+    let old = baseline.iter().any(|race| is_simulated(race));
+    let new = request.simulation()?.is_some();
     if old != new {
         return Err(Error::usage(format!(
             "--gate: the baseline is {} and this race is {}; hold simulated races against simulated \
@@ -69,25 +99,54 @@ pub fn check(baseline: &Outcome, request: &Request) -> Result<()> {
             word(new)
         )));
     }
-    let known: Vec<&str> = baseline
-        .contenders
-        .iter()
-        .map(|contender| contender.label.as_str())
-        .filter(|label| has_figures(baseline, label))
-        .collect();
+    if let Some(difference) =
+        baseline.first().and_then(|first| other_question(&first.asked, &request.asked()))
+    {
+        return Err(Error::usage(format!(
+            "--gate: {difference}; a gate takes runs of the same race"
+        )));
+    }
+    let mut known: Vec<&str> = Vec::new();
+    for contender in baseline.iter().flat_map(|race| &race.contenders) {
+        let label = contender.label.as_str();
+        if !known.contains(&label) && baseline.iter().any(|race| has_figures(race, label)) {
+            known.push(label);
+        }
+    }
     if !checked.entrants.iter().any(|entrant| known.contains(&entrant.label.as_str())) {
         return Err(none_in_common("contender", &known));
     }
-    let claims = |metrics: &[crate::measurements::Metric]| -> Vec<String> {
+    let claims = |metrics: &[Metric]| -> Vec<String> {
         let claims = metrics.iter().filter(|metric| metric.role == Role::Claim);
         claims.map(|metric| metric.name.clone()).collect()
     };
-    let known = claims(&baseline.metrics);
+    let known = claims(baseline.first().map_or(&[], |race| &race.metrics));
     if !claims(&checked.metrics).iter().any(|name| known.contains(name)) {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         return Err(none_in_common("claimed metric", &known));
     }
     Ok(())
+}
+
+/// Returns the first difference that makes both races answer different questions. Where the far end is may change from
+/// one day to the next, and is left to the warnings.
+fn other_question(old: &Asked, new: &Asked) -> Option<String> {
+    if old.workload != new.workload {
+        return Some(format!("the baseline ran {}, and this race {}", old.workload, new.workload));
+    }
+    if old.path != new.path {
+        let path = |asked: &Asked| match (&asked.to, asked.path.as_str()) {
+            (Some(to), _) => format!("to {to}"),
+            (None, path) => format!("over {path}"),
+        };
+        return Some(format!("the baseline ran {}, and this race runs {}", path(old), path(new)));
+    }
+    match (old.family, new.family) {
+        (Some(old), Some(new)) if old != new => {
+            Some(format!("the baseline ran over IPv{old}, and this race runs over IPv{new}"))
+        }
+        _ => None,
+    }
 }
 
 fn none_in_common(what: &str, known: &[&str]) -> Error {

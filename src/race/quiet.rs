@@ -33,6 +33,6 @@ pub(super) fn probe(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
 /// Judges the host by all points.
 pub(super) fn conclude(outcome: &mut Outcome) {
     if let Some(quiet) = &mut outcome.probe {
-        quiet.conclude(outcome.seed);
+        quiet.conclude();
     }
 }

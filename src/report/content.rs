@@ -5,6 +5,7 @@ use super::{
     answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, needs, over_time,
     path, results, sweeps, theory, words,
 };
+use crate::analysis::translated::translated;
 use crate::result::outcome::{Entrant, Outcome};
 
 /// Place of a section in a form that has drawings, in their order.
@@ -83,6 +84,10 @@ pub(super) fn entered(outcome: &Outcome) -> String {
     match (racing.as_slice(), floors.as_slice()) {
         (_, []) => words::list(&racing),
         ([], _) => words::list(&floors),
+        // Another host may have answered: no floor of this path.
+        _ if translated(outcome).is_some() => {
+            format!("{}; {} beside them", racing.join(", "), words::list(&floors))
+        }
         _ => format!("{}; {} as the floor", racing.join(", "), words::list(&floors)),
     }
 }

@@ -3,7 +3,7 @@
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
 use super::{Style, markdown, spark, terminal};
-use crate::analysis::history::{Change, ChangeDirection, Group, History, LeftOut, Series};
+use crate::analysis::history::{Change, ChangeDirection, Delay, Group, History, LeftOut, Series};
 use crate::error::{Error, Result, unknown};
 use crate::result::outcome::Warning;
 
@@ -58,13 +58,24 @@ fn summary(history: &History) -> Vec<Block> {
         }));
     }
     if lines.is_empty() {
-        let longest = history.groups.iter().map(|group| group.races.len()).max().unwrap_or(0);
+        let longest = history.groups.iter().max_by_key(|group| group.races.len());
         let text = match longest {
-            0 => "There is no race to tell of.",
-            1..=5 => "No race was run often enough to tell a change of its level: that takes six.",
-            _ => "No change of level beyond the margin.",
+            None => "There is no race to tell of.".to_owned(),
+            Some(group) if (group.races.len() as u64) < group.fewest => format!(
+                "No race was run often enough to tell a change of its level: that takes {} races. Several before and \
+                 after a change are compared with deadheat compare OLD OLD OLD NEW.",
+                group.fewest
+            ),
+            Some(_) => "No change of level beyond the margin.".to_owned(),
         };
         lines.push(Line::new(text, Tone::Tie));
+    }
+    if !history.groups.is_empty() {
+        let races = words::count(history.false_alarm_in, "race");
+        let text = format!(
+            "Where nothing changes, a false change is told once in {races} of a kind or more rarely (--false-alarm-in)."
+        );
+        lines.push(Line::new(text, Tone::Aside));
     }
     vec![Block::Sentences(lines)]
 }
@@ -84,11 +95,12 @@ fn say(group: &Group, change: &Change) -> String {
         None => words::change(change.to / change.from),
     };
     format!(
-        "{} {}: {way} from {after} on (before: {before}), {} to {}, {by}.",
+        "{} {}: {way} from {after} on (before: {before}), {} to {}, {by}; found with the race of {}.",
         series.contender,
         series.metric.label,
         words::figure(change.from, unit),
         words::figure(change.to, unit),
+        started(group, change.found),
     )
 }
 
@@ -100,7 +112,8 @@ fn started(group: &Group, race: usize) -> String {
 fn group(group: &Group) -> Option<Section> {
     let mut heading =
         format!("{} · {} over {}", words::list(&group.contenders), group.workload, group.path);
-    for extra in group.placement.iter().chain(&group.vary) {
+    let family = group.family.map(|family| format!("IPv{family}"));
+    for extra in family.iter().chain(&group.placement).chain(&group.vary) {
         heading.push_str(&format!(" · {extra}"));
     }
     let mut blocks = vec![Block::Sentences(remarks(group)), Block::Table(overview(group))];
@@ -112,11 +125,13 @@ fn group(group: &Group) -> Option<Section> {
 /// Returns remarks to read before the figures of a group's races.
 fn remarks(group: &Group) -> Vec<Line> {
     let mut lines = Vec::new();
-    if group.hosts.len() > 1 {
-        let hosts = words::list(&group.hosts);
-        let text =
-            format!("The races ran on different hosts, {hosts}: a change may be that alone.");
-        lines.push(Line::new(text, Tone::Open));
+    for (hosts, to) in [(&group.hosts, "on"), (&group.far_hosts, "to")] {
+        if hosts.len() > 1 {
+            let hosts = words::list(hosts);
+            let text =
+                format!("The races ran {to} different hosts, {hosts}: a change may be that alone.");
+            lines.push(Line::new(text, Tone::Open));
+        }
     }
     let minor = group.changes.iter().filter(|change| !change.beyond_margin);
     lines.extend(minor.map(|change| {
@@ -139,7 +154,7 @@ fn overview(group: &Group) -> Table {
             )
         })
     };
-    let columns = vec![
+    let mut columns = vec![
         column("contender", &|series| Cell::text(series.contender.clone())),
         column("metric", &|series| Cell::text(series.metric.label.clone())),
         column("races", &|series| Cell::text(series.points.len().to_string())),
@@ -149,8 +164,22 @@ fn overview(group: &Group) -> Table {
         }),
         column("first", &|series| at(series, series.points.first())),
         column("last", &|series| at(series, series.points.last())),
+        column("a change is found after", &|series| Cell::text(delays(series))),
     ];
-    Table { columns, legend: spark::LEGEND.to_owned() }
+    columns.retain(Column::says_something);
+    let is_known = group.series.iter().any(|series| !series.delays.is_empty());
+    let delays =
+        if is_known { " Found after: so many races on the new level, as a rule." } else { "" };
+    Table { columns, legend: format!("{}{delays}", spark::LEGEND) }
+}
+
+/// Returns after how many races changes of several sizes are found.
+fn delays(series: &Series) -> String {
+    let delay = |delay: &Delay| {
+        let races = delay.races.map_or_else(|| "hardly".to_owned(), |races| races.to_string());
+        format!("{}: {races}", words::about(delay.change))
+    };
+    series.delays.iter().map(delay).collect::<Vec<_>>().join(", ")
 }
 
 fn scale(series: &[&Series]) -> Scale {

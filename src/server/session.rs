@@ -16,6 +16,7 @@ use super::{Agent, Client, Shared};
 use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::foreign;
+use crate::host::facts::HostFacts;
 use crate::server::framed_stream::{FramedStream, Heard};
 use crate::server::pre_auth::refuse;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -58,7 +59,8 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     };
     let client = FramedStream::new(stream, LARGEST as usize);
     let mut session = Session { shared, stop, peer, here, client };
-    if session.say(&FromServer::Facts(Box::new(shared.facts.clone()))).is_ok() {
+    let facts = HostFacts { reached_at: Some(here.ip()), ..shared.facts.clone() };
+    if session.say(&FromServer::Facts(Box::new(facts))).is_ok() {
         while session.next_trial().is_ok() {}
     }
 }

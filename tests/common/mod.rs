@@ -55,6 +55,9 @@ pub(crate) const ICMP: usize = 4;
 /// [`full`] as a race over conditions: what it lacks of format 1 is there, too.
 pub(crate) fn everything() -> Outcome {
     let mut outcome = full();
+    outcome.host.cpu_quota_milli = Some(1_500);
+    let far = outcome.peer_host.as_mut().expect("the full race has a far host");
+    far.reached_at = Some([192, 0, 2, 7].into());
     let factor = Factor {
         name: "placement".into(),
         levels: ["same-core", "busy"].map(String::from).to_vec(),
@@ -682,6 +685,7 @@ fn plan() -> Fixed {
 fn host(name: &str) -> HostFacts {
     HostFacts {
         cpu_quota_milli: None,
+        reached_at: None,
         hostname: name.into(),
         kernel: "Linux 6.18.44".into(),
         arch: "x86_64".into(),

@@ -5,7 +5,7 @@ use deadheat::analysis::derived;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::result::outcome::{Outcome, Status};
+use deadheat::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Warning};
 use deadheat::result::save;
 
 const RACE: &[&str] = &[
@@ -69,7 +69,7 @@ fn the_same_passes_and_what_is_worse_does_not() {
 
     edited(dir.path(), "faster.json", |race| times(race, 1, 1.0 / 3.0));
     let (code, _, said) = gated(dir.path(), "faster.json", &["--format", "json"]);
-    assert_eq!(code, Some(3), "{said}");
+    assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("gate: worse than faster.json: arq "), "{said}");
     assert!(said.contains("3.0") && said.contains("beyond the margin of ±5 %"), "{said}");
     assert!(!said.contains("nothing is worse"), "{said}");
@@ -94,7 +94,7 @@ fn what_is_undecided_is_said_and_is_not_worse() {
     });
     let (code, _, said) = gated(dir.path(), "noisy.json", &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("undecided, which is not worse; more blocks would tell: arq"), "{said}");
+    assert!(said.contains("undecided, which is not worse; more blocks or more runs of the baseline would tell: arq"), "{said}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_replay_and_a_resumed_race_are_gated_too() {
     edited(dir.path(), "faster.json", |race| times(race, 0, 1.0 / 3.0));
     let replay = ["race", "--replay", "base.json", "-q", "-o", "again.json", "--gate"];
     let output = deadheat(&[&replay[..], &["faster.json"]].concat(), dir.path());
-    assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{}", words(&output.stderr));
     let output = deadheat(&[&replay[..], &["base.json"]].concat(), dir.path());
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
     edited(dir.path(), "half.json", |race| {
@@ -123,7 +123,7 @@ fn a_replay_and_a_resumed_race_are_gated_too() {
     });
     let resume = ["race", "--resume", "half.json", "-q", "--gate", "faster.json"];
     let output = deadheat(&resume, dir.path());
-    assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{}", words(&output.stderr));
 }
 
 #[test]
@@ -137,12 +137,31 @@ fn a_baseline_that_cannot_judge_is_refused_before_anything_runs() {
     });
     edited(base, "goodput.json", |race| race.metrics[0].name = "goodput_bps".into());
     edited(base, "silent.json", |race| race.trials.clear());
-    save::save(&common::full(), &base.join("measured.json")).unwrap();
+    edited(base, "longer.json", |race| {
+        race.asked.workload = race.asked.workload.replace("200", "300")
+    });
+    std::fs::create_dir(base.join("two")).unwrap();
+    std::fs::create_dir(base.join("mixed")).unwrap();
+    std::fs::create_dir(base.join("nothing")).unwrap();
+    for (at, seed) in [1, 2, 3].into_iter().enumerate() {
+        let mut race = common::full();
+        race.seed = seed;
+        save::save(&race, &base.join(format!("measured-{at}.json"))).unwrap();
+        race.asked.workload.push_str(if seed == 2 { ",timeout=1s" } else { "" });
+        save::save(&race, &base.join(format!("mixed/{at}.json"))).unwrap();
+        if at < 2 {
+            save::save(&common::full(), &base.join(format!("two/{at}.json"))).unwrap();
+        }
+    }
     std::fs::write(base.join("cut.json"), "{\"format\": 1,").unwrap();
     for (baseline, code, wanted) in [
         ("nowhere.json", 1, "nowhere.json"),
         ("cut.json", 1, "ends in the middle"),
-        ("measured.json", 2, "the baseline is measured and this race is simulated"),
+        ("measured-0.json", 2, "one run does not tell how much runs of the same thing differ"),
+        ("two", 2, "two runs do not tell"),
+        ("mixed", 2, "no runs of the same thing; workload"),
+        ("nothing", 2, "has no result in it"),
+        ("longer.json", 2, "a gate takes runs of the same race"),
         ("others.json", 2, "the baseline has quick, quack"),
         ("goodput.json", 2, "no claimed metric in common"),
         ("silent.json", 2, "no figures at all"),
@@ -152,9 +171,70 @@ fn a_baseline_that_cannot_judge_is_refused_before_anything_runs() {
         assert!(said.contains(wanted), "{baseline}: {said}");
         assert!(out.is_empty() && !base.join("new.json").exists(), "{baseline} ran");
     }
+    let three =
+        ["--gate", "measured-0.json", "--gate", "measured-1.json", "--gate", "measured-2.json"];
+    let output = deadheat(&[RACE, &["-o", "new.json"], &three[..]].concat(), base);
+    assert_eq!(output.status.code(), Some(2));
+    let said = words(&output.stderr);
+    assert!(said.contains("the baseline is measured and this race is simulated"), "{said}");
+    let output = deadheat(&[RACE, &["-o", "two/2.json", "--gate", "two"]].concat(), base);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(words(&output.stderr).contains("written into its own baseline"));
     let output = deadheat(&[RACE, &["-o", "base.json", "--gate", "./base.json"]].concat(), base);
     assert_eq!(output.status.code(), Some(2));
     assert!(words(&output.stderr).contains("overwrite its own baseline"));
+}
+
+/// Runs of the baseline in a folder: the gate knows how much they differ, says what it can tell, in Markdown too, and
+/// `compare --gate` says the same of a saved race.
+#[test]
+fn a_folder_of_runs_is_a_baseline() {
+    let dir = with_baseline();
+    let base = dir.path();
+    std::fs::create_dir(base.join("runs")).unwrap();
+    for (at, factor) in [1.0, 1.04, 0.97, 1.01, 0.99].into_iter().enumerate() {
+        edited(base, &format!("runs/{at}.json"), |race| {
+            times(race, 0, factor);
+            times(race, 1, factor);
+            race.started = format!("2026-03-0{}T04:00:00Z", at + 1);
+        });
+    }
+    let (code, out, said) = gated(base, "runs", &["--format", "markdown"]);
+    assert_eq!(code, Some(0), "{said}");
+    for wanted in [
+        "gate: nothing is worse than runs (5 runs) beyond the margin",
+        "gate: 5 old runs: this comparison can tell changes beyond: sim-datagram RTT p50 ",
+        "(runs differ by ",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert!(
+        out.contains("## Gate") && out.contains("**Nothing is worse than runs (5 runs)"),
+        "{out}"
+    );
+    for (at, factor) in [(5, 1.0), (6, 3.0)] {
+        edited(base, &format!("after-{at}.json"), |race| times(race, 1, factor));
+    }
+    for (new, code) in [("after-5.json", 0), ("after-6.json", 5)] {
+        let output = deadheat(&["compare", "runs", new, "--gate", "--format", "json"], base);
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["old"].as_array().unwrap().len(), 5);
+        assert_eq!(json["rows"][0]["basis"], "runs");
+        assert_eq!(said.contains("gate: worse than runs (5 runs): arq"), code == 5, "{said}");
+    }
+    // A race that is not trusted condemns nothing.
+    edited(base, "doubtful.json", |race| {
+        times(race, 1, 3.0);
+        race.warnings.push(Warning {
+            code: UNTRUSTED_GATE.into(),
+            message: "too many".into(),
+            advice: "again".into(),
+        });
+    });
+    let output = deadheat(&["compare", "runs", "doubtful.json", "--gate"], base);
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
 }
 
 /// Every command of the page about continuous integration is understood down to the last option: all that

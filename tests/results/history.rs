@@ -4,13 +4,20 @@ use crate::common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::analysis::history::{ChangeDirection, Entry, History, LeftOut, history};
+use deadheat::analysis::history::{
+    ChangeDirection, Entry, FALSE_ALARM_IN, History, LeftOut, history as told_of,
+};
 use deadheat::report::Style;
 use deadheat::report::history::render;
 use deadheat::result::outcome::Outcome;
 use deadheat::result::save;
 
 const METRIC: &str = "rtt_p50_ns";
+
+/// The history with the usual rate of false changes.
+fn history(entries: Vec<Entry>, left_out: Vec<LeftOut>, metric: Option<&str>) -> History {
+    told_of(entries, left_out, metric, FALSE_ALARM_IN)
+}
 
 /// The id of udp in [`pair`].
 const UDP: usize = 1;
@@ -44,16 +51,16 @@ fn wobble(day: usize) -> f64 {
     1.0 + [0.004, -0.007, 0.001, 0.009, -0.003, -0.01, 0.006][day % 7]
 }
 
-/// Twenty days; from the twelfth on udp takes a quarter longer, after a new kernel.
+/// Forty days; from the 25th on udp takes a quarter longer, after a new kernel.
 fn stepped() -> Vec<Entry> {
     let race = |day: usize| {
-        let mut race = on_day(day, wobble(day) * if day < 12 { 1.0 } else { 1.25 });
-        if day >= 12 {
+        let mut race = on_day(day, wobble(day) * if day < 24 { 1.0 } else { 1.25 });
+        if day >= 24 {
             race.host.kernel = "Linux 6.19.2".into();
         }
         Entry::new(format!("ci/day-{day:02}.json"), race)
     };
-    (0..20).map(race).collect()
+    (0..40).map(race).collect()
 }
 
 fn golden(name: &str, text: &str) {
@@ -72,10 +79,16 @@ fn shown(history: &History, format: &str) -> String {
 fn a_step_is_found_where_it_is_with_what_else_changed() {
     let told = history(stepped(), Vec::new(), None);
     let [group] = told.groups.as_slice() else { panic!("{} groups", told.groups.len()) };
-    assert_eq!((group.races.len(), group.series.len()), (20, 2));
+    assert_eq!((group.races.len(), group.series.len()), (40, 2));
     let [change] = group.changes.as_slice() else { panic!("{:?}", group.changes) };
     assert_eq!(group.series[change.series].contender, "udp");
-    assert_eq!((change.before, change.after, change.way), (11, 12, ChangeDirection::Worse));
+    assert_eq!((change.before, change.after, change.way), (23, 24, ChangeDirection::Worse));
+    assert!((26..=30).contains(&change.found), "{}", change.found);
+    let delays = &group.series[change.series].delays;
+    assert!(
+        delays.windows(2).all(|pair| pair[1].races <= pair[0].races || pair[0].races.is_none())
+    );
+    assert_eq!(delays.len(), 3, "{delays:?}");
     let ratio = change.ratio.unwrap();
     assert!(
         ratio.low < 1.25 && 1.25 < ratio.high && (ratio.point - 1.25).abs() < 0.01,
@@ -93,7 +106,7 @@ fn a_history_is_as_its_golden_files() {
     golden("history", &shown(&told, "terminal"));
     golden("history-markdown", &shown(&told, "markdown"));
     let json: serde_json::Value = serde_json::from_str(&shown(&told, "json")).unwrap();
-    assert_eq!(json["format"], 1);
+    assert_eq!(json["format"], 2);
     assert_eq!(json["groups"][0]["changes"][0]["way"], "worse");
     assert_eq!(json["groups"][0]["races"][12]["file"], "ci/day-12.json");
 }
@@ -101,8 +114,8 @@ fn a_history_is_as_its_golden_files() {
 #[test]
 fn better_and_smaller_than_the_margin_are_said_as_such() {
     let days = |after: f64| {
-        let factor = move |day: usize| wobble(day) * if day < 10 { 1.0 } else { after };
-        (0..20).map(move |day| Entry::new(day.to_string(), on_day(day, factor(day)))).collect()
+        let factor = move |day: usize| wobble(day) * if day < 25 { 1.0 } else { after };
+        (0..50).map(move |day| Entry::new(day.to_string(), on_day(day, factor(day)))).collect()
     };
     let faster = history(days(0.5), Vec::new(), None);
     assert_eq!(faster.groups[0].changes[0].way, ChangeDirection::Better);
@@ -118,12 +131,14 @@ fn only_races_of_the_same_kind_are_one_series() {
         change(&mut race);
         Entry::new("other.json", race)
     };
-    let changes: [&dyn Fn(&mut Outcome); 5] = [
+    let changes: [&dyn Fn(&mut Outcome); 7] = [
         &|race| race.asked.workload = "ping:size=1kB".into(),
         &|race| race.path.spec = "delay=1ms".into(),
         &|race| race.path.kind = "simulated".into(),
         &|race| race.asked.placement = Some("busy".into()),
         &|race| race.asked.contenders.truncate(2),
+        &|race| race.path.address = "[2001:db8::7]:5210".into(),
+        &|race| race.contenders[UDP].asked.values_mut().for_each(|value| value.push('x')),
     ];
     for (which, change) in changes.iter().enumerate() {
         let mut entries = stepped();
@@ -135,11 +150,15 @@ fn only_races_of_the_same_kind_are_one_series() {
     swapped.push(other(&|race| race.asked.contenders.swap(0, 1)));
     assert_eq!(history(swapped, Vec::new(), None).groups.len(), 1);
     let mut moved = stepped();
-    moved.push(other(&|race| race.host.hostname = "gamma".into()));
+    moved.push(other(&|race| {
+        race.host.hostname = "gamma".into();
+        race.peer_host.as_mut().unwrap().hostname = "delta".into();
+    }));
     let told = history(moved, Vec::new(), None);
     assert_eq!((told.groups.len(), told.groups[0].hosts.len()), (1, 2));
     let text = shown(&told, "markdown");
-    assert!(text.contains("different hosts, alpha and gamma"), "{text}");
+    assert!(text.contains("on different hosts, alpha and gamma"), "{text}");
+    assert!(text.contains("to different hosts, "), "{text}");
 }
 
 #[test]
@@ -149,7 +168,7 @@ fn one_race_and_the_same_race_twice() {
     assert_eq!(told.groups[0].races.len(), 1);
     assert_eq!(told.left_out[0].why, "the same race as a.json");
     let text = shown(&told, "terminal");
-    assert!(text.contains("that takes six") && text.contains("b.json"), "{text}");
+    assert!(text.contains("that takes 16\n  races") && text.contains("b.json"), "{text}");
 }
 
 #[test]
@@ -217,8 +236,8 @@ fn a_folder_is_searched_and_what_cannot_be_read_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("results/deep/er");
     std::fs::create_dir_all(&folder).unwrap();
-    for day in 0..12 {
-        let factor = wobble(day) * if day < 6 { 1.0 } else { 1.4 };
+    for day in 0..30 {
+        let factor = wobble(day) * if day < 20 { 1.0 } else { 1.4 };
         save::save(&on_day(day, factor), &folder.join(format!("{day}.json"))).unwrap();
     }
     let root = dir.path().join("results");
@@ -231,8 +250,8 @@ fn a_folder_is_searched_and_what_cannot_be_read_is_named() {
     let output = deadheat(&["history", "results"], dir.path());
     let text = words(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
-    assert!(text.starts_with("History of 12 races"), "{text}");
-    assert!(text.contains("udp RTT p50: worse from 2026-01-07T04:00:00Z on"), "{text}");
+    assert!(text.starts_with("History of 30 races"), "{text}");
+    assert!(text.contains("udp RTT p50: worse from 2026-01-21T04:00:00Z on"), "{text}");
     let left_out = text.split("Left out").nth(1).unwrap();
     for (file, why) in
         [("empty.json", "is empty"), ("package.json", "not a race"), ("newer.json", "newer")]
@@ -259,6 +278,7 @@ fn mistakes_are_named_with_their_remedy() {
         (&["history", "a.json"], 1, "read the folder a.json"),
         (&["history", ".", "--metric", "rtt_p5_ns"], 2, "did you mean `rtt_p50_ns`"),
         (&["history", ".", "--format", "html"], 2, "terminal"),
+        (&["history", ".", "--false-alarm-in", "5"], 2, "10..=1000000"),
         (&["history"], 2, "<DIR>"),
     ] {
         let output = deadheat(args, dir.path());

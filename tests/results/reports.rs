@@ -11,6 +11,7 @@ use deadheat::measurements::Unit;
 use deadheat::report::study::Form;
 use deadheat::report::{self, Colour, Detail, Report, Samples, Style, map};
 use deadheat::result::outcome::{Outcome, UNTRUSTED_GATE, Warning};
+use deadheat::stats::runs::Promise;
 
 use deadheat::stats;
 
@@ -373,7 +374,7 @@ fn two_races_compared() {
         }
     }
     new.contenders[common::ICMP].label = "icmp #2".into();
-    let comparison = compare(&old, &new);
+    let comparison = compare(&[&old], &[&new], Promise::Once);
     assert!(comparison.is_worse());
     let change = |label: &str| {
         let rows = &comparison.rows;
@@ -383,8 +384,11 @@ fn two_races_compared() {
     assert_eq!(change("udp"), Some(Change::ChangedWorse));
     assert_eq!(change("tcp"), Some(Change::Same));
     assert_eq!(change("tcp:cc=bbr"), Some(Change::Undecided));
-    golden("compare", &report::compare::render(&comparison, &Style::default()));
-    let back = compare(&new, &old);
+    golden(
+        "compare",
+        &report::compare::render(&comparison, "terminal", &Style::default()).unwrap(),
+    );
+    let back = compare(&[&new], &[&old], Promise::Once);
     assert!(!back.is_worse());
 }
 

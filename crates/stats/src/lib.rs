@@ -9,9 +9,9 @@
 //! | [`planning`] | which difference do so many blocks find, and how many blocks find one? |
 //! | [`mod@components`] | how long should a trial be? |
 //! | [`serial`] | how much wider is an interval because neighbouring blocks are alike? |
-//! | [`holm`] | how do several comparisons of saved races share their error? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
+//! | [`runs`] | several runs of an old and a new thing: did it change by more than runs differ? |
 //! | [`mod@changes`] | a race run again and again: where does its level change? |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
@@ -37,7 +37,6 @@ pub mod components;
 mod estimate;
 mod exact;
 mod factorial;
-pub mod holm;
 pub mod knee;
 pub mod mann_whitney;
 mod normal;
@@ -46,6 +45,7 @@ mod pooled_quantile;
 pub mod quantile;
 pub mod regimes;
 pub mod rng;
+pub mod runs;
 pub mod sequential;
 pub mod serial;
 pub mod signed_rank;

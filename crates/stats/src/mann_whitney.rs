@@ -66,6 +66,48 @@ pub fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((2.0 * normal::upper_tail(excess / deviation)).min(1.0))
 }
 
+/// Returns the probability that the statistic of Mann & Whitney, the number of pairs in which the second of two samples
+/// without ties has the larger value, is at least `u` (in half pairs where ties count one half): both are from the same distribution.
+///
+/// By the saddlepoint of its generating function, a product (Mann & Whitney 1947), with the second correction for
+/// continuity of Daniels (1987, Int. Stat. Rev. 55): within 8 % of the exact tail wherever that is below 0.2, where the normal
+/// approximation is wrong by orders of magnitude. Exact for samples that do not overlap; 0.5 below the mean.
+pub(super) fn upper_tail(n: usize, m: usize, u: f64) -> f64 {
+    let (many, few) = (n.max(m) as f64, n.min(m));
+    let pairs = many * few as f64;
+    let log_least: f64 = (1..=few).map(|i| (i as f64 / (many + i as f64)).ln()).sum();
+    let (u, least) = (u.floor(), log_least.exp());
+    if u <= 0.5 * pairs + 0.5 {
+        return 0.5;
+    }
+    if u >= pairs {
+        return least;
+    }
+    let at = u - 0.5;
+    let factors = || (1..=few).map(|i| (i as f64, many + i as f64));
+    let slope = |s: f64| -> f64 {
+        factors().map(|(i, j)| i / (-i * s).exp_m1() - j / (-j * s).exp_m1()).sum()
+    };
+    let (mut low, mut high) = (1e-9, 1.0);
+    while slope(high) < at {
+        high *= 2.0;
+    }
+    for _ in 0..50 {
+        let middle = 0.5 * (low + high);
+        if slope(middle) < at { low = middle } else { high = middle }
+    }
+    let s = 0.5 * (low + high);
+    let bend = |a: f64| a * a * (-a * s).exp() / (-a * s).exp_m1().powi(2);
+    let curve: f64 = factors().map(|(i, j)| bend(i) - bend(j)).sum();
+    let log = |a: f64| (-(-a * s).exp_m1()).ln();
+    let generating: f64 =
+        factors().map(|(i, j)| log(j) - log(i)).sum::<f64>() + pairs * s + log_least;
+    let w = (2.0 * (s * at - generating)).max(1e-12).sqrt();
+    let v = 2.0 * (0.5 * s).sinh() * curve.sqrt();
+    let density = (-0.5 * w * w).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    (normal::upper_tail(w) + density * (1.0 / v - 1.0 / w)).clamp(least, 0.5)
+}
+
 /// Returns `P(U = u)` for `u` in `0..=n m`, where `U` counts the pairs that the first sample wins.
 ///
 /// The largest of all values is one of the first sample's with probability `i / (i + j)` and
@@ -193,6 +235,20 @@ mod tests {
         }
         let sum: f64 = null_distribution(17, 23).iter().sum();
         assert!((sum - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_tail_is_that_of_the_exact_distribution() {
+        for (n, m) in [(12, 3), (20, 5), (30, 10), (100, 3), (15, 15)] {
+            let exact = null_distribution(n, m);
+            for u in (n * m / 2 + 1)..=n * m {
+                let want: f64 = exact[u..].iter().sum();
+                let got = upper_tail(n, m, u as f64);
+                assert!(want > 0.2 || (got / want - 1.0).abs() < 0.08, "{n} {m} {u}: {got} {want}");
+                assert_eq!(got, upper_tail(m, n, u as f64));
+            }
+        }
+        assert_eq!(upper_tail(5, 5, 3.0), 0.5);
     }
 
     #[test]

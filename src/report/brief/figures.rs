@@ -1,6 +1,7 @@
 //! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
 use crate::analysis::spread::{self, FiveNumbers};
+use crate::analysis::translated::translated;
 use crate::measurements::{Metric, Role};
 use crate::report::answer::Standing;
 use crate::report::boxes::Axis;
@@ -88,7 +89,12 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
     }
     let note = |id: &usize| {
         let is_floor = of(id).is_some_and(|one| one.floor && one.out().is_none());
-        Cell::text(if is_floor { "floor: no program is woken" } else { "" }).tone(Tone::Aside)
+        let text = match (is_floor, translated(outcome)) {
+            (false, _) => "",
+            (true, None) => "floor: no program is woken",
+            (true, Some(_)) => "no floor: perhaps a router answers",
+        };
+        Cell::text(text).tone(Tone::Aside)
     };
     columns.push(Column::new("", rows.iter().map(note).collect()));
     columns.retain(Column::says_something);

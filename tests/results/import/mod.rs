@@ -11,6 +11,7 @@ use deadheat::result::imported::Spread;
 use deadheat::result::outcome::{Outcome, Trial};
 use deadheat::result::save;
 use deadheat::stats::Outcome as Ruled;
+use deadheat::stats::runs::Promise;
 use deadheat::trial::samples;
 
 mod bad;
@@ -96,7 +97,7 @@ fn what_is_imported_is_saved_read_back_shown_and_compared() {
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
-    let rows = compare(&outcome, &outcome).rows;
+    let rows = compare(&[&outcome], &[&outcome], Promise::Once).rows;
     assert!(rows.iter().any(|row| row.contender == "sleep 0.01"));
 }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "the rates are worth reading: --nocapture")]
 
 mod races;
+mod runs;
 mod winners;
 mod world;
 

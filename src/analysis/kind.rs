@@ -1,0 +1,101 @@
+//! Kind of a race: what races must have in common to be runs of the same thing.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::result::outcome::Outcome;
+
+/// Properties that make races runs of the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaceKind {
+    /// Contenders as typed, by name: the order decides which one has a copy, and no figure.
+    pub contenders: Vec<String>,
+    /// Workload.
+    pub workload: String,
+    /// Path.
+    pub path: String,
+    /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
+    pub path_kind: String,
+    /// IP version; absent where it is not known.
+    pub family: Option<u8>,
+    /// Placement asked for, if one was.
+    pub placement: Option<String>,
+    /// Conditions that were varied, as `name=a|b`.
+    pub vary: Vec<String>,
+    /// Settings of each contender by its label, as `key=value`: those of commands are not in what was typed.
+    settings: Vec<(String, Vec<(String, String)>)>,
+}
+
+impl RaceKind {
+    /// Returns the kind of a race.
+    pub fn of(race: &Outcome) -> RaceKind {
+        let asked = &race.asked;
+        let mut contenders = asked.contenders.clone();
+        contenders.sort();
+        let vary = asked.vary.iter();
+        let settings = race.contenders.iter().map(|contender| {
+            let settings = contender.asked.iter();
+            let settings = settings.map(|(key, value)| (key.clone(), value.clone()));
+            (contender.label.clone(), settings.collect())
+        });
+        RaceKind {
+            contenders,
+            workload: asked.workload.clone(),
+            path: race.path.spec.clone(),
+            path_kind: race.path.kind.clone(),
+            family: family(race),
+            placement: asked.placement.clone(),
+            vary: vary.map(|f| format!("{}={}", f.name, f.levels.join("|"))).collect(),
+            settings: settings.collect(),
+        }
+    }
+
+    /// Returns the first difference to another kind in words; `None` where both are runs of the same thing.
+    pub fn difference(&self, other: &RaceKind) -> Option<String> {
+        let or = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let facts = |kind: &RaceKind| {
+            [
+                ("contenders", kind.contenders.join(" ")),
+                ("workload", kind.workload.clone()),
+                ("path", format!("{} ({})", kind.path, kind.path_kind)),
+                ("placement asked for", or(&kind.placement)),
+                ("varied conditions", kind.vary.join(" ")),
+            ]
+        };
+        let mut pairs = facts(self).into_iter().zip(facts(other));
+        if let Some(((what, one), (_, other))) = pairs.find(|((_, a), (_, b))| a != b) {
+            return Some(format!("{what}: {one}, and {other}"));
+        }
+        if let (Some(one), Some(other)) = (self.family, other.family)
+            && one != other
+        {
+            return Some(format!("IP version: {one}, and {other}"));
+        }
+        self.settings.iter().find_map(|(label, settings)| {
+            let (_, others) = other.settings.iter().find(|(known, _)| known == label)?;
+            settings.iter().find_map(|(key, value)| {
+                // A setting that only one version of the program has is no difference.
+                let (_, other) =
+                    others.iter().find(|(known, value)| known == key && !value.is_empty())?;
+                let differs = !value.is_empty() && value != other;
+                differs.then(|| format!("{key} of {label}: {value}, and {other}"))
+            })
+        })
+    }
+}
+
+/// Returns the address of the far end that a race dialled; `None` where it has none.
+pub(crate) fn address(race: &Outcome) -> Option<IpAddr> {
+    let address = &race.path.address;
+    let ip = address.parse::<IpAddr>().ok();
+    let ip = ip.or_else(|| address.parse::<SocketAddr>().ok().map(|at| at.ip()));
+    ip.map(|ip| ip.to_canonical())
+}
+
+/// Returns the IP version that a race ran over, from the far end's address; that asked for where there is none.
+pub fn family(race: &Outcome) -> Option<u8> {
+    match address(race) {
+        Some(IpAddr::V4(_)) => Some(4),
+        Some(IpAddr::V6(_)) => Some(6),
+        None => race.asked.family,
+    }
+}
