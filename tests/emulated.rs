@@ -591,7 +591,7 @@ fn counters_of_a_kernel_hold_all_that_it_sent_and_sent_again() {
             // The handshake's acknowledgements are packets, too, and are not sent again.
             let (again, lost) =
                 (count(&trial["retransmits"]), count(&fates(trial, direction)["lost"]));
-            assert!(again + 4 >= lost, "{lost} lost, {again} sent again: {trial}");
+            assert!(again + 2 >= lost, "{lost} lost, {again} sent again: {trial}");
             lost_in_all += lost;
         }
         assert!(lost_in_all > 0, "{direction}: nothing was lost");

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::measurements::Tally;
     use crate::time::Nanos;
-    use crate::workload::{self, EndpointReport};
+    use crate::workload::{self, Clocks, EndpointReport};
 
     #[test]
     fn counts_that_a_peer_made_up_are_bounded_and_end_nothing() {
@@ -158,6 +158,7 @@ mod tests {
             near: report(),
             far: Some(report()),
             took: Nanos::from_secs(1),
+            clocks: Clocks::Shared,
             doubt: None,
             commands: Default::default(),
         };
