@@ -162,7 +162,9 @@ impl Point {
                 record.metrics.get(metric).copied().ok_or_else(|| format!("no {metric}"))
             }
             TrialOutcome::Ran(record) => Err(format!("{order:?}: {:?}", record.why_invalid)),
-            TrialOutcome::Blocked(why) | TrialOutcome::Broke(why) => Err(why),
+            TrialOutcome::Blocked(why) | TrialOutcome::Limited(why) | TrialOutcome::Broke(why) => {
+                Err(why)
+            }
             TrialOutcome::Failed(error) => Err(error.to_string()),
         }
     }

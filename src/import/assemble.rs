@@ -165,6 +165,7 @@ impl Gathered {
             far_effective: BTreeMap::new(),
             floor: false,
             blocked: None,
+            limited: None,
             failed: None,
             not_applicable: None,
             cell: None,

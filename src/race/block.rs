@@ -65,8 +65,8 @@ struct Turn {
 /// Runs a block.
 ///
 /// A trial that fails its gate is repeated at the end of the block, at most twice; the failed ones
-/// stay listed. A blocked one is repeated there too, and drops its contender if it is blocked
-/// again. A trial that fails outright is tried again at once, and one whose endpoints broke drops its contender
+/// stay listed. One that is blocked, or ended by a limit of the far end's, is repeated there too, and drops its
+/// contender if that happens again. A trial that fails outright is tried again at once, and one whose endpoints broke drops its contender
 /// if they break again.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub(super) fn run(
         common,
         entrants,
         done: Done::default(),
-        blocked_once: BTreeSet::new(),
+        kept_out_once: BTreeSet::new(),
     };
     let mut turns: VecDeque<Turn> =
         block.slots.iter().map(|&slot| Turn { slot, repeats_left: REPEATS }).collect();
@@ -105,7 +105,7 @@ struct BlockRun<'a, 'b> {
     common: &'a Common,
     entrants: &'a [Entrant],
     done: Done,
-    blocked_once: BTreeSet<usize>,
+    kept_out_once: BTreeSet<usize>,
 }
 
 /// State of a slot after its turn.
@@ -120,7 +120,8 @@ impl<'a> BlockRun<'a, '_> {
     fn take(&mut self, slot: Slot) -> Result<After> {
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
+            TrialOutcome::Blocked(evidence) => self.kept_out(slot, Dropped::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.kept_out(slot, Dropped::Limited(what)),
             TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
             TrialOutcome::Failed(first) => self.once_more(slot, &first.to_string()),
             TrialOutcome::Broke(first) => self.once_more(slot, &first),
@@ -132,7 +133,8 @@ impl<'a> BlockRun<'a, '_> {
         self.failed(slot, first)?;
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.blocked(slot, evidence),
+            TrialOutcome::Blocked(evidence) => self.kept_out(slot, Dropped::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.kept_out(slot, Dropped::Limited(what)),
             TrialOutcome::Failed(error) => Err(error),
             TrialOutcome::Broke(evidence) => {
                 self.failed(slot, &evidence)?;
@@ -152,12 +154,13 @@ impl<'a> BlockRun<'a, '_> {
         Ok(after)
     }
 
-    fn blocked(&mut self, slot: Slot, evidence: String) -> Result<After> {
-        self.note(slot, Record::without_figures(format!("blocked: {evidence}")))?;
-        if self.blocked_once.insert(slot.contender) {
+    /// Notes a trial that the path or the far end's limits kept from its end; the second one drops its contender.
+    fn kept_out(&mut self, slot: Slot, why: Dropped) -> Result<After> {
+        self.note(slot, Record::without_figures(format!("{}: {}", why.word(), why.evidence())))?;
+        if self.kept_out_once.insert(slot.contender) {
             return Ok(After::Again);
         }
-        self.done.dropped.insert(slot.contender, Dropped::Blocked(evidence));
+        self.done.dropped.insert(slot.contender, why);
         Ok(After::Settled)
     }
 
@@ -220,7 +223,11 @@ impl<'a> BlockRun<'a, '_> {
 pub(super) fn worth_repeating(error: &Error) -> bool {
     !matches!(
         error,
-        Error::Interrupted | Error::Usage(_) | Error::Unsupported { .. } | Error::Nonsense { .. }
+        Error::Interrupted
+            | Error::Usage(_)
+            | Error::Unsupported { .. }
+            | Error::Nonsense { .. }
+            | Error::Stopped { .. }
     )
 }
 

@@ -436,6 +436,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
         far_effective: Effective::new(),
         floor: false,
         blocked: None,
+        limited: None,
         failed: None,
         not_applicable: None,
         cell,

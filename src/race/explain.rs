@@ -112,6 +112,7 @@ fn attempt(
             TrialOutcome::Ran(_) => continue,
             TrialOutcome::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
             TrialOutcome::Broke(evidence) => format!("A trial failed: {evidence}."),
+            TrialOutcome::Limited(what) => format!("A trial was ended: {what}."),
             TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),
             TrialOutcome::Failed(error) => {
                 tries = if worth_repeating(&error) { tries } else { 0 };

@@ -160,7 +160,7 @@ fn pilot_with(
         let (mut end, mut took) = attempt()?;
         let again = match &end {
             TrialOutcome::Ran(_) => false,
-            TrialOutcome::Blocked(_) | TrialOutcome::Broke(_) => true,
+            TrialOutcome::Blocked(_) | TrialOutcome::Limited(_) | TrialOutcome::Broke(_) => true,
             TrialOutcome::Failed(error) => block::worth_repeating(error),
         };
         if again {
@@ -179,6 +179,7 @@ fn pilot_with(
             TrialOutcome::Blocked(evidence) => {
                 return Ok(Piloted::Out(Dropped::Blocked(evidence)));
             }
+            TrialOutcome::Limited(what) => return Ok(Piloted::Out(Dropped::Limited(what))),
             TrialOutcome::Broke(evidence) => return Ok(Piloted::Out(Dropped::Failed(evidence))),
             TrialOutcome::Failed(error) => return Err(error),
         }

@@ -195,11 +195,16 @@ pub(super) fn none_left(entrants: &[Entrant]) -> Error {
         named.collect()
     };
     let blocked = dropped(|entrant| entrant.blocked.as_ref());
+    let limited = dropped(|entrant| entrant.limited.as_ref());
     let failed = dropped(|entrant| entrant.failed.as_ref());
-    if failed.is_empty() {
+    if failed.is_empty() && blocked.is_empty() {
+        let all = limited.join("; ");
+        return Error::limited(format!("no contender fits the limits of the far end; {all}"));
+    }
+    if failed.is_empty() && limited.is_empty() {
         return Error::blocked(format!("no contender gets through; {}", blocked.join("; ")));
     }
-    let all = [failed, blocked].concat().join("; ");
+    let all = [failed, limited, blocked].concat().join("; ");
     Error::broken("race", format!("no contender is left; {all}"))
 }
 

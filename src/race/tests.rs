@@ -164,6 +164,53 @@ fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
     assert!(outcome.trusted());
 }
 
+/// A limit of the server's is no fault of the path, and nobody is sent to look for a firewall.
+#[test]
+fn a_contender_that_a_limit_of_the_server_ends_says_whose_it_is_and_what_raises_it() {
+    const LIMIT: &str =
+        "the server's limits end it: a trial may run at 10.0 Gbit/s per direction (--max-rate)";
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender.as_str() {
+        "unix" => TrialOutcome::Limited(LIMIT.into()),
+        _ => ran(order, 100.0),
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    let entrant = &outcome.contenders[2];
+    assert_eq!((entrant.limited.as_deref(), entrant.blocked.as_deref()), (Some(LIMIT), None));
+    assert_eq!(entrant.out(), Some(("limited", LIMIT)));
+    assert_eq!(outcome.trials.iter().filter(|trial| trial.contender == 2).count(), 2);
+    assert_eq!(codes(&outcome), ["limited"]);
+    let warning = outcome.warnings.iter().find(|warning| warning.code == "limited").unwrap();
+    assert!(warning.message.contains("--max-rate"), "{}", warning.message);
+    assert!(warning.advice.contains("operator"), "{}", warning.advice);
+    assert!(!warning.advice.contains("firewall"), "{}", warning.advice);
+    let error = run(&ask(&["tcp"]), |_| TrialOutcome::Limited(LIMIT.into())).unwrap_err();
+    let said = error.to_string();
+    assert!(said.starts_with("no contender fits the limits of the far end"), "{said}");
+    assert!(said.contains("--max-rate") && !said.contains("blocked"), "{said}");
+}
+
+/// The trial is not repeated, and no contender is to blame.
+#[test]
+fn a_server_that_its_operator_stops_ends_the_race_with_the_blocks_done() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            ..=8 => ran(order, 100.0),
+            9 => TrialOutcome::Failed(Error::stopped(
+                "server 10.0.0.1:5210",
+                "its operator stopped it",
+            )),
+            _ => panic!("a stopped server is not asked again"),
+        }
+    })
+    .unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2));
+    let why = outcome.why_failed().unwrap();
+    assert!(why.contains("server 10.0.0.1:5210: its operator stopped it"), "{why}");
+}
+
 #[test]
 fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
     let break_at = |which: &'static [u32]| {

@@ -117,10 +117,11 @@ fn blocked(outcome: &Outcome) -> Option<Line> {
     Some(Line::new(text, Tone::Bad))
 }
 
-/// Names the contenders whose endpoints broke down, with the evidence.
+/// Names the contenders that a limit of the far end ended, with the limit, and those whose endpoints broke down, with
+/// the evidence.
 fn failed(outcome: &Outcome) -> Vec<Line> {
     let of = |contender: &Entrant| {
-        let why = contender.dropped().filter(|why| matches!(why, Dropped::Failed(_)))?;
+        let why = contender.dropped().filter(|why| !matches!(why, Dropped::Blocked(_)))?;
         Some(Line::new(format!("{}.", why.told(&contender.label)), Tone::Bad))
     };
     outcome.contenders.iter().filter_map(of).collect()

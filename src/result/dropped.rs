@@ -5,6 +5,8 @@
 pub enum Dropped {
     /// Its packets do not get through.
     Blocked(String),
+    /// It went beyond a limit of the far end's operator.
+    Limited(String),
     /// Its endpoints broke down, twice in a row.
     Failed(String),
 }
@@ -14,7 +16,17 @@ impl Dropped {
     pub fn word(&self) -> &'static str {
         match self {
             Dropped::Blocked(_) => "blocked",
+            Dropped::Limited(_) => "limited",
             Dropped::Failed(_) => "failed",
+        }
+    }
+
+    /// Returns the evidence.
+    pub fn evidence(&self) -> &str {
+        match self {
+            Dropped::Blocked(evidence) | Dropped::Limited(evidence) | Dropped::Failed(evidence) => {
+                evidence
+            }
         }
     }
 
@@ -22,6 +34,7 @@ impl Dropped {
     pub fn told(&self, label: &str) -> String {
         match self {
             Dropped::Blocked(evidence) => format!("{label} is blocked: {evidence}"),
+            Dropped::Limited(what) => format!("{label} took no part: {what}"),
             Dropped::Failed(evidence) => {
                 format!("{label} failed twice in a row, and dropped out: {evidence}")
             }
@@ -33,6 +46,10 @@ impl Dropped {
         match self {
             Dropped::Blocked(_) => {
                 "look for a firewall or address filter between the hosts; the others raced on"
+            }
+            Dropped::Limited(_) => {
+                "ask the far end's operator to raise it, or ask for less work: a rate (cbr:rate=), fewer bytes; the \
+                 others raced on"
             }
             Dropped::Failed(_) => {
                 "the others raced on; a panic is a defect of the library that it names"

@@ -64,6 +64,9 @@ struct Block {
     /// Contenders that turned out blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
+    /// Contenders that went beyond a limit of the far end's operator, by id, with the limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    limited: Vec<(usize, String)>,
     /// Contenders whose endpoints broke down, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     failed: Vec<(usize, String)>,
@@ -144,6 +147,7 @@ impl Journal {
         let block = Block {
             number,
             blocked: dropped(|entrant| entrant.blocked.clone()),
+            limited: dropped(|entrant| entrant.limited.clone()),
             failed: dropped(|entrant| entrant.failed.clone()),
             probe: outcome.probe.as_ref().and_then(|probe| probe.points.last().cloned()),
             plan: (self.plan.as_ref() != Some(&outcome.plan)).then(|| outcome.plan.clone()),
@@ -292,7 +296,8 @@ impl Reader<'_> {
             return Err(format!("block {} where block {done} follows", block.number));
         }
         let outcome = &mut *self.outcome;
-        let mut ids = block.blocked.iter().chain(&block.failed).map(|(id, _)| *id);
+        let dropped = block.blocked.iter().chain(&block.limited).chain(&block.failed);
+        let mut ids = dropped.map(|(id, _)| *id);
         if let Some(id) = ids.find(|id| *id >= outcome.contenders.len()) {
             return Err(format!("no contender has the id {id}"));
         }
@@ -303,7 +308,8 @@ impl Reader<'_> {
         }
         let blocked = block.blocked.into_iter().map(|(id, why)| (id, Dropped::Blocked(why)));
         let failed = block.failed.into_iter().map(|(id, why)| (id, Dropped::Failed(why)));
-        for (id, dropped) in blocked.chain(failed) {
+        let limited = block.limited.into_iter().map(|(id, why)| (id, Dropped::Limited(why)));
+        for (id, dropped) in blocked.chain(limited).chain(failed) {
             outcome.contenders[id].drop_out(dropped);
         }
         Ok(())

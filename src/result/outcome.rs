@@ -237,6 +237,9 @@ pub struct Entrant {
     /// Evidence that its packets do not get through, for which it dropped out; absent if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
+    /// Limit of the far end's operator that ended its trials, for which it dropped out; absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<String>,
     /// Evidence that its endpoints broke down twice in a row, for which it dropped out; absent if they did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -284,6 +287,7 @@ impl Entrant {
     pub fn out(&self) -> Option<(&'static str, &str)> {
         let ways = [
             ("blocked", &self.blocked),
+            ("limited", &self.limited),
             ("failed", &self.failed),
             ("not applicable", &self.not_applicable),
         ];
@@ -293,13 +297,15 @@ impl Entrant {
     /// Returns the reason why it has dropped out, if it has.
     pub fn dropped(&self) -> Option<Dropped> {
         let blocked = self.blocked.clone().map(Dropped::Blocked);
-        blocked.or_else(|| self.failed.clone().map(Dropped::Failed))
+        let limited = || self.limited.clone().map(Dropped::Limited);
+        blocked.or_else(limited).or_else(|| self.failed.clone().map(Dropped::Failed))
     }
 
     /// Marks that it has dropped out.
     pub(crate) fn drop_out(&mut self, dropped: Dropped) {
         match dropped {
             Dropped::Blocked(evidence) => self.blocked = Some(evidence),
+            Dropped::Limited(what) => self.limited = Some(what),
             Dropped::Failed(evidence) => self.failed = Some(evidence),
         }
     }

@@ -157,6 +157,8 @@ pub enum TrialOutcome {
     Ran(Box<Record>),
     /// Control works, but the contender's packets do not get through; the evidence.
     Blocked(String),
+    /// The contender went beyond a limit of the far end's operator; which, and the option that raises it.
+    Limited(String),
     /// The contender's endpoints broke down or did not end; the evidence.
     Broke(String),
     /// Failed for a reason that no contender is to blame for: the operation and the reason.
@@ -413,6 +415,7 @@ impl From<Error> for TrialOutcome {
     fn from(error: Error) -> TrialOutcome {
         match error {
             Error::Blocked { evidence } => TrialOutcome::Blocked(evidence),
+            Error::Limited { what } => TrialOutcome::Limited(what),
             error @ Error::Broken { .. } => TrialOutcome::Broke(error.to_string()),
             error => TrialOutcome::Failed(error),
         }

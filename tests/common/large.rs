@@ -57,6 +57,7 @@ pub(crate) fn large() -> Outcome {
         colour: colour.into(),
         implementation: format!("{transport}/linux-6.18"),
         blocked: None,
+        limited: None,
         not_applicable: None,
         ..contenders().swap_remove(0)
     };

@@ -733,6 +733,7 @@ fn contenders() -> Vec<Entrant> {
         far_effective: map(&[("nodelay", "on")]),
         floor: id == ICMP,
         blocked: None,
+        limited: None,
         failed: None,
         not_applicable: None,
         cell: None,

@@ -62,6 +62,22 @@ pub enum Error {
         evidence: String,
     },
 
+    /// Limit of the far end's operator, which a contender went beyond: its value, and the option that raises it.
+    #[error("{what}")]
+    Limited {
+        /// The limit.
+        what: String,
+    },
+
+    /// Stop of the far end by its operator: no trial goes on there.
+    #[error("{who}: {what}")]
+    Stopped {
+        /// Address of the far end.
+        who: String,
+        /// Words of the far end.
+        what: String,
+    },
+
     /// Unsupported: this host or kernel lacks something; names it, and what works instead.
     #[error("{what}: {lacks}")]
     Unsupported {
@@ -121,6 +137,16 @@ impl Error {
         Error::Blocked { evidence: evidence.into() }
     }
 
+    /// Creates the error of a contender that went beyond a limit of the far end's operator.
+    pub fn limited(what: impl Into<String>) -> Self {
+        Error::Limited { what: what.into() }
+    }
+
+    /// Creates the error of a far end that its operator stopped.
+    pub fn stopped(who: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Stopped { who: who.into(), what: what.into() }
+    }
+
     /// Creates the error of something this host does not have.
     pub fn unsupported(what: impl Into<String>, lacks: impl Into<String>) -> Self {
         Error::Unsupported { what: what.into(), lacks: lacks.into() }
@@ -144,9 +170,10 @@ impl Error {
         let kind = match self {
             Error::Usage(_) => FaultKind::Usage,
             Error::Setup { .. } => FaultKind::Setup,
-            Error::Peer { .. } | Error::Nonsense { .. } => FaultKind::Peer,
+            Error::Peer { .. } | Error::Nonsense { .. } | Error::Stopped { .. } => FaultKind::Peer,
             Error::Broken { .. } => FaultKind::Broken,
             Error::Blocked { .. } => FaultKind::Blocked,
+            Error::Limited { .. } => FaultKind::Limited,
             Error::Unsupported { .. } => FaultKind::Unsupported,
             Error::Data { .. } => FaultKind::Data,
             Error::Interrupted => FaultKind::Interrupted,
@@ -183,6 +210,8 @@ pub enum FaultKind {
     Broken,
     /// See [`Error::Blocked`].
     Blocked,
+    /// See [`Error::Limited`].
+    Limited,
     /// See [`Error::Unsupported`].
     Unsupported,
     /// See [`Error::Data`].

@@ -28,6 +28,7 @@ const SAID: &[&str] = &[
     "margin_widened",
     "single_contender",
     "blocked",
+    "limited",
     "failed",
     "gate_failed",
     crate::result::outcome::UNTRUSTED_GATE,
