@@ -11,6 +11,8 @@ use deadheat::time::Nanos;
 use deadheat::transport::handover::Handed;
 use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Contender, Dial, Progress};
+use socket2::{Domain, Socket, Type};
+
 use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, prove};
 
 #[path = "far/attacks.rs"]
@@ -45,7 +47,7 @@ fn a_trial_is_relayed_from_open_to_report_and_another_may_follow() {
         assert_eq!(started, format!("{me} trial {trial} udp bulk:bytes=1MB started"));
         let done = far.line_with("done");
         assert!(done.starts_with(&format!("{me} trial {trial} ")), "{done}");
-        assert!(done.ends_with("; 0 B sent, 1.20 MB received"), "{done}");
+        assert!(done.ends_with("; 30.0 kB sent, 1.20 MB received"), "{done}");
     }
 }
 
@@ -200,6 +202,31 @@ fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
     assert_eq!(peer, honest.local_addr().unwrap());
 }
 
+/// Who reads the path sees the token, and is at another address.
+#[test]
+fn a_tcp_data_connection_from_another_address_than_the_clients_begins_nothing() {
+    let far =
+        Far::with(Manner::Receives, |config| config.bind = Bind::At("0.0.0.0:0".parse().unwrap()));
+    let to = SocketAddr::new("127.0.0.1".parse().unwrap(), far.address.port());
+    let mut client = Client::let_in(to);
+    let asked = plan();
+    client.say(&open(&asked));
+    client.ready();
+    far.next_plan();
+    let hello = Hello { token: asked.token, flow: 0 };
+    let thief = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    thief.bind(&SocketAddr::new("127.0.0.2".parse().unwrap(), 0).into()).unwrap();
+    thief.connect(&to.into()).unwrap();
+    let mut thief = Client(thief.into());
+    thief.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    thief.raw(&hello.encode());
+    assert_eq!(thief.rest(), b"");
+    far.line_with("TCP hello for a trial of 127.0.0.1: dropped");
+    let mut honest = TcpStream::connect(to).unwrap();
+    honest.write_all(&hello.encode()).unwrap();
+    assert!(matches!(far.next_seen(), Seen::Handed(Handed::Stream { .. })));
+}
+
 #[test]
 fn a_data_connection_with_an_unknown_token_gets_nothing() {
     let far = Far::new(Manner::Right);
@@ -259,14 +286,14 @@ fn a_secret_lets_in_who_knows_it_and_nobody_learns_of_the_host_without() {
     let secret = Secret::new("open sesame", "test").unwrap();
     let far = Far::with(Manner::Right, |config| config.secret = Some(secret));
     let (mut client, nonce) = Client::greeted(far.address);
-    client.say(&prove("open sesame", &nonce.clone().unwrap()));
+    client.say(&prove("open sesame", &nonce.clone().unwrap(), None));
     assert!(matches!(client.hear(), FromServer::Facts(_)));
     client.say(&open(&plan()));
     client.ready();
 
     let (mut stranger, other) = Client::greeted(far.address);
     assert_ne!(nonce, other, "a proof is worth nothing twice");
-    stranger.say(&prove("open sesame", &nonce.unwrap()));
+    stranger.say(&prove("open sesame", &nonce.unwrap(), None));
     let why = stranger.refusal();
     assert_eq!(why, "server: the shared secret is wrong; give the server's with --secret-file");
     assert_eq!(stranger.rest(), b"");
@@ -293,7 +320,7 @@ fn another_protocol_is_told_what_to_do() {
     assert_eq!(
         client.refusal(),
         format!(
-            "server: this server speaks protocol 2 (deadheat {}), you speak 1; use the same \
+            "server: this server speaks protocol {PROTOCOL} (deadheat {}), you speak 1; use the same \
              version on both ends",
             env!("CARGO_PKG_VERSION")
         )
@@ -577,8 +604,88 @@ fn a_server_that_stops_kills_its_agents_and_says_so() {
     far.next_plan();
     far.stop();
     assert!(matches!(far.next_seen(), Seen::Killed));
-    assert!(busy.fault().contains("told to stop"));
-    assert!(waiting.refusal().contains("told to stop"));
-    assert!(idle.refusal().contains("told to stop"));
+    for client in [&mut busy, &mut waiting, &mut idle] {
+        let FromServer::Stopped(fault) = client.hear() else { panic!("no last word") };
+        assert_eq!(fault.message, "its operator stopped it");
+    }
     assert!(TcpStream::connect(far.address).is_err(), "the port is free");
+}
+
+/// An agent whose client takes none of its messages, with the patience of a far end that has all the time there is.
+fn flooded(change: impl FnOnce(&mut deadheat::server::Config)) -> (Far, Client) {
+    let far = Far::with(Manner::Floods, |config| {
+        config.patience.partial = Nanos::from_secs(1_000);
+        change(config);
+    });
+    let mut client = far.client();
+    let mut asked = plan();
+    asked.workload = "bulk:time=3s".into();
+    client.say(&open(&asked));
+    client.ready();
+    far.next_plan();
+    client.say(&ToAgent::Start);
+    (far, client)
+}
+
+#[test]
+fn a_client_that_takes_no_messages_holds_no_place_beyond_its_trial() {
+    let (far, client) = flooded(|config| config.patience.grace = Nanos::from_millis(500));
+    let mut next = far.client();
+    next.say(&open(&plan()));
+    next.ready();
+    far.line_with("does not take its messages");
+    drop(client);
+}
+
+#[test]
+fn a_stop_waits_for_no_client_that_takes_no_messages() {
+    let (mut far, client) = flooded(|config| config.patience.grace = Nanos::from_secs(1_000));
+    assert!(matches!(far.next_seen(), Seen::Stuffed));
+    let began = Instant::now();
+    far.stop();
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    assert!(matches!(far.next_seen(), Seen::Killed));
+    drop(client);
+}
+
+/// Five trials that are called off once they run, each with 1.2 MB of packets; what they might have carried is a
+/// hundred times that.
+#[test]
+fn a_trial_that_is_called_off_costs_what_it_carried_and_not_what_it_might_have() {
+    let far = Far::with(Manner::Right, |config| config.allowance.total = Some(6_000_000));
+    let mut client = far.client();
+    for _ in 0..5 {
+        let mut asked = plan();
+        asked.workload = "bulk:time=1s".into();
+        client.say(&open(&asked));
+        client.ready();
+        far.next_plan();
+        client.say(&ToAgent::CallOff);
+        assert!(client.fault().contains("called it off"));
+        let line = far.line_with("called it off");
+        assert!(line.ends_with("; 30.0 kB sent, 1.20 MB received"), "{line}");
+        assert!(matches!(far.next_seen(), Seen::Killed));
+    }
+    client.say(&open(&plan()));
+    let why = client.refusal();
+    assert!(
+        why.contains("6.00 MB per direction in all, and that is used up (--max-total)"),
+        "{why}"
+    );
+}
+
+#[test]
+fn who_waits_again_and_again_does_not_fill_the_log() {
+    let mut far = Far::with(Manner::Right, |config| config.room.per_origin = 64);
+    let mut running = far.client();
+    running.say(&open(&plan()));
+    running.ready();
+    for _ in 0..15 {
+        let mut waits = far.client();
+        waits.say(&open(&plan()));
+        assert!(matches!(waits.hear(), FromServer::Queued { .. }));
+    }
+    let lines = far.all_lines();
+    let waits = lines.iter().filter(|line| line.contains(" waits, ")).count();
+    assert!((1..=10).contains(&waits), "{lines:#?}");
 }

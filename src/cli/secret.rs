@@ -1,11 +1,13 @@
 //! Credentials of servers and clients: a shared secret from a file or the environment, never an
 //! argument that `ps` shows; and its pin, which is no secret.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::trial::control::Secret;
 use crate::trial::control_key::Pin;
+use crate::trial::private_file;
 use crate::trial::remote::Credentials;
 
 /// The secret in `file` and the pin as typed, each or else from the environment.
@@ -15,7 +17,13 @@ use crate::trial::remote::Credentials;
 pub(super) fn credentials(file: Option<&Path>, pin: Option<&str>) -> Result<Credentials> {
     let secret = match file {
         None => Secret::from_environment()?,
-        Some(file) => Some(in_file(file)?),
+        Some(file) => {
+            if let Some(warning) = private_file::exposed(file) {
+                // Nobody is left to read it where standard error is gone.
+                let _ = writeln!(io::stderr().lock(), "warning: {warning}");
+            }
+            Some(in_file(file)?)
+        }
     };
     let pin = match pin {
         None => Pin::from_environment()?,
@@ -29,7 +37,10 @@ pub(super) fn credentials(file: Option<&Path>, pin: Option<&str>) -> Result<Cred
 /// # Errors
 /// Where it cannot be read, or is empty.
 pub(super) fn in_file(file: &Path) -> Result<Secret> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Error::setup(format!("read the secret from {}", file.display()), e))?;
+    let failed = |e| Error::setup(format!("read the secret from {}", file.display()), e);
+    let text = private_file::read(file).map_err(failed)?;
+    let text = String::from_utf8(text).map_err(|_| {
+        failed(io::Error::new(io::ErrorKind::InvalidData, "it is not text (UTF-8)"))
+    })?;
     Secret::new(&text, &file.display().to_string())
 }

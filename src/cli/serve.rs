@@ -13,10 +13,11 @@ use crate::host::facts::HostFacts;
 use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
-    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Secret, Server, ServerKey,
-    Stop,
+    Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
+    Server, ServerKey, Stop,
 };
 use crate::trial::control::{Limits, SECRET_VARIABLE};
+use crate::trial::private_file;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
 
 /// Options as typed.
@@ -34,13 +35,13 @@ pub(super) struct ServeArgs {
     /// Highest rate per direction, of all trials that run at once [default: 10gbit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
-    /// Most application bytes of a trial, per direction [default: 100GB]
+    /// Most bytes of a trial, as IP packets, per direction [default: 100GB]
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<String>,
-    /// Most application bytes of all trials together, per direction [default: no limit]
+    /// Most bytes of all trials together, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_total: Option<String>,
-    /// Most application bytes of one client's trials, per direction [default: no limit]
+    /// Most bytes of one client's trials, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_per_client: Option<String>,
     /// Trials that run at once; others wait [default: 1]
@@ -82,12 +83,13 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let pin = config.encryption.key().map(ServerKey::pin);
     let limits = config.limits;
     let quiet = args.quiet;
-    let log = move |line: &str| {
+    let backlog = Backlog::new(Box::new(move |line: &str| {
         if !quiet {
             write_line(line);
         }
-    };
-    let server = Server::bind(config, HostFacts::gather(), starter, Box::new(log))?;
+    }))?;
+    let log = |line: &str| backlog.line(line);
+    let server = Server::bind(config, HostFacts::gather(), starter, Box::new(backlog.clone()))?;
     let stop = stop_on_signals()?;
     log(&format!(
         "deadheat {} listens at {}, TCP and UDP",
@@ -104,6 +106,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(pin) = pin {
         log(&format!("control is encrypted for who gives this pin: --pin {pin}"));
     }
+    for file in [&args.secret_file, &args.key_file].into_iter().flatten() {
+        private_file::exposed(file).iter().for_each(|warning| log(warning));
+    }
     if is_open {
         log(
             "anyone who reaches this port may use it; --secret-file FILE admits only those who know \
@@ -115,6 +120,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     HANDLER_FD.store(-1, Ordering::SeqCst);
     ran?;
     log(&format!("stopped; {}", server.summary()));
+    backlog.flush();
     Ok(())
 }
 

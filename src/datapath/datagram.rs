@@ -19,8 +19,9 @@ use std::time::Duration;
 use socket2::{SockAddr, Socket};
 
 use super::call;
-use super::option::{drops, set_int};
+use super::option::{drops, ip_header_bytes, set_int};
 use super::patience::{ReceiveGuard, flag};
+use super::policer;
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
@@ -59,6 +60,8 @@ pub struct DatagramSocket {
     from: libc::sockaddr_storage,
     guard: ReceiveGuard,
     drops_before: Option<u32>,
+    /// Bytes of the headers of each packet: IP's, and UDP's 8 (RFC 768).
+    headers: u64,
     send_calls: u64,
     receive_calls: u64,
     stamps: Option<Box<Stamps>>,
@@ -83,6 +86,7 @@ impl DatagramSocket {
         socket.set_write_timeout(guard)?;
         let guard = ReceiveGuard::arm(&socket)?;
         let drops_before = drops(socket.as_fd());
+        let headers = ip_header_bytes(&socket) + 8;
         // SAFETY: an all-zero address is valid: of no family.
         let from = unsafe { std::mem::zeroed() };
         Ok(DatagramSocket {
@@ -91,6 +95,7 @@ impl DatagramSocket {
             from,
             guard,
             drops_before,
+            headers,
             send_calls: 0,
             receive_calls: 0,
             stamps: None,
@@ -134,20 +139,30 @@ impl DatagramSocket {
     /// The error of send(2); see [`is_full`] and [`is_network_error`].
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.put(message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+        self.put(message, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     }
 
+    /// Sends `bytes` in one call; the kernel makes so many `datagrams` of them.
     #[inline]
-    fn put(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<()> {
+    fn put(&mut self, bytes: &[u8], datagrams: usize, flags: libc::c_int) -> io::Result<()> {
         self.send_calls += 1;
-        if let Some(stamps) = &mut self.stamps {
-            return stamps.send(bytes, flags).map(|_| ());
-        }
-        match &self.peer {
-            Peer::Bound => call::send(self.socket.as_fd(), bytes, flags),
-            Peer::Addressed(to) => call::send_to(self.socket.as_fd(), bytes, flags, to),
-        }
-        .map(|_| ())
+        let cost = self.cost(bytes.len(), datagrams);
+        let call = || {
+            if let Some(stamps) = &mut self.stamps {
+                return stamps.send(bytes, flags);
+            }
+            match &self.peer {
+                Peer::Bound => call::send(self.socket.as_fd(), bytes, flags),
+                Peer::Addressed(to) => call::send_to(self.socket.as_fd(), bytes, flags, to),
+            }
+        };
+        policer::send(call, |_| cost).map(|_| ())
+    }
+
+    /// Returns the bytes of so many packets with so many bytes of payload in all.
+    #[inline]
+    fn cost(&self, bytes: usize, datagrams: usize) -> u64 {
+        bytes as u64 + datagrams as u64 * self.headers
     }
 
     /// Receives one message with one recv(2), cut off at the length of `into`; returns its length.
@@ -158,14 +173,14 @@ impl DatagramSocket {
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
         self.receive_calls += 1;
-        if let Some(stamps) = &mut self.stamps {
-            return stamps.recv(into, flag(patience));
-        }
         let (socket, flags) = (self.socket.as_fd(), flag(patience));
-        match self.peer {
-            Peer::Bound => call::recv(socket, into, flags),
-            Peer::Addressed(_) => call::recv_from(socket, into, flags, &mut self.from),
-        }
+        let len = match (&mut self.stamps, &self.peer) {
+            (Some(stamps), _) => stamps.recv(into, flags)?,
+            (None, Peer::Bound) => call::recv(socket, into, flags)?,
+            (None, Peer::Addressed(_)) => call::recv_from(socket, into, flags, &mut self.from)?,
+        };
+        policer::received(|| self.cost(len, 1))?;
+        Ok(len)
     }
 
     /// Returns the number of drops by the kernel at arrival since this socket was taken over, mostly for lack of room

@@ -3,6 +3,7 @@
 //! Nothing in here knows a protocol, a message or a trial. Every call is counted, and none
 //! allocates.
 
+pub mod account;
 pub mod buffer;
 mod call;
 pub mod channel;
@@ -17,6 +18,7 @@ pub(crate) mod memory;
 pub mod option;
 mod patience;
 pub mod pipe;
+pub mod policer;
 pub mod pump;
 pub mod stamps;
 pub mod stream;

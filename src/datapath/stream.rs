@@ -10,6 +10,7 @@ use super::call;
 use super::channel::{Calls, Channel, Kind, done, interrupted};
 use super::control::{self, Arrived, Control};
 use super::patience::{ReceiveGuard, flag};
+use super::policer::{StreamMeter, Way};
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
@@ -20,6 +21,7 @@ pub struct Counted {
     socket: Socket,
     guard: ReceiveGuard,
     calls: Calls,
+    meter: StreamMeter,
     stamps: Option<Box<Stamps>>,
 }
 
@@ -32,7 +34,8 @@ impl Counted {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
         socket.set_write_timeout(Some(GUARD.into()))?;
-        Ok(Counted { socket, guard, calls: Calls::default(), stamps: None })
+        let meter = StreamMeter::new(&socket);
+        Ok(Counted { socket, guard, calls: Calls::default(), meter, stamps: None })
     }
 
     /// Returns the socket, for options.
@@ -73,10 +76,11 @@ impl Counted {
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        if let Some(stamps) = &mut self.stamps {
-            return done(stamps.send(bytes, flags));
-        }
-        done(call::send(self.socket.as_fd(), bytes, flags))
+        let Counted { socket, meter, stamps, .. } = self;
+        meter.around(Way::Sent, socket, || match stamps {
+            Some(stamps) => done(stamps.send(bytes, flags)),
+            None => done(call::send(socket.as_fd(), bytes, flags)),
+        })
     }
 
     /// Sends several pieces with one sendmsg(2); otherwise as [`Counted::send`].
@@ -90,7 +94,8 @@ impl Counted {
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        done(call::sendmsg(self.socket.as_fd(), pieces, flags))
+        let Counted { socket, meter, .. } = self;
+        meter.around(Way::Sent, socket, || done(call::sendmsg(socket.as_fd(), pieces, flags)))
     }
 
     /// Receives with one recv(2). Returns the number of bytes received, `None` where there were none or a signal came
@@ -127,10 +132,11 @@ impl Counted {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
         let flags = flags | flag(patience);
-        if let Some(stamps) = &mut self.stamps {
-            return done(stamps.recv(room, flags));
-        }
-        done(call::recv(self.socket.as_fd(), room, flags))
+        let Counted { socket, meter, stamps, .. } = self;
+        meter.around(Way::Received, socket, || match stamps {
+            Some(stamps) => done(stamps.recv(room, flags)),
+            None => done(call::recv(socket.as_fd(), room, flags)),
+        })
     }
 }
 
@@ -148,7 +154,10 @@ impl Counted {
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        done(control::send(self.socket.as_fd(), bytes, control, flags))
+        let Counted { socket, meter, .. } = self;
+        meter.around(Way::Sent, socket, || {
+            done(control::send(socket.as_fd(), bytes, control, flags))
+        })
     }
 
     /// Receives with one recvmsg(2) that looks for a control message of a level and type; otherwise as
@@ -165,10 +174,13 @@ impl Counted {
     ) -> io::Result<Option<Arrived<N>>> {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
-        match control::receive(self.socket.as_fd(), room, kind, flag(patience)) {
-            Ok(arrived) => Ok(Some(arrived)),
-            Err(error) => done(Err(error)).map(|_| None),
-        }
+        let Counted { socket, meter, .. } = self;
+        let mut arrived = None;
+        meter.around(Way::Received, socket, || {
+            let came = control::receive(socket.as_fd(), room, kind, flag(patience));
+            done(came.map(|came| arrived.insert(came).len))
+        })?;
+        Ok(arrived)
     }
 }
 
@@ -195,7 +207,10 @@ impl Channel for Counted {
     fn discard(&mut self, most: usize, patience: Patience) -> io::Result<Option<usize>> {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
-        done(call::discard(self.socket.as_fd(), most, flag(patience)))
+        let Counted { socket, meter, .. } = self;
+        meter.around(Way::Received, socket, || {
+            done(call::discard(socket.as_fd(), most, flag(patience)))
+        })
     }
 
     #[inline]
@@ -205,7 +220,8 @@ impl Channel for Counted {
         mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
-        done(call(self.socket.as_fd()))
+        let Counted { socket, meter, .. } = self;
+        meter.around(Way::Sent, socket, || done(call(socket.as_fd())))
     }
 
     #[inline]
@@ -223,7 +239,8 @@ impl Channel for Counted {
             }
         }
         self.calls.receive += 1;
-        done(call(self.socket.as_fd()))
+        let Counted { socket, meter, .. } = self;
+        meter.around(Way::Received, socket, || done(call(socket.as_fd())))
     }
 
     fn finish(&mut self) -> io::Result<()> {

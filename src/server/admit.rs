@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::contract::{Reach, Side};
+use crate::contract::{Reach, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::{Address, Contender, unserved};
@@ -60,6 +60,7 @@ pub(super) fn admit(
         flows: task.flows().len(),
         largest_message: task.largest_message(),
         cpu: plan.cpu,
+        wait: plan.wait,
     };
     demand.check(limits, cpus)?;
     check_files(task.files())?;
@@ -118,6 +119,7 @@ struct Demand {
     flows: usize,
     largest_message: usize,
     cpu: Option<usize>,
+    wait: WaitMode,
 }
 
 impl Demand {
@@ -165,6 +167,16 @@ impl Demand {
                 self.flows
             )));
         }
+        let spinning = self.flows.saturating_mul(limits.concurrent as usize);
+        if self.wait == WaitMode::Spin && self.flows > 1 && spinning > cpus.len() {
+            return Err(Error::usage(format!(
+                "{} flows that spin take a CPU each, and this server has {} for the {} that may run at \
+                 once; race with fewer flows, or without --placement busy",
+                self.flows,
+                cpus.len(),
+                count(limits.concurrent)
+            )));
+        }
         if self.largest_message > LARGEST_MESSAGE {
             return Err(Error::usage(format!(
                 "messages of {} are larger than the {} that a server takes",
@@ -181,6 +193,10 @@ impl Demand {
             _ => Ok(()),
         }
     }
+}
+
+fn count(trials: u32) -> String {
+    if trials == 1 { "trial".into() } else { format!("{trials} trials") }
 }
 
 fn list(cpus: &[usize]) -> String {
@@ -202,6 +218,7 @@ mod tests {
         flows: 128,
         largest_message: LARGEST_MESSAGE,
         cpu: Some(1),
+        wait: WaitMode::Hybrid,
     };
 
     fn refusal(demand: &Demand) -> String {
@@ -271,6 +288,15 @@ mod tests {
         demand.cpu = Some(7);
         let say = refusal(&demand);
         assert!(say.contains("no CPU 7 for this server (it has 0, 1)"), "{say}");
+
+        let mut demand = FINE;
+        (demand.wait, demand.flows) = (WaitMode::Spin, 3);
+        let say = refusal(&demand);
+        assert!(say.contains("3 flows that spin") && say.contains("has 2 for the trial"), "{say}");
+        demand.flows = 2;
+        demand.check(&DEFAULT_LIMITS, &[0, 1]).unwrap();
+        demand.flows = 1;
+        demand.check(&DEFAULT_LIMITS, &[0]).unwrap();
 
         let mut demand = FINE;
         demand.reach = Reach::Machine;

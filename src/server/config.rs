@@ -81,7 +81,7 @@ impl Encryption {
     }
 }
 
-/// Allowance of bytes while the server runs, in application bytes per direction; `None` for as much as the limits of
+/// Allowance of bytes while the server runs, as IP packets, per direction; `None` for as much as the limits of
 /// each trial let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allowance {
@@ -102,18 +102,22 @@ pub struct Patience {
     pub idle: Nanos,
     /// Time for a trial beyond what its plan takes: to connect and begin, and then for its tail and report.
     pub grace: Nanos,
+    /// Time for a trial to connect and begin while trials of other origins wait.
+    pub start: Nanos,
 }
 
 impl Default for Patience {
     /// Returns the defaults. Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
     /// five minutes let a race compute, save or wait for its user between trials. Five seconds are what an agent
-    /// waits for its connections.
+    /// waits for its connections. A near end tries to connect for three, and says within three and a half that it is
+    /// blocked.
     fn default() -> Self {
         Patience {
             first: Nanos::from_secs(10),
             partial: Nanos::from_secs(10),
             idle: Nanos::from_secs(300),
             grace: Nanos::from_secs(5),
+            start: Nanos::from_millis(3_500),
         }
     }
 }

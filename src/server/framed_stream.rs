@@ -12,10 +12,55 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control;
 use crate::trial::control_stream::Stream;
 
-/// End of a control connection.
+/// End of a control connection, which never blocks: waiting is done beside the server's stop.
 pub(super) struct FramedStream<S> {
     stream: S,
     frames: Frames,
+}
+
+/// Bounds of a message that is sent: the time by which the peer must have taken all of it, and the stop that ends the
+/// wait at once.
+#[derive(Clone, Copy)]
+pub(super) struct Until<'a> {
+    pub(super) deadline: Nanos,
+    pub(super) stop: &'a Stop,
+}
+
+/// Writer that waits for room, and no longer than it may: a timeout of each call would begin anew with each byte that
+/// the peer takes.
+struct PatientWriter<'a, S> {
+    stream: &'a S,
+    until: Until<'a>,
+}
+
+impl<S: Stream> PatientWriter<'_, S> {
+    fn when_there_is_room<T>(&self, mut call: impl FnMut(&S) -> io::Result<T>) -> io::Result<T> {
+        let Until { deadline, stop } = self.until;
+        loop {
+            match call(self.stream) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if !wait::for_room(self.stream.as_fd(), stop.as_fd(), deadline)? {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl<S: Stream> Write for PatientWriter<'_, S>
+where
+    for<'a> &'a S: Write,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.when_there_is_room(|mut stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.when_there_is_room(|mut stream| stream.flush())
+    }
 }
 
 /// Result of waiting for a frame.
@@ -41,7 +86,7 @@ impl<S: Stream> FramedStream<S>
 where
     for<'a> &'a S: Read + Write,
 {
-    /// Creates a line for frames of at most `largest` bytes over `stream`.
+    /// Creates a line for frames of at most `largest` bytes over `stream`, which is nonblocking.
     pub(super) fn new(stream: S, largest: usize) -> FramedStream<S> {
         FramedStream { stream, frames: Frames::new(largest) }
     }
@@ -54,17 +99,17 @@ where
     /// Sends a message.
     ///
     /// # Errors
-    /// The error of the stream; a peer that does not read is a timeout.
-    pub(super) fn say<T: Serialize>(&self, message: &T) -> io::Result<()> {
-        control::write(&mut { &self.stream }, message)
+    /// The error of the stream; a peer that does not read until then is a timeout.
+    pub(super) fn say<T: Serialize>(&self, message: &T, until: Until<'_>) -> io::Result<()> {
+        control::write(&mut PatientWriter { stream: &self.stream, until }, message)
     }
 
     /// Sends a message that is already JSON.
     ///
     /// # Errors
     /// As [`FramedStream::say`].
-    pub(super) fn pass(&self, frame: &[u8]) -> io::Result<()> {
-        control::write_frame(&mut { &self.stream }, frame)
+    pub(super) fn pass(&self, frame: &[u8], until: Until<'_>) -> io::Result<()> {
+        control::write_frame(&mut PatientWriter { stream: &self.stream, until }, frame)
     }
 
     /// Waits for a frame until `deadline`, and beside it for `stop` and for `other`.
@@ -233,5 +278,36 @@ mod tests {
         assert_eq!(line.stuck_at(&patience), Some(Nanos::from_secs(11)));
         assert_eq!(line.pending(Nanos::from_secs(10), &patience), None);
         assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(Heard::Stuck));
+    }
+
+    /// A peer that takes a byte now and then does not buy time by it, and the server's stop waits for nobody.
+    #[test]
+    fn a_slow_reader_holds_no_writer_beyond_its_time_nor_beyond_the_stop() {
+        let (stream, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let line = FramedStream::new(stream, 100);
+        let stop = Stop::new().unwrap();
+        std::thread::scope(|scope| {
+            let sipping = scope.spawn(|| {
+                while matches!((&far).read(&mut [0; 512]), Ok(1..)) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+            let began = Monotonic.now();
+            let until = Until { deadline: began + Nanos::from_millis(50), stop: &stop };
+            let large = vec![b'x'; 1 << 20];
+            let error = loop {
+                if let Err(error) = line.pass(&large, until) {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(Monotonic.now() >= until.deadline);
+            stop.pull();
+            let until = Until { deadline: Nanos(u64::MAX), stop: &stop };
+            while line.pass(&large, until).is_ok() {}
+            far.shutdown(std::net::Shutdown::Both).unwrap();
+            sipping.join().unwrap();
+        });
     }
 }

@@ -7,6 +7,7 @@ use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
 use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
 use crate::trial::control_key::ServerKey;
+use crate::trial::control_stream::Binding;
 use crate::units::hex::hex;
 
 /// Conditions for a client to be let in.
@@ -46,8 +47,8 @@ impl LetIn {
     /// A sentence for the client that says what is wrong with it.
     pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
         if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
-            let what =
-                "it speaks encrypted only; give the pin that it printed at its start with --pin";
+            let what = "it speaks encrypted only; give the pin that it printed at its start with --pin, or \
+                        its secret";
             return Err(Error::peer("server", what));
         }
         match control::parse::<Greeting>(frame) {
@@ -70,13 +71,19 @@ impl LetIn {
         Ok(Greeted { welcome, nonce })
     }
 
-    /// Checks a proof against the nonce that was sent.
+    /// Checks a proof against the nonce that was sent, and the connection over which it came. A server that can encrypt
+    /// takes no proof over a plain connection: another server could have asked for it, and passed it on.
     ///
     /// # Errors
     /// Fails if it shows no knowledge of the secret.
-    pub(super) fn check(&self, frame: &[u8], nonce: &str) -> Result<()> {
+    pub(super) fn check(&self, frame: &[u8], nonce: &str, binding: Option<Binding>) -> Result<()> {
+        if binding.is_none() && self.key().is_some() {
+            let what = "it takes the proof of its secret over an encrypted connection only; use the \
+                        same version on both ends";
+            return Err(Error::peer("server", what));
+        }
         let is_proved = match (control::parse::<Proof>(frame), &self.secret) {
-            (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, &proof),
+            (Ok(proof), Some(secret)) => control::proved(secret.text(), nonce, binding, &proof),
             _ => false,
         };
         if is_proved {
@@ -102,4 +109,61 @@ fn fresh_nonce() -> Result<String> {
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::setup("read random bytes", std::io::Error::other(e.to_string())))?;
     Ok(hex(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::trial::control_stream::ControlStream;
+
+    const SECRET: &str = "open sesame";
+
+    /// Returns both ends of an encrypted connection, after its handshake.
+    fn encrypted(key: &ServerKey) -> (ControlStream, ControlStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut far = ControlStream::plain(listener.accept().unwrap().0);
+        let near = ControlStream::encrypted(near, None).unwrap();
+        far.encrypt(key, &[]).unwrap();
+        let hear = |mut stream: &ControlStream| loop {
+            match control::read_frame(&mut stream) {
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                heard => return heard.unwrap(),
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                hear(&far);
+                control::write_frame(&mut &far, b"there").unwrap();
+            });
+            control::write_frame(&mut &near, b"hello").unwrap();
+            hear(&near);
+        });
+        (near, far)
+    }
+
+    /// A server that asks a client for the proof which another server asked it for.
+    #[test]
+    fn a_proof_is_worth_nothing_on_another_connection() {
+        let (key, other) = (ServerKey::fresh().unwrap(), ServerKey::fresh().unwrap());
+        let secret = Some(Secret::new(SECRET, "a test").unwrap());
+        let encryption = Encryption::Offered(key.clone());
+        let let_in = LetIn::new(&Config { secret, encryption, ..Config::default() });
+        let nonce = fresh_nonce().unwrap();
+        let (client, between) = encrypted(&other);
+        let (passes_on, server) = encrypted(&key);
+        let check = |proved_on: &ControlStream| {
+            let proof = control::prove(SECRET, &nonce, proved_on.binding().unwrap());
+            let frame = serde_json::to_vec(&proof).unwrap();
+            let_in.check(&frame, &nonce, server.binding().unwrap())
+        };
+        assert_eq!(client.binding().unwrap(), between.binding().unwrap());
+        assert!(check(&client).unwrap_err().to_string().contains("the shared secret is wrong"));
+        check(&passes_on).unwrap();
+        let proof = serde_json::to_vec(&control::prove(SECRET, &nonce, None)).unwrap();
+        let why = let_in.check(&proof, &nonce, None).unwrap_err().to_string();
+        assert!(why.contains("over an encrypted connection only"), "{why}");
+    }
 }

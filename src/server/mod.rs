@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 
+use crate::datapath::account::Account;
 use crate::error::Result;
 use crate::host::facts::HostFacts;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -59,7 +60,7 @@ pub use crate::trial::control_key::ServerKey;
 pub use config::{
     Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
 };
-pub use log::Log;
+pub use log::{Backlog, Log};
 pub use stop::Stop;
 
 use crate::server::connection_limits::{ConnectionLimits, Permit};
@@ -89,11 +90,11 @@ pub trait Agent: Send {
 
 /// Starter of agents. The seam between the server and processes.
 pub trait AgentStarter: Send + Sync {
-    /// Starts a far end that takes its connections from `door`.
+    /// Starts a far end that takes its connections from `door`, and adds the bytes of its packets to `account`.
     ///
     /// # Errors
     /// The failed operation on this host.
-    fn start(&self, door: HandOver) -> Result<Box<dyn Agent>>;
+    fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>>;
 }
 
 /// A far end as a service, bound to its port and not yet running.
@@ -221,7 +222,7 @@ impl Shared {
     fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
-                if let Err(why) = self.token_table.hand_stream(&hello, stream.as_fd()) {
+                if let Err(why) = self.token_table.hand_stream(&hello, stream.as_fd(), peer.ip()) {
                     self.scribe.stranger(now, peer, &why);
                 }
                 None

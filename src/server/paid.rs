@@ -2,7 +2,8 @@
 //! client.
 //!
 //! A trial takes what it may carry out of what is left before it begins, and gives back what it did not
-//! carry at its end. So trials that run at once cannot spend the same bytes twice.
+//! carry at its end, however it ends: its agent counts in memory that outlives it ([`Account`]). So trials that run at
+//! once cannot spend the same bytes twice, and what is not carried costs nobody anything.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::config::Allowance;
 use super::log::origin;
+use crate::datapath::account::Account;
 use crate::units::Bytes;
 
 /// Largest number of clients whose sums are kept. Beyond that the smallest is forgotten; the sum of all still binds.
@@ -45,9 +47,9 @@ struct Client {
 pub(super) struct Share {
     paid: Arc<Paid>,
     client: IpAddr,
-    /// Number of application bytes per direction.
+    /// Number of bytes per direction, as IP packets.
     pub(super) bytes: u64,
-    carried: Ways,
+    account: Account,
 }
 
 impl Paid {
@@ -70,21 +72,21 @@ impl Paid {
             let of = self.allowance.per_client;
             return Err(used_up(of, "for one client", "--max-per-client", own.taken));
         }
+        let account = Account::new().map_err(|e| format!("no account can be kept for it: {e}"))?;
         let bytes = bytes.min(of_all).min(of_client);
         state.taken = state.taken.saturating_add(bytes);
         state.make_room();
         let own = state.clients.entry(client).or_default();
         own.taken = own.taken.saturating_add(bytes);
-        Ok(Share { paid: Arc::clone(self), client, bytes, carried: [bytes; 2] })
+        Ok(Share { paid: Arc::clone(self), client, bytes, account })
     }
 
-    /// Returns a summary of the bytes carried, for an operator: at most, as a trial that ended without a report may
-    /// have carried less than it was let.
+    /// Returns a summary of the bytes carried, for an operator.
     pub(super) fn summary(&self) -> String {
         let state = self.lock();
         let [sent, received] = state.carried.map(Bytes);
         format!(
-            "{} trials of {} clients; at most {sent} sent, {received} received",
+            "{} trials of {} clients; {sent} sent, {received} received",
             state.trials,
             state.clients.len()
         )
@@ -109,21 +111,21 @@ impl State {
 }
 
 impl Share {
-    /// Records the bytes that the trial carried. Without a record, it counts as all that the trial might have.
-    pub(super) fn carried(&mut self, carried: Ways) {
-        self.carried = carried;
+    /// Returns the account to which the trial's agent adds what it sends and receives.
+    pub(super) fn account(&self) -> &Account {
+        &self.account
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut state = self.paid.lock();
+        let (mut state, carried) = (self.paid.lock(), self.account.read());
         state.trials += 1;
         state.taken = state.taken.saturating_sub(self.bytes);
-        add(&mut state.carried, self.carried);
+        add(&mut state.carried, carried);
         if let Some(own) = state.clients.get_mut(&self.client) {
             own.taken = own.taken.saturating_sub(self.bytes);
-            add(&mut own.carried, self.carried);
+            add(&mut own.carried, carried);
         }
     }
 }
@@ -164,22 +166,31 @@ mod tests {
     #[test]
     fn what_was_not_carried_is_given_back() {
         let paid = paid(Some(1_000), None);
-        let mut first = paid.share(ip("10.0.0.1"), 800).unwrap();
+        let first = paid.share(ip("10.0.0.1"), 800).unwrap();
         let second = paid.share(ip("10.0.0.2"), 800).unwrap();
         assert_eq!((first.bytes, second.bytes), (800, 200));
         let why = paid.share(ip("10.0.0.3"), 1).unwrap_err();
         assert!(why.contains("1.00 kB") && why.contains("--max-total"), "{why}");
         assert!(why.contains("may give some back"), "{why}");
-        first.carried([100, 300]);
+        first.account().add([100, 300]);
         drop(first);
         assert_eq!(paid.share(ip("10.0.0.3"), 800).unwrap().bytes, 500);
     }
 
-    /// A trial that nobody heard of again may have carried all that it was allowed.
+    /// Trials that are called off have carried what they have carried.
     #[test]
-    fn silence_counts_in_full() {
+    fn what_was_opened_and_not_carried_costs_nothing() {
+        let paid = paid(Some(1_000), Some(1_000));
+        for _ in 0..76 {
+            drop(paid.share(ip("10.0.0.1"), 1_000).unwrap());
+        }
+        assert_eq!(paid.share(ip("10.0.0.2"), 1_000).unwrap().bytes, 1_000);
+    }
+
+    #[test]
+    fn an_origin_has_its_own_sum() {
         let paid = paid(None, Some(1_000));
-        drop(paid.share(ip("2001:db8::1"), 600).unwrap());
+        paid.share(ip("2001:db8::1"), 600).unwrap().account().add([600, 0]);
         assert_eq!(paid.share(ip("2001:db8::2"), 600).unwrap().bytes, 400, "the same /64");
         assert_eq!(paid.share(ip("10.0.0.1"), 600).unwrap().bytes, 600);
         assert!(paid.summary().contains("3 trials of 2 clients"), "{}", paid.summary());

@@ -54,7 +54,7 @@ struct Stranger {
 pub(super) enum Arrival {
     /// Data connection, which presents a token.
     Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
-    /// Control connection of a client, let in.
+    /// Control connection of a client, let in; it does not block.
     Control { stream: ControlStream, peer: SocketAddr },
 }
 
@@ -179,15 +179,16 @@ impl PreAuth {
                 Step::Gone(why) => scribe.stranger(now, stranger.peer, &why),
                 Step::Refuse(why) => stranger.refuse(&why, scribe, now),
                 Step::Hello(hello) => {
-                    arrivals.extend(stranger.into_arrival(|stream, peer| Arrival::Data {
-                        stream,
-                        peer,
-                        hello,
-                    }))
+                    let Stranger { stream, peer, .. } = stranger;
+                    // Its agent finds it as any accepted socket is.
+                    if stream.tcp().set_nonblocking(false).is_ok() {
+                        arrivals.push(Arrival::Data { stream, peer, hello });
+                    }
                 }
-                Step::Frame => arrivals.extend(
-                    stranger.into_arrival(|stream, peer| Arrival::Control { stream, peer }),
-                ),
+                Step::Frame => {
+                    let Stranger { stream, peer, .. } = stranger;
+                    arrivals.push(Arrival::Control { stream, peer });
+                }
             }
         }
         self.strangers = staying;
@@ -216,7 +217,9 @@ impl Stranger {
             let frame = self.got.split_off(4);
             self.got.clear();
             if let Some(nonce) = &self.nonce {
-                return let_in.check(&frame, nonce).map_or_else(refused, |()| Step::Frame);
+                let checked = self.stream.binding().map_err(|e| Error::setup("bind a proof", e));
+                let checked = checked.and_then(|binding| let_in.check(&frame, nonce, binding));
+                return checked.map_or_else(refused, |()| Step::Frame);
             }
             let greeted = match let_in.greet(&frame, self.stream.is_encrypted()) {
                 Ok(greeted) => greeted,
@@ -277,14 +280,6 @@ impl Stranger {
     fn refuse(self, why: &str, scribe: &Scribe, now: Nanos) {
         scribe.stranger(now, self.peer, &format!("refused: {why}"));
         refuse(&self.stream, &Error::peer("server", why).to_fault());
-    }
-
-    fn into_arrival(
-        self,
-        make: impl FnOnce(ControlStream, SocketAddr) -> Arrival,
-    ) -> Option<Arrival> {
-        self.stream.tcp().set_nonblocking(false).ok()?;
-        Some(make(self.stream, self.peer))
     }
 }
 

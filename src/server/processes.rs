@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use super::{Agent, AgentStarter};
+use crate::datapath::account::Account;
 use crate::error::Result;
 use crate::time::Nanos;
 use crate::transport::handover::HandOver;
@@ -13,8 +14,8 @@ use crate::trial::process::{self, AgentProcess};
 pub struct Processes;
 
 impl AgentStarter for Processes {
-    fn start(&self, door: HandOver) -> Result<Box<dyn Agent>> {
-        Ok(Box::new(process::agent(Some(door))?))
+    fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>> {
+        Ok(Box::new(process::served_agent(door, account)?))
     }
 }
 

@@ -1,6 +1,8 @@
-//! Turns: a few trials run at once, the others wait in the order in which they came.
+//! Turns: a few trials run at once, the others wait. The order is fair by origin, as start-time fair queueing has it
+//! (Goyal, Vin, Cheng, SIGCOMM 1996): what counts is the time for which an origin's trials held a turn, and not how
+//! many of them wait. Those of one origin keep the order in which they came.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,10 +22,15 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     running: u32,
+    /// Virtual time: the start tag of the turn that was given out last.
+    clock: Nanos,
+    /// Finish tag of each origin's last turn, where it is later than the clock.
+    finished: HashMap<IpAddr, Nanos>,
     /// Times until which turns that were given back stay empty.
     resting: Vec<Nanos>,
     next: u64,
-    line: VecDeque<Waiter>,
+    /// Waiting trials, in the order in which they came.
+    line: Vec<Waiter>,
 }
 
 struct Waiter {
@@ -42,8 +49,23 @@ pub(super) struct Ticket {
 /// Right to run one trial; given back when dropped.
 pub(super) struct Turn {
     queue: Arc<Queue>,
+    origin: IpAddr,
+    /// Start tag.
+    tag: Nanos,
+    since: Nanos,
     rest: Nanos,
+    wasted: bool,
 }
+
+/// Largest number of origins whose time is kept. Beyond that the origin that had least is forgotten.
+const MOST_ORIGINS: usize = 65_536;
+
+/// Time that a turn is taken to last where that is not known yet.
+const TURN: Nanos = Nanos::from_secs(1);
+
+/// Time that a turn counts for in which no trial began, beside the time that it took: an origin that only takes
+/// turns away waits behind origins that use theirs.
+const WASTE: Nanos = Nanos::from_secs(60);
 
 /// Place of a ticket in the queue.
 pub(super) enum Place {
@@ -84,8 +106,14 @@ impl Queue {
         }
         let id = state.next;
         state.next += 1;
-        state.line.push_back(Waiter { id, origin, wake });
+        state.line.push(Waiter { id, origin, wake });
         Ok(Ticket { queue: Arc::clone(self), id, woken })
+    }
+
+    /// Returns true if a trial of another origin than `peer` waits.
+    pub(super) fn is_waited_for(&self, peer: IpAddr) -> bool {
+        let own = origin(peer);
+        self.lock().line.iter().any(|waiter| waiter.origin != own)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -94,6 +122,52 @@ impl Queue {
 }
 
 impl State {
+    /// Returns the start tag of the next turn of an origin.
+    fn tag(&self, origin: IpAddr) -> Nanos {
+        self.finished.get(&origin).copied().unwrap_or_default().max(self.clock)
+    }
+
+    /// Returns the places in `line` in the order in which turns will come, as far as is known now: each turn before
+    /// is taken to last as long as any other.
+    fn order(&self) -> Vec<usize> {
+        let mut tags: HashMap<IpAddr, Nanos> = HashMap::new();
+        let mut left: Vec<usize> = (0..self.line.len()).collect();
+        let mut order = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            let tag = |at: &usize| {
+                let origin = self.line[*at].origin;
+                tags.get(&origin).copied().unwrap_or_else(|| self.tag(origin))
+            };
+            // Of several equal ones this finds the first, which came first.
+            let next = (0..left.len()).min_by_key(|at| tag(&left[*at])).unwrap_or(0);
+            let place = left.remove(next);
+            let after = tag(&place) + TURN;
+            tags.insert(self.line[place].origin, after);
+            order.push(place);
+        }
+        order
+    }
+
+    /// Adds the time that a turn took to its origin's, and forgets times that the clock has passed.
+    fn account(&mut self, turn: &Turn, now: Nanos) {
+        let waste = if turn.wasted { WASTE } else { Nanos::ZERO };
+        let finish = turn.tag + (now - turn.since) + waste;
+        let own = self.finished.entry(turn.origin).or_default();
+        *own = finish.max(*own);
+        let clock = self.clock;
+        self.finished.retain(|_, finish| *finish > clock);
+        if self.finished.len() > MOST_ORIGINS
+            && let Some(least) = self.finished.iter().min_by_key(|(_, finish)| **finish)
+        {
+            let least = *least.0;
+            self.finished.remove(&least);
+        }
+        if self.line.is_empty() && self.running == 0 {
+            // A time in which all had what they asked for is over, and with it what each of them had.
+            self.finished.clear();
+        }
+    }
+
     /// Returns the time at which a turn is free for the first in line; `None` where all are taken.
     fn free_at(&mut self, turns: u32, now: Nanos) -> Option<Nanos> {
         self.resting.retain(|until| *until > now);
@@ -116,8 +190,8 @@ impl State {
         match self.line.iter().rposition(has_most) {
             Some(last) if most >= own + 2 => {
                 let gone = self.line.remove(last);
-                // It finds its place gone as soon as it looks.
-                gone.iter().for_each(|gone| drop((&gone.wake).write(&[1])));
+                // It finds its place gone as soon as it looks; full means that it has been woken often enough.
+                let _ = (&gone.wake).write(&[1]);
                 true
             }
             _ => false,
@@ -138,17 +212,21 @@ impl Ticket {
         let mut drained = [0; 64];
         while matches!((&self.woken).read(&mut drained), Ok(n) if n > 0) {}
         let mut state = self.queue.lock();
-        let before = state.line.iter().position(|waiter| waiter.id == self.id);
+        let order = state.order();
+        let before = order.iter().position(|at| state.line[*at].id == self.id);
         if before == Some(0)
             && let Some(at) = state.free_at(self.queue.turns, now)
         {
             if at > now {
                 return Place::At(at);
             }
-            state.line.pop_front();
+            let origin = state.line.remove(order[0]).origin;
             state.running += 1;
+            let tag = state.tag(origin);
+            state.clock = tag;
             state.wake_all();
-            return Place::Now(Turn { queue: Arc::clone(&self.queue), rest: Nanos::ZERO });
+            let (queue, rest) = (Arc::clone(&self.queue), Nanos::ZERO);
+            return Place::Now(Turn { queue, origin, tag, since: now, rest, wasted: false });
         }
         let Some(before) = before else { return Place::PushedOut };
         let before = u32::try_from(before).unwrap_or(u32::MAX);
@@ -178,14 +256,20 @@ impl Turn {
     pub(super) fn rest(&mut self, rest: Nanos) {
         self.rest = rest;
     }
+
+    /// Marks that no trial began in it.
+    pub(super) fn waste(&mut self) {
+        self.wasted = true;
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
+        let (mut state, now) = (self.queue.lock(), Monotonic.now());
         state.running -= 1;
+        state.account(self, now);
         if self.rest > Nanos::ZERO {
-            state.resting.push(Monotonic.now() + self.rest);
+            state.resting.push(now + self.rest);
         }
         state.wake_all();
     }
@@ -286,8 +370,54 @@ mod tests {
         let e = queue.enter(ip(3)).ok().unwrap();
         assert!(readable(c.as_fd(), Nanos::ZERO).unwrap());
         assert!(matches!(c.place(Monotonic.now()), Place::PushedOut));
-        assert_eq!([&a, &b, &d, &e].map(behind), [1, 2, 3, 4].map(Some));
+        assert_eq!([&a, &b, &d, &e].map(behind), [1, 4, 2, 3].map(Some), "each origin in turn");
         assert!(queue.enter(ip(2)).is_err(), "one more would only change who is crowded out");
         assert!(queue.enter(ip(4)).is_ok(), "10.0.0.1 still has two");
+    }
+
+    /// Eight openers of one origin that never begin, and a client that comes after them all.
+    #[test]
+    fn a_crowd_of_one_origin_delays_another_by_one_turn_and_not_by_eight() {
+        let queue = Queue::new(1, 16);
+        let crowd: Vec<Ticket> = (0..8).map(|_| queue.enter(ip(1)).ok().unwrap()).collect();
+        let mut first = turn(&crowd[0]);
+        let honest = queue.enter(ip(2)).ok().unwrap();
+        assert_eq!(behind(&honest), Some(1), "after the one that runs");
+        assert_eq!(behind(&crowd[1]), Some(2));
+        assert!(queue.is_waited_for(ip(1)) && queue.is_waited_for(ip(2)));
+        first.waste();
+        drop(first);
+        drop(turn(&honest));
+        // Its next trial goes before the crowd's, too: their time with nothing done counts.
+        let [again, other] = [2, 3].map(|last| queue.enter(ip(last)).ok().unwrap());
+        assert_eq!([&other, &again, &crowd[1]].map(behind), [None, Some(1), Some(2)]);
+    }
+
+    /// In virtual time: an origin with long trials, and one with short ones.
+    #[test]
+    fn what_counts_is_the_time_that_an_origin_had() {
+        let mut state = State::default();
+        let queue = Queue::new(1, 16);
+        let [long, short] = [ip(1), ip(2)];
+        let (mut now, mut had) = (Nanos::ZERO, [Nanos::ZERO; 2]);
+        // Both always wait.
+        state.line = [long, short]
+            .map(|origin| Waiter { id: 0, origin, wake: UnixStream::pair().unwrap().0 })
+            .into();
+        for _ in 0..1_000 {
+            let at = state.order()[0];
+            let (origin, took) = (state.line[at].origin, Nanos::from_secs([30, 1][at]));
+            let tag = state.tag(origin);
+            state.clock = tag;
+            let (queue, rest) = (Arc::clone(&queue), Nanos::ZERO);
+            let turn = Turn { queue, origin, tag, since: now, rest, wasted: false };
+            now += took;
+            had[at] += took;
+            state.account(&turn, now);
+            // Its queue never gave it out, and must not take it back.
+            std::mem::forget(turn);
+        }
+        let share = had[0].0 as f64 / now.0 as f64;
+        assert!((0.45..0.55).contains(&share), "{share}");
     }
 }

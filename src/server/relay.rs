@@ -6,14 +6,18 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::config::Patience;
+use super::queue::Queue;
 use super::stop::Stop;
 use super::wait::{earlier, until};
 use crate::error::Fault;
-use crate::server::framed_stream::{FramedStream, Heard};
+use crate::server::framed_stream::{FramedStream, Heard, Until};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::trial::control::{self, AgentReport, FromAgent, ToAgent};
+use crate::trial::control::{self, FromAgent, ToAgent};
 use crate::trial::control_stream::ControlStream;
+
+/// Time between two looks at whether others wait for the turn of a trial that has not begun.
+const GLANCE: Nanos = Nanos::from_millis(100);
 
 /// Largest number of messages that a client may send during a trial. It needs two.
 const MOST_MESSAGES: u32 = 16;
@@ -21,15 +25,15 @@ const MOST_MESSAGES: u32 = 16;
 /// End of a trial.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Done: the agent reported.
-    Done(Box<AgentReport>),
-    /// Fault: the agent said that it could not; the client has been told.
+    /// Done: the agent reported, and the client has its report.
+    Done,
+    /// Fault: the agent said that it could not, and the client knows.
     Fault(Fault),
     /// Crashed: the agent ended without a last word; with what was seen.
     Crashed(String),
     /// Astray: the agent does not keep to the protocol; with the way it fails to.
     Astray(String),
-    /// Late: the trial did not begin, or did not end, in time; with which of them.
+    /// Late: the trial did not begin, or did not end, in time; with the words for it.
     Late(String),
     /// Called off: the client does not want it any more.
     CalledOff,
@@ -47,11 +51,16 @@ pub(super) struct Relay<'a> {
     pub(super) agent: FramedStream<UnixStream>,
     pub(super) stop: &'a Stop,
     pub(super) patience: &'a Patience,
+    /// Queue in which others may wait for this turn.
+    pub(super) queue: &'a Queue,
+    /// Time at which the turn began.
+    pub(super) began: Nanos,
     /// Time by which the trial must have begun, and then, by which it must have ended.
     pub(super) deadline: Nanos,
     /// Longest duration, once begun.
     pub(super) span: Nanos,
-    /// Address that the client must dial.
+    /// Address of the client, and the one of this host that it must dial.
+    pub(super) peer: SocketAddr,
     pub(super) here: SocketAddr,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
@@ -61,7 +70,7 @@ pub(super) struct Relay<'a> {
 
 impl Relay<'_> {
     /// Relays until the end.
-    pub(super) fn run(mut self) -> End {
+    pub(super) fn run(&mut self) -> End {
         loop {
             match self.step() {
                 Ok(()) => {}
@@ -79,13 +88,23 @@ impl Relay<'_> {
         while let Some(heard) = self.client.pending(now, self.patience) {
             self.on_client(heard)?;
         }
+        let mut wake = self.deadline;
+        if !self.has_begun {
+            // Others need not wait for a trial whose near end no longer tries to connect.
+            let soon = self.began + self.patience.start;
+            let is_waited_for = now >= soon && self.queue.is_waited_for(self.peer.ip());
+            if is_waited_for {
+                return Err(End::Late(self.late(self.patience.start)));
+            }
+            wake = if now < soon { wake.min(soon) } else { wake.min(now + GLANCE) };
+        }
         if now >= self.deadline {
-            return Err(End::Late(self.late()));
+            return Err(End::Late(self.late(self.patience.grace)));
         }
         let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
         let stuck =
             earlier(self.agent.stuck_at(self.patience), self.client.stuck_at(self.patience));
-        let ready = until(&fds, earlier(stuck, Some(self.deadline)))
+        let ready = until(&fds, earlier(stuck, Some(wake)))
             .map_err(|e| End::Astray(format!("it cannot be waited for: {e}")))?;
         if ready[0] {
             return Err(End::Stopped);
@@ -105,8 +124,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    fn late(&self) -> String {
-        let grace = self.patience.grace;
+    fn late(&self, grace: Nanos) -> String {
         if self.has_begun {
             format!(
                 "it takes {} at most, and did not end within {grace} more: ended here",
@@ -127,28 +145,36 @@ impl Relay<'_> {
         match control::parse(&frame) {
             Ok(FromAgent::Ready { .. }) => {
                 let endpoint = Address::Ip(self.here);
-                self.tell(|client| client.say(&FromAgent::Ready { endpoint }))
+                self.tell(|client, until| client.say(&FromAgent::Ready { endpoint }, until))
             }
             Ok(FromAgent::Connected | FromAgent::Interval { .. } | FromAgent::Finished { .. }) => {
-                self.tell(|client| client.pass(&frame))
+                self.tell(|client, until| client.pass(&frame, until))
             }
-            Ok(FromAgent::Done(report)) => {
-                self.tell(|client| client.pass(&frame))?;
-                Err(End::Done(report))
+            Ok(FromAgent::Done(_)) => {
+                self.tell(|client, until| client.pass(&frame, until))?;
+                Err(End::Done)
             }
             Ok(FromAgent::Fault(fault)) => {
-                self.tell(|client| client.pass(&frame))?;
+                self.tell(|client, until| client.pass(&frame, until))?;
                 Err(End::Fault(fault))
             }
             Err(e) => Err(End::Astray(format!("it sent {e}"))),
         }
     }
 
+    /// Sends the client a message, which it must take while the trial lasts.
     fn tell(
         &self,
-        say: impl FnOnce(&FramedStream<ControlStream>) -> io::Result<()>,
+        say: impl FnOnce(&FramedStream<ControlStream>, Until<'_>) -> io::Result<()>,
     ) -> Result<(), End> {
-        say(self.client).map_err(|e| End::Vanished(format!("does not take its messages: {e}")))
+        say(self.client, self.until()).map_err(|e| match self.stop.is_pulled() {
+            true => End::Stopped,
+            false => End::Vanished(format!("does not take its messages: {e}")),
+        })
+    }
+
+    fn until(&self) -> Until<'_> {
+        Until { deadline: self.deadline, stop: self.stop }
     }
 
     fn on_client(&mut self, heard: Heard) -> Result<(), End> {
@@ -174,7 +200,8 @@ impl Relay<'_> {
             }
             Err(e) => return Err(End::Nonsense(e.to_string())),
         }
-        match self.agent.pass(&frame) {
+        match self.agent.pass(&frame, self.until()) {
+            Err(_) if self.stop.is_pulled() => Err(End::Stopped),
             // An agent that has gone may have left a last word, which is still to be read.
             Err(e) if !is_gone(&e) => Err(End::Astray(format!("it takes no messages: {e}"))),
             _ => Ok(()),

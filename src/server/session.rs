@@ -13,19 +13,18 @@ use super::relay::{End, Relay};
 use super::stop::Stop;
 use super::wait::until;
 use super::{Agent, Client, Shared};
+use crate::datapath::account::Account;
 use crate::datapath::destination::canonical;
-use crate::error::{Error, Fault};
+use crate::datapath::policer::{BURST, time_at};
+use crate::error::{Error, Fault, FaultKind};
 use crate::foreign;
 use crate::host::facts::HostFacts;
-use crate::server::framed_stream::{FramedStream, Heard};
-use crate::server::pre_auth::refuse;
+use crate::server::framed_stream::{FramedStream, Heard, Until};
+use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
-use crate::trial::control::{
-    self, AgentPlan, AgentReport, FromAgent, FromServer, LARGEST, Limits, ToAgent,
-};
+use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Limits, ToAgent};
 use crate::trial::control_stream::ControlStream;
-use crate::trial::driver::{BURST, bytes_in, time_at};
 use crate::units::Bytes;
 
 /// Time that an agent that has reported may take to end, where the client does not go on before.
@@ -51,7 +50,7 @@ struct Session<'a> {
 /// Serves one client until it leaves or must leave.
 pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     let Client { stream, peer } = client;
-    let here = match prepare(stream.tcp(), shared.config.patience.partial) {
+    let here = match prepare(stream.tcp()) {
         Ok(here) => here,
         Err(e) => {
             return shared.scribe.stranger_now(peer, &format!("left at once: {e}"));
@@ -65,11 +64,9 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     }
 }
 
-/// Sets the connection up so that a peer that is dead, or reads nothing, is noticed.
-fn prepare(stream: &std::net::TcpStream, patience: Nanos) -> std::io::Result<SocketAddr> {
+/// Sets the connection up so that a peer that is dead is noticed.
+fn prepare(stream: &std::net::TcpStream) -> std::io::Result<SocketAddr> {
     stream.set_nodelay(true)?;
-    let patience = Duration::from(patience).max(Duration::from_millis(1));
-    stream.set_write_timeout(Some(patience))?;
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(5))
@@ -107,7 +104,7 @@ impl Session<'_> {
                 let title = format!("trial {} {title}", self.shared.next_trial());
                 let turn = self.queue(&title)?;
                 match turn {
-                    Some(mut turn) => self.run_trial(&title, admitted, &mut turn),
+                    Some(turn) => self.run_trial(&title, admitted, turn),
                     None => Ok(()),
                 }
             }
@@ -137,7 +134,8 @@ impl Session<'_> {
             };
             if ahead > 0 && told != Some(ahead) {
                 if told.is_none() {
-                    self.log(&format!("{title} waits, {ahead} before it"));
+                    let line = format!("{title} waits, {ahead} before it");
+                    self.shared.scribe.stranger_now(self.peer, &line);
                 }
                 told = Some(ahead);
                 self.say(&FromServer::Queued { ahead })?;
@@ -159,10 +157,10 @@ impl Session<'_> {
         &mut self,
         title: &str,
         mut admitted: Admitted,
-        turn: &mut Turn,
+        mut turn: Turn,
     ) -> Result<(), Closed> {
         let began = Monotonic.now();
-        let mut share = match self.share(&mut admitted) {
+        let share = match self.share(&mut admitted) {
             Ok(share) => share,
             Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
         };
@@ -176,33 +174,42 @@ impl Session<'_> {
         let registered = token_table.register(token, ours, self.peer.ip(), admitted.flows);
         let registered = match registered {
             Ok(registered) => registered,
-            Err(why) => {
-                share.carried([0; 2]);
-                return self.refuse_trial(title, &Error::peer("server", why));
-            }
+            Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
         };
         let span = admitted.span;
-        let mut running = match self.start(theirs, admitted.plan) {
+        let mut running = match self.start(theirs, admitted.plan, share.account()) {
             Ok(running) => running,
-            Err(e) => {
-                share.carried([0; 2]);
-                return self.refuse_trial(title, &e);
-            }
+            Err(e) => return self.refuse_trial(title, &e),
         };
         self.log(&format!("{title} started"));
-        let end = match running.line.take() {
-            Some(agent) => self.relay(agent, began, span).run(),
-            None => End::Astray("it has no control line".into()),
+        let (end, has_begun) = match running.line.take() {
+            Some(agent) => {
+                let mut relay = self.relay(agent, began, span);
+                (relay.run(), relay.has_begun)
+            }
+            None => (End::Astray("it has no control line".into()), false),
         };
         drop(registered);
-        let rate = self.shared.config.limits.rate_bps;
-        share.carried(match &end {
-            End::Done(report) => carried(report),
-            // Without a report: all that the rate let through.
-            _ => [share.bytes.min(bytes_in(rate, Monotonic.now() - began + BURST)); 2],
-        });
-        turn.rest(self.rest(&end));
-        self.conclude(title, running, end, Monotonic.now() - began)
+        if matches!(end, End::Stopped) {
+            // Before its data ends, which the client would take for a failure of the contender.
+            close_with(self.client.stream(), &FromServer::Stopped(stopping()));
+        }
+        if matches!(end, End::Done | End::Fault(_) | End::Crashed(_)) {
+            self.see_off(&mut running);
+        }
+        running.agent.kill();
+        let carried = share.account().read();
+        drop(share);
+        let most = carried.into_iter().max().unwrap_or(0);
+        // So the bursts of trials that follow one another do not add up to more than the rate.
+        turn.rest(time_at(self.shared.config.limits.rate_bps, most).min(BURST));
+        if !has_begun {
+            turn.waste();
+        }
+        // The words that are left to say hold no place.
+        drop(turn);
+        let told = Ended { title, took: Monotonic.now() - began, carried };
+        self.conclude(&told, running, end)
     }
 
     /// Takes the trial's share of the remaining allowance, and no more than a trial may carry.
@@ -210,16 +217,12 @@ impl Session<'_> {
         let config = &self.shared.config;
         let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
         match admitted.most_bytes {
-            Some(most) if most > share.bytes => {
-                let left = share.bytes;
-                let mut share = share;
-                share.carried([0; 2]);
-                Err(format!(
-                    "this trial carries up to {}, and only {} are left of what this server's operator allows",
-                    Bytes(most),
-                    Bytes(left)
-                ))
-            }
+            Some(most) if most > share.bytes => Err(format!(
+                "this trial carries up to {}, and only {} are left of what this server's operator allows \
+                 (--max-total, --max-per-client)",
+                Bytes(most),
+                Bytes(share.bytes)
+            )),
             _ => {
                 let limits = Limits { bytes: share.bytes, ..config.limits };
                 admitted.plan.limits = Some(limits);
@@ -228,27 +231,13 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the time for which this place stays empty, so that the bursts of trials that follow one another do not
-    /// add up to more than the rate.
-    fn rest(&self, end: &End) -> Nanos {
-        let rate = self.shared.config.limits.rate_bps;
-        match end {
-            End::Done(report) => {
-                let most = carried(report).into_iter().max().unwrap_or(0);
-                time_at(rate, most).min(BURST)
-            }
-            _ => BURST,
-        }
-    }
-
-    fn start(&self, door: HandOver, plan: AgentPlan) -> Result<Running, Error> {
-        let mut running = Running { agent: self.shared.starter.start(door)?, line: None };
+    fn start(&self, door: HandOver, plan: AgentPlan, account: &Account) -> Result<Running, Error> {
+        let mut running = Running { agent: self.shared.starter.start(door, account)?, line: None };
         let with = |e| Error::setup("speak to a new agent", e);
         let stream = running.agent.control().try_clone().map_err(with)?;
-        let patience = Duration::from(self.shared.config.patience.partial);
-        stream.set_write_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(with)?;
+        stream.set_nonblocking(true).map_err(with)?;
         let line = FramedStream::new(stream, LARGEST as usize);
-        line.say(&ToAgent::Open(Box::new(plan))).map_err(with)?;
+        line.say(&ToAgent::Open(Box::new(plan)), self.until()).map_err(with)?;
         running.line = Some(line);
         Ok(running)
     }
@@ -265,57 +254,51 @@ impl Session<'_> {
             agent,
             stop: self.stop,
             patience: &config.patience,
+            queue: &self.shared.queue,
+            began,
             deadline: began + config.patience.grace,
             span,
+            peer: self.peer,
             here: self.here,
             messages: 0,
             has_begun: false,
         }
     }
 
-    /// Ends the agent, tells the client where it has not been told, and writes the log line.
+    /// Writes the log line of a trial that has ended, and tells the client where it does not know yet.
     fn conclude(
         &mut self,
-        title: &str,
+        ended: &Ended<'_>,
         mut running: Running,
         end: End,
-        took: Nanos,
     ) -> Result<(), Closed> {
-        if matches!(end, End::Done(_) | End::Fault(_) | End::Crashed(_)) {
-            self.see_off(&mut running);
-        }
-        running.agent.kill();
         match end {
-            End::Done(report) => {
-                let [sent, received] = carried(&report).map(Bytes);
-                self.log(&format!("{title} done in {took}; {sent} sent, {received} received"));
+            End::Done => {
+                self.log(&ended.line("done in", ""));
                 Ok(())
             }
             End::Fault(fault) => {
-                self.log(&format!("{title} failed after {took}: {fault}"));
+                self.log(&ended.line("failed after", &fault.to_string()));
                 Ok(())
             }
             End::Crashed(how) => {
                 let words = running.agent.last_words();
                 let words = words.map_or_else(String::new, |w| format!("; its last words: {w}"));
-                self.fail_trial(title, took, format!("the agent crashed: {how}{words}"))
+                self.fail_trial(ended, format!("the agent crashed: {how}{words}"))
             }
-            End::Astray(how) => {
-                self.fail_trial(title, took, format!("the agent went astray: {how}"))
-            }
-            End::Late(what) => self.fail_trial(title, took, what),
-            End::CalledOff => self.fail_trial(title, took, "the client called it off".into()),
+            End::Astray(how) => self.fail_trial(ended, format!("the agent went astray: {how}")),
+            End::Late(what) => self.fail_trial(ended, what),
+            End::CalledOff => self.fail_trial(ended, "the client called it off".into()),
             End::Vanished(how) => {
-                self.log(&format!("{title} abandoned after {took}: the client {how}"));
+                self.log(&ended.line("abandoned after", &format!("the client {how}")));
                 Err(Closed)
             }
             End::Nonsense(what) => {
-                self.log(&format!("{title} abandoned after {took}"));
+                self.log(&ended.line("abandoned after", ""));
                 Err(self.close(&Error::peer("server", format!("you sent {what}"))))
             }
             End::Stopped => {
-                self.log(&format!("{title} abandoned after {took}: told to stop"));
-                let _ = self.client.say(&FromAgent::Fault(stopping()));
+                self.log(&ended.line("abandoned after", "told to stop"));
                 Err(Closed)
             }
         }
@@ -332,8 +315,8 @@ impl Session<'_> {
         }
     }
 
-    fn fail_trial(&mut self, title: &str, took: Nanos, what: String) -> Result<(), Closed> {
-        self.log(&format!("{title} failed after {took}: {what}"));
+    fn fail_trial(&mut self, ended: &Ended<'_>, what: String) -> Result<(), Closed> {
+        self.log(&ended.line("failed after", &what));
         let fault = Error::peer("far end", foreign::short(&what)).to_fault();
         self.say(&FromAgent::Fault(fault))
     }
@@ -368,7 +351,7 @@ impl Session<'_> {
                 return Closed;
             }
             Heard::Stopped => {
-                let _ = self.client.say(&FromServer::Refused(stopping()));
+                close_with(self.client.stream(), &FromServer::Stopped(stopping()));
                 return Closed;
             }
             Heard::Nonsense(what) => format!("you sent {what}"),
@@ -388,10 +371,19 @@ impl Session<'_> {
     }
 
     fn say(&self, message: &impl serde::Serialize) -> Result<(), Closed> {
-        self.client.say(message).map_err(|e| {
+        self.client.say(message, self.until()).map_err(|e| {
+            if self.stop.is_pulled() {
+                close_with(self.client.stream(), &FromServer::Stopped(stopping()));
+            }
             self.shared.scribe.stranger_now(self.peer, &format!("does not take its messages: {e}"));
             Closed
         })
+    }
+
+    /// Returns the time that a peer has for a message outside a trial.
+    fn until(&self) -> Until<'_> {
+        let deadline = Monotonic.now() + self.shared.config.patience.partial;
+        Until { deadline, stop: self.stop }
     }
 
     fn log(&self, what: &str) {
@@ -411,8 +403,24 @@ impl Drop for Running {
     }
 }
 
+/// Trial that has ended, for the log.
+struct Ended<'a> {
+    title: &'a str,
+    took: Nanos,
+    carried: Ways,
+}
+
+impl Ended<'_> {
+    fn line(&self, how: &str, why: &str) -> String {
+        let Ended { title, took, carried } = self;
+        let [sent, received] = carried.map(Bytes);
+        let colon = if why.is_empty() { "" } else { ": " };
+        format!("{title} {how} {took}{colon}{why}; {sent} sent, {received} received")
+    }
+}
+
 fn stopping() -> Fault {
-    Error::peer("server", "it was told to stop").to_fault()
+    Fault { kind: FaultKind::Peer, message: "its operator stopped it".into() }
 }
 
 /// Shortens typed text for a log line.
@@ -422,11 +430,4 @@ fn short(typed: &str) -> String {
         short.push('…');
     }
     short
-}
-
-/// Returns the application bytes that the far end sent and received.
-fn carried(report: &AgentReport) -> Ways {
-    report.halves.iter().fold([0; 2], |[sent, received], half| {
-        [sent.saturating_add(half.sent.bytes), received.saturating_add(half.received.bytes)]
-    })
 }

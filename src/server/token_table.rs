@@ -33,9 +33,22 @@ struct Entry {
     peers: HashSet<(u16, SocketAddr)>,
 }
 
+impl Entry {
+    /// Checks that data comes from the address that control comes from.
+    fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
+        if peer.to_canonical() == self.client {
+            return Ok(());
+        }
+        Err(format!(
+            "{what} hello for a trial of {}: dropped, as data must come from the address that control comes from",
+            self.client
+        ))
+    }
+}
+
 impl TokenTable {
-    /// Registers a trial: connections that present `token` go to `door`. `client` is the proved address that datagram
-    /// peers must have, `flows` how many flows the trial has.
+    /// Registers a trial: connections that present `token` go to `door`. `client` is the proved address that all
+    /// data must come from, `flows` how many flows the trial has.
     pub(super) fn register(
         &self,
         token: Token,
@@ -62,10 +75,17 @@ impl TokenTable {
         Ok(Registration { token_table: self, token })
     }
 
-    /// Hands a connected stream whose hello has been read to its trial, or says why not.
-    pub(super) fn hand_stream(&self, hello: &Hello, socket: BorrowedFd<'_>) -> Result<(), String> {
+    /// Hands a connected stream whose hello has been read to its trial, or says why not. It must come from the address
+    /// that the trial was opened from: who reads the path sees the token, and has another one.
+    pub(super) fn hand_stream(
+        &self,
+        hello: &Hello,
+        socket: BorrowedFd<'_>,
+        peer: IpAddr,
+    ) -> Result<(), String> {
         let mut trials = self.lock();
         let entry = find(&mut trials, hello, "TCP")?;
+        entry.check(peer, "TCP")?;
         let opened = entry.streams.entry(hello.flow).or_default();
         if *opened >= STREAMS_PER_FLOW {
             return Err(format!(
@@ -95,13 +115,7 @@ impl TokenTable {
     ) -> Result<(), String> {
         let mut trials = self.lock();
         let entry = find(&mut trials, hello, "UDP")?;
-        if peer.ip().to_canonical() != entry.client {
-            return Err(format!(
-                "UDP hello for a trial of {}: dropped, as data must come from the address that \
-                 control comes from",
-                entry.client
-            ));
-        }
+        entry.check(peer.ip(), "UDP")?;
         if entry.peers.contains(&(hello.flow, peer)) {
             return Ok(());
         }

@@ -11,10 +11,34 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// # Errors
 /// Fails if poll(2) fails.
 pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
+    let entry =
+        |fd: &BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    poll(&mut fds.iter().map(entry).collect::<Vec<_>>(), deadline)
+}
+
+/// Waits until `to` has room for more, or `deadline` or `stop` comes; returns true if it has room.
+///
+/// # Errors
+/// Fails if poll(2) fails.
+pub(super) fn for_room(
+    to: BorrowedFd<'_>,
+    stop: BorrowedFd<'_>,
+    deadline: Nanos,
+) -> io::Result<bool> {
+    let entry = |fd: BorrowedFd, events| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let mut polled = [entry(to, libc::POLLOUT), entry(stop, libc::POLLIN)];
+    loop {
+        let ready = poll(&mut polled, Some(deadline))?;
+        if ready[1] || (!ready[0] && Monotonic.now() >= deadline) {
+            return Ok(false);
+        }
+        if ready[0] {
+            return Ok(true);
+        }
+    }
+}
+
+fn poll(polled: &mut [libc::pollfd], deadline: Option<Nanos>) -> io::Result<Vec<bool>> {
     let ms = match deadline {
         None => -1,
         Some(deadline) => {
@@ -29,7 +53,7 @@ pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Resu
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
-        return Ok(vec![false; fds.len()]);
+        return Ok(vec![false; polled.len()]);
     }
     Ok(polled.iter().map(|poll| poll.revents != 0).collect())
 }

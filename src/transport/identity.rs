@@ -321,7 +321,7 @@ impl Identity {
         provider: &Arc<CryptoProvider>,
     ) -> Result<rustls::ClientConfig, rustls::Error> {
         let pinned = Pinned {
-            expected: Sha256::digest(&self.certificate).into(),
+            expected: Some(Sha256::digest(&self.certificate).into()),
             shows: Shows::Certificate,
             refusal: |_, _| {
                 "the certificate is neither this trial's nor that of `certificate=`".to_owned()
@@ -350,7 +350,8 @@ pub(crate) enum Shows {
 /// Takes the peer that shows one certificate or key, known by its SHA-256, and no other.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    pub(crate) expected: [u8; 32],
+    /// SHA-256 of it; `None` takes any whose owner shows that it is its own.
+    pub(crate) expected: Option<[u8; 32]>,
     pub(crate) shows: Shows,
     /// Says why another one, whose SHA-256 it is given, is not taken.
     pub(crate) refusal: fn(shown: [u8; 32], expected: [u8; 32]) -> String,
@@ -366,11 +367,13 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let shown = Sha256::digest(shown).into();
-        if shown == self.expected {
-            return Ok(ServerCertVerified::assertion());
+        let shown: [u8; 32] = Sha256::digest(shown).into();
+        match self.expected {
+            Some(expected) if shown != expected => {
+                Err(rustls::Error::General((self.refusal)(shown, expected)))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
         }
-        Err(rustls::Error::General((self.refusal)(shown, self.expected)))
     }
 
     fn verify_tls12_signature(

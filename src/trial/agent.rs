@@ -9,16 +9,17 @@ use std::sync::mpsc::channel;
 use deadheat_base::panics::contained;
 
 use crate::contract::{PeerKind, Side, Store};
-use crate::datapath::option;
+use crate::datapath::account::Account;
+use crate::datapath::{option, policer};
 use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
+use crate::time::Nanos;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Hello;
 use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets, spent};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
 use super::control::{self, AgentPlan, AgentReport, FromAgent, RelayPlan, Share, ToAgent};
-use super::driver::{Flow, Further, Meter};
+use super::driver::{Flow, Further, limited};
 use super::explain::Pass;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
@@ -30,8 +31,13 @@ use super::store::OpenFile;
 use super::upkeep::{self, Until};
 use super::{means, misfit, relay, suited, turn};
 
-/// Runs an agent on its control channel; answers the process's exit code.
-pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
+/// Runs an agent on its control channel; answers the process's exit code. What it sends and receives is added to
+/// `account`, where its starter shares one.
+pub(super) fn run(
+    mut control: UnixStream,
+    door: ConnectionSource,
+    account: Option<Account>,
+) -> i32 {
     let mut words = match control.try_clone() {
         Ok(words) => words,
         Err(_) => return 1,
@@ -39,7 +45,10 @@ pub(super) fn run(mut control: UnixStream, door: ConnectionSource) -> i32 {
     let done = match control::read(&mut control).map_err(control_failed) {
         Ok(ToAgent::Open(plan)) => {
             let contender = plan.contender.clone();
-            contained(&contender, || trial(*plan, control, door)).and_then(|(report, parting)| {
+            let ran = contained(&contender, || trial(*plan, control, door, account));
+            // Whatever a library made of it, a limit that was passed is the reason.
+            let ran = ran.map_err(|error| policer::overrun().map_or(error, limited));
+            ran.and_then(|(report, parting)| {
                 say(&mut words, &FromAgent::Done(Box::new(report)))?;
                 parting.wait(&words);
                 Ok(())
@@ -69,8 +78,9 @@ fn trial(
     plan: AgentPlan,
     mut control: UnixStream,
     door: ConnectionSource,
+    account: Option<Account>,
 ) -> Result<(AgentReport, Parting)> {
-    means::begin(&plan)?;
+    means::begin(&plan, account)?;
     option::limit_path_mtu(plan.mtu);
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
@@ -87,7 +97,6 @@ fn trial(
     means::limit(&plan, &*task)?;
     let tickets = Tickets::default();
     let (conns, listener) = connect(&plan, &contender, &*task, &tickets, door, &mut control)?;
-    let meter = plan.limits.map(|limits| Arc::new(Meter::new(limits, Monotonic.now())));
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
     for (flow, conn) in share(&plan).flows(task.flows().len()).zip(conns) {
@@ -104,7 +113,7 @@ fn trial(
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.largest_message());
-        (flow.further, flow.meter, flow.probe) = (further, meter.clone(), probe);
+        (flow.further, flow.probe) = (further, probe);
         flows.push(flow);
     }
     say(&mut control, &FromAgent::Connected)?;

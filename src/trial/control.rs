@@ -44,7 +44,7 @@ use crate::workload::EndpointReport;
 pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
 /// The protocol that this version speaks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The environment variable that may hold a shared secret.
 pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
@@ -90,6 +90,8 @@ pub enum FromServer {
     Full(Fault),
     /// The server will not; why and what would help.
     Refused(Fault),
+    /// The server's operator stopped it, whatever goes on; its last word.
+    Stopped(Fault),
 }
 
 impl FromServer {
@@ -98,7 +100,7 @@ impl FromServer {
     pub fn is_meant(body: &[u8]) -> bool {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
-        let words = ["welcome", "facts", "queued", "full", "refused"];
+        let words = ["welcome", "facts", "queued", "full", "refused", "stopped"];
         words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
     }
 }
@@ -106,7 +108,8 @@ impl FromServer {
 /// The proof of a shared secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal.
+    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal; on an encrypted connection, of
+    /// the nonce's text and what binds the proof to that connection (RFC 9266), so that nobody can pass it on.
     pub mac: String,
 }
 
@@ -115,7 +118,7 @@ pub struct Proof {
 pub struct Limits {
     /// Duration of the trial.
     pub duration_ns: Nanos,
-    /// Application bytes per direction.
+    /// Bytes per direction, as IP packets.
     pub bytes: u64,
     /// Mean rate per direction, over any second.
     pub rate_bps: BitRate,
@@ -361,23 +364,26 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Returns the proof that one knows `secret`, for a server's `nonce`.
-pub fn prove(secret: &str, nonce: &str) -> Proof {
-    let mac = keyed(secret, nonce).finalize().into_bytes();
+/// Returns the proof that one knows `secret`, for a server's `nonce` and what binds it to the connection, if anything
+/// does.
+pub fn prove(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Proof {
+    let mac = keyed(secret, nonce, binding).finalize().into_bytes();
     Proof { mac: hex(&mac) }
 }
 
 /// Returns true if `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
-pub fn proved(secret: &str, nonce: &str, proof: &Proof) -> bool {
+pub fn proved(secret: &str, nonce: &str, binding: Option<[u8; 32]>, proof: &Proof) -> bool {
     let bytes = unhex::<32>(&proof.mac);
-    bytes.is_some_and(|bytes| keyed(secret, nonce).verify_slice(&bytes).is_ok())
+    bytes.is_some_and(|bytes| keyed(secret, nonce, binding).verify_slice(&bytes).is_ok())
 }
 
-fn keyed(secret: &str, nonce: &str) -> Hmac<Sha256> {
+fn keyed(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Hmac<Sha256> {
     // HMAC takes keys of any length, so this cannot fail; an all-zero key would still be safe to refuse.
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())
         .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
     mac.update(nonce.as_bytes());
+    // A nonce has a fixed length, so where it ends is never in doubt.
+    mac.update(binding.as_ref().map_or(&[], |binding| &binding[..]));
     mac
 }
 
@@ -438,6 +444,7 @@ mod tests {
             FromServer::Queued { ahead: 1 },
             FromServer::Full(fault()),
             FromServer::Refused(fault()),
+            FromServer::Stopped(fault()),
         ];
         for word in words {
             // A word that is new here is missing in the list above, too.
@@ -446,7 +453,8 @@ mod tests {
                 | FromServer::Facts(_)
                 | FromServer::Queued { .. }
                 | FromServer::Full(_)
-                | FromServer::Refused(_) => {}
+                | FromServer::Refused(_)
+                | FromServer::Stopped(_) => {}
             }
             let body = serde_json::to_vec(&word).unwrap();
             assert!(FromServer::is_meant(&body), "{}", String::from_utf8_lossy(&body));
@@ -460,14 +468,19 @@ mod tests {
 
     #[test]
     fn a_secret_is_proved_without_being_sent() {
-        let proof = prove("open sesame", "00ff");
-        assert!(proved("open sesame", "00ff", &proof));
-        assert!(!proved("open sesame", "00fe", &proof));
-        assert!(!proved("other", "00ff", &proof));
-        assert!(!proved("open sesame", "00ff", &Proof { mac: "é".repeat(32) }));
+        let proof = prove("open sesame", "00ff", None);
+        let is_proved = |secret, nonce, binding| proved(secret, nonce, binding, &proof);
+        assert!(is_proved("open sesame", "00ff", None));
+        assert!(!is_proved("open sesame", "00fe", None));
+        assert!(!is_proved("open sesame", "00ff", Some([0; 32])), "it is for another connection");
+        assert!(!is_proved("other", "00ff", None));
+        assert!(!proved("open sesame", "00ff", None, &Proof { mac: "é".repeat(32) }));
+        let bound = prove("open sesame", "00ff", Some([1; 32]));
+        assert!(proved("open sesame", "00ff", Some([1; 32]), &bound));
+        assert!(!proved("open sesame", "00ff", Some([2; 32]), &bound));
         // RFC 4231, test case 2.
         assert_eq!(
-            prove("Jefe", "what do ya want for nothing?").mac,
+            prove("Jefe", "what do ya want for nothing?", None).mac,
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
     }

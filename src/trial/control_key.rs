@@ -19,6 +19,7 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use sha2::{Digest, Sha256};
 
+use super::private_file;
 use crate::error::{Error, Result};
 use crate::transport::identity::{Pinned, Shows};
 use crate::units::hex::{hex, unhex};
@@ -56,14 +57,14 @@ impl Pin {
         std::env::var(PIN_VARIABLE).ok().map(|typed| Pin::parse(&typed)).transpose()
     }
 
-    /// Returns the client's side of a connection to the server that has this pin.
+    /// Returns the client's side of a connection to the server that has `pin`, or to any.
     ///
     /// # Errors
     /// Fails if the TLS library cannot be set up.
-    pub(super) fn client(&self) -> Result<ClientConnection> {
+    pub(super) fn client(pin: Option<&Pin>) -> Result<ClientConnection> {
         let provider = Arc::new(default_provider());
         let verifier = Arc::new(Pinned {
-            expected: self.0,
+            expected: pin.map(|pin| pin.0),
             shows: Shows::RawKey,
             refusal,
             provider: Arc::clone(&provider),
@@ -111,7 +112,7 @@ impl ServerKey {
     /// Fails if it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
     pub fn in_file(file: &Path) -> Result<ServerKey> {
         let failed = |doing: &str, e| Error::setup(format!("{doing} {}", file.display()), e);
-        let pem = match std::fs::read(file) {
+        let pem = match private_file::read(file) {
             Ok(pem) => pem,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 let pem = to_pem(&generate()?);

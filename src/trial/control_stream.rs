@@ -26,11 +26,15 @@ impl Stream for UnixStream {}
 /// A control connection. What it reads and writes is the same whether it is encrypted or not.
 ///
 /// Reading an encrypted one takes at most one call on the socket, and is
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) where that completed no record.
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) where that completed no record. Where the connection does not block,
+/// `WouldBlock` of writing or flushing means the same as of TCP: nothing was taken, and the same may be tried again.
 pub struct ControlStream {
     tcp: TcpStream,
     tls: Option<Mutex<Tls>>,
 }
+
+/// Bytes that belong to one encrypted connection.
+pub(crate) type Binding = [u8; 32];
 
 /// The state of an encrypted connection.
 struct Tls {
@@ -45,14 +49,25 @@ impl ControlStream {
         ControlStream { tcp, tls: None }
     }
 
-    /// Creates the client's end of a connection that is encrypted if there is a pin.
+    /// Creates the client's end of an encrypted connection to the server with this pin, or to any.
     ///
     /// # Errors
     /// Fails if TLS cannot be set up.
-    pub fn to_server(tcp: TcpStream, pin: Option<&Pin>) -> Result<ControlStream> {
-        let tls =
-            pin.map(Pin::client).transpose()?.map(|client| Mutex::new(Tls::new(client.into())));
-        Ok(ControlStream { tcp, tls })
+    pub fn encrypted(tcp: TcpStream, pin: Option<&Pin>) -> Result<ControlStream> {
+        let client = Pin::client(pin)?;
+        Ok(ControlStream { tcp, tls: Some(Mutex::new(Tls::new(client.into()))) })
+    }
+
+    /// Returns bytes that both ends of an encrypted connection share, and no other connection has (RFC 9266); `None`
+    /// where it is not encrypted.
+    ///
+    /// # Errors
+    /// Fails before the end of TLS's handshake.
+    pub(crate) fn binding(&self) -> io::Result<Option<Binding>> {
+        let export = |tls: MutexGuard<'_, Tls>| {
+            tls.connection.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", None)
+        };
+        self.tls().map(export).transpose().map_err(io::Error::other)
     }
 
     /// Encrypts the server's end from the bytes `first` on, which the client began TLS with.
@@ -127,10 +142,15 @@ impl Tls {
         Ok(read)
     }
 
+    /// Takes bytes once those before are on their way. What the socket has no room for then waits for
+    /// [`Tls::flush`]: bytes that were encrypted must not be handed over twice.
     fn write(&mut self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        let taken = self.connection.writer().write(bytes)?;
         self.flush(socket)?;
-        Ok(taken)
+        let taken = self.connection.writer().write(bytes)?;
+        match self.flush(socket) {
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
+            _ => Ok(taken),
+        }
     }
 }
 
@@ -213,7 +233,7 @@ mod tests {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             std::thread::spawn(move || drip(from, to));
         }
-        let near = ControlStream::to_server(near, Some(&key.pin())).unwrap();
+        let near = ControlStream::encrypted(near, Some(&key.pin())).unwrap();
         let mut far = ControlStream::plain(far);
         far.encrypt(&key, &[]).unwrap();
         let frames = [1, 100, 17_000].map(|len| vec![b'x'; len]);
@@ -236,7 +256,7 @@ mod tests {
     fn a_record_that_never_ends_does_not_hold_a_reader() {
         let key = ServerKey::fresh().unwrap();
         let (near, mut far) = pair();
-        let near = ControlStream::to_server(near, Some(&key.pin())).unwrap();
+        let near = ControlStream::encrypted(near, Some(&key.pin())).unwrap();
         let dripping = std::thread::spawn(move || {
             // A record of 16 kB is announced.
             far.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
@@ -254,7 +274,7 @@ mod tests {
     fn a_server_with_another_key_is_not_talked_to() {
         let (expected, other) = (ServerKey::fresh().unwrap(), ServerKey::fresh().unwrap());
         let (near, far) = pair();
-        let near = ControlStream::to_server(near, Some(&expected.pin())).unwrap();
+        let near = ControlStream::encrypted(near, Some(&expected.pin())).unwrap();
         let mut far = ControlStream::plain(far);
         far.encrypt(&other, &[]).unwrap();
         let heard = std::thread::spawn(move || {

@@ -2,9 +2,9 @@
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
-use std::sync::Arc;
 
 use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
+use crate::datapath::policer::{self, Overrun};
 use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
 use crate::error::{Error, Result};
 use crate::measurements::series::Point;
@@ -16,8 +16,6 @@ use crate::workload::Endpoint;
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
 pub use further::Further;
-use meter::Metering;
-pub use meter::{BURST, Meter, bytes_in, time_at};
 pub use signal::Signal;
 use waiting::Spent;
 pub use waiting::Waiting;
@@ -25,7 +23,6 @@ pub use waiting::Waiting;
 mod bulk;
 mod ending;
 mod further;
-mod meter;
 mod signal;
 mod waiting;
 
@@ -54,8 +51,6 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub wait: WaitMode,
     /// Looks at it from time to time.
     pub sampler: Sampler,
-    /// Meter that holds it to what a server allows, if this end is a server's.
-    pub meter: Option<Arc<Meter>>,
     /// The largest message in bytes.
     pub largest_message: usize,
     /// System calls made to wait, so far.
@@ -81,7 +76,6 @@ pub(super) struct Turns {
     pub(super) now: Nanos,
     stale: bool,
     announced: bool,
-    metering: Option<Metering>,
     /// Time since which the endpoint has been done, or since the peer last acknowledged more after that.
     done_since: Option<Nanos>,
     /// Bytes that the peer had acknowledged then, where a kernel counts them.
@@ -102,7 +96,7 @@ impl Turns {
 }
 
 impl<C: Conn + ?Sized> Flow<C> {
-    /// Creates a flow on one connection, with no limits and no probe.
+    /// Creates a flow on one connection, with no probe.
     pub fn new(
         conn: Box<C>,
         half: Box<dyn Endpoint>,
@@ -118,7 +112,6 @@ impl<C: Conn + ?Sized> Flow<C> {
             half,
             wait,
             sampler,
-            meter: None,
             largest_message,
             wait_calls: 0,
             waiting: Waiting::default(),
@@ -129,7 +122,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Runs the flow to its end. `watch` learns what was sent as soon as this endpoint will send no more.
     ///
     /// # Errors
-    /// Fails if the connection fails, or a limit is passed.
+    /// Fails if the connection fails, or a limit of this process is passed.
     pub fn run(
         &mut self,
         clock: &impl Clock,
@@ -147,13 +140,11 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Begins the flow now.
     pub(super) fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
-        let meter = self.meter.take();
         Turns {
             out: vec![0; self.largest_message],
             now,
             stale: false,
             announced: false,
-            metering: meter.map(|meter| Metering::new(meter, now)),
             done_since: None,
             acknowledged: None,
         }
@@ -215,8 +206,8 @@ impl<C: Conn + ?Sized> Flow<C> {
             // After a send, `now` is from before it.
             let is_alone = !turns.stale;
             turns.after(action, clock);
-            if let Some(metering) = &mut turns.metering {
-                metering.check(turns.now, &mut *self.half)?;
+            if let Some(overrun) = policer::overrun() {
+                return Err(limited(overrun));
             }
             self.waiting.add(spent, is_alone.then(|| turns.now - now));
         }
@@ -437,6 +428,12 @@ impl<C: Clock> Inbox for Stamped<'_, C> {
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
         self.half.on_message(self.clock.now(), lane, bytes);
     }
+}
+
+/// Returns the error of a limit that was passed, which concerns this contender only; the race can go on with the
+/// others.
+pub(super) fn limited(overrun: Overrun) -> Error {
+    Error::limited(format!("the server's limits end it: {overrun}; its operator can raise it"))
 }
 
 pub(super) fn failed(op: &str, source: io::Error) -> Error {

@@ -14,11 +14,15 @@ use crate::transport::handover::readable;
 
 use super::control::{self, FromAgent, FromServer, ToAgent};
 use super::control_stream::{ControlStream, Stream};
+use super::nodes::stopped;
 use super::patient::Patient;
 use super::process::{self, AgentProcess};
 
 /// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// Largest number of messages before a server's last word that nobody waits for any more.
+const MOST_UNREAD: u32 = 64;
 
 /// The stop of lines that have none: a local agent is a process of ours.
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -40,7 +44,7 @@ impl Link {
     /// # Errors
     /// Fails if it cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
-        Link::to(who, process::agent(None)?)
+        Link::to(who, process::agent()?)
     }
 
     /// Creates a line to an agent in a child process on one of the hosts of an emulated path.
@@ -71,7 +75,21 @@ impl Link {
             Line::Process(process) => control::write(&mut process.control(), word),
             Line::Server { stream, .. } => control::write(&mut &**stream, word),
         };
-        done.map_err(|e| self.gone(e))
+        done.map_err(|e| self.last_word().unwrap_or_else(|| self.gone(e)))
+    }
+
+    /// Returns the error in the last word of a server that has closed the connection: its operator stopped it.
+    fn last_word(&mut self) -> Option<Error> {
+        if !self.is_through_server() {
+            return None;
+        }
+        for _ in 0..MOST_UNREAD {
+            let word = self.has_word(Nanos::ZERO).ok()?.then(|| self.hear())?.ok()?;
+            if let Word::Server(FromServer::Stopped(fault)) = word {
+                return Some(stopped(&self.who, &fault));
+            }
+        }
+        None
     }
 
     /// Waits for the agent's next word, or a server's in its place.

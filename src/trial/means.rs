@@ -2,24 +2,33 @@
 //! file, memory.
 
 use std::io;
+use std::sync::Arc;
 
 use super::confine::confine;
 use super::control::{AgentPlan, Limits};
+use crate::datapath::account::Account;
+use crate::datapath::policer::{self, Policer};
 use crate::error::{Error, Result};
 use crate::host::{facts, idle};
+use crate::time::{Clock, Monotonic};
 use crate::units::Bytes;
 use crate::workload::{ELSEWHERE, NamedFile, Task};
 
 /// Takes its place among other programs, and gives up what an end that runs on behalf of somebody elsewhere
-/// (its plan has a server's limits) has no need of. Before any thread is started.
+/// (its plan has a server's limits) has no need of; its sockets are held to those limits, and its bytes are added to
+/// `account`. Before any thread is started.
 ///
 /// # Errors
 /// Fails if the kernel refuses what it has to offer.
-pub(super) fn begin(plan: &AgentPlan) -> Result<()> {
+pub(super) fn begin(plan: &AgentPlan, account: Option<Account>) -> Result<()> {
     if plan.goes_first {
         idle::go_first();
     }
-    if plan.limits.is_some() {
+    if let Some(limits) = plan.limits {
+        let account = account.map_or_else(Account::new, Ok);
+        let account = account.map_err(|e| Error::setup("make an account of bytes", e))?;
+        let (rate, bytes) = (limits.rate_bps, limits.bytes);
+        policer::install(Policer::new(rate, bytes, Arc::new(account), Monotonic.now()));
         confine()?;
     }
     Ok(())

@@ -49,6 +49,7 @@ pub mod path_check;
 pub mod path_facts;
 pub mod path_time;
 mod patient;
+pub mod private_file;
 pub mod process;
 mod relay;
 pub mod remote;

@@ -67,11 +67,17 @@ pub(super) fn await_ready(
     }
 }
 
+/// Returns the error of a server whose operator stopped it.
+pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
+    Error::stopped(who, format!("{fault}; no trial goes on there, and the blocks done are kept"))
+}
+
 /// Returns the error in a word that should have been another.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
         Word::Agent(FromAgent::Fault(fault)) => match fault.kind {
             FaultKind::Blocked => Error::blocked(fault.message),
+            FaultKind::Limited => Error::limited(fault.message),
             FaultKind::Usage => Error::Usage(fault.message),
             FaultKind::Interrupted => Error::Interrupted,
             FaultKind::Broken => Error::broken(link.who(), fault.message),
@@ -80,6 +86,7 @@ fn refusal(link: &Link, word: Word) -> Error {
         Word::Server(FromServer::Refused(fault)) => {
             Error::peer(link.who(), format!("it refused: {fault}"))
         }
+        Word::Server(FromServer::Stopped(fault)) => stopped(link.who(), &fault),
         _ => Error::peer(link.who(), "it spoke out of turn; use the same version on both ends"),
     }
 }
@@ -367,8 +374,8 @@ impl Nodes {
     }
 
     /// Returns the error in a word that should have been another. Where one node failed others
-    /// often do, too, and know more or less about it: what was blocked comes first, then a file and an end
-    /// that broke, which are never the consequence, then the near end, which dialled.
+    /// often do, too, and know more or less about it: a limit of the server's and what was blocked come first, then a
+    /// file and an end that broke, which are never the consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let others = [From::Near].into_iter().chain((0..self.far.len() as u16).map(From::Far));
@@ -382,7 +389,7 @@ impl Nodes {
                     }
                     Ok(Some(_)) => {}
                     // One that vanished took the others with it.
-                    Err(error @ Error::Broken { .. }) => return error,
+                    Err(error @ (Error::Broken { .. } | Error::Stopped { .. })) => return error,
                     _ => break,
                 }
             }
@@ -390,7 +397,8 @@ impl Nodes {
         words.retain(|(_, word)| !matches!(word, FromAgent::Done(_)));
         words.sort_by_key(|(from, word)| {
             let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
-            let first = [FaultKind::Blocked, FaultKind::Data, FaultKind::Broken];
+            let first =
+                [FaultKind::Limited, FaultKind::Blocked, FaultKind::Data, FaultKind::Broken];
             (first.map(|kind| !is(kind)), *from != From::Near)
         });
         let Some((from, word)) = words.into_iter().next() else {

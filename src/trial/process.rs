@@ -4,7 +4,7 @@
 //! agent then becomes one and never returns.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use std::process::Command;
 
 use deadheat_base::process::{die_with_parent, ignore_interrupts, itself};
 
-use crate::error::Result;
+use crate::datapath::account::Account;
+use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Entry;
 use crate::transport::handover::{ConnectionSource, HandOver};
 use crate::trial::control::SECRET_VARIABLE;
@@ -26,8 +27,11 @@ pub(super) const AGENT: &str = "DEADHEAT_AGENT";
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Value of [`AGENT`] in a keeper of a command.
 const KEEPER: &str = "keeper";
-/// Descriptor at which an agent finds its hand-over channel.
+/// Descriptor at which an agent finds its hand-over channel, and the one with the account of its bytes.
 const DOOR_FD: RawFd = 3;
+const ACCOUNT_FD: RawFd = 4;
+/// Least number of a descriptor that is out of the way of those two.
+const ASIDE: RawFd = 16;
 
 /// Becomes an agent if this process was started as one; returns otherwise. The emulator of a path needs
 /// no such call.
@@ -40,30 +44,51 @@ pub fn enter() {
         ignore_interrupts();
         std::process::exit(super::external::keep(control));
     }
-    let door = if door == "door" {
-        // SAFETY: with this value the parent left the hand-over channel at this descriptor.
-        ConnectionSource::Handed(HandOver::from_fd(unsafe { OwnedFd::from_raw_fd(DOOR_FD) }))
+    let (door, account) = if door == "door" {
+        // SAFETY: with this value the parent left the two at these descriptors.
+        let [door, account] = [DOOR_FD, ACCOUNT_FD].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        (ConnectionSource::Handed(HandOver::from_fd(door)), Account::shared(account).ok())
     } else {
-        ConnectionSource::Own
+        (ConnectionSource::Own, None)
     };
     serve_parent();
-    std::process::exit(super::agent::run(control, door));
+    std::process::exit(super::agent::run(control, door, account));
 }
 
-/// Starts an agent; `door` is where its connections will come from, if not its own socket.
+/// Starts an agent whose connections come from its own socket.
 ///
 /// # Errors
 /// Fails if the process cannot be started.
-pub fn agent(door: Option<HandOver>) -> Result<AgentProcess> {
-    let mut command = command(if door.is_some() { "door" } else { "own" })?;
-    if let Some(door) = &door {
-        let fd = door.as_fd().as_raw_fd();
-        // SAFETY: the closure only makes async-signal-safe calls, on a descriptor that `door` keeps
-        // open until after the fork.
-        unsafe { command.pre_exec(move || leave_at(fd, DOOR_FD)) };
-    }
+pub fn agent() -> Result<AgentProcess> {
+    AgentProcess::start("an agent", command("own")?)
+}
+
+/// Starts an agent on behalf of a client elsewhere: its connections come from `door`, the bytes of its packets are
+/// added to `account`, and of the environment it gets nothing but what says that it is an agent.
+///
+/// # Errors
+/// Fails if the process cannot be started.
+pub fn served_agent(door: HandOver, account: &Account) -> Result<AgentProcess> {
+    let mut command = command("door")?;
+    command.env_clear().env(AGENT, "door");
+    let aside = |fd: BorrowedFd<'_>| {
+        // SAFETY: the call takes integers, and a descriptor that is open.
+        let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ASIDE) };
+        if copy < 0 {
+            return Err(Error::setup("copy a descriptor", io::Error::last_os_error()));
+        }
+        // SAFETY: the descriptor is fresh and owned by nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    };
+    // Neither is at the place of the other.
+    let (door, account) = (aside(door.as_fd())?, aside(account.as_fd())?);
+    let places = [(door.as_raw_fd(), DOOR_FD), (account.as_raw_fd(), ACCOUNT_FD)];
+    // SAFETY: the closure only makes async-signal-safe calls, on descriptors that are open until after the fork.
+    unsafe {
+        command.pre_exec(move || places.iter().try_for_each(|(fd, place)| leave_at(*fd, *place)))
+    };
     let agent = AgentProcess::start("an agent", command);
-    drop(door);
+    drop((door, account));
     agent
 }
 
@@ -109,11 +134,8 @@ pub(crate) fn program() -> Result<PathBuf> {
 
 /// Puts `fd` at `place` in the child, there to survive exec.
 fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
-    // SAFETY: both calls take plain descriptors; dup2 onto itself would keep close-on-exec, so
-    // that case clears the flag by hand.
-    let done = unsafe {
-        if fd == place { libc::fcntl(fd, libc::F_SETFD, 0) } else { libc::dup2(fd, place) }
-    };
+    // SAFETY: the call takes plain descriptors.
+    let done = unsafe { libc::dup2(fd, place) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -41,7 +41,7 @@ const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
 pub struct Credentials {
     /// The secret that both share.
     pub secret: Option<Secret>,
-    /// The server's key. With it control is encrypted, and without it not.
+    /// The server's key. Control is encrypted where there is a pin or a secret; with a pin it is known who reads it.
     pub pin: Option<Pin>,
 }
 
@@ -123,7 +123,10 @@ impl RemoteServer {
         control.set_nodelay(true).map_err(failed)?;
         control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
         let address = control.peer_addr().map_err(failed)?;
-        let control = ControlStream::to_server(control, credentials.pin.as_ref())?;
+        let control = match (&credentials.secret, &credentials.pin) {
+            (None, None) => ControlStream::plain(control),
+            (_, pin) => ControlStream::encrypted(control, pin.as_ref())?,
+        };
         let deadline = Monotonic.now() + LET_IN;
         let who = format!("server {address}");
         let mut line = Line { who, stream: control, deadline, stop, full: None, is_closed: false };
@@ -189,7 +192,11 @@ impl Line<'_> {
     fn prove(&mut self, nonce: Option<&str>, secret: Option<&Secret>) -> Result<()> {
         match (nonce, secret) {
             (None, _) => Ok(()),
-            (Some(nonce), Some(secret)) => self.write(&control::prove(secret.text(), nonce)),
+            (Some(nonce), Some(secret)) => {
+                let binding = self.stream.binding();
+                let binding = binding.map_err(|e| Error::setup("prove the secret", e))?;
+                self.write(&control::prove(secret.text(), nonce, binding))
+            }
             (Some(_), None) => Err(Error::usage(format!(
                 "{} wants a shared secret; give it with --secret-file FILE or in DEADHEAT_SECRET",
                 self.who
@@ -239,6 +246,7 @@ impl Line<'_> {
                 self.peer(fault.message)
             }
             FromServer::Refused(fault) => self.peer(format!("it refused: {fault}")),
+            FromServer::Stopped(fault) => Error::stopped(&self.who, fault.message),
             _ => self.peer("it answered out of turn; use the same version on both ends".into()),
         }
     }

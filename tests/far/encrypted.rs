@@ -54,7 +54,16 @@ fn far(encryption: Encryption) -> Far {
 }
 
 fn connect(to: SocketAddr, pin: Option<Pin>) -> deadheat::Result<RemoteServer> {
-    let credentials = Credentials { secret: Some(Secret::new(SECRET, "a test")?), pin };
+    connect_with(to, Some(SECRET), pin)
+}
+
+fn connect_with(
+    to: SocketAddr,
+    secret: Option<&str>,
+    pin: Option<Pin>,
+) -> deadheat::Result<RemoteServer> {
+    let secret = secret.map(|secret| Secret::new(secret, "a test")).transpose()?;
+    let credentials = Credentials { secret, pin };
     let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
     RemoteServer::connect(&to.to_string(), Family::Any, &credentials, &mut waiting)
 }
@@ -67,14 +76,19 @@ fn holds(bytes: &[u8], words: &str) -> bool {
 fn who_reads_on_the_way_learns_nothing_of_an_encrypted_connection() {
     let key = ServerKey::fresh().unwrap();
     let server = far(Encryption::Offered(key.clone()));
-    // What the same reader sees of a connection that is not encrypted.
-    for (pin, is_seen) in [(None, true), (Some(key.pin()), false)] {
+    let open = Far::with(Manner::Right, |config| {
+        config.encryption = Encryption::Offered(key.clone());
+    });
+    // What the same reader sees of a connection that is not encrypted, as neither a pin nor a secret is given.
+    let cases = [(&open, None, None, true), (&server, Some(SECRET), None, false)];
+    let pinned = (&server, Some(SECRET), Some(key.pin()), false);
+    for (server, secret, pin, is_seen) in cases.into_iter().chain([pinned]) {
         let (relay, heard) = overhear(server.address);
-        let let_in = connect(relay, pin).unwrap();
+        let let_in = connect_with(relay, secret, pin).unwrap();
         let kernel = let_in.facts.kernel.clone();
         drop(let_in);
         let heard = heard.recv().unwrap();
-        for words in ["deadheat", "nonce", &kernel] {
+        for words in ["deadheat", "limits", &kernel] {
             assert_eq!(holds(&heard, words), is_seen, "{words}");
         }
     }
@@ -117,7 +131,8 @@ fn only_the_server_with_the_pinned_key_is_talked_to() {
 fn a_server_may_insist_on_encryption() {
     let key = ServerKey::fresh().unwrap();
     let server = far(Encryption::Required(key.clone()));
-    let error = connect(server.address, None).unwrap_err().to_string();
+    let error = connect_with(server.address, None, None).unwrap_err().to_string();
     assert!(error.contains("give the pin that it printed at its start with --pin"), "{error}");
     assert!(connect(server.address, Some(key.pin())).is_ok());
+    assert!(connect(server.address, None).is_ok(), "a secret is proved encrypted");
 }

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deadheat::contract::{Inbox, Lane, Patience, Side, WaitMode};
+use deadheat::datapath::account::Account;
 use deadheat::host::facts::HostFacts;
 use deadheat::measurements::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
@@ -26,6 +27,9 @@ use deadheat::workload::EndpointReport;
 
 /// Longer than anything here takes; only a failing test waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes of packets that each fake agent sends and receives, whatever becomes of it.
+pub(crate) const SENDS: [u64; 2] = [30_000, 1_200_000];
 
 /// How the fake agents behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) enum Manner {
     Babbles,
     /// Says nothing, ever.
     Mute,
+    /// Says more, once started, than a client takes that does not listen.
+    Floods,
 }
 
 /// What a fake agent saw.
@@ -49,6 +55,8 @@ pub(crate) enum Manner {
 pub(crate) enum Seen {
     Plan(Box<AgentPlan>),
     Handed(Handed),
+    /// Nobody takes what a flooding one says.
+    Stuffed,
     Killed,
 }
 
@@ -65,7 +73,9 @@ struct FakeAgent {
 }
 
 impl AgentStarter for Starter {
-    fn start(&self, door: HandOver) -> deadheat::Result<Box<dyn Agent>> {
+    fn start(&self, door: HandOver, account: &Account) -> deadheat::Result<Box<dyn Agent>> {
+        // What it sends beyond what its work has: repairs, headers.
+        account.add(SENDS);
         let (control, inside) = UnixStream::pair().unwrap();
         let (manner, seen) = (self.manner, self.seen.clone());
         let (life, lives) = channel();
@@ -111,6 +121,11 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                     None => true,
                 }
             }
+            ToAgent::Start if manner == Manner::Floods => {
+                flood(&mut control);
+                let _ = seen.send(Seen::Stuffed);
+                false
+            }
             ToAgent::Start => {
                 let sent = vec![Tally::default()];
                 control::write(&mut control, &FromAgent::Finished { sent }).is_err()
@@ -136,7 +151,7 @@ fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Send
         Manner::Crashes => return true,
         Manner::Babbles => return control::write_frame(control, b"[1,2").is_err(),
         Manner::Mute => return false,
-        Manner::Right | Manner::Receives | Manner::Echoes => {}
+        Manner::Right | Manner::Receives | Manner::Echoes | Manner::Floods => {}
     }
     if control::write(control, &FromAgent::Ready { endpoint }).is_err() {
         return true;
@@ -149,6 +164,13 @@ fn answer(manner: Manner, control: &mut UnixStream, door: &HandOver, seen: &Send
         return control::write(control, &FromAgent::Connected).is_err();
     }
     false
+}
+
+/// Says the same until nobody takes it any more.
+fn flood(control: &mut UnixStream) {
+    control.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let word = FromAgent::Finished { sent: vec![Tally::default(); 1_000] };
+    while control::write(control, &word).is_ok() {}
 }
 
 /// Whether the agent ends here.
@@ -250,6 +272,12 @@ impl Far {
                 Err(_) => panic!("no line with `{words}` among {others:#?}"),
             }
         }
+    }
+
+    /// Every log line that nobody has waited for, once the server has ended.
+    pub(crate) fn all_lines(&mut self) -> Vec<String> {
+        self.stop();
+        self.lines.try_iter().collect()
     }
 
     /// Waits for what an agent sees next.

@@ -8,6 +8,7 @@ use super::send::{MOST_SEGMENTED, MOST_SEGMENTS};
 use super::{DatagramSocket, is_full, is_network_error, is_segmentation_refused};
 use crate::datapath::call;
 use crate::datapath::ecn::{self, Codepoint};
+use crate::datapath::policer;
 
 /// Largest number of datagrams that wait at once.
 const MOST_WAITING: usize = 64;
@@ -241,8 +242,12 @@ impl Outgoing {
         }
         socket.send_calls += 1;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let headers = &mut self.headers[..count];
         // SAFETY: the headers point to iovecs, control messages and bytes that `self` owns.
-        unsafe { call::send_many(socket.as_fd(), &mut self.headers[..count], flags) }
+        let call = || unsafe { call::send_many(socket.as_fd(), headers, flags) };
+        policer::send(call, |sent| {
+            waiting[..*sent].iter().map(|run| socket.cost(run.len(), run.datagrams())).sum()
+        })
     }
 
     /// Sends each datagram in a buffer of its own from now on.

@@ -12,6 +12,7 @@ use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
 use crate::datapath::ecn::{self, Codepoint};
 use crate::datapath::patience::flag;
+use crate::datapath::policer;
 use crate::datapath::uring;
 
 /// Largest size in bytes of one datagram, or of several that the kernel put together: the largest IP packet.
@@ -238,7 +239,21 @@ impl ReceiveBatch {
             // Its ring has received above.
             ReceiveEngine::Uring => 0,
         };
+        // A single receiving call of the socket counts by itself.
+        if !(self.engine == ReceiveEngine::Recv && self.room == 0) {
+            policer::received(|| self.cost(socket))?;
+        }
         Ok(self.arrived)
+    }
+
+    /// Returns the bytes of the packets that the last call brought.
+    fn cost(&self, socket: &DatagramSocket) -> u64 {
+        let each = self.headers[..self.arrived].iter().map(|header| {
+            let len = header.msg_len as usize;
+            let segment = segment_size(&header.msg_hdr).filter(|size| *size > 0);
+            socket.cost(len, segment.map_or(1, |size| len.div_ceil(size)))
+        });
+        each.sum()
     }
 
     /// Resets the first `used` headers, which the kernel has written to.

@@ -8,6 +8,7 @@ use socket2::SockAddr;
 use super::{DatagramSocket, Peer, set_segment};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
+use crate::datapath::policer;
 use crate::datapath::uring;
 
 /// Largest number of datagrams in one buffer that the kernel cuts: what every kernel takes.
@@ -227,7 +228,7 @@ impl SendBatch {
             self.send_buffers(socket)?.min(waiting)
         } else {
             let slots = &self.bytes[self.first * self.size..self.filled * self.size];
-            socket.put(slots, libc::MSG_NOSIGNAL)?;
+            socket.put(slots, waiting, libc::MSG_NOSIGNAL)?;
             waiting
         };
         self.first += sent;
@@ -241,11 +242,14 @@ impl SendBatch {
         let last = (self.filled - (to - 1) * self.per) * self.size;
         let whole = std::mem::replace(&mut self.iovecs[to - 1].iov_len, last);
         socket.send_calls += 1;
+        let (headers, waiting) = (&mut self.headers[from..to], self.filled - self.first);
         // SAFETY: the headers point to `self.iovecs`, these into `self.bytes`, and both into `self.to`,
         // all of which live.
-        let sent = unsafe {
-            call::send_many(socket.as_fd(), &mut self.headers[from..to], libc::MSG_NOSIGNAL)
-        };
+        let call = || unsafe { call::send_many(socket.as_fd(), headers, libc::MSG_NOSIGNAL) };
+        let sent = policer::send(call, |buffers| {
+            let messages = (buffers * self.per).min(waiting);
+            socket.cost(messages * self.size, messages)
+        });
         self.iovecs[to - 1].iov_len = whole;
         Ok(sent? * self.per)
     }
