@@ -43,15 +43,6 @@ impl Estimate {
         let high = self.point + factor * (self.high - self.point);
         Estimate { low, high, ..self }
     }
-
-    /// Returns the interval between two symmetric order statistics, the `rank`-th smallest and the `rank`-th largest
-    /// (from 1), around the median: the shape of both Hodges–Lehmann intervals.
-    pub(super) fn from_order(sorted: &[f64], rank: usize, confidence: f64) -> Option<Estimate> {
-        let low = *sorted.get(rank.checked_sub(1)?)?;
-        let high = *sorted.get(sorted.len().checked_sub(rank)?)?;
-        let point = super::quantile::median_sorted(sorted)?;
-        (low <= high).then_some(Estimate { point, low, high, confidence })
-    }
 }
 
 /// Returns the largest `c` with `P(T < c) <= tail`: the number of the smallest pairwise averages (or differences)

@@ -46,6 +46,7 @@ pub mod quantile;
 pub mod regimes;
 pub mod rng;
 pub mod runs;
+mod selection;
 pub mod sequential;
 pub mod serial;
 pub mod signed_rank;

@@ -4,12 +4,12 @@
 //! of Hodges & Lehmann (1963): the median of all differences `a_i - b_j`. On logarithms the shift
 //! is a log-ratio.
 //!
-//! The differences are never written down: with 100,000 values on each side there are 10^10 of them.
-//! Of two sorted samples one walk counts those up to a value, and so finds the one at any rank.
+//! The differences are never written down (`selection`): with 100,000 values on each side there are 10^10 of them.
 
 use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
 use super::normal;
+use super::selection::Ranked;
 
 /// Largest product of the sample sizes (40 by 40) for which the null distribution is exact.
 const EXACT_UP_TO: usize = 1_600;
@@ -34,10 +34,7 @@ pub fn interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate> {
     } else {
         normal_rank(a.len(), b.len(), tail)?
     };
-    let low = differences.at(rank)?;
-    let high = differences.at(differences.len().checked_sub(rank)? + 1)?;
-    let point = differences.median()?;
-    (low <= high).then_some(Estimate { point, low, high, confidence })
+    differences.estimate(rank, confidence)
 }
 
 /// Returns the two-sided p-value of "both samples come from one distribution".
@@ -155,13 +152,8 @@ impl Differences {
     fn of(a: &[f64], b: &[f64]) -> Option<Differences> {
         let sorted = Differences { a: sorted_finite(a.to_vec())?, b: sorted_finite(b.to_vec())? };
         // The extremes are finite, so all are.
-        let least = sorted.a.first()? - sorted.b.last()?;
-        let most = sorted.a.last()? - sorted.b.first()?;
+        let (least, most) = sorted.ends()?;
         (least.is_finite() && most.is_finite()).then_some(sorted)
-    }
-
-    fn len(&self) -> usize {
-        self.a.len() * self.b.len()
     }
 
     /// Counts the differences that satisfy `holds`, which no larger difference does once one does not. Rounding keeps
@@ -178,52 +170,28 @@ impl Differences {
         count
     }
 
-    fn up_to(&self, value: f64) -> usize {
-        self.count(|difference| difference <= value)
-    }
-
     fn below_zero(&self) -> usize {
         self.count(|difference| difference < 0.0)
     }
-
-    /// Returns the difference at `rank`, from 1: the least number that so many do not exceed.
-    fn at(&self, rank: usize) -> Option<f64> {
-        if rank == 0 || rank > self.len() {
-            return None;
-        }
-        let least = self.a.first()? - self.b.last()?;
-        let most = self.a.last()? - self.b.first()?;
-        let (mut low, mut high) = (ordered(least), ordered(most));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.up_to(from_ordered(middle)) >= rank { high = middle } else { low = middle + 1 }
-        }
-        Some(from_ordered(low))
-    }
-
-    fn median(&self) -> Option<f64> {
-        let (n, half) = (self.len(), self.len() / 2);
-        let upper = self.at(half + 1)?;
-        if n % 2 == 1 {
-            return Some(upper);
-        }
-        Some(0.5 * self.at(half)? + 0.5 * upper)
-    }
 }
 
-/// Converts a finite number to an integer of the same order; -0 and 0 are neighbours.
-fn ordered(value: f64) -> u64 {
-    let bits = value.to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
+impl Ranked for Differences {
+    fn len(&self) -> usize {
+        self.a.len() * self.b.len()
+    }
 
-/// Inverts [`ordered`].
-fn from_ordered(key: u64) -> f64 {
-    f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
+    fn ends(&self) -> Option<(f64, f64)> {
+        Some((self.a.first()? - self.b.last()?, self.a.last()? - self.b.first()?))
+    }
+
+    fn up_to(&self, limit: f64) -> usize {
+        self.count(|difference| difference <= limit)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::selection::tests::assert_is_sorted;
     use super::*;
 
     #[test]
@@ -268,6 +236,7 @@ mod tests {
         assert_eq!(p_value(&[f64::NAN], &[1.0]), None);
         assert_eq!(interval(&[1.0], &[2.0], 2.0), None);
     }
+
     #[test]
     fn every_rank_is_that_of_sorting() {
         let mut rng = crate::rng::SplitMix64::new(3);
@@ -275,15 +244,10 @@ mod tests {
             let mut draw =
                 |n| -> Vec<f64> { (0..n).map(|_| (rng.normal() / grid).round() * grid).collect() };
             let (a, b) = (draw(n), draw(m));
-            let mut all: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| x - y)).collect();
-            all.sort_unstable_by(f64::total_cmp);
+            let all: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| x - y)).collect();
             let differences = Differences::of(&a, &b).unwrap();
-            for (at, want) in all.iter().enumerate() {
-                assert_eq!(differences.at(at + 1), Some(*want), "{n} {m} {at}");
-            }
-            assert_eq!((differences.at(0), differences.at(all.len() + 1)), (None, None));
-            assert_eq!(differences.up_to(0.0), all.iter().filter(|d| **d <= 0.0).count());
             assert_eq!(differences.below_zero(), all.iter().filter(|d| **d < 0.0).count());
+            assert_is_sorted(&differences, all);
         }
     }
 

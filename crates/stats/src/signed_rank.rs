@@ -14,7 +14,7 @@
 use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
 use super::normal;
-use super::quantile::median_sorted;
+use super::selection::Ranked;
 
 /// Largest number of differences for which the null distribution is exact; beyond, the normal approximation with
 /// continuity correction is within 1 % of a 5 % level.
@@ -36,7 +36,7 @@ pub enum Tail {
 /// 95.5 % as efficient as the mean on normal data, and never below 86.4 % on any symmetric
 /// distribution. `None` without data or with values that are not finite.
 pub fn hodges_lehmann(diffs: &[f64]) -> Option<f64> {
-    median_sorted(&walsh_averages(diffs)?)
+    Averages::of(diffs)?.median()
 }
 
 /// Returns the Hodges–Lehmann estimate with the interval at `confidence` (two-sided, in (0, 1)).
@@ -47,21 +47,21 @@ pub fn interval(diffs: &[f64], confidence: f64) -> Option<Estimate> {
     Walsh::of(diffs)?.interval(confidence)
 }
 
-/// Walsh averages of some differences in ascending order, with the null distribution of their number above the
-/// centre: made once for intervals at several levels.
+/// Walsh averages of some differences by rank, with the null distribution of their number above the centre: made once
+/// for intervals at several levels.
 #[derive(Debug, Clone)]
 pub struct Walsh {
-    averages: Vec<f64>,
+    averages: Averages,
     count: usize,
     /// Null distribution; empty beyond [`EXACT_UP_TO`].
     null: Vec<f64>,
 }
 
 impl Walsh {
-    /// Computes the averages of all pairs, each difference with itself too. `None` without data or with values that
+    /// Makes ready the averages of all pairs, each difference with itself too. `None` without data or with values that
     /// are not finite.
     pub fn of(diffs: &[f64]) -> Option<Walsh> {
-        let (averages, count) = (walsh_averages(diffs)?, diffs.len());
+        let (averages, count) = (Averages::of(diffs)?, diffs.len());
         let ranks: Vec<usize> = (1..=count).collect();
         let null = if count <= EXACT_UP_TO { null_distribution(&ranks) } else { Vec::new() };
         Some(Walsh { averages, count, null })
@@ -75,7 +75,7 @@ impl Walsh {
     /// Returns the estimate and interval as [`interval`] does.
     pub fn interval(&self, confidence: f64) -> Option<Estimate> {
         let rank = self.rank(0.5 * (1.0 - confidence))?;
-        Estimate::from_order(&self.averages, rank, confidence)
+        self.averages.estimate(rank, confidence)
     }
 
     /// Returns the tail that an interval with at most `tail` on each side really has.
@@ -88,7 +88,7 @@ impl Walsh {
     /// there is, for when [`Walsh::interval`] has none at the level wished for.
     pub fn widest(&self) -> Option<Estimate> {
         let confidence = (1.0 - smallest_p(self.count)).max(0.0);
-        Estimate::from_order(&self.averages, 1, confidence)
+        self.averages.estimate(1, confidence)
     }
 
     /// Returns the rank of the average, from either end, that bounds an interval with at most `tail` beyond it.
@@ -211,16 +211,84 @@ fn normal_rank(n: usize, tail: f64) -> Option<usize> {
     (rank >= 1.0).then_some(rank as usize)
 }
 
-fn walsh_averages(diffs: &[f64]) -> Option<Vec<f64>> {
+/// Averages of all pairs of differences. Few are written down; of many only the differences are.
+#[derive(Debug, Clone)]
+enum Averages {
+    /// All averages in ascending order.
+    Few(Vec<f64>),
+    /// The differences in ascending order.
+    Many(Vec<f64>),
+}
+
+impl Averages {
+    fn of(diffs: &[f64]) -> Option<Averages> {
+        let sorted = sorted_finite(diffs.to_vec())?;
+        Some(if sorted.len() > EXACT_UP_TO {
+            Averages::Many(sorted)
+        } else {
+            Averages::Few(sorted_finite(all_averages(&sorted))?)
+        })
+    }
+}
+
+impl Ranked for Averages {
+    fn len(&self) -> usize {
+        match self {
+            Averages::Few(averages) => averages.len(),
+            Averages::Many(diffs) => diffs.len() * (diffs.len() + 1) / 2,
+        }
+    }
+
+    fn ends(&self) -> Option<(f64, f64)> {
+        // The extreme averages are those of the extreme differences with themselves.
+        let (Averages::Few(sorted) | Averages::Many(sorted)) = self;
+        Some((*sorted.first()?, *sorted.last()?))
+    }
+
+    fn up_to(&self, limit: f64) -> usize {
+        let diffs = match self {
+            Averages::Few(averages) => return averages.partition_point(|value| *value <= limit),
+            Averages::Many(diffs) => diffs,
+        };
+        let (mut count, mut to) = (0, diffs.len());
+        for (i, a) in diffs.iter().enumerate() {
+            // The larger one, the smaller the other that keeps the average low. Rounding keeps this order.
+            while to > i && average(*a, diffs[to - 1]) > limit {
+                to -= 1;
+            }
+            if to <= i {
+                break;
+            }
+            count += to - i;
+        }
+        count
+    }
+
+    fn at(&self, rank: usize) -> Option<f64> {
+        match self {
+            Averages::Few(averages) => averages.get(rank.checked_sub(1)?).copied(),
+            Averages::Many(_) => self.select(rank),
+        }
+    }
+}
+
+/// Returns the averages of all pairs, each difference with itself too.
+fn all_averages(diffs: &[f64]) -> Vec<f64> {
     let mut averages = Vec::with_capacity(diffs.len() * (diffs.len() + 1) / 2);
     for (i, a) in diffs.iter().enumerate() {
-        averages.extend(diffs[i..].iter().map(|b| 0.5 * a + 0.5 * b));
+        averages.extend(diffs[i..].iter().map(|b| average(*a, *b)));
     }
-    sorted_finite(averages)
+    averages
+}
+
+/// Returns the average of two; halved before they are added, as the sum of two finite values may not be finite.
+fn average(a: f64, b: f64) -> f64 {
+    0.5 * a + 0.5 * b
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::selection::tests::assert_is_sorted;
     use super::*;
 
     /// Hollander & Wolfe, *Nonparametric Statistical Methods*, example 3.1 (depression scores):
@@ -267,6 +335,32 @@ mod tests {
         assert_eq!(p_value(&[], 0.0, Tail::Two), None);
         assert_eq!(p_value(&[1.0, f64::INFINITY], 0.0, Tail::Two), None);
         assert_eq!(hodges_lehmann(&[]), None);
+    }
+
+    /// Many averages by selection are those of sorting, at every rank: with ties, both signs, and far values.
+    #[test]
+    fn averages_by_selection_are_those_of_sorting() {
+        let mut rng = crate::rng::SplitMix64::new(8);
+        for (n, grid) in [(1, 1e-9), (2, 1.0), (5, 0.5), (61, 1e-12), (90, 0.25), (64, 2.0)] {
+            let mut draw =
+                || (rng.normal() / grid).round() * grid * 10f64.powi(rng.below(3) as i32);
+            let diffs: Vec<f64> = (0..n).map(|_| draw()).collect();
+            let many = Averages::Many(sorted_finite(diffs.clone()).unwrap());
+            assert_is_sorted(&many, all_averages(&diffs));
+            assert_is_sorted(&Averages::of(&diffs).unwrap(), all_averages(&diffs));
+        }
+    }
+
+    /// 50 million averages, which as floats would take 400 MB.
+    #[test]
+    fn ten_thousand_differences_take_no_memory_of_their_square() {
+        let mut rng = crate::rng::SplitMix64::new(9);
+        let diffs: Vec<f64> = (0..10_000).map(|_| rng.normal()).collect();
+        let e = interval(&diffs, 0.95).unwrap();
+        // Standard error √(π / 3 n).
+        let half = 1.96 * (std::f64::consts::PI / 3.0 / 10_000.0f64).sqrt();
+        assert!((0.5 * (e.high - e.low) / half - 1.0).abs() < 0.03, "{e:?}");
+        assert!(e.excludes(0.04) && !e.excludes(e.point), "{e:?}");
     }
 
     /// The interval is the test turned round: `θ` is outside exactly when its p-value says so.
