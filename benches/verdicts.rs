@@ -1,7 +1,8 @@
 //! Whether default races decide, and how finely, on the machine at hand: races of `tcp udp`, and races of
 //! `udp` against itself, one after the other, as a new user would run them.
 //!
-//! `cargo bench --bench verdicts -- RACES TWINS` runs so many of each; 10 and 100 where nothing is said.
+//! `cargo bench --bench verdicts -- RACES TWINS` runs so many of each; 10 and 100 where nothing is said. `-- growth` holds the time
+//! of 10,000 blocks in virtual time beside that of 100 instead.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 use std::error::Error;
@@ -32,6 +33,9 @@ fn main() -> Outcome<()> {
         println!("verdicts: races only under `cargo bench`");
         return Ok(());
     }
+    if words.iter().any(|word| word == "growth") {
+        return growth();
+    }
     let mut numbers = words.iter().filter_map(|word| word.parse::<usize>().ok());
     let (races, twins) = (numbers.next().unwrap_or(10), numbers.next().unwrap_or(100));
     let different = series("tcp udp", &["tcp", "udp"], races)?;
@@ -53,6 +57,51 @@ fn main() -> Outcome<()> {
     println!("| races of twins with one ahead | {ahead} of {twins} | at most 5 of 100 |");
     println!("| races of twins that are not trusted | {doubted} of {twins} | at most 1 of 100 |");
     Ok(())
+}
+
+/// Number of blocks of a long race in virtual time, and of a short one.
+const BLOCKS: [u32; 2] = [10_000, 100];
+
+/// Holds the time of a long race beside that of a short one: a hundred times the blocks should take a hundred times as
+/// long.
+fn growth() -> Outcome<()> {
+    let [long, short] = BLOCKS.map(|blocks| blocks.to_string());
+    let ratio = f64::from(BLOCKS[0]) / f64::from(BLOCKS[1]);
+    println!("| blocks in virtual time | s |\n|---|---|");
+    let (many, few) = (virtual_race(&long)?, virtual_race(&short)?);
+    println!("| {long} | {many:.2} |\n| {short} | {few:.3} |\n");
+    println!(
+        "{long} blocks take {:.0} times as long as {short}; target: at most {:.0}",
+        many / few,
+        1.5 * ratio
+    );
+    Ok(())
+}
+
+/// Runs so many blocks of two copies whose trials scatter, with a margin that they never resolve, and returns the seconds.
+fn virtual_race(blocks: &str) -> Outcome<f64> {
+    let directory = tempfile::tempdir()?;
+    let began = Instant::now();
+    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args([
+            "race",
+            "arq",
+            "arq",
+            "-q",
+            "-w",
+            "state:count=30",
+            "--margin",
+            "0.01%",
+            "--seed",
+            "1",
+        ])
+        .args(["--path", "sim:delay=5ms,loss=5%", "--blocks", blocks, "-o"])
+        .arg(directory.path().join("race.json"))
+        .output()?;
+    if !ended.status.success() {
+        return Err(String::from_utf8_lossy(&ended.stderr).into());
+    }
+    Ok(began.elapsed().as_secs_f64())
 }
 
 fn series(title: &str, contenders: &[&str], races: usize) -> Outcome<Vec<Race>> {

@@ -4,13 +4,13 @@
 use super::app::App;
 use super::axis::Bounds;
 use super::outcome::{Considered, Excluded};
-use crate::analysis::claims::alpha;
+use crate::analysis::claims::fewest_for;
 use crate::contract::{Delivery, Guarantees, Reach};
 use crate::error::{Error, Result};
 use crate::measurements::Role;
 use crate::path::Path;
+use crate::race::plan::SPARE;
 use crate::race::request::DEFAULT_CONFIDENCE;
-use crate::stats;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::{misfit, path_time};
@@ -182,10 +182,11 @@ impl Entry {
         })
     }
 
-    /// Returns the time that a race of `n` contenders takes until its first verdict can be given.
+    /// Returns the time that a race of `n` contenders surely takes until its first verdict can be given.
     pub fn costs(&self, n: usize) -> Nanos {
         let claims = n * n.saturating_sub(1) / 2;
-        let fewest = stats::Plan::fewest_blocks(claims, alpha(DEFAULT_CONFIDENCE)) as u64;
+        let fewest = fewest_for(claims, DEFAULT_CONFIDENCE);
+        let fewest = fewest.saturating_add(fewest.div_ceil(SPARE));
         // The control runs in each block, too.
         let trials = fewest.saturating_mul(n as u64 + 1).saturating_add(PILOT);
         Nanos(self.trial.0.saturating_mul(trials))
@@ -256,8 +257,9 @@ per-second = 10
     #[test]
     fn a_race_costs_its_fewest_blocks() {
         let found = plan(GAME, "delay=25ms").unwrap();
-        // Two seconds of state, 150 ms and two round trips; three trials in each of six blocks, and two before.
-        assert_eq!(found.entries[0].costs(2), Nanos::from_millis(2_250 * 20));
+        // Two seconds of state, 150 ms and two round trips; three trials in each of six blocks and of two to spare, and
+        // two before.
+        assert_eq!(found.entries[0].costs(2), Nanos::from_millis(2_250 * 26));
         assert!(found.entries[0].costs(3) > found.entries[0].costs(2));
     }
 }

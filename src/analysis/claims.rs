@@ -1,7 +1,7 @@
 //! Claims of a race: the pairs and metrics that verdicts are about, the level of each, and the looks at them.
 
 use crate::measurements::{Metric, Role};
-use crate::result::outcome::{Entrant, Fixed};
+use crate::result::outcome::{Entrant, Fixed, Outcome};
 use crate::stats::Plan;
 
 /// Returns the error level of the whole race.
@@ -13,6 +13,21 @@ pub fn alpha(confidence: f64) -> f64 {
 /// Returns the number of blocks that an interval of one claim takes.
 pub fn fewest_blocks(confidence: f64) -> usize {
     Plan::fewest_blocks(1, alpha(confidence))
+}
+
+/// Returns the fewest blocks with which all of so many claims could be decided; 0 without claims.
+pub fn fewest_for(claims: usize, confidence: f64) -> u64 {
+    match claims {
+        0 => 0,
+        claims => Plan::fewest_blocks(claims, alpha(confidence)) as u64,
+    }
+}
+
+/// Returns true if fewer blocks were asked for than a verdict on every claim takes: the race was run for its figures.
+pub fn is_for_figures(outcome: &Outcome) -> bool {
+    let claims = usize::try_from(outcome.plan.claims).unwrap_or(usize::MAX);
+    let fewest = fewest_for(claims, outcome.asked.confidence);
+    outcome.asked.blocks.is_some_and(|blocks| blocks < fewest)
 }
 
 /// Pairs that compete under the same conditions, times claimed metrics.

@@ -55,7 +55,9 @@ pub(crate) fn control<'a>(
         (verdict.ahead, verdict.direction) = (alarm.then_some(entrant.id), None);
         verdict.note = note(&entrant.label, verdict);
     }
-    let tested = |verdict: &Verdict| verdict.outcome != Ruled::Ahead && verdict.ratio.is_some();
+    // One block has a figure of both and no interval.
+    let compared = |verdict: &Verdict| verdict.ratio.is_some() || verdict.blocks == 1;
+    let tested = |verdict: &Verdict| verdict.outcome != Ruled::Ahead && compared(verdict);
     let trusted = verdicts.iter().all(tested);
     let first = verdicts.iter().find(|verdict| !tested(verdict)).or(verdicts.first());
     let note = first.map_or_else(String::new, |verdict| verdict.note.clone());
@@ -82,6 +84,11 @@ fn signed(change: f64) -> String {
 
 fn note(label: &str, verdict: &Verdict) -> String {
     let Some(ratio) = verdict.ratio else {
+        if verdict.blocks == 1 {
+            return format!(
+                "one block does not show what identical copies of {label} differ by here"
+            );
+        }
         return format!(
             "no block has a valid trial of both {label} and its hidden copy, so nothing shows what \
              identical contenders differ by here"

@@ -9,6 +9,7 @@ use crate::analysis::claims::looks;
 use crate::analysis::verdicts::{self, Stand};
 use crate::error::{Error, Result};
 use crate::foreign::short;
+use crate::host::quiet::HostQuiet;
 use crate::path::Path as Typed;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
@@ -44,6 +45,7 @@ pub(crate) fn refresh(
             entrant.far_effective.clone_from(&trial.record.far_effective);
         }
     }
+    outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
     verdicts::refresh(outcome, stand);
     // Intervals take a while: for the file at each look, and once more at the end.
     if let Stand::Look { .. } = stand {

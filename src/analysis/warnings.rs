@@ -5,12 +5,11 @@ use super::losses::Losses;
 use super::notice::{Decides, Notice};
 use super::translated::translated;
 use super::{exclusions, fallbacks, library_limits, order, path_account, settings, theory};
-use crate::analysis::claims::alpha;
+use crate::analysis::claims::fewest_for;
 use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
 use crate::result::outcome::{Entrant, Outcome, Trial};
-use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::Record;
@@ -73,8 +72,9 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let plan = &outcome.plan;
     let mut all = Vec::new();
     let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
-    let fewest = Plan::fewest_blocks(claims, alpha(outcome.asked.confidence)) as u64;
-    if claims > 0 && plan.blocks_max < fewest {
+    let fewest = fewest_for(claims, outcome.asked.confidence);
+    // One block is a wish for figures.
+    if plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
         all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest });
     }
     if outcome.margin_widened() {

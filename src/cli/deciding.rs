@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
+use crate::race::request::Checked;
 use crate::race::{Claims, Request};
 use crate::result::outcome::Outcome;
 use crate::stats::Outcome as Ruled;
@@ -49,6 +50,17 @@ impl Deciding {
         Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
     }
 
+    /// Checks that a race whose claims have to be decided asks for blocks that can decide.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the fewest blocks that can.
+    pub(super) fn check(&self, request: &Request, checked: &Checked) -> Result<()> {
+        match request.too_few_blocks(checked).filter(|_| self.decided) {
+            Some(why) => Err(Error::usage(format!("--decided: {why}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the verdict of a command that ran these races.
     pub(super) fn verdict<'a>(&self, ran: impl IntoIterator<Item = &'a Outcome>) -> Verdict {
         let mut verdict = Verdict::Fine;
@@ -91,6 +103,17 @@ mod tests {
         assert_eq!(say("200%"), wanted);
         assert!(say("-1%").starts_with("a margin of -1 %: it must lie above"));
         assert!(say("5").contains("percent sign"));
+    }
+
+    #[test]
+    fn blocks_that_cannot_decide_are_refused_where_a_decision_is_asked_for() {
+        let ask = Request::new(["tcp", "udp"]);
+        let checked = ask.check().unwrap();
+        let said = DECIDED.check(&ask.clone().blocks(1), &checked).unwrap_err().to_string();
+        assert_eq!(said, "--decided: 1 block cannot decide 1 claim; 6 are the fewest");
+        assert!(DECIDED.check(&ask.clone().blocks(6), &checked).is_ok());
+        let silent = Deciding { decided: false, ..DECIDED };
+        assert!(silent.check(&ask.blocks(1), &checked).is_ok());
     }
 
     #[test]

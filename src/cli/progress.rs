@@ -72,6 +72,14 @@ impl Observer for Progress {
                     self.screen.above(&format!("{}{text}", self.before));
                 }
             }
+            Event::TimeIsShort { room, fewest, takes } => {
+                let room = words::count(room, "block");
+                self.screen.above(&format!(
+                    "{}The budget has room for {room}, and verdicts take {fewest}: about {} in all.",
+                    self.before,
+                    words::span(takes)
+                ));
+            }
             Event::Waiting { left } => {
                 self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
                 self.show(&format!("the block begins in {}", words::span(left)));

@@ -106,7 +106,9 @@ pub(super) struct Args {
     /// knob; may be given again for another, and then every combination runs
     #[arg(long, value_name = "NAME=A|B|…", hide_short_help = true)]
     vary: Vec<String>,
-    /// A screening in seconds: 20 blocks at most
+    /// A screening: 20 blocks at most, in 20 s where trials are short
+    ///
+    /// Where trials are long it takes as many blocks as a verdict needs at least, and says beforehand how long that is.
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
@@ -175,9 +177,6 @@ pub(super) struct Args {
 /// Contenders of a race that names none.
 const USUAL: [&str; 3] = ["tcp", "udp", "icmp"];
 
-/// Blocks that `--quick` asks for.
-const QUICK_BLOCKS: u64 = 20;
-
 pub(super) fn run(args: Args) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = args.form.find()?;
@@ -244,7 +243,9 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     };
     let checked = request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
-    if let Some(note) = request.beforehand(&checked)?.filter(|_| !args.quiet) {
+    args.deciding.check(&request, &checked)?;
+    let notes = request.beforehand(&checked)?.into_iter().chain(request.for_figures(&checked));
+    for note in notes.filter(|_| !args.quiet) {
         tell!("note: {note}");
     }
     let target = super::Target::of(args.output.as_ref(), "deadheat")?;
@@ -307,7 +308,7 @@ fn staging(args: &Args, samples: bool) -> Staging<'_> {
     }
 }
 
-fn request(args: &Args) -> Result<Request> {
+pub(super) fn request(args: &Args) -> Result<Request> {
     let mut request = match args.contenders.as_slice() {
         [] => Request::new(USUAL),
         named => Request::new(named.iter().cloned()),
@@ -326,8 +327,11 @@ fn request(args: &Args) -> Result<Request> {
             request = request.family(family);
         }
     }
-    if let Some(blocks) = args.blocks.or(args.quick.then_some(QUICK_BLOCKS)) {
+    if let Some(blocks) = args.blocks {
         request = request.blocks(blocks);
+    }
+    if args.quick {
+        request = request.screening();
     }
     if let Some(budget) = &args.budget {
         request = request.budget(units::parse_span(budget)?);

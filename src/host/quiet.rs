@@ -206,6 +206,10 @@ impl HostQuiet {
     /// Adds a point.
     pub fn add(&mut self, point: ProbePoint) {
         self.points.push(point);
+    }
+
+    /// Brings the scatter up to date with all points.
+    pub fn measure_scatter(&mut self) {
         self.scatter = scatter(&self.medians());
     }
 

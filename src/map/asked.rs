@@ -145,10 +145,18 @@ impl Asked {
             let at = self.at(index);
             // What the path is refused for says so by itself.
             Path::parse(&self.path(&at))?;
-            let checked = self.request(0, &at, &racing).check().map_err(|error| match error {
+            let request = self.request(0, &at, &racing);
+            let checked = request.check().map_err(|error| match error {
                 Error::Usage(what) => Error::usage(format!("at {}: {what}", self.name(&at))),
                 other => other,
             })?;
+            if first.is_none()
+                && let Some(why) = request.too_few_blocks(&checked)
+            {
+                return Err(Error::usage(format!(
+                    "a point without a verdict says nothing, and {why}; raise --blocks, or race fewer contenders"
+                )));
+            }
             first.get_or_insert(checked);
         }
         let checked = first.ok_or_else(|| Error::usage("a map without a point"))?;
@@ -318,5 +326,9 @@ pub(super) mod tests {
             misfit.contains("`kcp` cannot carry") && misfit.contains("leave it out of the map")
         );
         assert!(say(|a| a.margin = 0.0).contains("margin"));
+        assert!(
+            say(|a| a.blocks = Some(5))
+                .contains("5 blocks cannot decide 1 claim; 6 are the fewest")
+        );
     }
 }

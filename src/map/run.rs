@@ -98,6 +98,10 @@ fn point(asked: &Asked, seed: u64, at: Vec<String>, stop: &Arc<AtomicBool>) -> R
                 Some(why) => (watch.running(), why.to_owned()),
             },
             Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // A time without room for a verdict is no fault of a contender.
+            Err(Error::Usage(what)) => {
+                return Err(Error::usage(format!("at {}: {what}", asked.name(&at))));
+            }
             Err(error) => match watch.running() {
                 Some(failed) => (Some(failed), error.to_string()),
                 None => return Err(error),
@@ -158,6 +162,7 @@ mod tests {
     use super::super::shard::Shard;
     use super::*;
     use crate::result::save::save;
+    use crate::time::Nanos;
 
     fn ran(asked: Asked, shard: Option<&str>, jobs: usize) -> Map {
         let shard = shard.map(|typed| Shard::parse(typed).unwrap());
@@ -220,6 +225,21 @@ mod tests {
         assert_eq!(lossy.out[0].contender, 0, "{lossy:?}");
         assert!(lossy.out[0].why.starts_with("failed: "), "{lossy:?}");
         assert_eq!((lossy.outcome, lossy.leaders.as_slice()), (Standing::Alone, &[1][..]));
+    }
+
+    #[test]
+    fn a_time_without_room_for_a_verdict_ends_the_map_and_says_what_has_room() {
+        let within = |seconds| {
+            let budget_ns = Some(Nanos::from_secs(seconds).0);
+            let asked = Asked { blocks: None, budget_ns, ..asked() };
+            let mut map = Map::new(asked, 7, None).unwrap();
+            run(&mut map, 2, &Arc::default(), &mut |_| Ok(())).map(|()| map)
+        };
+        let said = within(3).unwrap_err().to_string();
+        assert!(said.starts_with("at delay="), "{said}");
+        assert!(said.contains("at least 6 blocks"), "{said}");
+        let map = within(600).unwrap();
+        assert!(map.points.iter().all(|point| point.blocks >= 6 && point.out.is_empty()));
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! Course of a race whose plan is fixed: block after block until every claim is decided or the budget is
 //! spent. Every block is saved, in the journal or with all others.
+//!
+//! What follows from the trials takes time in proportion to their number, so it is brought up to date at each look,
+//! whenever the result is saved whole, and whenever the blocks have grown by a share: all of it together
+//! takes time in proportion to the blocks, and not to their square.
 
 use crate::analysis::claims;
 use std::{fs, io};
 
 use super::block::{self, Common};
+use super::cost::{BlockCost, SpentTime, most};
+use super::enough::TimeLimit;
 use super::every::Pace;
+use super::request::LONGEST_UNASKED;
 use super::run::{active, none_left};
 use super::schedule::{self, Role, Slot};
 use super::{explain, plan, quiet};
@@ -37,20 +44,22 @@ pub(super) struct BlockLoop<'a> {
     /// True if their number is left open: more may be added before the last look.
     is_open: bool,
     began: Nanos,
-    limit: Option<Nanos>,
+    limit: TimeLimit,
     /// Number of blocks before which it goes on though all is decided.
-    least_blocks: u64,
+    least_blocks: Option<u64>,
     journal: Option<Journal>,
     /// Number of whole blocks in the outcome.
     done: u64,
     /// True if the last of them ended with a look.
     looked: bool,
-    /// Expected duration of a block. The fields below count the blocks run here and the time they took.
-    expected: Nanos,
-    blocks_here: u64,
-    spent_here: Nanos,
+    /// Number of blocks that what follows from the trials is up to date with.
+    fresh: u64,
+    spent: SpentTime,
     pace: Pace,
 }
+
+/// Share of the blocks, one in so many, after whose growth what follows from the trials is brought up to date.
+const GROWN: u64 = 64;
 
 /// Reason why a race ended before its time.
 enum Halt {
@@ -73,11 +82,10 @@ impl<'a> BlockLoop<'a> {
             is_open: false,
             done: blocks_done(&outcome),
             began: stage.clock.now(),
-            limit: None,
-            least_blocks: 0,
-            expected: Nanos::ZERO,
-            blocks_here: 0,
-            spent_here: Nanos::ZERO,
+            limit: TimeLimit::None,
+            least_blocks: None,
+            fresh: 0,
+            spent: SpentTime::default(),
             pace: Pace::of(&outcome.asked),
             journal: stage.save.as_deref().map(Journal::of),
             looked: false,
@@ -99,20 +107,20 @@ impl<'a> BlockLoop<'a> {
     }
 
     /// Sets the time limit, counted from `began`.
-    pub(super) fn within(mut self, limit: Option<Nanos>, began: Nanos) -> BlockLoop<'a> {
+    pub(super) fn within(mut self, limit: TimeLimit, began: Nanos) -> BlockLoop<'a> {
         (self.limit, self.began) = (limit, began);
         self
     }
 
     /// Sets the number of blocks before which it goes on though all is decided.
-    pub(super) fn at_least(mut self, blocks: u64) -> BlockLoop<'a> {
+    pub(super) fn at_least(mut self, blocks: Option<u64>) -> BlockLoop<'a> {
         self.least_blocks = blocks;
         self
     }
 
-    /// Sets the expected duration of a block, used until blocks have shown how long they take.
-    pub(super) fn expecting(mut self, block: Nanos) -> BlockLoop<'a> {
-        self.expected = block;
+    /// Sets the expected durations, used until blocks have shown how long they take.
+    pub(super) fn expecting(mut self, cost: BlockCost) -> BlockLoop<'a> {
+        self.spent.expected = cost;
         self
     }
 
@@ -142,10 +150,10 @@ impl<'a> BlockLoop<'a> {
             Some(file) if self.done == 0 => save::prepare(file)?,
             _ => self.save()?,
         }
-        let takes = self.pace.of_block(self.expected).0.checked_mul(self.blocks_left());
+        let takes = self.takes(self.blocks_left());
         self.stage.observer.on(Event::Planned {
             outcome: &self.outcome,
-            takes: takes.filter(|takes| *takes > 0).map(Nanos),
+            takes: Some(takes).filter(|takes| *takes > Nanos::ZERO),
         });
         let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
         // A block that was broken off is not in the result, and its samples go with it.
@@ -158,6 +166,7 @@ impl<'a> BlockLoop<'a> {
                 Err(Halt::Trial(error) | Halt::Save(error)) => error,
             });
         }
+        self.freshen();
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.sweeps = sweep::sweeps(&self.outcome);
@@ -199,7 +208,7 @@ impl<'a> BlockLoop<'a> {
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
                 Err(error) => return Err(Halt::Trial(error)),
             }
-            let may_end = !self.pace.is_given() && self.done >= self.least_blocks;
+            let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
             if may_end && verdicts::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
             }
@@ -242,6 +251,9 @@ impl<'a> BlockLoop<'a> {
         let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
         let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
+        let is_floor = |id: usize| floors.iter().any(|floor| floor.contender == id);
+        let floors = ran.trials.iter().filter(|trial| is_floor(trial.contender));
+        let of_floors = Nanos(floors.map(|trial| trial.record.took_ns).sum());
         self.outcome.trials.extend(ran.trials);
         for (contender, dropped) in ran.dropped {
             if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
@@ -249,13 +261,15 @@ impl<'a> BlockLoop<'a> {
             }
         }
         quiet::probe(&mut self.stage, &mut self.outcome);
+        self.spent.add(self.done, self.stage.clock.now() - began, of_floors);
         self.done += 1;
-        self.blocks_here += 1;
-        self.spent_here += self.stage.clock.now() - began;
         self.replan();
         let stand = derived::stand(&self.looks, self.done);
         self.looked = matches!(stand, Stand::Look { .. });
-        self.refresh(stand);
+        if self.looked || self.done - self.fresh > self.fresh / GROWN {
+            self.refresh(stand);
+        }
+        self.warn_of_short_time();
         self.stage.observer.on(Event::BlockDone {
             outcome: &self.outcome,
             blocks: self.done,
@@ -272,10 +286,7 @@ impl<'a> BlockLoop<'a> {
             return;
         }
         let Some(scatter) = verdicts::scatter(&self.outcome) else { return };
-        let room = self.limit.map_or(u64::MAX, |limit| {
-            let elapsed = self.stage.clock.now() - self.began;
-            (limit - elapsed).0 / self.pace.of_block(self.block_time()).0.max(1)
-        });
+        let room = self.time_left().map_or(u64::MAX, |left| self.room(left));
         let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
         if is_half_way || room > 0 && !plan::is_resolved(fixed, asked, scatter, self.done) {
             plan::again(fixed, asked, scatter, self.done, room);
@@ -295,16 +306,63 @@ impl<'a> BlockLoop<'a> {
         if verdicts::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
-    /// Returns true if another block would not end in time. The first block may always run.
+    /// Returns true if another block would not end in time. The first block may always run, and the fewest that a
+    /// verdict takes where no time was asked for.
     fn out_of_time(&self) -> bool {
         let now = self.stage.clock.now();
         let starts = self.pace.next().unwrap_or(now).max(now);
-        let would_end = starts - self.began + self.block_time();
-        self.blocks_here > 0 && self.limit.is_some_and(|limit| would_end > limit)
+        let would_end = starts - self.began + self.spent.cost().of_blocks(self.done, 1, None);
+        let limit = match self.limit {
+            TimeLimit::None => return false,
+            TimeLimit::Unasked(limit) if self.done < self.fewest() => limit.max(LONGEST_UNASKED),
+            TimeLimit::Asked(limit) | TimeLimit::Unasked(limit) => limit,
+        };
+        self.spent.blocks > 0 && would_end > limit
     }
 
-    fn block_time(&self) -> Nanos {
-        self.spent_here.0.checked_div(self.blocks_here).map_or(self.expected, Nanos)
+    /// Returns the time left; `None` without a limit.
+    fn time_left(&self) -> Option<Nanos> {
+        let elapsed = self.stage.clock.now() - self.began;
+        match self.limit {
+            TimeLimit::None => None,
+            TimeLimit::Asked(limit) => Some(limit - elapsed),
+            TimeLimit::Unasked(limit) => {
+                let missing = self.fewest().saturating_sub(self.done);
+                let needed = if missing == 0 { Nanos::ZERO } else { self.takes(missing) };
+                Some((limit - elapsed).max(needed.min(LONGEST_UNASKED - elapsed)))
+            }
+        }
+    }
+
+    /// Returns the number of blocks for which there is room in `left`.
+    fn room(&self, left: Nanos) -> u64 {
+        most(|blocks| self.takes(blocks) <= left)
+    }
+
+    /// Returns the expected duration of the next `blocks` blocks.
+    fn takes(&self, blocks: u64) -> Nanos {
+        self.spent.cost().of_blocks(self.done, blocks, self.pace.every())
+    }
+
+    /// Returns the fewest blocks that the race has to reach: with fewer no claim could be decided.
+    fn fewest(&self) -> u64 {
+        let claims = usize::try_from(self.outcome.plan.claims).unwrap_or(usize::MAX);
+        self.least_blocks.unwrap_or(claims::fewest_for(claims, self.outcome.asked.confidence))
+    }
+
+    /// Says so as soon as the first block shows that the time that was asked for has no room for a verdict.
+    fn warn_of_short_time(&mut self) {
+        let (TimeLimit::Asked(_), 1, Some(left)) =
+            (self.limit, self.spent.blocks, self.time_left())
+        else {
+            return;
+        };
+        let (fewest, room) = (self.fewest(), self.done + self.room(left));
+        if self.outcome.plan.blocks_max >= fewest && room < fewest {
+            let takes = self.takes(fewest.saturating_sub(self.done));
+            let whole = self.stage.clock.now() - self.began + takes;
+            self.stage.observer.on(Event::TimeIsShort { room, fewest, takes: whole });
+        }
     }
 
     fn blocks_left(&self) -> u64 {
@@ -312,14 +370,24 @@ impl<'a> BlockLoop<'a> {
     }
 
     fn remaining(&self) -> Nanos {
-        let block = self.pace.of_block(self.block_time());
-        let blocks = Nanos(block.0.saturating_mul(self.blocks_left()));
-        let elapsed = self.stage.clock.now() - self.began;
-        self.limit.map_or(blocks, |limit| blocks.min(limit - elapsed))
+        let blocks = self.takes(self.blocks_left());
+        self.time_left().map_or(blocks, |left| blocks.min(left))
     }
 
     fn refresh(&mut self, stand: Stand) {
         derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), stand);
+        self.fresh = self.done;
+    }
+
+    /// Brings what follows from the trials up to date where blocks were added since.
+    fn freshen(&mut self) {
+        if self.fresh < self.done {
+            // There was no look since, or it would be.
+            let next = match derived::stand(&self.looks, self.done) {
+                Stand::Look { next, .. } | Stand::Between { next } => next,
+            };
+            self.refresh(Stand::Between { next });
+        }
     }
 
     /// Adds the warning of an event.
@@ -344,6 +412,7 @@ impl<'a> BlockLoop<'a> {
     }
 
     fn save(&mut self) -> Result<()> {
+        self.freshen();
         let (Some(file), Some(journal)) = (&self.stage.save, &mut self.journal) else {
             return Ok(());
         };

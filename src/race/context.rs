@@ -50,7 +50,16 @@ pub enum Event<'a> {
         /// Reason why it does not count; absent if it does.
         why_invalid: Option<&'a str>,
     },
-    /// A block is done, and the estimates are up to date.
+    /// First block took so long that the budget has no room for a verdict.
+    TimeIsShort {
+        /// Number of blocks for which there is room.
+        room: u64,
+        /// Fewest blocks that a verdict on every claim takes.
+        fewest: u64,
+        /// Approximate duration of a race with so many.
+        takes: Nanos,
+    },
+    /// A block is done. The estimates are up to date, or lack the last few of many blocks.
     BlockDone {
         /// The race so far.
         outcome: &'a Outcome,

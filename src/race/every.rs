@@ -64,9 +64,9 @@ impl Pace {
         Some(self.last? + self.every?)
     }
 
-    /// Returns the duration of a block that runs for `block`, including the wait for the next one.
-    pub(super) fn of_block(&self, block: Nanos) -> Nanos {
-        block.max(self.every.unwrap_or_default())
+    /// Returns the time between the starts of two blocks; `None` if there is no wait.
+    pub(super) fn every(&self) -> Option<Nanos> {
+        self.every
     }
 
     /// Waits for the time of the next block, and notes that it begins.

@@ -88,6 +88,9 @@ pub fn check_baseline(baseline: &[&Outcome]) -> Result<()> {
 pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     check_baseline(baseline)?;
     let checked = request.check()?;
+    if let Some(why) = request.too_few_blocks(&checked) {
+        return Err(Error::usage(format!("--gate: {why}")));
+    }
     let word = |is_simulated| if is_simulated { "simulated" } else { "measured" };
     let old = baseline.iter().any(|race| is_simulated(race));
     let new = request.simulation()?.is_some();

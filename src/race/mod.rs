@@ -5,8 +5,10 @@
 //! | [`request`] | the request for a race, and its checks |
 //! | `cells` | contenders under every combination of conditions |
 //! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
+//! | `cost` | how long blocks take, as expected and as shown |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
+//! | [`enough`] | the blocks and the time that a race needs, and whether they are there |
 //! | `ends` | runners of trials: agents, or a simulation |
 //! | `every` | blocks that begin at their times |
 //! | `run` | steps before the first block, and their runner |
@@ -38,7 +40,9 @@ mod block;
 mod block_loop;
 mod cells;
 pub mod context;
+mod cost;
 mod ends;
+pub mod enough;
 mod every;
 pub mod explain;
 mod files;
@@ -54,6 +58,8 @@ pub mod samples_file;
 pub mod schedule;
 pub mod written;
 
+#[cfg(test)]
+mod promises;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

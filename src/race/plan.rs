@@ -7,6 +7,8 @@
 //! the scatter of the blocks so far, which says nothing of who leads; and again before the last look, where
 //! they do not resolve what they were planned to.
 
+use super::cost::{BlockCost, most};
+use super::enough::TimeLimit;
 use super::request::{
     Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
 };
@@ -30,6 +32,9 @@ const AIM: f64 = 0.75;
 /// scatter anew, which the few trials of a calm pilot understate.
 const FEWEST: u64 = 12;
 
+/// Spare blocks in the time for a verdict: one for so many that it takes.
+pub const SPARE: u64 = 4;
+
 /// Results of the trials before block 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pilot {
@@ -50,31 +55,31 @@ pub struct Pilot {
 pub struct Planned {
     /// Fixed plan.
     pub fixed: Fixed,
-    /// Maximum duration of the race; `None` for as long as its blocks take.
-    pub limit: Option<Nanos>,
+    /// Limit of the race's duration.
+    pub limit: TimeLimit,
 }
 
-/// Fixes the plan. `elapsed` of the budget is used, and `placement` with its reason is that of the
-/// pilot.
+/// Fixes the plan. `elapsed` of the budget is used, `cost` is what blocks are expected to take, and `placement` with its
+/// reason is that of the pilot.
 ///
 /// # Errors
 /// [`Error::Usage`] where the time has no room for a verdict, or a resolution asked for takes longer than
 /// anybody asked for; each with what would do.
-pub fn fix(
+pub(super) fn fix(
     request: &Request,
     metrics: &[Metric],
     entrants: &[Entrant],
     placement: (Placement, String),
     pilot: &Pilot,
-    elapsed: Nanos,
+    (elapsed, cost): (Nanos, BlockCost),
 ) -> Result<Planned> {
     if let Some(earlier) = &request.plan {
-        return Ok(Planned { fixed: earlier.clone(), limit: request.time_limit() });
+        return Ok(Planned { fixed: earlier.clone(), limit: request.limit() });
     }
     let task = Task {
         request,
         claims: claims(entrants, metrics),
-        block: block_time(per_block(entrants), pilot),
+        cost,
         scatter: claimed(metrics).filter_map(|metric| pilot.scatter(metric)).reduce(f64::max),
         elapsed,
     };
@@ -107,54 +112,54 @@ pub fn fix(
 struct Task<'a> {
     request: &'a Request,
     claims: usize,
-    /// Duration of a block.
-    block: Nanos,
+    /// Expected duration of blocks.
+    cost: BlockCost,
     /// The scatter of the log-ratio of a block, as the pilot has it.
     scatter: Option<f64>,
     elapsed: Nanos,
 }
 
 impl Task<'_> {
-    /// Returns the maximum number of blocks, and the time for them.
-    fn blocks(&self) -> Result<(u64, Option<Nanos>)> {
+    /// Returns the maximum number of blocks, and the limit of the time for them.
+    fn blocks(&self) -> Result<(u64, TimeLimit)> {
         let request = self.request;
-        let most = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
-        let asked = request.blocks.unwrap_or(most).max(1);
+        let most_asked = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
+        let asked = request.blocks.unwrap_or(most_asked).max(1);
         let needed = self.needed();
         if let (Some(aim), None, None) = (request.resolve, request.budget, request.blocks) {
-            let blocks = needed.unwrap_or(most);
+            let blocks = needed.unwrap_or(most_asked);
             let takes = self.takes(blocks);
             if takes > LONGEST_UNASKED {
                 return Err(self.too_fine(aim, takes));
             }
             // The scatter may turn out larger than the pilot's.
-            return Ok((blocks.min(MOST_BLOCKS), Some(Nanos(takes.0.saturating_mul(2)))));
+            let limit = TimeLimit::Unasked(Nanos(takes.0.saturating_mul(2)));
+            return Ok((blocks.min(MOST_BLOCKS), limit));
         }
-        let Some(limit) = request.time_limit() else {
-            return Ok((self.planned(needed, asked, asked), None));
+        let fewest = request.fewest(self.claims);
+        let (limit, time) = match request.limit() {
+            TimeLimit::None => return Ok((self.planned(needed, asked, asked), TimeLimit::None)),
+            TimeLimit::Asked(limit) if fewest > 0 && self.takes_at_least(fewest) > limit => {
+                return Err(self.too_short(fewest));
+            }
+            TimeLimit::Asked(limit) => (TimeLimit::Asked(limit), limit),
+            TimeLimit::Unasked(_) if self.takes_surely(fewest) > LONGEST_UNASKED => {
+                return Err(self.too_short(fewest));
+            }
+            // Nobody asked for the default, and long trials take more of it.
+            TimeLimit::Unasked(limit) => {
+                let limit = limit.max(self.takes_surely(fewest));
+                (TimeLimit::Unasked(limit), limit)
+            }
         };
-        // The last block need not be waited for.
-        let pace = self.block.max(request.every.unwrap_or_default());
-        let room = |limit: Nanos| ((limit - self.elapsed) + (pace - self.block)).0 / pace.0.max(1);
-        let fewest = Plan::fewest_blocks(self.claims, alpha(request.confidence)) as u64;
-        let is_short = self.claims > 0 && request.blocks.is_none() && room(limit) < fewest;
-        // Nobody asked for the default, and long trials take more of it.
-        let limit = match request.budget {
-            None if is_short => self.takes_surely(fewest),
-            _ => limit,
-        };
-        if is_short && (request.budget.is_some() || limit > LONGEST_UNASKED) {
-            return Err(self.too_short(fewest));
-        }
-        let room = room(limit);
-        let room = room.clamp(1, asked);
-        Ok((self.planned(needed, asked, room), Some(limit)))
+        let room = most(|blocks| self.takes(blocks) <= time).clamp(1, asked);
+        Ok((self.planned(needed, asked, room), limit))
     }
 
     /// Returns the planned number of blocks: as many as are needed, if that is left open, and at most as
     /// many as there is room for.
     fn planned(&self, needed: Option<u64>, asked: u64, room: u64) -> u64 {
-        let is_open = self.request.blocks.is_none() && self.request.every.is_none();
+        let is_open = self.request.leaves_blocks_open();
         match needed {
             Some(needed) if is_open && self.claims > 0 => needed.min(room),
             _ => asked.min(room),
@@ -168,13 +173,21 @@ impl Task<'_> {
     }
 
     fn takes(&self, blocks: u64) -> Nanos {
-        self.elapsed.saturating_add(Nanos(self.block.0.saturating_mul(blocks)))
+        self.elapsed.saturating_add(self.cost.of_blocks(0, blocks, self.request.every))
     }
 
-    /// Returns a time in which so many blocks end, though their length is known from one alone and trials that come to
-    /// nothing are repeated.
+    /// Returns the shortest time that is given to so many blocks: their own, and that of one more.
+    fn takes_at_least(&self, blocks: u64) -> Nanos {
+        let spare = self.cost.of_blocks(0, blocks + 1, None);
+        self.takes(blocks).max(self.elapsed.saturating_add(spare))
+    }
+
+    /// Returns a time in which so many blocks end, though their length is known from one contender alone and trials that
+    /// come to nothing are repeated.
     fn takes_surely(&self, blocks: u64) -> Nanos {
-        self.takes(blocks + blocks.div_ceil(4))
+        let paced = self.takes(blocks);
+        let spare = self.cost.of_blocks(0, blocks + blocks.div_ceil(SPARE), None);
+        paced.max(self.elapsed.saturating_add(spare))
     }
 
     fn too_short(&self, fewest: u64) -> Error {
@@ -188,17 +201,22 @@ impl Task<'_> {
                 )
             }
         };
+        let (verdicts, on) = match self.claims {
+            1 => ("a verdict takes", String::new()),
+            n => ("verdicts take", format!(" on {n} claims")),
+        };
         Error::usage(format!(
-            "{limit}: a verdict takes at least {fewest} blocks of {} each; write --budget {}s or more, make a \
+            "{limit}: {verdicts} at least {fewest} blocks of {} each{on}; write --budget {}s or more, make a \
              block shorter by fewer contenders or shorter trials, or write --blocks 1 for figures without a \
              verdict",
-            self.block,
-            takes.0.div_ceil(1_000_000_000),
+            self.cost.block,
+            // With room for what the trials before the first block take another time.
+            takes.0.saturating_add(takes.0 / 10).div_ceil(1_000_000_000),
         ))
     }
 
     fn too_fine(&self, aim: f64, takes: Nanos) -> Error {
-        let room = DEFAULT_BUDGET.0 / self.block.0.max(1);
+        let room = DEFAULT_BUDGET.0 / self.cost.block.0.max(1);
         let level = level(self.request.confidence, self.claims);
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let now = self.scatter.and_then(|scatter| stats::resolution(scatter, room, level));
@@ -262,19 +280,6 @@ pub(super) fn again(
     fixed.looks = looks(fixed, asked.confidence).replanned(done, whole).looks;
     fixed.replans.push(Replan { after, from, to, scatter });
     from != to
-}
-
-/// Returns the number of trials of a block: each competitor and the control. Reference rows run in a few
-/// blocks only.
-pub(super) fn per_block(entrants: &[Entrant]) -> usize {
-    entrants.iter().filter(|entrant| entrant.is_racing() && !entrant.floor).count() + 1
-}
-
-/// Returns the expected duration of a block of this many trials.
-pub fn block_time(trials: usize, pilot: &Pilot) -> Nanos {
-    let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
-    let trial = quantile::median(&took).unwrap_or(0.0);
-    Nanos((trial * trials as f64) as u64)
 }
 
 impl Pilot {
@@ -342,8 +347,9 @@ mod tests {
         let checked = request.check().unwrap();
         let pilot = pilot(&checked.metrics, figures);
         let placement = (Placement::SameCore, String::new());
-        let elapsed = Nanos::from_millis(100);
-        fix(request, &checked.metrics, &checked.entrants, placement, &pilot, elapsed)
+        let spent =
+            (Nanos::from_millis(100), BlockCost::expected(request, &checked.entrants, &pilot));
+        fix(request, &checked.metrics, &checked.entrants, placement, &pilot, spent)
     }
 
     fn fixed(request: &Request, figures: &[f64]) -> Fixed {
@@ -378,7 +384,7 @@ mod tests {
         assert!(said.contains("--resolve 0 % would take") || said.contains("days"), "{said}");
         assert!(said.contains("this machine resolves"), "{said}");
         let planned = ask(0.02).unwrap();
-        assert!(planned.limit.unwrap() > super::DEFAULT_BUDGET);
+        assert!(matches!(planned.limit, TimeLimit::Unasked(limit) if limit > DEFAULT_BUDGET));
     }
 
     /// 10 ms a trial, three contenders and the control: 40 ms a block; 100 ms are used.
@@ -388,7 +394,7 @@ mod tests {
         let blocks = |request: Request| fixed(&request, &WILD).blocks_max;
         assert_eq!(blocks(ask().budget(Nanos::from_millis(1_100))), 25);
         assert_eq!(blocks(ask().blocks(12)), 12);
-        assert_eq!(blocks(ask().blocks(12).budget(Nanos::from_millis(300))), 5);
+        assert_eq!(blocks(ask().blocks(5).budget(Nanos::from_millis(300))), 5);
     }
 
     #[test]
@@ -396,23 +402,31 @@ mod tests {
         let ask = Request::new(["tcp", "udp", "udp"]).budget(Nanos::from_millis(300));
         let said = plan(&ask, &WILD).unwrap_err().to_string();
         assert!(said.contains("at least 7 blocks") && said.contains("--budget 1s"), "{said}");
+        assert!(
+            plan(&ask.clone().blocks(12), &WILD).is_err(),
+            "as many as decide, and no time for them"
+        );
         assert!(said.starts_with("300 ms is too short") && said.contains("--blocks 1"), "{said}");
         assert!(plan(&ask.blocks(5), &WILD).is_ok());
         // Nobody asked for the default: trials of a minute each.
         let checked = Request::new(["tcp", "udp", "udp"]);
+        let cost = |seconds| BlockCost { block: Nanos::from_secs(seconds), floors: Nanos::ZERO };
         let task = Task {
             request: &checked,
             claims: 3,
-            block: Nanos::from_secs(240),
+            cost: cost(240),
             scatter: None,
             elapsed: Nanos::from_secs(60),
         };
         // Room for the seven that a verdict takes, and a quarter more.
-        assert_eq!(task.blocks().unwrap(), (9, Some(Nanos::from_secs(2_220))));
-        let task = Task { block: Nanos::from_secs(420), ..task };
+        assert_eq!(task.blocks().unwrap(), (9, TimeLimit::Unasked(Nanos::from_secs(2_220))));
+        let task = Task { cost: cost(420), ..task };
         let said = task.blocks().unwrap_err().to_string();
         assert!(said.starts_with("the 60 min that a race takes at most"), "{said}");
-        assert!(said.contains("--budget 3840s"), "{said}");
+        assert!(
+            said.contains("7 blocks of 420 s each on 3 claims; write --budget 4224s"),
+            "{said}"
+        );
         let alone = Request::new(["tcp"]).budget(Nanos::from_millis(130));
         assert!(plan(&alone, &WILD).is_ok());
     }

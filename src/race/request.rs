@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::enough::{SCREENING_BLOCKS, TimeLimit};
 use super::outside::Origin;
 use super::{cells, every};
 use crate::error::{Error, Result};
@@ -20,9 +21,6 @@ use crate::workload::{self, Setting};
 
 /// Default time limit of a race, if neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
-
-/// Longest default time limit of a race over conditions, if neither blocks nor a budget are asked for.
-const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 
 /// Longest duration of a race without a budget whose verdicts need it, for trials that are long or a resolution that is
 /// fine; a longer one is to be asked for by its budget.
@@ -59,7 +57,9 @@ pub struct Request {
     pub(super) to: Option<String>,
     pub(super) family: Option<u8>,
     pub(super) blocks: Option<u64>,
-    pub(super) least_blocks: u64,
+    pub(super) length: RaceLength,
+    /// Number of blocks before which it goes on though all is decided, where others than its claims say it.
+    pub(super) least_blocks: Option<u64>,
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
@@ -97,7 +97,8 @@ impl Request {
             to: None,
             family: None,
             blocks: None,
-            least_blocks: 0,
+            length: RaceLength::Whole,
+            least_blocks: None,
             budget: None,
             every: None,
             margin: None,
@@ -149,10 +150,17 @@ impl Request {
         self
     }
 
+    /// Makes the race a screening: [`SCREENING_BLOCKS`] at most, and [`SCREENING_TIME`](super::enough::SCREENING_TIME) unless the fewest that a verdict
+    /// takes need longer.
+    pub fn screening(mut self) -> Request {
+        (self.blocks, self.length) = (Some(SCREENING_BLOCKS), RaceLength::Screening);
+        self
+    }
+
     /// Sets the number of blocks before which the race goes on though all its claims are decided, as where its trials
-    /// answer other questions, too.
+    /// answer other questions. These are then the fewest that it has to reach, whatever its claims take.
     pub fn at_least(mut self, blocks: u64) -> Request {
-        self.least_blocks = blocks;
+        self.least_blocks = Some(blocks);
         self
     }
 
@@ -302,7 +310,12 @@ impl Request {
             to: self.to.clone(),
             family: self.family,
             blocks: self.blocks,
-            budget_ns: self.time_limit().map(|budget| budget.0),
+            budget_ns: match self.limit() {
+                // A screening is bounded by its blocks.
+                TimeLimit::Unasked(_) if self.length == RaceLength::Screening => None,
+                TimeLimit::Asked(limit) | TimeLimit::Unasked(limit) => Some(limit.0),
+                TimeLimit::None => None,
+            },
             every_ns: self.every.map(|every| every.0),
             margin: self.margin,
             resolve: self.resolve,
@@ -322,17 +335,6 @@ impl Request {
         let parsed = self.setting().and_then(|at| workload::parse_on(&self.workload, &at));
         let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.spec().to_string(), &self.vary)
-    }
-
-    /// Returns the budget asked for, or the default if nothing else ends the race: the default of a race
-    /// without conditions for each combination of conditions, up to [`LONGEST_BUDGET`].
-    pub(super) fn time_limit(&self) -> Option<Nanos> {
-        let factors = cells::factors(self).map_or_else(|_| self.vary.clone(), |(_, all)| all);
-        let combinations = factors.iter().map(|factor| factor.levels.len() as u64).product();
-        let default = Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET);
-        // Virtual time costs nothing: as many seeds as decide.
-        let is_open = self.blocks.is_none() && !self.is_simulated();
-        self.budget.or_else(|| is_open.then_some(default))
     }
 
     pub(super) fn is_simulated(&self) -> bool {
@@ -500,6 +502,15 @@ pub enum Claims {
     Competitors,
     /// All contenders, including the floor.
     All,
+}
+
+/// Length of a race whose budget is not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RaceLength {
+    /// As long as verdicts take.
+    Whole,
+    /// A screening.
+    Screening,
 }
 
 /// Step after the last block.

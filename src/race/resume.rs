@@ -1,5 +1,6 @@
 //! Resuming of a race that was broken off, and running one again as it was.
 
+use super::enough::TimeLimit;
 use super::request::{Checked, Claims, Request};
 use super::run::claimed;
 use super::{cells, quiet, schedule};
@@ -50,9 +51,16 @@ pub fn resume(
     check_measured(&before)?;
     let done = blocks_done(&before);
     check_unfinished(&before, done)?;
-    let limit = budget.map_or_else(|| budget_left(&before), |more| Ok(Some(more)))?;
     let (overwrite, origin) = (asked.overwrite, asked.origin.clone());
     let request = Request { overwrite, origin, ..request(&before)? };
+    let limit = match budget {
+        Some(more) => TimeLimit::Asked(more),
+        None => match (budget_left(&before)?, request.limit()) {
+            (None, _) => TimeLimit::None,
+            (Some(left), TimeLimit::Unasked(_)) => TimeLimit::Unasked(left),
+            (Some(left), _) => TimeLimit::Asked(left),
+        },
+    };
     let Checked { contenders, load, .. } = request.check()?;
     for (contender, entrant) in contenders.iter().zip(&before.contenders) {
         if contender.external.is_some() && contender.asked() != entrant.asked {
@@ -138,7 +146,6 @@ fn request(outcome: &Outcome) -> Result<Request> {
     }
     request.family = asked.family;
     request.blocks = asked.blocks;
-    request.budget = asked.budget_ns.map(Nanos);
     request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;
     request.resolve = asked.resolve;
@@ -159,6 +166,10 @@ fn request(outcome: &Outcome) -> Result<Request> {
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);
+    // Results name the limit that holds where none was asked for, too.
+    let unasked = request.limit();
+    let asked = asked.budget_ns.map(Nanos);
+    request.budget = asked.filter(|budget| unasked != TimeLimit::Unasked(*budget));
     Ok(request.written_by(outcome))
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use super::block::Common;
+use super::cost::BlockCost;
 use super::plan::{self, Planned};
 use super::request::{Checked, Request};
 use super::{pilot, quiet};
@@ -57,13 +58,14 @@ impl Request {
             }
         };
         let elapsed = stage.clock.now() - began;
+        let cost = BlockCost::expected(self, &entrants, &pilot);
+        let spent = (elapsed, cost);
         let Planned { mut fixed, limit } =
-            plan::fix(self, &checked.metrics, &entrants, placement, &pilot, elapsed)?;
+            plan::fix(self, &checked.metrics, &entrants, placement, &pilot, spent)?;
         common.run_as(&fixed);
         if let Some((idle, why)) = idle {
             (fixed.idle, fixed.idle_reason) = (Some(idle.name().to_owned()), Some(why));
         }
-        let block = plan::block_time(plan::per_block(&entrants), &pilot);
         let Checked { contenders, metrics, factors, .. } = checked;
         let outcome = Outcome {
             format: FORMAT,
@@ -99,7 +101,7 @@ impl Request {
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
-        course.within(limit, began).at_least(self.least_blocks).expecting(block).drive()
+        course.within(limit, began).at_least(self.least_blocks).expecting(cost).drive()
     }
 
     /// Runs the race with real agents: on this machine, or against the server it names, whose

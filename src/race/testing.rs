@@ -126,6 +126,7 @@ impl Observer for Diary {
             Event::Pilot { trial, of } => format!("pilot {trial}/{of}"),
             Event::Settling { why } => format!("settling: {}", why.words()),
             Event::Planned { .. } => "planned".into(),
+            Event::TimeIsShort { room, fewest, .. } => format!("room for {room} of {fewest}"),
             Event::TrialStarted(place) => {
                 let copy = if place.control { "'" } else { "" };
                 format!("{}: {}{copy}", place.block, place.label)

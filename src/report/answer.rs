@@ -6,6 +6,7 @@
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::{factors, resolution, sweeps, words};
+use crate::analysis::claims;
 use crate::measurements::{Better, Metric, Role};
 use crate::result::dropped::Dropped;
 use crate::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
@@ -29,8 +30,13 @@ pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
+    let figures_alone = claims::is_for_figures(outcome).then(|| figures_alone(outcome));
     if factors::vary(outcome) {
         lines.extend(sweeps::lines(outcome));
+    }
+    if let Some(line) = figures_alone {
+        lines.push(line);
+    } else if factors::vary(outcome) {
         lines.extend(factors::lines(outcome));
     } else if outcome.verdicts.is_empty() && outcome.imported.is_none() {
         lines.push(nothing_to_compare(outcome));
@@ -82,6 +88,23 @@ fn unfinished(outcome: &Outcome) -> Option<Line> {
         }
     };
     Some(Line::new(text, Tone::Open))
+}
+
+/// Returns the sentence on a race of fewer blocks than verdicts take, as its user asked.
+fn figures_alone(outcome: &Outcome) -> Line {
+    let blocks = blocks_done(outcome);
+    let text = match outcome.asked.blocks {
+        Some(1) => "Figures of one block; no verdict was asked for.".to_owned(),
+        _ => {
+            let claims = usize::try_from(outcome.plan.claims).unwrap_or(usize::MAX);
+            let fewest = claims::fewest_for(claims, outcome.asked.confidence);
+            format!(
+                "Figures of {}; verdicts take {fewest} at least.",
+                words::count(blocks, "block")
+            )
+        }
+    };
+    Line::new(text, Tone::Plain)
 }
 
 fn nothing_to_compare(outcome: &Outcome) -> Line {

@@ -128,7 +128,8 @@ impl Journal {
     }
 
     fn try_append(&mut self, outcome: &Outcome) -> io::Result<()> {
-        let number = blocks_done(outcome).saturating_sub(1);
+        // Trials of a running race are in the order of its blocks.
+        let number = outcome.trials.last().map_or(0, |trial| trial.block);
         let mut lines = Vec::new();
         // Opened for each block, so that a place that is gone is noticed.
         let mut out = if self.is_begun {

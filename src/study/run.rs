@@ -54,10 +54,31 @@ impl Task<'_> {
     /// [`Error::Usage`] where the study has no race of a name.
     fn check(&self) -> Result<()> {
         let ids: Vec<&str> = self.study.study.races.iter().map(|race| race.id.as_str()).collect();
-        match self.full.iter().find(|id| !ids.contains(&id.as_str())) {
-            Some(id) => Err(unknown("race", id, &ids)),
-            None => Ok(()),
+        if let Some(id) = self.full.iter().find(|id| !ids.contains(&id.as_str())) {
+            return Err(unknown("race", id, &ids));
         }
+        for race in &self.study.study.races {
+            // A race that this build cannot run says so in its place.
+            let request = self.asks(race)?;
+            if let Ok(checked) = request.check()
+                && let Some(why) = request.too_few_blocks(&checked)
+            {
+                return Err(Error::usage(format!("race `{}` of `{}`: {why}", race.id, self.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the request for a race, which reaches at least the blocks that the study's claims on it take.
+    fn asks(&self, race: &RacePlan) -> Result<Request> {
+        // Claims of the study take intervals of their own, however soon the race's are decided.
+        let least = judge::blocks_for(self.study, &race.id, self.extent());
+        let request = self.plan(race).request()?.written_in("the study", &self.study.allowed);
+        Ok(request.at_least(least))
+    }
+
+    fn extent(&self) -> Extent<'_> {
+        Extent { setting: self.setting, full: &self.full }
     }
 }
 
@@ -181,7 +202,7 @@ impl<'a> Course<'a> {
             if !file.exists() {
                 continue;
             }
-            let (found, request) = (derived::load(&file)?, self.request(&self.task.plan(plan))?);
+            let (found, request) = (derived::load(&file)?, self.request(plan)?);
             if found.asked != request.asked() {
                 return Err(Error::usage(format!(
                     "{} is the result of another race than `{}` of this study; give another \
@@ -220,10 +241,7 @@ impl<'a> Course<'a> {
 
     fn request(&self, plan: &RacePlan) -> Result<Request> {
         let study = &self.task.study.study;
-        // Claims of the study take intervals of their own, however soon the race's are decided.
-        let least = judge::blocks_for(self.task.study, &plan.id, self.extent());
-        let request = plan.request()?.written_in("the study", &self.task.study.allowed);
-        let mut request = request.title(title(&study.title, &plan.id)).at_least(least);
+        let mut request = self.task.asks(plan)?.title(title(&study.title, &plan.id));
         if let Some(seed) = self.task.seed {
             request = request.seed(seed);
         }
@@ -283,12 +301,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn extent(&self) -> Extent<'_> {
-        Extent { setting: self.task.setting, full: &self.task.full }
-    }
-
     fn judge(&mut self) {
-        let judged = judge(self.task.study, &self.results, self.extent());
+        let judged = judge(self.task.study, &self.results, self.task.extent());
         (self.run.beside, self.run.rulings) = (judged.beside, judged.rulings);
     }
 

@@ -1041,6 +1041,7 @@ fn probe() -> HostQuiet {
         let at_ms = 1_000_000 + 1_000 * second;
         quiet.add(ProbePoint { at_ms, p50_ns, high_ns: p50_ns + 9_000, steal_share: 0.01 });
     }
+    quiet.measure_scatter();
     quiet
 }
 
