@@ -27,6 +27,8 @@ mod compare;
 mod complete;
 mod deciding;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod folder;
 mod form;
 mod gate;
