@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Direction, Ending, Framing, Guarantees, Service, Side,
+    Action, Congestion, Direction, Ending, Framing, Guarantees, Offers, Service, Side,
 };
 use deadheat::path::impair::{Capable, Channel, Packet, Place};
 use deadheat::path::network::{
@@ -30,7 +30,7 @@ const DAY: u64 = 86_400_000;
 /// Messages may be lost and reordered, so the halves must keep account of them.
 const DATAGRAMS: Guarantees = Guarantees {
     service: Service::BEST_EFFORT,
-    others: &[],
+    others: Offers::NONE,
     lanes: 1,
     framing: Framing::Messages,
     ending: Ending::Silent,

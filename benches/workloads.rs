@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use between::{Between, NearHalf, Through, Virtual};
 use deadheat::contract::{
-    Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Service, Side, WaitMode,
+    Congestion, Ending, Framing, Guarantees, Offer, Offers, PeerKind, Service, Side, WaitMode,
 };
 use deadheat::measurements::Tally;
 use deadheat::time::Nanos;
@@ -49,11 +49,11 @@ const WORK: [(&str, &str); 11] = [
 /// Whatever a workload may ask for.
 const EVERYTHING: Guarantees = Guarantees {
     service: Service::ORDERED,
-    others: &[
+    others: Offers::of(&[
         Offer { service: Service::BEST_EFFORT, largest_message: Some(65_507) },
         Offer { service: Service::UNORDERED, largest_message: Some(65_507) },
         Offer { service: Service::EXPIRING, largest_message: Some(65_507) },
-    ],
+    ]),
     lanes: 256,
     framing: Framing::Messages,
     ending: Ending::Silent,

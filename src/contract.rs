@@ -150,13 +150,41 @@ pub struct Offer {
     pub largest_message: Option<u64>,
 }
 
+/// Services that a lane may have instead of the usual one, the most wanted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offers([Option<Offer>; Offers::MOST]);
+
+impl Offers {
+    /// No other service.
+    pub const NONE: Offers = Offers([None; Offers::MOST]);
+
+    /// Most of them: three deliveries in two orders, less the usual one.
+    const MOST: usize = 5;
+
+    /// Creates the offers of a list, of which the first five count.
+    pub const fn of(list: &[Offer]) -> Offers {
+        let mut all = Offers::NONE;
+        let mut at = 0;
+        while at < list.len() && at < Offers::MOST {
+            all.0[at] = Some(list[at]);
+            at += 1;
+        }
+        all
+    }
+
+    /// Returns each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Offer> {
+        self.0.iter().flatten()
+    }
+}
+
 /// Properties that a transport promises. Workloads ask for these and never for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
     /// The service of a lane for which nothing else was asked.
     pub service: Service,
     /// Services that can be asked for instead.
-    pub others: &'static [Offer],
+    pub others: Offers,
     /// The most lanes of one connection. Where there are several, none waits for another's losses.
     pub lanes: u16,
     /// Unit that it carries: bytes, or messages whose boundaries are kept.
@@ -293,7 +321,7 @@ impl Guarantees {
     /// Guarantees of TCP and of other protocols with the same ones.
     pub const BYTE_STREAM: Guarantees = Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,
@@ -305,7 +333,7 @@ impl Guarantees {
     /// Guarantees of UDP over IPv4 (RFC 768) and of other protocols with the same ones.
     pub const DATAGRAMS: Guarantees = Guarantees {
         service: Service::BEST_EFFORT,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
@@ -323,6 +351,34 @@ impl Guarantees {
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         let usual = Offer { service: self.service, largest_message: self.largest_message };
         std::iter::once(usual).chain(self.others.iter().copied())
+    }
+
+    /// Returns the same with these services as the usual one and the first of the others; the rest follow as they were.
+    ///
+    /// # Errors
+    /// The first of them that is not offered.
+    pub fn preferring(self, wanted: &[Service]) -> std::result::Result<Guarantees, Service> {
+        let offers: Vec<Offer> = self.offers().collect();
+        let mut ordered: Vec<Offer> = Vec::with_capacity(offers.len());
+        for service in wanted {
+            let is_it = |offer: &&Offer| offer.service.is_like(*service);
+            let offer = offers.iter().find(is_it).ok_or(*service)?;
+            ordered.push(Offer { service: *service, ..*offer });
+        }
+        let is_new = |offer: &&Offer| !wanted.iter().any(|one| one.is_like(offer.service));
+        ordered.extend(offers.iter().filter(is_new));
+        let Some((usual, others)) = ordered.split_first() else { return Ok(self) };
+        let Offer { service, largest_message } = *usual;
+        // Bytes that may be lost or overtaken are no stream.
+        let framing =
+            if service.is_like(Service::ORDERED) { self.framing } else { Framing::Messages };
+        Ok(Guarantees { service, largest_message, others: Offers::of(others), framing, ..self })
+    }
+
+    /// Returns the first service, in the order of preference, on which every message arrives; the usual one if there is none.
+    pub fn arriving(&self) -> Service {
+        let mut all = self.offers().map(|offer| offer.service);
+        all.find(|service| service.delivery == Delivery::Reliable).unwrap_or(self.service)
     }
 
     /// Returns the reason why connections cannot have `lanes` with messages of `bytes`; `None` if
@@ -364,7 +420,7 @@ mod tests {
     #[test]
     fn what_a_transport_lacks_is_said_with_what_it_has() {
         let others =
-            const { &[Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) }] };
+            Offers::of(&[Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) }]);
         let promised = Guarantees { lanes: 4, others, ..Guarantees::BYTE_STREAM };
         let misfit = |lanes: &[Service], bytes| promised.misfit(lanes, bytes).unwrap_or_default();
         assert_eq!(misfit(&[Service::ORDERED; 4], 1 << 30), "");
@@ -378,6 +434,26 @@ mod tests {
         );
         let one = Guarantees::BYTE_STREAM.misfit(&[Service::ORDERED; 2], 1).unwrap();
         assert!(one.contains("has no lanes"), "{one}");
+    }
+
+    #[test]
+    fn a_preference_moves_services_and_loses_none() {
+        let lossy = Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) };
+        let loose = Offer { service: Service::UNORDERED, largest_message: None };
+        let own = Guarantees { others: Offers::of(&[loose, lossy]), ..Guarantees::BYTE_STREAM };
+        let services = |promised: &Guarantees| -> Vec<Service> {
+            promised.offers().map(|offer| offer.service).collect()
+        };
+        let lossy = own.preferring(&[Service::BEST_EFFORT]).unwrap();
+        assert_eq!((lossy.service, lossy.largest_message), (Service::BEST_EFFORT, Some(1_400)));
+        assert_eq!(services(&lossy)[1..], [Service::ORDERED, Service::UNORDERED]);
+        assert_eq!(lossy.arriving(), Service::ORDERED);
+        let both = own.preferring(&[Service::BEST_EFFORT, Service::UNORDERED]).unwrap();
+        assert_eq!(both.arriving(), Service::UNORDERED);
+        assert_eq!(services(&both).len(), 3);
+        assert_eq!(own.preferring(&[]), Ok(own));
+        assert_eq!(own.preferring(&[Service::EXPIRING]), Err(Service::EXPIRING));
+        assert_eq!(Guarantees::DATAGRAMS.arriving(), Service::BEST_EFFORT);
     }
 }
 

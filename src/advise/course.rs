@@ -1,17 +1,17 @@
-//! The course of advice: race after race, the most important traffic first, as far as the time goes.
+//! The course of advice: race after race, the most important traffic first, as far as the time goes. In virtual time
+//! everything that runs there is compared with whole trials; the leaders and what has no virtual time then meet on the
+//! path itself.
 
-use super::axis::Axis;
-use super::outcome::{Crossover, Evidence, Placed, Purpose, Ran};
-use super::plan::{Entry, Plan};
+use super::outcome::{Evidence, Placed, Purpose, Ran};
+use super::plan::{Entry, Plan, Raced, VIRTUAL_PACKET};
 use super::rank;
-use super::run::{Job, Task};
-use super::search::{Lead, Search, Step};
+use super::run::{self, Job, Task};
+use super::search::Lead;
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::race::Request;
 use crate::result::outcome::{Outcome, Status};
 use crate::time::{Clock, Nanos};
-use crate::transport::Contender;
 
 /// Share of the time that the most important traffic may take.
 const FIRST_SHARE: f64 = 0.7;
@@ -19,13 +19,10 @@ const FIRST_SHARE: f64 = 0.7;
 /// Maximum number of blocks of a race in real time; time bounds it first.
 const MOST_BLOCKS: u64 = 200;
 
-/// Maximum number of blocks of a step of a search in real time.
-const STEP_BLOCKS: u64 = 24;
-
 /// Races so far, and what they found.
 pub(super) struct Course<'a> {
-    task: &'a Task<'a>,
-    plan: &'a Plan,
+    pub(super) task: &'a Task<'a>,
+    pub(super) plan: &'a Plan,
     clock: &'a dyn Clock,
     began: Nanos,
     race: &'a mut dyn FnMut(Job) -> Result<Outcome>,
@@ -36,19 +33,22 @@ pub(super) struct Course<'a> {
     pub(super) not_searched: Vec<String>,
     /// Error of the first race that has no result.
     pub(super) failure: Option<Error>,
-    is_stopped: bool,
+    pub(super) is_stopped: bool,
+    /// Nanoseconds that a packet in virtual time takes here.
+    packet_ns: f64,
 }
 
 /// Race to be run.
-struct Wanted<'a> {
-    name: String,
-    entry: &'a Entry,
-    purpose: Purpose,
-    path: &'a Path,
-    contenders: &'a [String],
+pub(super) struct Wanted<'a> {
+    pub(super) name: String,
+    pub(super) entry: &'a Entry,
+    pub(super) raced: &'a Raced,
+    pub(super) purpose: Purpose,
+    pub(super) path: &'a Path,
+    pub(super) contenders: &'a [String],
     /// Time for it; `None` in virtual time.
-    budget: Option<Nanos>,
-    blocks: u64,
+    pub(super) budget: Option<Nanos>,
+    pub(super) blocks: u64,
 }
 
 impl<'a> Course<'a> {
@@ -70,40 +70,67 @@ impl<'a> Course<'a> {
             not_searched: Vec::new(),
             failure: None,
             is_stopped: false,
+            packet_ns: VIRTUAL_PACKET.0 as f64,
         }
     }
 
-    /// Returns the races of some traffic that are no steps of a search, those on the path itself first.
-    pub(super) fn of(&self, traffic: &str) -> impl Iterator<Item = (&Ran, &Outcome)> {
-        let all = || {
-            let pairs = self.races.iter().zip(&self.results);
-            pairs.filter_map(|(ran, outcome)| Some((ran, outcome.as_ref()?)))
-        };
-        let is_of = move |ran: &Ran, purpose| ran.traffic == traffic && ran.purpose == purpose;
-        let compared = all().filter(move |(ran, _)| is_of(ran, Purpose::Comparison));
-        compared.chain(all().filter(move |(ran, _)| is_of(ran, Purpose::Screening)))
+    /// Returns the time that a race in virtual time takes here, as far as those before it tell.
+    pub(super) fn virtual_time(&self, raced: &Raced, contenders: usize, blocks: u64) -> Nanos {
+        let trials = (contenders as u64 + 1).saturating_mul(blocks);
+        Nanos((trials as f64 * raced.packets * self.packet_ns) as u64)
     }
 
-    /// Returns the verdict on two contenders in some traffic.
-    pub(super) fn verdict(&self, traffic: &str, a: &str, b: &str) -> Option<Evidence> {
-        self.of(traffic).find_map(|(ran, outcome)| {
-            let (lead, verdict) = rank::verdict(outcome, a, b)?;
+    /// Returns the races of some traffic for a purpose, with their results.
+    pub(super) fn of(
+        &self,
+        traffic: &str,
+        purpose: Purpose,
+    ) -> impl Iterator<Item = (&Ran, &Outcome)> {
+        let pairs = self.races.iter().zip(&self.results);
+        let pairs = pairs.filter_map(|(ran, outcome)| Some((ran, outcome.as_ref()?)));
+        pairs.filter(move |(ran, _)| ran.traffic == traffic && ran.purpose == purpose)
+    }
+
+    /// Returns the verdict on two contenders about the claimed figure of some traffic: one that decides, on the path before
+    /// one in virtual time; or else an open one.
+    pub(super) fn verdict(&self, entry: &Entry, a: &str, b: &str) -> Option<Evidence> {
+        let of = |purpose| self.verdict_for(entry, purpose, a, b);
+        let found: Vec<Evidence> =
+            [Purpose::Comparison, Purpose::Screening].into_iter().filter_map(of).collect();
+        let decided = found.iter().position(|evidence| evidence.lead != Lead::Open);
+        found.into_iter().nth(decided.unwrap_or(0))
+    }
+
+    /// Returns the verdict on two contenders in some traffic, of a race for this purpose.
+    pub(super) fn verdict_for(
+        &self,
+        entry: &Entry,
+        purpose: Purpose,
+        a: &str,
+        b: &str,
+    ) -> Option<Evidence> {
+        self.of(&entry.considered.name, purpose).find_map(|(ran, outcome)| {
+            let typed = |typed| ran.label(entry, typed);
+            let (x, y) = (typed(a)?, typed(b)?);
+            let (lead, verdict) = rank::verdict(outcome, &x, &y)?;
+            // A model goes by the name of what it stands for.
+            let note = verdict.note.replace(&x, a).replace(&y, b);
             Some(Evidence {
-                traffic: traffic.to_owned(),
+                traffic: entry.considered.name.clone(),
                 first: a.to_owned(),
                 second: b.to_owned(),
                 lead,
-                note: verdict.note.clone(),
+                note,
                 file: ran.file.clone()?,
                 is_virtual: ran.is_virtual,
             })
         })
     }
 
-    /// Compares the contenders in each traffic.
+    /// Compares the contenders in each traffic: all that can in virtual time first, then on the path.
     pub(super) fn compare(&mut self) {
         let plan = self.plan;
-        for (at, entry) in plan.entries.iter().enumerate() {
+        for entry in &plan.entries {
             let considered = &entry.considered;
             match &considered.contenders[..] {
                 _ if self.is_stopped => return,
@@ -111,217 +138,144 @@ impl<'a> Course<'a> {
                 [only] => {
                     self.notes.push(format!("`{}`: {only} alone carries it", considered.name));
                 }
-                all if plan.is_virtual() => {
-                    self.run(Wanted {
-                        name: considered.name.clone(),
-                        entry,
-                        purpose: Purpose::Comparison,
-                        path: &plan.path,
-                        contenders: all,
-                        budget: None,
-                        blocks: self.task.virtual_blocks,
-                    });
-                }
-                all => {
-                    let screened = self.screen(entry, all);
-                    self.meet(entry, &self.finalists(entry, all, &screened), at == 0);
-                }
+                _ => self.screen(entry),
+            }
+        }
+        if plan.is_virtual() {
+            return;
+        }
+        for (at, entry) in plan.entries.iter().enumerate() {
+            if !self.is_stopped && entry.considered.contenders.len() > 1 {
+                self.meet(entry, &self.finalists(at, entry), at == 0);
             }
         }
     }
 
-    /// Screens the protocols in user space among `all` in virtual time, and returns them.
-    fn screen(&mut self, entry: &Entry, all: &[String]) -> Vec<String> {
-        let Some(path) = &self.plan.simulated else { return Vec::new() };
-        let screened: Vec<String> =
-            all.iter().filter(|typed| is_userspace(typed)).cloned().collect();
-        if screened.len() < 2 || all.len() < 3 {
-            return Vec::new();
+    /// Compares everything that runs in virtual time there.
+    fn screen(&mut self, entry: &Entry) {
+        let Some(path) = self.plan.in_virtual_time() else { return };
+        let contenders = entry.screened();
+        if contenders.len() < 2 {
+            return;
         }
-        let ran = self.run(Wanted {
-            name: format!("{}-virtual", entry.considered.name),
+        let (name, purpose) = match self.plan.is_virtual() {
+            true => (entry.considered.name.clone(), Purpose::Comparison),
+            false => (format!("{}-virtual", entry.considered.name), Purpose::Screening),
+        };
+        self.run(Wanted {
+            name,
             entry,
-            purpose: Purpose::Screening,
+            raced: &entry.whole(path),
+            purpose,
             path,
-            contenders: &screened,
+            contenders: &contenders,
             budget: None,
             blocks: self.task.virtual_blocks,
         });
-        if ran.is_some_and(Outcome::trusted) { screened } else { Vec::new() }
     }
 
-    /// Returns those that meet on the path, the most wanted first: of the screened the best that carries all traffic,
-    /// then those that were not screened, then the best of the screened at all.
-    fn finalists(&self, entry: &Entry, all: &[String], screened: &[String]) -> Vec<String> {
-        let carries_all = |typed: &&String| self.plan.eligible.contains(typed);
-        let best = |of: Vec<&String>| {
-            let ahead = |a: usize, b: usize| {
-                let found = self.verdict(&entry.considered.name, of[a], of[b]);
-                found.is_some_and(|evidence| evidence.lead == Lead::First)
-            };
-            let places = rank::places(of.len(), ahead);
-            let first = of.iter().zip(&places).min_by_key(|(_, place)| **place);
-            first.map(|(typed, _)| (*typed).clone())
+    /// Returns the contenders that meet on the path, the most wanted first: the leader in virtual time, what has no virtual
+    /// time, then the others that virtual time does not set back, and its next where there is nobody else.
+    fn finalists(&self, at: usize, entry: &Entry) -> Vec<String> {
+        let places = run::places(self.plan, self);
+        let carrier = |placed: &Placed| {
+            let candidates = &self.plan.candidates;
+            candidates.iter().find(|one| one.name == placed.contender)?.carries[at].clone()
         };
-        let (able, unable): (Vec<&String>, Vec<&String>) =
-            all.iter().filter(|typed| !screened.contains(typed)).partition(carries_all);
-        let mut finalists: Vec<String> =
-            best(screened.iter().filter(carries_all).collect()).into_iter().collect();
-        finalists.extend(able.into_iter().cloned());
-        let best = best(screened.iter().collect());
-        finalists.extend(best.filter(|best| !finalists.contains(best)));
-        finalists.extend(unable.into_iter().cloned());
+        let screened = |is_wanted: fn(usize) -> bool| {
+            let wanted = places.iter().filter(move |placed| is_wanted(placed.place));
+            wanted.filter_map(carrier).filter(|typed| entry.simulated.contains_key(typed))
+        };
+        let mut leaders = screened(|place| place == 1);
+        let mut finalists: Vec<String> = leaders.next().into_iter().collect();
+        let all = entry.considered.contenders.iter();
+        let is_first_screen = finalists.is_empty();
+        let real = all.filter(|typed| is_first_screen || !entry.simulated.contains_key(*typed));
+        finalists.extend(real.cloned());
+        for typed in leaders {
+            if !finalists.contains(&typed) {
+                finalists.push(typed);
+            }
+        }
+        if finalists.len() < 2 {
+            let mut others = screened(|place| place > 1);
+            finalists.extend(others.find(|typed| !finalists.contains(typed)));
+        }
         finalists
     }
 
-    /// Has as many of `finalists` meet on the path as the time allows.
+    /// Has as many of `finalists` meet on the path as the time allows, with whole trials if that leaves two, else with short
+    /// ones.
     fn meet(&mut self, entry: &Entry, finalists: &[String], is_first: bool) {
-        let left = self.left();
+        if finalists.len() < 2 {
+            return;
+        }
+        let name = &entry.considered.name;
+        // Crossovers in virtual time come last, and want their time, too.
+        let kept = self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
+        let left = self.left() - Nanos(kept);
         let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
-        let fits = |n: &usize| entry.costs(*n).0 <= share;
-        // Two at least, if need be in all the time there is.
-        let two = finalists.len() >= 2 && entry.costs(2) <= left;
-        let most = (2..=finalists.len()).rev().find(fits).or(two.then_some(2));
-        let Some(n) = most else {
-            if finalists.len() >= 2 && !self.is_stopped {
-                self.notes.push(format!(
-                    "`{}` was not raced on the path: that takes {} at least; --budget gives more time",
-                    entry.considered.name,
-                    spoken(entry.costs(2))
-                ));
-            }
+        let whole = entry.whole(&self.plan.path);
+        let most = |raced: &Raced| {
+            // Two at least, if need be in all the time there is.
+            let two = raced.costs(2) <= left;
+            (2..=finalists.len()).rev().find(|n| raced.costs(*n).0 <= share).or(two.then_some(2))
+        };
+        let takes = whole.costs(2);
+        let short = entry.short();
+        let least = short.as_ref().map_or(takes, |short| short.costs(2).min(takes));
+        let found = most(&whole).map(|n| (n, whole));
+        let found = found.or_else(|| short.and_then(|short| Some((most(&short)?, short))));
+        let Some((n, raced)) = found else {
+            self.notes.push(format!(
+                "`{name}` was not raced on the path: that takes {}; --budget gives more time",
+                spoken(least)
+            ));
             return;
         };
+        let purpose = match raced.metric.name == entry.considered.metric.name {
+            true => Purpose::Comparison,
+            false => Purpose::Confirmation,
+        };
         let (met, others) = finalists.split_at(n);
+        let unscreened = |typed: &&String| !entry.simulated.contains_key(*typed);
+        let others: Vec<&str> = others.iter().filter(unscreened).map(String::as_str).collect();
         if !others.is_empty() {
             self.notes.push(format!(
-                "`{}`: {} not raced on the path, for want of time; --budget gives more",
-                entry.considered.name,
+                "`{name}`: {} not raced, for want of time; --budget gives more",
                 others.join(", ")
             ));
         }
-        let costs = entry.costs(n).0;
-        let budget = Nanos(share.max(costs).min(costs.saturating_mul(2)));
+        let costs = raced.costs(n).0;
+        let budget = Nanos(share.max(costs).min(costs.saturating_mul(2)).min(left.0.max(costs)));
         self.run(Wanted {
-            name: entry.considered.name.clone(),
+            name: name.clone(),
             entry,
-            purpose: Purpose::Comparison,
+            raced: &raced,
+            purpose,
             path: &self.plan.path,
             contenders: met,
             budget: Some(budget),
             blocks: MOST_BLOCKS,
         });
-    }
-
-    /// Searches for crossovers between the two best contenders in the most important traffic.
-    pub(super) fn search(&mut self, places: &[Placed]) -> Vec<Crossover> {
-        let plan = self.plan;
-        let entry = &plan.entries[0];
-        let Some((first, others)) = places.split_first().filter(|_| !self.is_stopped) else {
-            return Vec::new();
-        };
-        let traffic = &entry.considered.name;
-        let against = |placed: &Placed| self.verdict(traffic, &first.contender, &placed.contender);
-        let mut compared: Vec<Evidence> = others.iter().filter_map(against).collect();
-        if compared.is_empty() {
-            self.not_searched.push(format!("crossovers: no two were compared in `{traffic}`"));
+        let real: Vec<&str> = met.iter().filter(unscreened).map(String::as_str).collect();
+        if purpose == Purpose::Confirmation && !real.is_empty() && !self.is_stopped {
+            self.notes.push(format!(
+                "{} of {} in `{name}` is not known: {} no virtual time, and the path takes {} to tell; --budget gives more",
+                entry.considered.metric.label,
+                real.join(", "),
+                if real.len() == 1 { "it has" } else { "they have" },
+                spoken(Nanos((takes.0 as f64 / FIRST_SHARE) as u64))
+            ));
         }
-        // What is undecided here has no verdict that could change.
-        let decided = compared.iter().position(|evidence| evidence.lead != Lead::Open);
-        let open = compared.iter().take(decided.unwrap_or(compared.len()));
-        let open = open.map(|pair| {
-            format!("crossovers of {} and {}: undecided here", pair.first, pair.second)
-        });
-        self.not_searched.extend(open);
-        let Some(base) = decided.map(|at| compared.swap_remove(at)) else { return Vec::new() };
-        let pair = [base.first.clone(), base.second.clone()];
-        let path = match &plan.simulated {
-            Some(simulated) if pair.iter().all(|typed| is_userspace(typed)) => simulated,
-            _ => &plan.path,
-        };
-        let mut searches = Vec::new();
-        for axis in Axis::ALL {
-            match axis.of(path) {
-                Ok(at) => searches.extend(
-                    axis.ends(at, entry.bounds)
-                        .into_iter()
-                        .map(|end| Search::new(axis, at, base.lead, end)),
-                ),
-                Err(why) => self.not_searched.push(format!("{}: {why}", axis.name())),
-            }
-        }
-        // In turns, so that each has its end before any is refined.
-        while !self.is_stopped {
-            let mut moved = false;
-            for search in &mut searches {
-                moved |= self.step(entry, search, &pair, path);
-            }
-            if !moved {
-                break;
-            }
-        }
-        let is_virtual = matches!(path, Path::Simulated(_));
-        let [first, second] = pair;
-        let tell = |search: Search| Crossover {
-            axis: search.axis,
-            first: first.clone(),
-            second: second.clone(),
-            base: search.base,
-            lead: search.lead,
-            file: base.file.clone(),
-            end: search.end,
-            found: search.found(),
-            open: search.open(),
-            steps: search.steps,
-            is_virtual,
-        };
-        searches.into_iter().filter(|search| !search.steps.is_empty()).map(tell).collect()
-    }
-
-    /// Makes the next step of a search; `false` if there is none, or no time for it.
-    fn step(
-        &mut self,
-        entry: &Entry,
-        search: &mut Search,
-        pair: &[String; 2],
-        path: &Path,
-    ) -> bool {
-        let Some(value) = search.next().filter(|_| !self.is_stopped) else { return false };
-        let axis = search.axis;
-        let path = axis.changed(path, value);
-        let is_virtual = matches!(path, Path::Simulated(_));
-        if !is_virtual && entry.costs(2) > self.left() {
-            let narrower = if search.steps.is_empty() { "" } else { ", not narrowed further" };
-            let end = axis.text(search.end);
-            let note = format!("{} towards {end}{narrower}: no time left", axis.name());
-            if !self.not_searched.contains(&note) {
-                self.not_searched.push(note);
-            }
-            return false;
-        }
-        let budget = Nanos(self.left().0.min(entry.costs(2).0.saturating_mul(2)));
-        let at = axis.text(value).replace('%', "pct");
-        let ran = self.run(Wanted {
-            name: format!("{}-{}-{at}", entry.considered.name, axis.name()),
-            entry,
-            purpose: Purpose::Search,
-            path: &path,
-            contenders: pair,
-            budget: (!is_virtual).then_some(budget),
-            blocks: if is_virtual { self.task.virtual_blocks } else { STEP_BLOCKS },
-        });
-        let lead = ran.and_then(|outcome| rank::verdict(outcome, &pair[0], &pair[1]));
-        let lead = lead.map_or(Lead::Open, |(lead, _)| lead);
-        let file = self.races.last().and_then(|ran| ran.file.clone()).unwrap_or_default();
-        search.put(Step { value, lead, file });
-        true
     }
 
     /// Runs a race and notes what came of it.
-    fn run(&mut self, wanted: Wanted<'_>) -> Option<&Outcome> {
+    pub(super) fn run(&mut self, wanted: Wanted<'_>) -> Option<&Outcome> {
         let file = format!("{}.json", wanted.name);
         let mut ran = Ran {
             traffic: wanted.entry.considered.name.clone(),
+            workload: wanted.raced.workload.clone(),
             purpose: wanted.purpose,
             path: self.typed(wanted.path),
             contenders: wanted.contenders.to_vec(),
@@ -331,12 +285,19 @@ impl<'a> Course<'a> {
             why_not: None,
         };
         let request = self.request(&wanted, &ran.path);
+        let began = self.clock.now();
         let result = request.check().and_then(|_| {
             let file = self.task.dir.join(&file);
             (self.race)(Job { name: wanted.name.clone(), request, file })
         });
         let outcome = match result {
             Ok(outcome) => {
+                let took = (self.clock.now() - began).0 as f64;
+                let blocks = outcome.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(1);
+                let expected = self.virtual_time(wanted.raced, wanted.contenders.len(), blocks);
+                if ran.is_virtual && took > 0.0 && expected > Nanos::ZERO {
+                    self.packet_ns *= took / expected.0 as f64;
+                }
                 ran.file = Some(file);
                 ran.trusted = outcome.trusted();
                 ran.why_not = outcome.why_failed().map(str::to_owned);
@@ -367,7 +328,7 @@ impl<'a> Course<'a> {
     fn request(&self, wanted: &Wanted<'_>, path: &str) -> Request {
         let title: String = self.task.app.title.chars().take(200).collect();
         let mut request = Request::new(wanted.contenders.iter().cloned())
-            .workload(&wanted.entry.considered.workload)
+            .workload(&wanted.raced.workload)
             .path(path)
             .blocks(wanted.blocks)
             .title(format!("{title}: {}", wanted.name))
@@ -387,20 +348,26 @@ impl<'a> Course<'a> {
     }
 
     /// Returns the time left.
-    fn left(&self) -> Nanos {
+    pub(super) fn left(&self) -> Nanos {
         self.task.budget - (self.clock.now() - self.began)
     }
 }
 
-/// Returns true if a contender as typed is a protocol in user space, which virtual time can carry.
-fn is_userspace(typed: &str) -> bool {
-    Contender::parse(typed).is_ok_and(|contender| {
-        let transport = &contender.transport;
-        transport.userspace().is_some() && transport.needs_real_time().is_none()
-    })
+impl Ran {
+    /// Returns the label of a contender in this race; `None` where it was not in it.
+    pub(super) fn label(&self, entry: &Entry, typed: &str) -> Option<String> {
+        let label = match self.is_virtual {
+            true => entry.simulated.get(typed)?,
+            false => typed,
+        };
+        self.contenders.iter().find(|one| *one == label).cloned()
+    }
 }
 
 /// Formats a time to wait for.
-fn spoken(span: Nanos) -> String {
-    format!("{} s", span.0.div_ceil(1_000_000_000))
+pub(super) fn spoken(span: Nanos) -> String {
+    match span.0.div_ceil(1_000_000_000) {
+        seconds @ ..100 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
 }

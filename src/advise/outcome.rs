@@ -30,9 +30,12 @@ pub struct Advice {
     pub path: String,
     /// Start time: RFC 3339, UTC.
     pub started: String,
-    /// Time that the races were given, in nanoseconds; absent in virtual time, which takes none.
+    /// Time that the races were given, in nanoseconds; absent on a simulated path, where they end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
+    /// Time that they took, in nanoseconds.
+    #[serde(default)]
+    pub took_ns: u64,
     /// Contenders that do not fit, and why.
     pub excluded: Vec<Excluded>,
     /// Traffic, the most important first, and the work that stood for it.
@@ -41,6 +44,9 @@ pub struct Advice {
     pub races: Vec<Ran>,
     /// Places of the contenders that carry all traffic and have a verdict.
     pub places: Vec<Placed>,
+    /// Verdicts of races on the path about means, where the claimed figure is a quantile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<Evidence>,
     /// Verdicts by which one that cannot carry all traffic is ahead of the first place in one of them.
     pub alone: Vec<Evidence>,
     /// Findings of the search for crossovers between the two best contenders.
@@ -84,6 +90,9 @@ pub struct Considered {
 pub struct Ran {
     /// Traffic.
     pub traffic: String,
+    /// Workload, with the length of its trials.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workload: String,
     /// Purpose.
     pub purpose: Purpose,
     /// Path, as typed.
@@ -106,10 +115,12 @@ pub struct Ran {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Screening of protocols in user space in virtual time.
+    /// Comparison in virtual time of everything that runs there.
     Screening,
     /// Comparison on the path.
     Comparison,
+    /// Comparison on the path of the mean alone, in trials that are too short for the claimed quantile.
+    Confirmation,
     /// Step of the search for a crossover.
     Search,
 }
@@ -117,9 +128,12 @@ pub enum Purpose {
 /// Contender with its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Contender, as typed.
+    /// Contender, as typed, or two of them: `udp + tcp for shots`.
     pub contender: String,
-    /// Place: one more than those that are ahead of it.
+    /// Contender that carries each traffic, in the order of the application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carries: Vec<String>,
+    /// Place: one more than those in better places.
     pub place: usize,
     /// Its figure in the most important traffic that it was raced in.
     pub figure: Option<Figure>,

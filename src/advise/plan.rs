@@ -1,20 +1,26 @@
-//! From an application and a path to what can be raced: traffic as workloads, contenders that fit, and what each
-//! race costs. Nothing runs.
+//! From an application and a path to what can be raced: traffic as workloads, candidates that carry it, how long trials
+//! are, and what each race costs. Nothing runs.
+
+use std::collections::BTreeMap;
 
 use super::app::App;
 use super::axis::Bounds;
+use super::candidate::{self, Asked, Candidate};
+use super::length;
 use super::outcome::{Considered, Excluded};
 use crate::analysis::claims::fewest_for;
-use crate::contract::{Delivery, Guarantees, Reach};
+use crate::contract::Reach;
 use crate::error::{Error, Result};
-use crate::measurements::Role;
+use crate::measurements::{Metric, Role};
 use crate::path::Path;
 use crate::race::plan::SPARE;
 use crate::race::request::DEFAULT_CONFIDENCE;
+use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::transport::Contender;
-use crate::trial::{misfit, path_time};
-use crate::workload::{self, Setting, Task, Traffic};
+use crate::trial::path_time;
+use crate::workload::traffic::{Rare, Work};
+use crate::workload::{self, Lengths, Setting, Task, Traffic};
 
 /// Application on a path, ready to be raced.
 #[derive(Debug)]
@@ -27,8 +33,8 @@ pub struct Plan {
     pub entries: Vec<Entry>,
     /// Contenders that do not fit, and why.
     pub excluded: Vec<Excluded>,
-    /// Contenders that carry all traffic, as typed.
-    pub eligible: Vec<String>,
+    /// Everything that can carry some of the traffic, those of one connection first.
+    pub candidates: Vec<Candidate>,
 }
 
 /// Traffic with its work and the contenders that carry it.
@@ -38,8 +44,32 @@ pub struct Entry {
     pub considered: Considered,
     /// Bounds that it sets to a search.
     pub bounds: Bounds,
+    /// Contender that stands for each in virtual time.
+    pub simulated: BTreeMap<String, String>,
+    /// Work without its length.
+    spec: Spec,
+    rare: Option<Rare>,
+    /// Figure of a short trial.
+    mean: Metric,
+    lengths: Option<Lengths>,
+    /// Duration of a trial whose length the traffic fixes.
+    fixed: Nanos,
+    /// Packets per second of one direction.
+    packets_per_s: f64,
+    setting: Setting,
+}
+
+/// Work of a race: with its length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Raced {
+    /// The workload.
+    pub workload: String,
+    /// Figure that verdicts are about.
+    pub metric: Metric,
     /// Approximate duration of a trial in real time.
     pub trial: Nanos,
+    /// Approximate number of packets of a trial.
+    pub packets: f64,
 }
 
 /// Duration of a trial beyond its work: two processes that start, and both ends that part.
@@ -54,6 +84,19 @@ const UNKNOWN: Nanos = Nanos::from_secs(3);
 /// Trials before the first block.
 const PILOT: u64 = 2;
 
+/// Application bytes of a packet.
+const PACKET: f64 = 1_200.0;
+
+/// Time that a packet takes in virtual time, both ends and its acknowledgement included: 1 to 6 µs by protocol, measured of
+/// the release build on a virtual machine. The course measures its own.
+pub(super) const VIRTUAL_PACKET: Nanos = Nanos(4_000);
+
+/// Steps of a search that is as long as most: five ends, and one of them with a crossover.
+const STEPS: u64 = 10;
+
+/// Most contenders in one race.
+const MOST: usize = 32;
+
 impl Plan {
     /// Plans an application on a path. `usual` are the contenders, unless it names its own.
     ///
@@ -66,32 +109,35 @@ impl Plan {
             [] => usual.iter().map(|typed| (*typed).to_owned()).collect(),
             named => named.to_vec(),
         };
+        let works: Vec<Work> = (app.traffic.iter())
+            .map(|traffic| traffic.work(&app.traffic, &setting))
+            .collect::<Result<_>>()?;
+        let asked: Vec<Asked<'_>> = (app.traffic.iter().zip(&works))
+            .map(|(traffic, work)| {
+                Ok(Asked { traffic, task: task(traffic, &work.spec, &setting)?, limit: work.limit })
+            })
+            .collect::<Result<_>>()?;
         let mut excluded = Vec::new();
-        let mut fit: Vec<(String, Contender)> = Vec::new();
+        let mut candidates: Vec<Candidate> = Vec::new();
         for typed in typed {
             let contender = Contender::parse(&typed)?;
-            match unfit(app, &contender, &path) {
-                Some(why) => excluded.push(Excluded { contender: typed, traffic: None, why }),
-                None => fit.push((typed, contender)),
+            if let Some(why) = unfit(app, &contender, &path) {
+                excluded.push(Excluded { contender: typed, traffic: None, why });
+                continue;
             }
+            let (made, lacking) = candidate::of(&typed, &asked)?;
+            candidates.extend(made);
+            excluded.extend(lacking);
         }
-        let mut entries = Vec::new();
-        for traffic in &app.traffic {
-            entries.push(Entry::of(traffic, app, &setting, &fit, &mut excluded)?);
+        candidates.extend(candidate::pairs(&candidates, &asked));
+        if candidates.len() < 2 {
+            return Err(too_few(&candidates, &excluded));
         }
-        let carries_all = |typed: &&String| {
-            entries.iter().all(|entry: &Entry| entry.considered.contenders.contains(typed))
-        };
-        let eligible: Vec<String> =
-            fit.iter().map(|(typed, _)| typed).filter(carries_all).cloned().collect();
-        if fit.len() < 2 {
-            let why: Vec<String> =
-                excluded.iter().map(|one| format!("{}: {}", one.contender, one.why)).collect();
-            let left = if fit.is_empty() { "no contender is" } else { "one contender alone is" };
-            return Err(Error::usage(format!(
-                "{left} left, and two are the fewest to compare; {}",
-                why.join("; ")
-            )));
+        let mut entries: Vec<Entry> = (works.into_iter().zip(&asked).enumerate())
+            .map(|(at, (work, asked))| Entry::of(at, work, asked, &candidates, &setting))
+            .collect::<Result<_>>()?;
+        for entry in &mut entries {
+            entry.considered.workload = entry.whole(&path).workload;
         }
         let simulated = match &path {
             Path::Emulated(network) if network.links.len() == 1 => {
@@ -101,13 +147,50 @@ impl Plan {
             }
             _ => None,
         };
-        Ok(Plan { path, simulated, entries, excluded, eligible })
+        Ok(Plan { path, simulated, entries, excluded, candidates })
     }
 
     /// Returns true if the path is in virtual time.
     pub fn is_virtual(&self) -> bool {
         matches!(self.path, Path::Simulated(_))
     }
+
+    /// Returns the path in virtual time, if it has one.
+    pub fn in_virtual_time(&self) -> Option<&Path> {
+        if self.is_virtual() { Some(&self.path) } else { self.simulated.as_ref() }
+    }
+
+    /// Returns the candidates that carry all traffic.
+    pub fn eligible(&self) -> impl Iterator<Item = &Candidate> {
+        self.candidates.iter().filter(|one| one.carries_all())
+    }
+
+    /// Returns the time that the races of `blocks` in virtual time take on this machine, roughly.
+    pub fn virtual_time(&self, blocks: u64) -> Nanos {
+        let Some(path) = self.in_virtual_time() else { return Nanos::ZERO };
+        let of = |entry: &Entry| {
+            let trials = (entry.screened().len() as u64 + 1) * blocks;
+            (trials as f64 * entry.whole(path).packets * VIRTUAL_PACKET.0 as f64) as u64
+        };
+        Nanos(self.entries.iter().map(of).sum())
+    }
+
+    /// Returns the time that steps of searches in virtual time take on this machine, roughly.
+    pub fn search_time(&self, blocks: u64) -> Nanos {
+        let (Some(path), Some(first)) = (self.in_virtual_time(), self.entries.first()) else {
+            return Nanos::ZERO;
+        };
+        let trials = (STEPS * 3 * blocks.div_ceil(2)) as f64;
+        Nanos((trials * first.whole(path).packets * VIRTUAL_PACKET.0 as f64) as u64)
+    }
+}
+
+fn too_few(candidates: &[Candidate], excluded: &[Excluded]) -> Error {
+    let why: Vec<String> =
+        excluded.iter().map(|one| format!("{}: {}", one.contender, one.why)).collect();
+    let left = if candidates.is_empty() { "no contender is" } else { "one contender alone is" };
+    let why = why.join("; ");
+    Error::usage(format!("{left} left, and two are the fewest to compare; {why}"))
 }
 
 /// Returns the reason why a contender does not fit the application or the path; `None` if it does.
@@ -116,13 +199,12 @@ fn unfit(app: &App, contender: &Contender, path: &Path) -> Option<String> {
     if let Some(why) = app.needs.iter().find_map(|need| need.unmet(&info.guarantees)) {
         return Some(why.to_owned());
     }
-    let is_virtual = matches!(path, Path::Simulated(_));
+    if matches!(path, Path::Simulated(_)) {
+        let lacks = candidate::simulated(&contender.spec.to_string()).is_none();
+        let lacks = lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
+        return contender.transport.needs_real_time().or(lacks);
+    }
     match info.reach {
-        _ if is_virtual => {
-            let lacks = contender.transport.userspace().is_none();
-            let lacks = lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
-            return contender.transport.needs_real_time().or(lacks);
-        }
         Reach::Process => return Some("it is a model for simulated paths only".to_owned()),
         Reach::Machine if *path != Path::Loopback => {
             return Some("it does not leave its host".to_owned());
@@ -132,56 +214,137 @@ fn unfit(app: &App, contender: &Contender, path: &Path) -> Option<String> {
     contender.check().err().map(|error| error.to_string())
 }
 
-/// Returns true if what is asked of a transport has a lane on which everything arrives.
-fn arrives(task: &dyn Task, promised: &Guarantees) -> bool {
-    task.lanes(promised).iter().any(|service| service.delivery == Delivery::Reliable)
+fn task(traffic: &Traffic, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+    workload::parse_on(&spec.to_string(), setting)
+        .map_err(|error| Error::usage(format!("traffic `{}`: {error}", traffic.name)))
+}
+
+/// Returns the figure that a task claims.
+fn claimed(task: &dyn Task, spec: &Spec) -> Result<Metric> {
+    let metric = task.metrics().into_iter().find(|metric| metric.role == Role::Claim);
+    metric.ok_or_else(|| Error::usage(format!("`{spec}` has no figure to compare by")))
 }
 
 impl Entry {
     fn of(
-        traffic: &Traffic,
-        app: &App,
+        at: usize,
+        work: Work,
+        asked: &Asked<'_>,
+        candidates: &[Candidate],
         setting: &Setting,
-        fit: &[(String, Contender)],
-        excluded: &mut Vec<Excluded>,
     ) -> Result<Entry> {
-        let work = traffic.work(&app.traffic, setting)?;
-        let workload = work.spec.to_string();
-        let task = workload::parse_on(&workload, setting)
-            .map_err(|error| Error::usage(format!("traffic `{}`: {error}", traffic.name)))?;
-        let mut contenders = Vec::new();
-        for (typed, contender) in fit {
-            let promised = &contender.transport.info().guarantees;
-            let loses = traffic.has_to_arrive() && !arrives(&*task, promised);
-            let why = misfit(contender, &*task)
-                .or_else(|| loses.then(|| "what it loses stays lost".to_owned()));
-            match why {
-                None => contenders.push(typed.clone()),
-                Some(why) => excluded.push(Excluded {
-                    contender: typed.clone(),
-                    traffic: Some(traffic.name.clone()),
-                    why,
-                }),
+        let Work { spec, limit, offered_bps, rare, .. } = work;
+        let mut contenders: Vec<String> = Vec::new();
+        for typed in candidates.iter().filter_map(|one| one.carries[at].as_ref()) {
+            if !contenders.contains(typed) {
+                contenders.push(typed.clone());
             }
         }
-        let metric = task.metrics().into_iter().find(|metric| metric.role == Role::Claim);
-        let none = || Error::usage(format!("`{workload}` has no figure to compare by"));
-        let considered = Considered {
-            name: traffic.name.clone(),
-            metric: metric.ok_or_else(none)?,
-            limit_ns: work.limit.map(|limit| limit.0),
-            workload,
-            contenders,
+        if contenders.len() > MOST {
+            return Err(Error::usage(format!(
+                "traffic `{}`: {} contenders and services of their lanes, and {MOST} are the most of a race; name fewer \
+                 `contenders`",
+                asked.traffic.name,
+                contenders.len()
+            )));
+        }
+        let simulated = contenders.iter().filter_map(|typed| {
+            candidate::simulated(typed).map(|simulated| (typed.clone(), simulated))
+        });
+        let simulated = simulated.collect();
+        let lengths = asked.task.lengths();
+        let per_item = lengths.filter(Lengths::counts_items).map(|lengths| lengths.unit_ns.max(1));
+        let items_per_s = per_item.map_or(0.0, |unit| 1e9 / unit as f64);
+        let packets_per_s = offered_bps.map_or(0.0, |bps| bps / 8.0 / PACKET).max(items_per_s);
+        let mean = match rare.and_then(|rare| rare.otherwise) {
+            Some(_) => {
+                let spec = short_claim(&spec, rare);
+                claimed(&*task(asked.traffic, &spec, setting)?, &spec)?
+            }
+            None => claimed(&*asked.task, &spec)?,
         };
-        let lasts = task.lengths().map(|l| Nanos(l.fewest.saturating_mul(l.unit_ns)));
-        let trips = Nanos(OVERHEAD_TRIPS * setting.rtt.unwrap_or_default().0);
         Ok(Entry {
-            considered,
-            bounds: Bounds { limit: work.limit, offered_bps: work.offered_bps },
-            trial: task.planned().or(lasts).unwrap_or(UNKNOWN) + OVERHEAD + trips,
+            considered: Considered {
+                name: asked.traffic.name.clone(),
+                metric: claimed(&*asked.task, &spec)?,
+                limit_ns: limit.map(|limit| limit.0),
+                workload: String::new(),
+                contenders,
+            },
+            bounds: Bounds { limit, offered_bps },
+            simulated,
+            spec,
+            rare,
+            mean,
+            lengths,
+            fixed: asked.task.planned().unwrap_or(UNKNOWN),
+            packets_per_s,
+            setting: *setting,
         })
     }
 
+    /// Returns the contenders that run in virtual time, as they are typed there.
+    pub fn screened(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for typed in self.considered.contenders.iter().filter_map(|typed| self.simulated.get(typed))
+        {
+            if !all.contains(typed) {
+                all.push(typed.clone());
+            }
+        }
+        all
+    }
+
+    /// Returns the work that has the claimed figure on a path, by the rule of [`length`].
+    pub fn whole(&self, path: &Path) -> Raced {
+        let of = |lengths| length::whole(&lengths, self.rare, path, self.packets_per_s);
+        self.raced(&self.spec, &self.considered.metric, self.lengths.map(of))
+    }
+
+    /// Returns work of a trial that is as short as its mean allows; its figure is the claimed one unless that is a quantile.
+    /// `None` where only the quantile can be claimed.
+    pub fn short(&self) -> Option<Raced> {
+        match self.rare {
+            None => {
+                Some(self.raced(&self.spec, &self.mean, self.lengths.map(|lengths| lengths.fewest)))
+            }
+            Some(Rare { otherwise: None, .. }) => None,
+            Some(_) => {
+                let spec = short_claim(&self.spec, self.rare);
+                Some(self.raced(&spec, &self.mean, self.lengths.map(|l| length::short(&l))))
+            }
+        }
+    }
+
+    fn raced(&self, spec: &Spec, metric: &Metric, units: Option<u64>) -> Raced {
+        let (spec, lasts) = match (self.lengths, units) {
+            (Some(lengths), Some(units)) => {
+                let lasts = Nanos(units.saturating_mul(lengths.unit_ns));
+                (lengths.apply(spec.clone(), units), lasts)
+            }
+            _ => (spec.clone(), self.fixed),
+        };
+        let trips = Nanos(OVERHEAD_TRIPS * self.setting.rtt.unwrap_or_default().0);
+        Raced {
+            workload: spec.to_string(),
+            metric: metric.clone(),
+            trial: lasts + OVERHEAD + trips,
+            packets: lasts.0 as f64 / 1e9 * self.packets_per_s.max(1.0),
+        }
+    }
+}
+
+/// Returns the work with the mean claimed instead of a quantile.
+fn short_claim(spec: &Spec, rare: Option<Rare>) -> Spec {
+    let mut spec = spec.clone();
+    if let Some((key, value)) = rare.and_then(|rare| rare.otherwise) {
+        spec.options.retain(|(name, _)| name != key);
+        spec.options.push((key.to_owned(), value.to_owned()));
+    }
+    spec
+}
+
+impl Raced {
     /// Returns the time that a race of `n` contenders surely takes until its first verdict can be given.
     pub fn costs(&self, n: usize) -> Nanos {
         let claims = n * n.saturating_sub(1) / 2;
@@ -227,8 +390,13 @@ per-second = 10
     #[test]
     fn those_that_do_not_fit_are_named_with_the_reason() {
         let found = plan(GAME, "delay=25ms").unwrap();
-        assert_eq!(found.eligible, ["quic", "kcp"]);
-        assert_eq!(found.entries[0].considered.contenders, ["quic", "quic-datagram", "kcp"]);
+        let names: Vec<&str> = found.eligible().map(|one| one.name.as_str()).collect();
+        let wanted = ["quic", "quic:lane=unordered", "quic:lane=best-effort", "kcp"];
+        assert_eq!(names, [&wanted[..], &["quic-datagram + kcp for shots"]].concat());
+        let world =
+            ["quic", "quic:lane=unordered", "quic:lane=best-effort", "quic-datagram", "kcp"];
+        assert_eq!(found.entries[0].considered.contenders, world);
+        assert_eq!(found.entries[1].considered.contenders, ["quic", "kcp"]);
         assert!(why(&found, "sim-datagram", None).contains("simulated paths only"));
         assert!(why(&found, "quic-datagram", Some("shots")).contains("no lane that is reliable"));
         assert!(found.simulated.is_some() && !found.is_virtual());
@@ -247,7 +415,7 @@ per-second = 10
         let rate = say(GAME, "delay=5ms,rate=50kbit");
         assert!(rate.starts_with("traffic `world`: state: it offers 96.0 kbit/s"), "{rate}");
         assert!(say(GAME, "dely=5ms").contains("did you mean `delay`?"));
-        let alone = GAME.replacen("[[", "contenders = [\"quic\", \"pipe\"]\n[[", 1);
+        let alone = GAME.replacen("[[", "contenders = [\"kcp\", \"pipe\"]\n[[", 1);
         let said = say(&alone, "delay=5ms");
         assert!(said.contains("one contender alone is left") && said.contains("pipe: "), "{said}");
         let unknown = GAME.replacen("[[", "contenders = [\"quic\", \"kpc\"]\n[[", 1);
@@ -259,7 +427,29 @@ per-second = 10
         let found = plan(GAME, "delay=25ms").unwrap();
         // Two seconds of state, 150 ms and two round trips; three trials in each of six blocks and of two to spare, and
         // two before.
-        assert_eq!(found.entries[0].costs(2), Nanos::from_millis(2_250 * 26));
-        assert!(found.entries[0].costs(3) > found.entries[0].costs(2));
+        let short = found.entries[0].short().unwrap();
+        assert_eq!(short.costs(2).0 / 1_000_000, 2_250 * 26 - 1);
+        assert!(short.costs(3) > short.costs(2));
+    }
+
+    #[test]
+    fn trials_are_as_long_as_the_figure_needs_and_the_path_loses() {
+        let found = plan(GAME, "delay=25ms,loss=0.5%").unwrap();
+        let world = &found.entries[0];
+        let count = |raced: &Raced| Spec::parse(&raced.workload).unwrap().options;
+        let has = |raced: &Raced, key: &str, value: &str| {
+            count(raced).contains(&(key.to_owned(), value.to_owned()))
+        };
+        let simulated = found.simulated.as_ref().unwrap();
+        let whole = world.whole(simulated);
+        assert!(has(&whole, "count", "4000") && has(&whole, "claim", "p99"), "{whole:?}");
+        assert!(has(&world.whole(&found.path), "count", "1000"));
+        let short = world.short().unwrap();
+        assert!(has(&short, "count", "120") && has(&short, "claim", "mean"), "{short:?}");
+        assert_ne!(short.metric.name, whole.metric.name);
+        // Ten events a second are struck as often in more time.
+        assert!(has(&found.entries[1].whole(simulated), "count", "4000"));
+        let shots = found.entries[1].short().unwrap();
+        assert_eq!(shots.metric.name, found.entries[1].considered.metric.name);
     }
 }

@@ -5,10 +5,24 @@ use super::search::Lead;
 use crate::result::outcome::{Outcome, Verdict};
 use crate::stats;
 
-/// Returns the place of each of `n` contenders, from 1: one more than those that are ahead of it.
+/// Returns the place of each of `n` contenders, from 1: of all that are left, those that none of them is ahead of share the
+/// next place, so that nothing undecided sets anybody back. A circle, which unlike traffic can make, shares one.
 pub fn places(n: usize, ahead: impl Fn(usize, usize) -> bool) -> Vec<usize> {
-    let place = |id: usize| 1 + (0..n).filter(|other| *other != id && ahead(*other, id)).count();
-    (0..n).map(place).collect()
+    let mut places = vec![0; n];
+    let mut left: Vec<usize> = (0..n).collect();
+    while !left.is_empty() {
+        let place = 1 + n - left.len();
+        let is_behind = |id: usize| left.iter().any(|other| *other != id && ahead(*other, id));
+        let mut best: Vec<usize> = left.iter().copied().filter(|id| !is_behind(*id)).collect();
+        if best.is_empty() {
+            best.clone_from(&left);
+        }
+        for id in &best {
+            places[*id] = place;
+        }
+        left.retain(|id| !best.contains(id));
+    }
+    places
 }
 
 /// Returns the first verdict, in the order of importance, that says who is ahead; or else the first at all.
@@ -51,8 +65,11 @@ mod tests {
         let ahead = |a, b| matches!((a, b), (0, 2) | (0, 3) | (1, 3) | (1, 2));
         assert_eq!(places(4, ahead), [1, 1, 3, 3]);
         assert_eq!(places(3, |_, _| false), [1, 1, 1]);
+        // 0 is ahead of 2, and both 0 and 1 of 3; on 2 and 3 nothing is decided.
+        assert_eq!(places(4, |a, b| matches!((a, b), (0, 2) | (0, 3) | (1, 3))), [1, 1, 3, 3]);
+        assert_eq!(places(3, |a, b| a < b), [1, 2, 3]);
         // A circle, which unlike traffic can make, has no first.
-        assert_eq!(places(3, |a, b| (a + 1) % 3 == b), [2, 2, 2]);
+        assert_eq!(places(3, |a, b| (a + 1) % 3 == b), [1, 1, 1]);
     }
 
     #[test]

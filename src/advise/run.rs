@@ -5,20 +5,21 @@ use std::path::{Path as File, PathBuf};
 use std::time::SystemTime;
 
 use super::app::App;
-use super::course::Course;
-use super::outcome::{Advice, Evidence, FILE, FORMAT, Figure, Placed};
-use super::plan::Plan;
+use super::candidate::Candidate;
+use super::course::{Course, spoken};
+use super::outcome::{Advice, Evidence, FILE, FORMAT, Figure, Placed, Purpose};
+use super::plan::{Entry, Plan};
 use super::rank;
 use super::search::Lead;
 use crate::error::{Error, Result};
 use crate::measurements::Better;
 use crate::race::Request;
-use crate::result::outcome::{Outcome, Program};
+use crate::result::outcome::{Outcome, Program, Summary};
 use crate::result::{date, save};
 use crate::time::{Clock, Nanos};
 
 /// Default time for all races.
-pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(90);
+pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(120);
 
 /// Task: an application on which advice is asked.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct Task<'a> {
     pub path: &'a str,
     /// Contenders where the application names none.
     pub usual: &'a [&'a str],
-    /// Time for all races; virtual time is not counted.
+    /// Time for all races, those in virtual time included.
     pub budget: Nanos,
     /// Number of blocks of a race in virtual time.
     pub virtual_blocks: u64,
@@ -69,6 +70,7 @@ pub fn run(
 ) -> Result<Advice> {
     let plan = Plan::make(task.app, task.path, task.usual)?;
     prepare(task.dir)?;
+    let began = clock.now();
     let mut course = Course::new(task, &plan, clock, race);
     course.compare();
     let mut places = places(&plan, &course);
@@ -78,13 +80,13 @@ pub fn run(
         return Err(course.failure.take().unwrap_or(Error::Interrupted));
     }
     let alone = alone(&plan, &course, &places);
-    let is_unplaced = |typed: &&String| places.iter().all(|placed| placed.contender != **typed);
+    let is_unplaced = |name: &str| places.iter().all(|placed| placed.contender != name);
     let unplaced: Vec<&str> =
-        plan.eligible.iter().filter(is_unplaced).map(String::as_str).collect();
+        plan.eligible().map(|one| one.name.as_str()).filter(|name| is_unplaced(name)).collect();
     if !unplaced.is_empty() {
-        course.notes.push(format!("without a verdict that counts: {}", unplaced.join(", ")));
+        course.notes.push(format!("without a place: {}", unplaced.join(", ")));
     }
-    if plan.eligible.is_empty() {
+    if plan.eligible().next().is_none() {
         let first = &plan.entries[0].considered.name;
         course.notes.push(format!(
             "no contender carries all traffic; the places are those in `{first}` alone"
@@ -100,7 +102,9 @@ pub fn run(
         started: date::rfc3339(task.started),
         budget_ns: (!plan.is_virtual()).then_some(task.budget.0),
         excluded: plan.excluded.clone(),
+        took_ns: (clock.now() - began).0,
         traffic: plan.entries.iter().map(|entry| entry.considered.clone()).collect(),
+        confirmed: confirmed(&plan, &course),
         places,
         alone,
         crossovers,
@@ -126,73 +130,110 @@ fn prepare(dir: &File) -> Result<()> {
     })
 }
 
-/// Returns the verdict on two contenders that counts: of the most important traffic that tells them apart.
-fn between(plan: &Plan, course: &Course<'_>, a: &str, b: &str) -> Option<Evidence> {
-    let leads = plan.entries.iter().filter_map(|entry| {
-        course.verdict(&entry.considered.name, a, b).map(|evidence| (evidence.lead, evidence))
-    });
-    rank::first(leads).map(|(_, evidence)| evidence)
+/// Returns how long the advice takes, before anything runs.
+///
+/// # Errors
+/// As of [`Plan::make`].
+pub fn beforehand(task: &Task<'_>) -> Result<String> {
+    let plan = Plan::make(task.app, task.path, task.usual)?;
+    let simulated = plan.virtual_time(task.virtual_blocks);
+    Ok(match (plan.is_virtual(), plan.in_virtual_time()) {
+        (true, _) => format!(
+            "everything in virtual time: about {} for the races, and as long for crossovers",
+            spoken(simulated)
+        ),
+        (false, Some(_)) => format!(
+            "at most {}: about {} in virtual time, the rest on the path",
+            spoken(task.budget),
+            spoken(simulated.min(task.budget))
+        ),
+        (false, None) => format!("at most {}, all of it on the path", spoken(task.budget)),
+    })
 }
 
-/// Returns the places of contenders that carry everything, the best first, each with its figure and the verdict on it
-/// and the first.
-fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
-    let ranked = match &plan.eligible[..] {
-        [] => &plan.entries[0].considered.contenders,
-        eligible => eligible,
+/// Returns the verdict on two candidates that counts: of the most important traffic that tells them apart.
+fn between(course: &Course<'_>, a: &Candidate, b: &Candidate) -> Option<Evidence> {
+    let of = |(at, entry): (usize, &Entry)| {
+        let (x, y) = (a.carries[at].as_ref()?, b.carries[at].as_ref()?);
+        let named = |evidence: Evidence| Evidence {
+            first: a.name.clone(),
+            second: b.name.clone(),
+            ..evidence
+        };
+        course.verdict(entry, x, y).map(named).map(|evidence| (evidence.lead, evidence))
     };
-    let is_compared = |typed: &&String| {
-        ranked.len() == 1
-            || ranked.iter().any(|other| between(plan, course, typed, other).is_some())
+    let found = course.plan.entries.iter().enumerate().filter_map(of);
+    rank::first(found).map(|(_, evidence)| evidence)
+}
+
+/// Returns the places of candidates that carry everything, the best first, each with its figure and the verdict on it
+/// and the first. A place takes a verdict about the claimed figure of the most important traffic.
+pub(super) fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
+    let eligible: Vec<&Candidate> = plan.eligible().collect();
+    let first = &plan.entries[0];
+    let ranked: Vec<&Candidate> = match eligible.is_empty() {
+        true => plan.candidates.iter().filter(|one| one.carries[0].is_some()).collect(),
+        false => eligible,
     };
-    let names: Vec<&String> = ranked.iter().filter(is_compared).collect();
+    let all = &first.considered.contenders;
+    let is_compared = |one: &&Candidate| {
+        let Some(typed) = &one.carries[0] else { return false };
+        all.len() == 1 || all.iter().any(|other| course.verdict(first, typed, other).is_some())
+    };
+    let ranked: Vec<&Candidate> = ranked.into_iter().filter(is_compared).collect();
     let ahead = |a: usize, b: usize| {
-        let found = between(plan, course, names[a], names[b]);
+        let found = between(course, ranked[a], ranked[b]);
         found.is_some_and(|evidence| evidence.lead == Lead::First)
     };
-    let placed = rank::places(names.len(), ahead);
-    let mut all: Vec<Placed> = names
+    let placed = rank::places(ranked.len(), ahead);
+    let mut all: Vec<(&Candidate, Placed)> = ranked
         .iter()
         .zip(placed)
-        .map(|(contender, place)| Placed {
-            contender: (*contender).clone(),
-            place,
-            figure: figure(plan, course, contender),
-            against: None,
+        .map(|(one, place)| {
+            let placed = Placed {
+                contender: one.name.clone(),
+                carries: one.carries.iter().flatten().cloned().collect(),
+                place,
+                figure: figure(course, one),
+                against: None,
+            };
+            (*one, placed)
         })
         .collect();
-    // Within a place: measured before simulated, then the better figure.
-    all.sort_by(|a, b| {
+    // Within a place: one connection before two, then the better figure.
+    all.sort_by(|(one, a), (other, b)| {
         let key = |placed: &Placed| {
-            let figure = placed.figure.as_ref();
-            let value = figure.map_or(f64::INFINITY, |figure| match figure.metric.better {
+            placed.figure.as_ref().map_or(f64::INFINITY, |figure| match figure.metric.better {
                 Better::Lower => figure.estimate,
                 Better::Higher => -figure.estimate,
-            });
-            (placed.place, figure.is_none_or(|figure| figure.is_virtual), value)
+            })
         };
-        let (a, b) = (key(a), key(b));
-        (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        let order = (a.place, one.connections).cmp(&(b.place, other.connections));
+        order.then(key(a).total_cmp(&key(b)))
     });
-    let listed: Vec<String> = all.iter().map(|placed| placed.contender.clone()).collect();
-    for (at, placed) in all.iter_mut().enumerate().skip(1) {
-        let on = |other: &String| between(plan, course, other, &placed.contender);
-        let ahead = || listed[1..at].iter().filter_map(on).find(|one| one.lead == Lead::First);
-        placed.against = on(&listed[0]).or_else(ahead);
+    let listed: Vec<&Candidate> = all.iter().map(|(one, _)| *one).collect();
+    for (at, (one, placed)) in all.iter_mut().enumerate().skip(1) {
+        let on = |other: &Candidate| between(course, other, one);
+        let ahead =
+            || listed[1..at].iter().filter_map(|one| on(one)).find(|by| by.lead == Lead::First);
+        placed.against = on(listed[0]).or_else(ahead);
     }
-    all
+    all.into_iter().map(|(_, placed)| placed).collect()
 }
 
-/// Returns the figure of a contender in the most important traffic in which it has one.
-fn figure(plan: &Plan, course: &Course<'_>, contender: &str) -> Option<Figure> {
-    plan.entries.iter().find_map(|entry| {
+/// Returns the figure of a candidate in the most important traffic in which it has one.
+fn figure(course: &Course<'_>, candidate: &Candidate) -> Option<Figure> {
+    let entries = course.plan.entries.iter().zip(&candidate.carries);
+    let mut entries = entries.filter_map(|(entry, typed)| Some((entry, typed.as_ref()?)));
+    entries.find_map(|(entry, typed)| {
         let considered = &entry.considered;
-        let mut trusted = course.of(&considered.name).filter(|(_, outcome)| outcome.trusted());
-        trusted.find_map(|(ran, outcome)| {
-            let id = outcome.contenders.iter().find(|one| one.label == contender)?.id;
-            let is_it = |one: &&crate::result::outcome::Summary| {
-                one.contender == id && one.metric == considered.metric.name
-            };
+        let of = |purpose| course.of(&considered.name, purpose);
+        let races = of(Purpose::Comparison).chain(of(Purpose::Screening));
+        races.filter(|(_, outcome)| outcome.trusted()).find_map(|(ran, outcome)| {
+            let label = ran.label(entry, typed)?;
+            let id = outcome.contenders.iter().find(|one| one.label == label)?.id;
+            let is_it =
+                |one: &&Summary| one.contender == id && one.metric == considered.metric.name;
             let summary = outcome.summary.iter().find(is_it)?;
             Some(Figure {
                 traffic: considered.name.clone(),
@@ -208,16 +249,33 @@ fn figure(plan: &Plan, course: &Course<'_>, contender: &str) -> Option<Figure> {
     })
 }
 
-/// Returns the verdicts by which a contender that cannot carry everything is ahead of the first in one traffic.
+/// Returns the verdicts about means on the path, on the first contender of each race and every other.
+fn confirmed(plan: &Plan, course: &Course<'_>) -> Vec<Evidence> {
+    let of = |entry: &Entry| -> Vec<Evidence> {
+        let purpose = Purpose::Confirmation;
+        let ran = course.of(&entry.considered.name, purpose).next();
+        let met = ran.map_or(&[][..], |(ran, _)| &ran.contenders);
+        let on = |pair: (&String, &String)| course.verdict_for(entry, purpose, pair.0, pair.1);
+        met.iter().skip(1).filter_map(|other| on((&met[0], other))).collect()
+    };
+    plan.entries.iter().flat_map(of).collect()
+}
+
+/// Returns the verdicts by which a contender that is part of no candidate for everything is ahead of the first in one
+/// traffic.
 fn alone(plan: &Plan, course: &Course<'_>, places: &[Placed]) -> Vec<Evidence> {
-    let Some(first) = places.first() else { return Vec::new() };
+    let first = places.first();
+    let is_first = |one: &&Candidate| Some(&one.name) == first.map(|placed| &placed.contender);
+    let Some(first) = plan.candidates.iter().find(is_first) else { return Vec::new() };
     let mut found = Vec::new();
-    for entry in &plan.entries {
-        let considered = &entry.considered;
-        let others = considered.contenders.iter().filter(|typed| !plan.eligible.contains(typed));
+    for (at, entry) in plan.entries.iter().enumerate() {
+        let Some(own) = &first.carries[at] else { continue };
+        let is_carrier =
+            |typed: &&String| plan.eligible().all(|one| one.carries[at].as_ref() != Some(*typed));
+        let others = entry.considered.contenders.iter().filter(is_carrier);
         found.extend(
             others
-                .filter_map(|other| course.verdict(&considered.name, other, &first.contender))
+                .filter_map(|other| course.verdict(entry, other, own))
                 .filter(|evidence| evidence.lead == Lead::First),
         );
     }

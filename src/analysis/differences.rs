@@ -65,7 +65,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "delivery",
-        value: |contender| match contender.transport.info().guarantees.service.delivery {
+        value: |contender| match contender.promised().service.delivery {
             Delivery::Reliable => "lost messages are sent again".into(),
             Delivery::Within(_) => "lost messages are sent again for a while".into(),
             Delivery::BestEffort => "lost messages are gone".into(),
@@ -75,7 +75,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "ordering",
-        value: |contender| match contender.transport.info().guarantees.service.ordering {
+        value: |contender| match contender.promised().service.ordering {
             Ordering::Ordered => "as sent".into(),
             Ordering::Unordered => "as they arrive".into(),
         },

@@ -128,14 +128,14 @@ fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<P
     else {
         return Vec::new();
     };
-    let ([link], Via::Direct) = (&network.links[..], contender.via) else { return Vec::new() };
+    let ([link], Via::Direct) = (&network.links[..], &contender.via) else { return Vec::new() };
     let (Some(up), Some(down)) = (way(&link.up), way(&link.down)) else { return Vec::new() };
     let conditions = Conditions {
         up,
         down,
         mtu: u64::from(network.mtu),
         ip_header: if outcome.asked.family == Some(6) { 40 } else { 20 },
-        guarantees: &contender.transport.info().guarantees,
+        guarantees: &contender.promised(),
         control: entrant.effective.get("cc").map(String::as_str),
     };
     let is_one = |one: &Prediction| one.value.is_finite() && one.value > 0.0;

@@ -24,6 +24,7 @@ use crate::analysis::claims::{alpha, claimed, fewest_blocks};
 use crate::measurements::{Better, Metric, total};
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
+use crate::trial::sim;
 
 /// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -271,8 +272,11 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
     }
 }
 
-/// Returns the mean duration of a block over the trials so far; `None` if they took no time.
+/// Returns the mean duration of a block over the trials so far; `None` if they took no time, or only virtual time.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
+    if outcome.path.kind == sim::KIND {
+        return None;
+    }
     let took = total(outcome.trials.iter().map(|trial| trial.record.took_ns));
     let blocks = outcome.trials.iter().map(|trial| trial.block).max()? + 1;
     Some(took / blocks).filter(|ns| *ns > 0)
@@ -317,6 +321,17 @@ mod tests {
 
     fn scattered(centre: f64) -> Vec<f64> {
         (0..12).map(|i| centre * (1.0 + 0.001 * f64::from(i))).collect()
+    }
+
+    #[test]
+    fn virtual_time_is_none_to_wait_for() {
+        let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
+        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        assert!(outcome.verdicts[0].more_ns.is_some(), "{:?}", outcome.verdicts);
+        outcome.path.kind = sim::KIND.to_owned();
+        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.more_blocks, verdict.more_ns), (Some(3), None));
     }
 
     #[test]

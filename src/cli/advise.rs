@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::advise::app::{self, App, Need};
 use crate::advise::bundled;
 use crate::advise::outcome::Advice;
-use crate::advise::run::{DEFAULT_BUDGET, Job, Task, VIRTUAL_BLOCKS, run as run_races};
+use crate::advise::run::{DEFAULT_BUDGET, Job, Task, VIRTUAL_BLOCKS, beforehand, run as run_races};
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::report::advise::render;
@@ -35,9 +35,9 @@ pub(super) struct Args {
     /// sim: in front of a link runs everything in virtual time.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// Time for all races together [default: 90s]
+    /// Time for all races together [default: 2m]
     ///
-    /// Races in virtual time take none of it to speak of.
+    /// A percentile on the path itself takes more: the answer says how much.
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// The directory for results [default: by name and date]
@@ -61,15 +61,12 @@ pub(super) struct Args {
     allow: Allow,
 }
 
-/// Contenders on a path of kernels: what applications use, one for each way.
+/// Contenders: what applications use, one for each way.
 const USUAL: &[&str] = &["tcp", "quic", "quic-datagram", "kcp", "enet", "sctp-udp", "udp"];
 
 /// Contenders where encryption is needed; those without are named with the reason.
 const ENCRYPTED: &[&str] =
     &["tls", "quic", "quic-datagram", "tcp", "kcp", "enet", "sctp-udp", "udp"];
-
-/// Contenders in virtual time: protocols in user space, and what stands for UDP there.
-const SIMULATED: &[&str] = &["quic", "quic-datagram", "kcp", "enet", "sctp-udp", "sim-datagram"];
 
 pub(super) fn run(args: &Args) -> Result<Verdict> {
     let form = Form::find(if args.json { "json" } else { &args.format })?;
@@ -83,16 +80,12 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
         name: &name,
         app: &app,
         path: &path,
-        usual: match is_virtual {
-            true => SIMULATED,
-            false if app.needs.contains(&Need::Encrypted) => ENCRYPTED,
-            false => USUAL,
-        },
+        usual: if app.needs.contains(&Need::Encrypted) { ENCRYPTED } else { USUAL },
         budget: match &args.budget {
             None => DEFAULT_BUDGET,
             Some(_) if is_virtual => {
                 return Err(Error::usage(format!(
-                    "--budget with the path `{path}`: virtual time passes in an instant; leave it out"
+                    "--budget with the path `{path}`: in virtual time races end by themselves; leave it out"
                 )));
             }
             Some(typed) => units::parse_span(typed)?,
@@ -102,6 +95,9 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
         dir: &dir,
         started,
     };
+    if !args.quiet {
+        tell!("takes {}", beforehand(&task)?);
+    }
     let advice = run_races(&task, &Monotonic, &mut |job| race(args, &name, job))?;
     print(&render(&advice, form, &stdout_style())?)?;
     tell!("saved: {}", dir.display());

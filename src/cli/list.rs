@@ -14,7 +14,7 @@ use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport::via;
-use crate::transport::{self, Place, Transport, equal, optional, several};
+use crate::transport::{self, Place, Transport, equal, optional, prefers, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -119,6 +119,10 @@ fn transports(wanted: &Wanted<'_>) -> String {
         put(&mut out, 2, (TERMS, 12), "with any: what is not typed", width);
         put_keys(&mut out, equal::KEYS, width, &|_| None);
     }
+    if wanted.has(LANES) || wanted.has_key(prefers::KEYS) {
+        put(&mut out, 2, (LANES, 12), "with any: the service of its lanes", width);
+        put_keys(&mut out, prefers::KEYS, width, &|_| None);
+    }
     out
 }
 
@@ -158,6 +162,9 @@ const BESIDE: &str = "…:load=";
 
 /// The entry for the key that contenders have beside their knobs.
 const TERMS: &str = "…:terms=";
+
+/// Heading of the key for the services of lanes.
+const LANES: &str = "…:lane=";
 const BETWEEN: &str = "…:via=";
 
 /// Kinds of paths, in one line each.

@@ -14,9 +14,9 @@ use crate::error::{Error, Result, unknown};
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role};
 use crate::result::outcome::{Cell, Entrant, Factor};
-use crate::spec::Spec;
+use crate::spec::{Key, Spec};
 use crate::time::Nanos;
-use crate::transport::{Contender, Effective, Info, equal, external, unserved};
+use crate::transport::{Contender, Effective, Info, equal, external, prefers, unserved};
 use crate::trial::load::parts;
 use crate::trial::sim::{self, Simulation};
 use crate::trial::{misfit, suited};
@@ -30,6 +30,9 @@ const MOST_LEVELS: usize = 16;
 
 /// The factor that is not a key of a workload or transport.
 const PLACEMENT: &str = "placement";
+
+/// Keys that contenders have beside their own.
+const COMMON: [&[Key]; 2] = [equal::KEYS, prefers::KEYS];
 
 /// Name of a factor that people may want to vary but cannot.
 const PATH: &str = "path";
@@ -115,7 +118,7 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     if keys.iter().any(|key| key.name == name) {
         return Ok(Changes::Workload);
     }
-    let is_common = equal::KEYS.iter().any(|key| key.name == name);
+    let is_common = COMMON.iter().any(|keys| keys.iter().any(|key| key.name == name));
     if is_common || contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
         return Ok(Changes::Knob);
     }
@@ -375,7 +378,8 @@ impl Grid<'_> {
         let at = self.factors.iter().position(|other| other.name == factor.name);
         let is_knob = at.is_some_and(|at| self.changes[at] == Changes::Knob);
         let own = self.contenders[row].transport.info().keys;
-        !is_knob || own.iter().chain(equal::KEYS).any(|key| key.name == factor.name)
+        !is_knob
+            || own.iter().chain(COMMON.into_iter().flatten()).any(|key| key.name == factor.name)
     }
 
     /// Returns ` · placement=busy, call=4kB`, or nothing.

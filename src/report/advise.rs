@@ -48,8 +48,16 @@ fn document(advice: &Advice) -> Document {
     };
     Document {
         title: format!("{} over {}", advice.app.title, advice.path),
-        subtitle: format!("{races}{of_which}"),
+        subtitle: format!("{races}{of_which}{}", took(advice)),
         sections: Section::new("", vec![Block::Sentences(content.lines())]).into_iter().collect(),
+    }
+}
+
+/// Returns the time that the races took, of those that were given one.
+fn took(advice: &Advice) -> String {
+    match advice.budget_ns {
+        Some(_) => format!(" · took {} s", advice.took_ns.div_ceil(1_000_000_000)),
+        None => String::new(),
     }
 }
 
@@ -95,16 +103,16 @@ impl Content<'_> {
     /// Returns the sentences, the most important first.
     fn lines(&self) -> Vec<Line> {
         let Advice { places, crossovers, excluded, notes, not_searched, .. } = self.advice;
+        let alike = alike(places);
         let mut lines: Vec<Line> =
-            places.iter().take(MOST_PLACES).map(|placed| self.place(placed)).collect();
-        let more: Vec<String> = places
-            .iter()
-            .skip(MOST_PLACES)
-            .map(|placed| format!("{}. {}", self.mark(placed), placed.contender))
-            .collect();
+            alike.iter().take(MOST_PLACES).map(|placed| self.places(placed)).collect();
+        let more = alike.iter().skip(MOST_PLACES).flatten();
+        let more: Vec<String> =
+            more.map(|placed| format!("{}. {}", self.mark(placed), placed.contender)).collect();
         if !more.is_empty() {
             lines.push(Line::new(format!("{}.", more.join(", ")), Tone::Plain));
         }
+        lines.extend(self.confirmed());
         lines.extend(notes.iter().map(|note| sentence(note, Tone::Open)));
         lines.extend(self.crossovers(crossovers));
         lines.extend(self.alone());
@@ -121,6 +129,25 @@ impl Content<'_> {
         let shares = |other: &&Placed| other.place == placed.place;
         let is_shared = self.advice.places.iter().filter(shares).count() > 1;
         format!("{}{}", placed.place, if is_shared { "=" } else { "" })
+    }
+
+    /// Returns those that share a place for the same reason in one line.
+    fn places(&self, alike: &[&Placed]) -> Line {
+        let (Some((one, _)), Some(first)) = (alike.split_first(), self.advice.places.first())
+        else {
+            return Line::new(String::new(), Tone::Plain);
+        };
+        let Some(evidence) = one.against.as_ref().filter(|_| alike.len() > 1) else {
+            return self.place(one);
+        };
+        let names: Vec<&str> = alike.iter().map(|placed| placed.contender.as_str()).collect();
+        let (said, tone) = match evidence.lead {
+            Lead::Tie => ("dead heat with", Tone::Tie),
+            Lead::Open | Lead::First | Lead::Second => ("undecided beside", Tone::Open),
+        };
+        let source = self.source(&evidence.file, evidence.is_virtual);
+        let (mark, names) = (self.mark(one), words::list(&names));
+        Line::new(format!("{mark}. {names}: {said} {} {source}", first.contender), tone)
     }
 
     fn place(&self, placed: &Placed) -> Line {
@@ -179,6 +206,15 @@ impl Content<'_> {
             limit.unwrap_or_default(),
             self.source(&figure.file, figure.is_virtual)
         )
+    }
+
+    /// Returns the verdicts of the path about means.
+    fn confirmed(&self) -> Vec<Line> {
+        let line = |evidence: &Evidence| {
+            let text = format!("On the path, `{}`: {}", evidence.traffic, self.told(evidence));
+            Line::new(text, Tone::Plain)
+        };
+        self.advice.confirmed.iter().map(line).collect()
     }
 
     /// Returns the traffic in which others do better, which cannot carry all of it: a line each.
@@ -265,6 +301,28 @@ impl Content<'_> {
         let files: Vec<&str> = files.filter(|file| !file.is_empty()).collect();
         if files.is_empty() { String::new() } else { self.source(&files.join(", "), is_virtual) }
     }
+}
+
+/// Returns the places, those together that are tied or undecided beside the first by the same race.
+fn alike(places: &[Placed]) -> Vec<Vec<&Placed>> {
+    let Some(first) = places.first() else { return Vec::new() };
+    let reason = |placed: &Placed| {
+        let evidence = placed.against.as_ref()?;
+        let is_even = matches!(evidence.lead, Lead::Tie | Lead::Open);
+        let of_first = is_even && evidence.first == first.contender;
+        of_first.then(|| (placed.place, evidence.lead, evidence.file.clone()))
+    };
+    let mut groups: Vec<Vec<&Placed>> = Vec::new();
+    for placed in places {
+        let is_same = |group: &&mut Vec<&Placed>| {
+            reason(placed).is_some() && reason(group[0]) == reason(placed)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push(placed),
+            None => groups.push(vec![placed]),
+        }
+    }
+    groups
 }
 
 /// Returns who a verdict says is ahead, and of whom.

@@ -10,8 +10,10 @@ use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::identity::{CERTIFICATE, check_certificate};
 use super::options::Meaning;
+use super::prefers;
 use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
+use crate::contract::{Guarantees, Service};
 use crate::error::{Error, Result, unknown};
 use crate::spec::outside::Named;
 use crate::spec::{Kind, Reference, Settings, Spec};
@@ -47,6 +49,8 @@ pub struct Contender {
     pub via: Via,
     /// Commands that it goes through, where it is an external one.
     pub external: Option<Arc<Pair>>,
+    /// Services that it prefers for its lanes, the most wanted first; none prefers the usual one.
+    pub prefers: Vec<Service>,
     /// Specification as typed.
     pub spec: Spec,
 }
@@ -139,11 +143,19 @@ impl Contender {
         let mut own = spec.clone();
         let via = Via::take(&mut own, transport.info())?;
         let terms = Terms::take(&mut own)?;
+        let prefers = prefers::take(&mut own, &transport.info().guarantees)?;
         let mut knobs = Settings::check(&own, transport.info().keys)?;
         if terms == Terms::Deployed {
             equal::leave(&mut knobs, *transport);
         }
-        Ok(Contender { transport: Carrier::Listed(*transport), knobs, via, external: None, spec })
+        let transport = Carrier::Listed(*transport);
+        Ok(Contender { transport, knobs, via, external: None, prefers, spec })
+    }
+
+    /// Returns the promises of its transport, with the services that it prefers as the first.
+    pub fn promised(&self) -> Guarantees {
+        let own = self.transport.info().guarantees;
+        own.preferring(&self.prefers).unwrap_or(own)
     }
 
     /// Returns the knobs as results carry them, defaults included; those of a part with its name in

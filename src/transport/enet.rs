@@ -26,7 +26,7 @@ use super::equal::Own;
 use super::userspace::{Counts, Held, MTU, Opening, Protocol, State, Userspace, Waits};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Service, Side,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
@@ -71,10 +71,10 @@ static INFO: Info = Info {
     summary: "messages over UDP as games have them, on up to 255 channels, without congestion control",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[Offer {
+        others: Offers::of(&[Offer {
             service: Service::BEST_EFFORT,
             largest_message: Some(LARGEST_UNRELIABLE),
-        }],
+        }]),
         lanes: MOST_LANES,
         framing: Framing::Messages,
         ending: Ending::Silent,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
-use crate::contract::{Delivery, PeerKind, Reach};
+use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
 use crate::foreign;
 use crate::spec::outside::{Named, Outside};
@@ -374,24 +374,25 @@ fn made(spec: Spec, written: &Written) -> Result<Contender> {
     let port = if is_udp { Port::Udp } else { Port::Tcp };
     let pair = Pair { near, far, carries: carries.clone(), port };
     let knobs = inside.knobs.clone();
-    let external = External { info: info_of(info), pair: pair.clone(), inside };
+    let external = External { info: info_of(info, inside.promised()), pair: pair.clone(), inside };
     Ok(Contender {
         transport: Carrier::Made(Arc::new(external)),
         knobs,
         via: Via::Direct,
         external: Some(Arc::new(pair)),
+        prefers: Vec::new(),
         spec,
     })
 }
 
-fn info_of(inside: &Info) -> Info {
+fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
     Info {
         id: ID,
         label: "external",
         colour: "#5f6b2d",
         implementation: "programs",
         summary: FORM.1,
-        guarantees: inside.guarantees,
+        guarantees,
         peer: PeerKind::Process,
         // The far command has a port of its own, which no server hands over.
         reach: Reach::Path,

@@ -13,7 +13,7 @@ use kcp::Kcp as Machine;
 use super::equal::Own;
 use super::userspace::{Counts, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Service};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Offers, Service};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
@@ -50,7 +50,7 @@ static INFO: Info = Info {
     summary: "reliable messages over UDP, tuned for latency, without congestion control unless asked",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,

@@ -25,7 +25,7 @@ use super::options::{Holds, Meaning};
 use super::userspace::{Counts, Epoch, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Service, Side,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -80,7 +80,10 @@ static INFO: Info = Info {
     summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST as u64) }],
+        others: Offers::of(&[Offer {
+            service: Service::BEST_EFFORT,
+            largest_message: Some(LARGEST as u64),
+        }]),
         lanes: MOST_LANES,
         framing: Framing::Messages,
         ending: Ending::Silent,

@@ -13,7 +13,7 @@ use conn::{Full, Time, connect};
 use super::hello::{Hello, Token};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Ending, Framing, Ordering, Service};
+use crate::contract::{Congestion, Delivery, Ending, Framing, Offers, Ordering, Service};
 use crate::error::Error;
 use crate::rng::{STEP, first};
 use crate::time::Manual;
@@ -69,7 +69,7 @@ static MEM: Info = Info {
     summary: "reliable messages between threads, for tests",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,
@@ -90,7 +90,7 @@ static LOSSY: Info = Info {
     summary: "messages between threads that may get lost, for tests",
     guarantees: Guarantees {
         service: Service { delivery: Delivery::BestEffort, ordering: Ordering::Ordered },
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,

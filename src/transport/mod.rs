@@ -47,6 +47,7 @@ pub mod optional;
 pub mod options;
 mod pending;
 mod pipe;
+pub mod prefers;
 mod quic;
 #[cfg(feature = "quic-s2n")]
 mod quic_s2n;

@@ -12,7 +12,9 @@ use socket2::{Socket, Type};
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
+use crate::contract::{
+    Congestion, Ending, Framing, Guarantees, Offers, PeerKind, Reach, Service, Side,
+};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -30,7 +32,7 @@ static INFO: Info = Info {
     summary: "two pipes: a byte stream inside one machine without a socket",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,

@@ -11,7 +11,7 @@ use super::frame::PREFIX;
 use super::options::Meaning;
 use super::userspace::{MTU, Opening, Protocol, Userspace};
 use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
-use crate::contract::{Congestion, Delivery, Guarantees, Offer, Service};
+use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
 use end::End;
 use layer::Layer;
@@ -58,10 +58,10 @@ pub(super) static STREAM: Info = Info {
     summary: "a reliable, encrypted byte stream over UDP (RFC 9000)",
     guarantees: Guarantees {
         encrypted: true,
-        others: &[
+        others: Offers::of(&[
             Offer { service: Service::UNORDERED, largest_message: None },
             Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST_DATAGRAM) },
-        ],
+        ]),
         lanes: MOST_LANES,
         ..Guarantees::BYTE_STREAM
     },

@@ -21,7 +21,7 @@ use super::options::{Holds, Meaning};
 use super::userspace::{Counts, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Ordering, Service,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -80,10 +80,10 @@ static INFO: Info = Info {
     summary: "messages over UDP as games have them, sent again every 300 ms until they are acknowledged",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[
+        others: Offers::of(&[
             Offer { service: Service::UNORDERED, largest_message: Some(LARGEST_WHOLE) },
             Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST_WHOLE) },
-        ],
+        ]),
         lanes: MOST_LANES,
         framing: Framing::Messages,
         ending: Ending::Silent,

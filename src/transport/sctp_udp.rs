@@ -22,7 +22,7 @@ use super::userspace::{
 };
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Ordering, Service, Side,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
 };
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
@@ -59,7 +59,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Guarantees of SCTP, whoever implements it.
 pub(super) const PROMISED: Guarantees = Guarantees {
     service: Service::ORDERED,
-    others: OTHERS,
+    others: Offers::of(OTHERS),
     lanes: MOST_LANES,
     framing: Framing::Messages,
     ending: Ending::Silent,

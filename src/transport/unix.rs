@@ -8,7 +8,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::hello::Token;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::contract::{Congestion, Ending, Framing, Guarantees, PeerKind, Reach, Service, Side};
+use crate::contract::{
+    Congestion, Ending, Framing, Guarantees, Offers, PeerKind, Reach, Service, Side,
+};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -28,7 +30,7 @@ static INFO: Info = Info {
     summary: "Unix stream socket: a byte stream inside one machine, no network protocol at all",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::ByteStream,
         ending: Ending::Told,

@@ -18,8 +18,8 @@ use super::{
     Conn, Dial, Effective, Info, Listen, Listener, Progress, Transport, lane_0_only, options,
 };
 use crate::contract::{
-    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink,
-    Source,
+    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Offers, Patience, PeerKind, Reach,
+    Service, Sink, Source,
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stream::Counted;
@@ -51,7 +51,7 @@ static INFO: Info = Info {
     summary: "Unix datagram socket: whole messages inside one machine, reliable and in order",
     guarantees: Guarantees {
         service: Service::ORDERED,
-        others: &[],
+        others: Offers::NONE,
         lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Told,

@@ -154,7 +154,7 @@ fn connect(
 ) -> Result<Connected> {
     let flows = task.flows().len();
     let largest_message = task.largest_message();
-    let lanes = &task.lanes(&contender.transport.info().guarantees)[..];
+    let lanes = &task.lanes(&contender.promised())[..];
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
         let dial = |flow| dial(plan, contender, task, tickets, flow);
@@ -216,7 +216,7 @@ fn dial(
         to,
         hello: Hello { token: plan.token, flow: number },
         knobs: &contender.knobs,
-        lanes: &task.lanes(&contender.transport.info().guarantees),
+        lanes: &task.lanes(&contender.promised()),
         largest_message: task.largest_message(),
         timeout: dial_timeout(plan.emulated),
         tickets,
@@ -265,7 +265,7 @@ fn make_half(
         tag: plan.token.tag(),
         seed: plan.seed,
         transit: plan.emulated.map_or(Nanos::ZERO, |path| path.transit_ns),
-        guarantees: contender.transport.info().guarantees,
+        guarantees: contender.promised(),
         recorder: Box::new(Samples::new(keep, task.timeout().0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
     }))

@@ -17,7 +17,7 @@ pub(super) fn conclude(
 ) -> (Record, Option<Content>) {
     let (near, far) = (&reports.near, reports.far.as_ref());
     let info = contender.transport.info();
-    let findings = task.conclude(&reports.of(&info.guarantees));
+    let findings = task.conclude(&reports.of(&contender.promised()));
     let open = findings.ledger.accounts().find(|(_, account)| !account.closes());
     let why_open = open.map(|(way, account)| {
         let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());

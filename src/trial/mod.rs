@@ -106,13 +106,14 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     }
     let parts = contender.transport.parts();
     if parts.is_empty() {
-        return workload::misfit(task, &info.guarantees, info.peer);
+        return workload::misfit(task, &contender.promised(), info.peer);
     }
     let largest = task.largest_message() as u64;
     parts.iter().find_map(|part| {
         let info = part.contender.transport.info();
-        let of_lanes = || info.guarantees.misfit(&part.lanes, largest);
-        let why = task.misfit(&info.guarantees, info.peer).or_else(of_lanes)?;
+        let promised = part.contender.promised();
+        let of_lanes = || promised.misfit(&part.lanes, largest);
+        let why = task.misfit(&promised, info.peer).or_else(of_lanes)?;
         // A part without lanes of its own may have to carry all of them.
         let lane = if part.numbers.is_empty() { "" } else { "lane " };
         Some(format!("{lane}{}: {why}", part.title()))

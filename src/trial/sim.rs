@@ -209,7 +209,7 @@ impl Simulation {
 
     /// Checks that messages of the work are not too large for the path, over this contender.
     fn takes(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        if contender.transport.info().guarantees.framing == Framing::ByteStream {
+        if contender.promised().framing == Framing::ByteStream {
             return Ok(());
         }
         let parts = self.cutter.parts(task.largest_message() as u64 + u64::from(UDP_HEADER));
@@ -378,7 +378,7 @@ impl Cast<'_> {
 
     /// Makes the connections of a flow, in their order: the first, and as many more as its work asks for.
     fn connections(&self, side: Side, flow: u16, flows: u16) -> end::Next {
-        let lanes = self.task.lanes(&self.contender.transport.info().guarantees);
+        let lanes = self.task.lanes(&self.contender.promised());
         let (contender, clock) = (self.contender.clone(), self.clock.clone());
         let (seed, largest_message, cutter) =
             (self.order.seed, self.task.largest_message(), self.cutter);
@@ -414,7 +414,7 @@ impl Cast<'_> {
             tag: SplitMix64::new(self.order.seed).next_u64() as u32,
             seed: self.order.seed,
             transit: self.transit,
-            guarantees: self.contender.transport.info().guarantees,
+            guarantees: self.contender.promised(),
             recorder: Box::new(Samples::new(keep, self.task.timeout().0)?),
             store: None,
         });

@@ -42,9 +42,9 @@ const KEYS: &[Key] = &[
     arrivals_key("events at random times (a Poisson process), or equally far apart"),
     Key {
         name: "order",
-        kind: Kind::Choice(&["events", "none"]),
+        kind: Kind::Choice(&["events", "none", "own"]),
         default: "events",
-        doc: "events in their order, or each as soon as it is there; all of them arrive",
+        doc: "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive",
     },
     Key {
         name: "hz",
@@ -114,7 +114,7 @@ impl Workload for Events {
             let direction = traffic.direction(Direction::Up);
             let (rate, size) =
                 (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
-            let order = if traffic.in_order == Some(false) { "none" } else { "events" };
+            let order = if traffic.in_order == Some(false) { "own" } else { "events" };
             let (hz, state) = (state.rate_per_second()?, Traffic::bytes(state.size.as_ref(), 200)?);
             let work = traffic::Work::new(
                 INFO.id,
@@ -145,7 +145,8 @@ struct Beside {
     state_size: usize,
     spread: Spread,
     count: u64,
-    event_service: Service,
+    /// The service of the events; `None` for the transport's own on which all arrive.
+    event_service: Option<Service>,
     /// True if the state asks for a lane whose messages may be lost.
     may_lose_state: bool,
     claimed: String,
@@ -171,7 +172,11 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
         state_size,
         spread: Spread::named(settings.text("arrivals")),
         count: 0,
-        event_service: if choice("order", "none") { Service::UNORDERED } else { Service::ORDERED },
+        event_service: match settings.text("order") {
+            Some("none") => Some(Service::UNORDERED),
+            Some("own") => None,
+            _ => Some(Service::ORDERED),
+        },
         may_lose_state: choice("service", "latest"),
         claimed: format!("delivery_{}_ns", settings.text("claim").unwrap_or_default()),
     };
@@ -265,10 +270,11 @@ impl Work for Beside {
 
     /// Returns the lane of the state first, if it has its own.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        let events = self.event_service.unwrap_or_else(|| promised.arriving());
         match (self.may_lose_state, promised.lanes) {
-            (true, _) => vec![Service::BEST_EFFORT, self.event_service],
-            (false, 0 | 1) => vec![self.event_service],
-            (false, _) => vec![promised.service, self.event_service],
+            (true, _) => vec![Service::BEST_EFFORT, events],
+            (false, 0 | 1) => vec![events],
+            (false, _) => vec![promised.service, events],
         }
     }
 

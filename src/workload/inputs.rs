@@ -110,7 +110,7 @@ impl Workload for Inputs {
                 (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 1)?);
             let limit = Traffic::span(traffic.deadline.as_ref())?;
             let options = [("hz", hz.to_string()), ("size", size.to_string())];
-            let work = traffic::Work::new(INFO.id, options);
+            let work = traffic::Work::new(INFO.id, options).claiming(0.99, None);
             Ok(work
                 .within(limit, traffic::Least::Way(Direction::Up))
                 .offering(hz, size.saturating_add(FRONT as u64)))

@@ -112,6 +112,11 @@ pub struct Lengths {
 }
 
 impl Lengths {
+    /// Returns true if a unit is an item of the work, and no time.
+    pub fn counts_items(&self) -> bool {
+        self.key != "time"
+    }
+
     /// Returns the lengths of work that lasts for a time.
     pub(super) fn steady(setting: &Setting) -> Lengths {
         Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }

@@ -109,11 +109,6 @@ const ENOUGH: u64 = 120;
 const LARGEST: u64 = 65_507;
 const MOST_OBJECTS: u64 = 10_000_000;
 
-/// Seconds of a state in which losses of 1 % strike, and the fewest updates that are any: those of an application
-/// that tells it less often take no longer.
-const SECONDS: u64 = 2;
-const FEWEST: u64 = 20;
-
 impl Workload for State {
     fn info(&self) -> &'static Info {
         &INFO
@@ -141,19 +136,18 @@ impl Workload for State {
             let direction = traffic.direction(Direction::Down);
             let (hz, size) =
                 (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 200)?);
-            let service = if traffic.has_to_arrive() { "reliable" } else { "own" };
             let work = traffic::Work::new(
                 INFO.id,
                 [
                     ("hz", hz.to_string()),
-                    ("count", hz.saturating_mul(SECONDS).clamp(FEWEST, ENOUGH).to_string()),
                     ("size", size.to_string()),
-                    ("service", service.to_owned()),
+                    ("service", "own".to_owned()),
                     ("direction", direction.to_string()),
                     ("claim", "p99".to_owned()),
                 ],
             );
             let limit = Traffic::span(traffic.stale_after.as_ref())?;
+            let work = work.claiming(0.99, Some(("claim", "mean")));
             Ok(work.within(limit, traffic::Least::Way(direction)).offering(hz, size))
         })
     }

@@ -55,9 +55,9 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "order",
-        kind: Kind::Choice(&["stream", "none"]),
+        kind: Kind::Choice(&["stream", "none", "own"]),
         default: "stream",
-        doc: "each stream in its order, or every message as soon as it is there; all of them arrive",
+        doc: "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
     },
     direction_key("up", "near to far, or far to near"),
     Key {
@@ -100,7 +100,7 @@ impl Workload for Streams {
             let direction = traffic.direction(Direction::Up);
             let (rate, size) =
                 (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
-            let order = if traffic.in_order == Some(false) { "none" } else { "stream" };
+            let order = if traffic.in_order == Some(false) { "own" } else { "stream" };
             let work = traffic::Work::new(
                 INFO.id,
                 [
@@ -129,7 +129,8 @@ enum Over {
 struct Shared {
     streams: u16,
     over: Over,
-    service: Service,
+    /// The service of each stream; `None` for the transport's own on which all arrive.
+    service: Option<Service>,
     claimed: String,
 }
 
@@ -148,7 +149,11 @@ fn task(settings: Settings) -> Result<Paced<Shared>> {
     let work = Shared {
         streams: settings.count("streams").map_or(1, |streams| streams as u16),
         over: if choice("over", "connections") { Over::Connections } else { Over::Lanes },
-        service: if choice("order", "none") { Service::UNORDERED } else { Service::ORDERED },
+        service: match settings.text("order") {
+            Some("none") => Some(Service::UNORDERED),
+            Some("own") => None,
+            _ => Some(Service::ORDERED),
+        },
         claimed: format!("delay_{}_ns", settings.text("claim").unwrap_or_default()),
     };
     let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
@@ -189,7 +194,7 @@ impl Work for Shared {
             Over::Lanes => self.streams.min(promised.lanes),
             Over::Connections => 1,
         };
-        vec![self.service; usize::from(lanes)]
+        vec![self.service.unwrap_or_else(|| promised.arriving()); usize::from(lanes)]
     }
 
     fn lane_names(&self) -> Vec<String> {
@@ -204,11 +209,13 @@ impl Work for Shared {
         let (way, per_ns, streams) =
             (pace.direction, 1.0 / pace.period_ns(), f64::from(self.streams));
         // Messages of one connection, by which losses are found, and of one order, which wait for each other.
-        let (found, ordered) = match (self.over, self.lanes(on.guarantees).len()) {
+        let lanes = self.lanes(on.guarantees);
+        let (found, ordered) = match (self.over, lanes.len()) {
             (Over::Connections, _) => (per_ns / streams, per_ns / streams),
             (Over::Lanes, lanes) => (per_ns, per_ns / lanes.max(1) as f64),
         };
-        let ordered = if self.service.ordering == Ordering::Unordered { 0.0 } else { ordered };
+        let is_loose = lanes.iter().any(|lane| lane.ordering == Ordering::Unordered);
+        let ordered = if is_loose { 0.0 } else { ordered };
         let (lost, recovery) = (on.lost(way, pace.size), on.recovery(1.0 / found));
         let crowded = on.crowded(way, pace.offered_bps());
         vec![Prediction {

@@ -101,6 +101,17 @@ pub struct Work {
     pub least: Least,
     /// Application bits per second and direction, where the traffic says them.
     pub offered_bps: Option<f64>,
+    /// Quantile that is claimed; `None` where a mean or a share is.
+    pub rare: Option<Rare>,
+}
+
+/// Claimed quantile, which takes many items.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rare {
+    /// Share of the items that are not beyond it: 0.99.
+    pub quantile: f64,
+    /// Setting that claims the mean instead, which takes few; `None` where the work has none.
+    pub otherwise: Option<(&'static str, &'static str)>,
 }
 
 /// Way that bounds a time from below.
@@ -282,7 +293,17 @@ impl Work {
             limit: None,
             least: Least::Nothing,
             offered_bps: None,
+            rare: None,
         }
+    }
+
+    /// Sets the quantile that is claimed, and the setting that claims the mean instead.
+    pub(super) fn claiming(
+        self,
+        quantile: f64,
+        otherwise: Option<(&'static str, &'static str)>,
+    ) -> Work {
+        Work { rare: Some(Rare { quantile, otherwise }), ..self }
     }
 
     /// Sets the greatest time that is of use, and the way that bounds it from below.

@@ -27,7 +27,14 @@ fn all() -> Vec<(Contender, Address)> {
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
         let transport = Carrier::Listed(transport);
         (
-            Contender { transport, knobs, via: Via::Direct, external: None, spec },
+            Contender {
+                transport,
+                knobs,
+                via: Via::Direct,
+                external: None,
+                prefers: Vec::new(),
+                spec,
+            },
             Address::Process(0),
         )
     });

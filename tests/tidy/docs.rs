@@ -9,7 +9,7 @@ use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKin
 use deadheat::path::{Path as Way, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
-use deadheat::transport::{self, Contender, Transport, equal, optional, several, via};
+use deadheat::transport::{self, Contender, Transport, equal, optional, prefers, several, via};
 use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
@@ -120,6 +120,9 @@ fn transports() -> String {
 
     out.push_str("### On which terms, for any\n\n");
     keys(&mut out, equal::KEYS);
+
+    out.push_str("### The service of lanes, for any\n\n");
+    keys(&mut out, prefers::KEYS);
 
     out.push_str("### Made of several\n\n");
     for (form, what) in several::FORMS {

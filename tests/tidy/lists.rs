@@ -20,6 +20,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("contender", "a transport with its knobs"),
             ("equal", "what is made equal, and what cannot be"),
             ("handover", "where connections come from"),
+            ("prefers", "services that a contender prefers for its lanes"),
             ("via", "what a contender goes through on its way to the far end"),
             ("external", "commands that carry a contender"),
             ("frame", "message boundaries on byte streams, the same for all"),

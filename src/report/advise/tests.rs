@@ -35,10 +35,12 @@ fn advice(crossovers: Vec<Crossover>) -> Advice {
         path: "delay=25ms".into(),
         started: "2026-01-01T00:00:00Z".into(),
         budget_ns: None,
+        took_ns: 0,
         excluded: Vec::new(),
         traffic: Vec::new(),
         races: Vec::new(),
         places: Vec::new(),
+        confirmed: Vec::new(),
         alone: Vec::new(),
         crossovers,
         not_searched: Vec::new(),
@@ -79,6 +81,39 @@ fn where_nothing_changes_the_ends_are_named() {
         said(&advice(both)),
         ["No crossover: quic stays ahead of tcp at loss 0%, loss 10% and delay 300ms. \
          [world-loss-0%.json, world-loss-10%.json, world-delay-300ms.json]"]
+    );
+}
+
+#[test]
+fn those_tied_with_the_first_by_one_race_share_a_line() {
+    let placed = |contender: &str, lead: Option<Lead>| Placed {
+        contender: contender.into(),
+        carries: Vec::new(),
+        place: if lead == Some(Lead::First) { 4 } else { 1 },
+        figure: None,
+        against: lead.map(|lead| Evidence {
+            traffic: "w".into(),
+            first: "enet".into(),
+            second: contender.into(),
+            lead,
+            note: format!("enet is ahead of {contender}."),
+            file: "w.json".into(),
+            is_virtual: false,
+        }),
+    };
+    let mut advice = advice(Vec::new());
+    advice.places = vec![
+        placed("enet", None),
+        placed("udp", Some(Lead::Tie)),
+        placed("quic", Some(Lead::Tie)),
+        placed("kcp", Some(Lead::First)),
+    ];
+    assert_eq!(
+        said(&advice)[1..],
+        [
+            "1=. udp and quic: dead heat with enet [w.json]",
+            "4. kcp: enet is ahead of kcp. [w.json]"
+        ]
     );
 }
 

@@ -38,6 +38,12 @@ pub(super) fn is_one(typed: &str) -> bool {
     typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
+/// Returns a mix as typed, of contenders as typed by the names of their lanes.
+pub(super) fn typed(parts: impl IntoIterator<Item = (String, String)>) -> String {
+    let options = parts.into_iter().map(|(lane, part)| (lane, part.replace(',', "+"))).collect();
+    Spec { name: ID.to_owned(), options }.to_string()
+}
+
 /// Returns a mix with the contender of each part rewritten.
 pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut spec = Spec::parse(typed)?;
@@ -82,7 +88,14 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
     // Its options are none: nothing in them is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender { transport, knobs: Settings::default(), via: Via::Direct, external: None, spec })
+    Ok(Contender {
+        transport,
+        knobs: Settings::default(),
+        via: Via::Direct,
+        external: None,
+        prefers: Vec::new(),
+        spec,
+    })
 }
 
 /// A mix, for any work or for some.
@@ -168,7 +181,7 @@ impl Transport for Mix {
             let mine = (0..all).zip(&carriers).filter(|(_, carrier)| **carrier == at);
             let mine: Vec<Lane> = mine.map(|(lane, _)| Lane(lane)).collect();
             // What the work asks for on these lanes of a transport that has enough of them.
-            let asked = work.lanes(&Guarantees { lanes: all, ..part.info().guarantees });
+            let asked = work.lanes(&Guarantees { lanes: all, ..part.contender.promised() });
             let of = |lane: &Lane| asked.get(usize::from(lane.0)).copied();
             part.lanes = mine.iter().filter_map(of).collect();
             part.numbers = mine;

@@ -8,8 +8,8 @@ use std::thread;
 use super::at_once::{Missing, Open, at_once};
 use super::{Conn, Contender, Info};
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Ordering as Order, PeerKind, Reach,
-    Service,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
+    Reach, Service,
 };
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -73,11 +73,13 @@ pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
     preference::is_one(typed).then(|| preference::parse(typed)).transpose()
 }
 
+/// Returns a mix as typed, of contenders as typed by the names of their lanes.
+pub fn mixed(parts: impl IntoIterator<Item = (String, String)>) -> String {
+    mix::typed(parts)
+}
+
 /// Returns a contender that is made of others with each of them rewritten; `None` if `typed` is none.
-pub(super) fn each(
-    typed: &str,
-    rewrite: impl Fn(&str) -> Result<String>,
-) -> Option<Result<String>> {
+pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Result<String>> {
     match (mix::is_one(typed), preference::is_one(typed)) {
         (true, _) => Some(mix::each(typed, rewrite)),
         (false, true) => Some(preference::each(typed, rewrite)),
@@ -127,7 +129,7 @@ fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
 
 /// Returns the guarantees of all of `parts` together: of each the weakest.
 fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
-    let all = || parts.iter().map(|part| part.info().guarantees);
+    let all = || parts.iter().map(|part| part.contender.promised());
     let delivers = |wanted: fn(Delivery) -> bool| all().any(|one| wanted(one.service.delivery));
     let delivery = match () {
         () if delivers(|one| one == Delivery::BestEffort) => Delivery::BestEffort,
@@ -151,7 +153,7 @@ fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
         .find(|wanted| all().any(|one| one.congestion == *wanted));
     Guarantees {
         service: Service { delivery, ordering },
-        others: &[],
+        others: Offers::NONE,
         lanes,
         framing,
         ending,

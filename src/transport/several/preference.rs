@@ -100,7 +100,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Preference::of(typed, parts.into(), &knobs)?));
     // Its options are none: nothing in them is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender { transport, knobs, via: Via::Direct, external: None, spec })
+    Ok(Contender { transport, knobs, via: Via::Direct, external: None, prefers: Vec::new(), spec })
 }
 
 /// Returns an order of preference with both of its contenders rewritten, and its own knobs as they were.
@@ -227,7 +227,7 @@ impl Preference {
 
 /// Returns what both promise.
 fn guarantees(parts: &[Part]) -> Guarantees {
-    let each = || parts.iter().map(|part| part.info().guarantees);
+    let each = || parts.iter().map(|part| part.contender.promised());
     let lanes = each().map(|one| one.lanes).min().unwrap_or(1);
     let framing = match each().all(|one| one.framing == Framing::ByteStream) {
         true => Framing::ByteStream,
@@ -259,7 +259,7 @@ impl Transport for Preference {
     fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
         let mut parts = self.parts.clone();
         for part in &mut parts {
-            let own = part.info().guarantees;
+            let own = part.contender.promised();
             part.lanes = work.lanes(&Guarantees { lanes: self.info.guarantees.lanes, ..own });
         }
         let Preference { after, silence, .. } = *self;

@@ -166,9 +166,9 @@ impl Session {
 
     /// Writes as much of `source` as there is room for.
     pub(super) fn pump(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
-        match self.info.guarantees.framing {
-            Framing::ByteStream => self.pump_bytes(now, source),
-            Framing::Messages => self.pump_messages(now, source),
+        match self.lanes.first().is_some_and(|track| track.decoder.is_some()) {
+            true => self.pump_bytes(now, source),
+            false => self.pump_messages(now, source),
         }
     }
 

@@ -2,7 +2,7 @@
 //! datagrams, and against strangers that send noise.
 
 use super::*;
-use crate::contract::{Delivery, Inbox, Lane, Patience, Service, Side};
+use crate::contract::{Delivery, Inbox, Lane, Offers, Patience, Service, Side};
 use crate::rng::SplitMix64;
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Manual, Nanos};
@@ -293,10 +293,10 @@ fn each_lane_keeps_its_own_order_and_waits_for_no_other() {
 #[test]
 fn every_service_on_offer_is_given() {
     const COUNT: usize = 200;
-    let with_more = every().filter(|t| !t.info().guarantees.others.is_empty());
+    let with_more = every().filter(|t| t.info().guarantees.others != Offers::NONE);
     for transport in with_more {
         let promised = transport.info().guarantees;
-        for offer in promised.others {
+        for offer in promised.others.iter() {
             // A lifetime that one retransmission fits in, and no second one.
             let service = match offer.service.delivery {
                 Delivery::Within(_) => {

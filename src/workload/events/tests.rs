@@ -1,7 +1,7 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Offer, PeerKind};
+use crate::contract::{Offer, Offers, PeerKind};
 use crate::units::BitRate;
 use crate::workload::{self, Bounds, PathKind};
 
@@ -19,7 +19,8 @@ const OTHERS: &[Offer] = &[
     Offer { service: Service::UNORDERED, largest_message: None },
     Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) },
 ];
-const LANES: Guarantees = Guarantees { lanes: 8, others: OTHERS, ..Guarantees::BYTE_STREAM };
+const LANES: Guarantees =
+    Guarantees { lanes: 8, others: Offers::of(OTHERS), ..Guarantees::BYTE_STREAM };
 
 #[test]
 fn each_kind_has_a_lane_where_there_are_two() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::contract::{Action, Lane, Offer, PeerKind, Side};
+use crate::contract::{Action, Lane, Offer, Offers, PeerKind, Side};
 use crate::measurements::ConnStats;
 use crate::workload::Clocks;
 use crate::workload::paced::pacer::tests::part;
@@ -12,7 +12,8 @@ use crate::workload::{self, EndpointReport, Measurements, PathKind, Reports};
 const MS: u64 = 1_000_000;
 
 const OTHERS: &[Offer] = &[Offer { service: Service::BEST_EFFORT, largest_message: Some(1_400) }];
-const LANES: Guarantees = Guarantees { lanes: 8, others: OTHERS, ..Guarantees::BYTE_STREAM };
+const LANES: Guarantees =
+    Guarantees { lanes: 8, others: Offers::of(OTHERS), ..Guarantees::BYTE_STREAM };
 
 fn session(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()

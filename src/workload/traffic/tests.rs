@@ -30,11 +30,11 @@ fn every_kind_has_a_workload_with_settings_that_say_the_same() {
     for (traffic, wanted) in [
         (
             r#"{"name":"a","kind":"state","per-second":30,"size":"1200B","stale-after":"100ms"}"#,
-            "state:hz=30,count=60,size=1200,service=own,direction=down,claim=p99",
+            "state:hz=30,size=1200,service=own,direction=down,claim=p99",
         ),
         (
             r#"{"name":"a","kind":"state","every":"20ms","must-arrive":true,"direction":"up"}"#,
-            "state:hz=50,count=100,size=200,service=reliable,direction=up,claim=p99",
+            "state:hz=50,size=200,service=own,direction=up,claim=p99",
         ),
         (
             r#"{"name":"a","kind":"events","every":"10s","senders":500,"size":"200B"}"#,

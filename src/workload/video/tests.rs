@@ -1,7 +1,7 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Offer, PeerKind};
+use crate::contract::{Offer, Offers, PeerKind};
 use crate::units::BitRate;
 use crate::workload::{self, Bounds, PathKind};
 
@@ -23,7 +23,7 @@ fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     assert!(why("video:service=unreliable", stream).contains("best effort, unordered"));
     assert!(why("video:service=lifetime", stream).contains("reliable for a lifetime"));
     const OTHERS: &[Offer] = &[Offer { service: Service::EXPIRING, largest_message: None }];
-    let expiring = Guarantees { others: OTHERS, ..Guarantees::BYTE_STREAM };
+    let expiring = Guarantees { others: Offers::of(OTHERS), ..Guarantees::BYTE_STREAM };
     assert_eq!(why("video:service=lifetime", &expiring), "");
     let lanes = paced("video:service=lifetime,deadline=80ms").work.lanes(&expiring);
     assert_eq!(lanes[0].delivery, Delivery::Within(Nanos::from_millis(80)));
