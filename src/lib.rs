@@ -38,7 +38,7 @@
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
 //! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |
-//! | [`path`], [`units`], [`mod@time`], [`rng`], [`error`] | the small things |
+//! | [`path`], [`units`], [`figures`], [`mod@time`], [`rng`], [`error`] | the small things |
 pub mod advise;
 pub mod analysis;
 pub mod cli;
@@ -57,7 +57,7 @@ pub mod transport;
 pub mod trial;
 pub mod workload;
 
-pub use deadheat_base::{error, foreign, rng, spec, time, units};
+pub use deadheat_base::{error, figures, foreign, rng, spec, time, units};
 pub use deadheat_path as path;
 pub use deadheat_stats as stats;
 pub use error::{Error, Result};

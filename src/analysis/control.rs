@@ -6,8 +6,8 @@
 
 use super::table::{Pairs, Table};
 use crate::analysis::claims::{alpha, claimed};
-use crate::analysis::sentence::{in_percent, percent};
 use crate::analysis::verdicts::{Question, Stand, judge};
+use crate::figures::{IN_TIMES, change, change_range, percent};
 use crate::result::outcome::{Control, Outcome, Ratio, Verdict};
 use crate::stats::{self, Claim, Outcome as Ruled};
 
@@ -73,41 +73,54 @@ fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bo
     rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
 }
 
-/// Formats a change in percent with its sign: `−3`, `+0.6`.
-fn signed(change: f64) -> String {
-    match in_percent(change.abs()) {
-        none if none == "0" => none,
-        size if change < 0.0 => format!("−{size}"),
-        size => format!("+{size}"),
-    }
-}
-
 fn note(label: &str, verdict: &Verdict) -> String {
     let Some(ratio) = verdict.ratio else {
-        if verdict.blocks == 1 {
-            return format!(
-                "one block does not show what identical copies of {label} differ by here"
-            );
-        }
-        return format!(
-            "no block has a valid trial of both {label} and its hidden copy, so nothing shows what \
-             identical contenders differ by here"
-        );
+        return match verdict.blocks {
+            0 => format!(
+                "no block has a valid trial of both {label} and its hidden copy, so nothing shows what \
+                 identical contenders differ by here"
+            ),
+            blocks => format!(
+                "{blocks} {} of {label} and its hidden copy {} too few to show what identical contenders differ by here",
+                if blocks == 1 { "block" } else { "blocks" },
+                if blocks == 1 { "is" } else { "are" }
+            ),
+        };
     };
-    // Which of the two is the copy means nothing: the difference is told from the side where it is
-    // positive.
-    let Ratio { point, low, high } = if ratio.point < 1.0 { ratio.inverse() } else { ratio };
-    let seen = format!(
-        "identical copies of {label} differed by {} ({} to {} %)",
-        percent(point - 1.0),
-        signed(low - 1.0),
-        signed(high - 1.0)
-    );
+    let seen = ratio.of_copies(label);
     match verdict.outcome {
         Ruled::Ahead => format!(
             "{seen}, which chance does in one of 200 races: something other than the transports \
              makes a difference here"
         ),
         Ruled::DeadHeat | Ruled::Undecided => seen,
+    }
+}
+
+impl Ratio {
+    /// Returns what a contender and its hidden copy differed by: `identical copies of tcp differed by 0.6 % (−3 to
+    /// +6 %)`. Which of the two is the copy means nothing: the difference is told from the side where it is positive.
+    pub(crate) fn of_copies(self, label: &str) -> String {
+        let Ratio { point, low, high } = if self.point < 1.0 { self.inverse() } else { self };
+        let by = if point >= IN_TIMES { change(point) } else { percent(point - 1.0) };
+        format!("identical copies of {label} differed by {by} ({})", change_range(low, high))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_told_from_the_side_where_the_difference_is_positive() {
+        let told = |point, low, high| Ratio { point, low, high }.of_copies("tcp");
+        let one = told(1.02, 0.961, 1.075);
+        assert_eq!(one, "identical copies of tcp differed by 2 % (−3.9 to +7.5 %)");
+        // Which of the two is the copy makes no difference.
+        assert_eq!(told(1.0 / 1.02, 1.0 / 1.075, 1.0 / 0.961), one);
+        assert_eq!(
+            told(12.0, 0.93, 1_157.0),
+            "identical copies of tcp differed by 12 times (0.93 to 1,157 times)"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Warnings of the hosts themselves, in words.
 
 use super::translated::Translated;
-use crate::analysis::sentence::percent;
+use crate::figures::percent;
 use crate::measurements::Throttled;
 use crate::time::Nanos;
 

@@ -189,7 +189,7 @@ fn verdict(
             b.label,
             samples.a.trials,
             samples.b.trials,
-            crate::analysis::sentence::percent(1.0 - finding.error)
+            crate::figures::percent(1.0 - finding.error)
         ),
     };
     verdict

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::notice::Notice;
-use crate::analysis::sentence::percent;
 use crate::analysis::spread::valid_trials;
+use crate::figures::percent;
 use crate::measurements::series::Series;
 use crate::result::outcome::{Entrant, Outcome};
 

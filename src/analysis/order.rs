@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::analysis::claims::claimed;
-use crate::analysis::sentence::percent;
+use crate::figures::percent;
 use crate::measurements::Metric;
 use crate::result::outcome::{Outcome, Trial};
 use crate::stats::{aligned_ranks, quantile};

@@ -1,6 +1,7 @@
 //! Verdicts in words. A verdict is read before it is computed with, so it is a sentence that can
 //! stand alone in a chat or a commit message.
 
+use crate::figures::{IN_TIMES, change_range, percent, percent_range, times};
 use crate::measurements::{Better, Metric, Unit};
 use crate::result::outcome::{Effect, Ratio, Verdict};
 use crate::stats::Outcome;
@@ -162,25 +163,18 @@ impl Ratio {
     fn in_words(self) -> String {
         let Ratio { point, low, high } = self;
         if point < 1.0 {
-            let from = in_percent(1.0 - high);
-            return format!("{} lower ({from} to {})", percent(1.0 - point), percent(1.0 - low));
+            let range = percent_range(1.0 - high, 1.0 - low);
+            return format!("{} lower ({range})", percent(1.0 - point));
         }
         if point < 2.0 {
-            let from = in_percent(low - 1.0);
-            return format!("{} higher ({from} to {})", percent(point - 1.0), percent(high - 1.0));
+            let range = match high {
+                times if times >= IN_TIMES => change_range(low, times),
+                high => percent_range(low - 1.0, high - 1.0),
+            };
+            return format!("{} higher ({range})", percent(point - 1.0));
         }
         format!("{} times as high ({} to {})", times(point), times(low), times(high))
     }
-}
-
-/// Formats a ratio with as many digits as it deserves: `0.99`, `3.4`, `28`.
-fn times(ratio: f64) -> String {
-    let digits = match ratio {
-        r if r < 2.0 => 2,
-        r if r < 10.0 => 1,
-        _ => 0,
-    };
-    format!("{ratio:.digits$}")
 }
 
 /// Formats a rate in bits per second: `12.3 Mbit/s`.
@@ -205,33 +199,11 @@ pub(crate) fn time_in_words(span: Nanos) -> String {
     };
     format!("{} {unit}", value.ceil().max(1.0))
 }
-/// Formats a fraction in percent: `5 %`, `3.4 %`, `23 %`.
-pub fn percent(fraction: f64) -> String {
-    format!("{} %", in_percent(fraction))
-}
-
-/// Formats a fraction as [`percent`] does, without the sign.
-pub fn in_percent(fraction: f64) -> String {
-    let value = 100.0 * fraction;
-    if value.abs() >= 9.95 {
-        return format!("{value:.0}");
-    }
-    let digits = format!("{value:.1}");
-    let short = digits.strip_suffix(".0").unwrap_or(&digits);
-    // -0.04 rounds to "-0".
-    if short == "-0" { "0" } else { short }.to_owned()
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measurements::Role;
-
-    #[test]
-    fn percentages_read_well() {
-        let shown = [0.05, 0.034, 0.2345, 0.0996, -0.0004, 1.5].map(percent);
-        assert_eq!(shown, ["5 %", "3.4 %", "23 %", "10 %", "0 %", "150 %"]);
-    }
 
     fn say(
         better: Better,
@@ -299,6 +271,16 @@ mod tests {
             let said = say(better, Outcome::Ahead, ratio, |v| v.effect = Some(effect), NONE);
             assert_eq!(said, want);
         }
+    }
+
+    #[test]
+    fn a_lead_whose_bound_is_close_to_none_is_no_range_from_0() {
+        let said = |ratio| say(Better::Higher, Outcome::Ahead, ratio, |_| (), NONE);
+        assert_eq!(
+            said([1.2, 1.000_08, 1.4]),
+            "tcp is ahead of udp: goodput is 20 % higher (0.008 to 40 %)."
+        );
+        assert!(said([1.9, 1.2, 1_157.0]).contains("90 % higher (1.20 to 1,157 times)"));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! over trials parts from it. Pure; described and not claimed.
 
 use crate::analysis::derived::network;
-use crate::analysis::sentence::percent;
 use crate::analysis::spread::figures;
+use crate::figures::percent;
 use crate::path::network::{Impairments, Loss, LossPer, Network, Rate};
 use crate::result::outcome::{Entrant, Outcome, Warning};
 use crate::stats::quantile::median;

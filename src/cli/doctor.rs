@@ -2,7 +2,8 @@
 use std::fmt::Write;
 
 use crate::error::{Error, Result};
-use crate::host::doctor::{Doctor, percent};
+use crate::figures::percent;
+use crate::host::doctor::Doctor;
 use crate::host::timing::Lateness;
 use crate::time::Nanos;
 

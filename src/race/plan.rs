@@ -13,8 +13,9 @@ use super::request::{
     Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
 };
 use crate::analysis::claims::{alpha, claimed, claims, looks};
-use crate::analysis::sentence::{percent, time_in_words};
+use crate::analysis::sentence::time_in_words;
 use crate::error::{Error, Result};
+use crate::figures::percent;
 use crate::host::placement::Placement;
 use crate::measurements::{Metric, Metrics};
 use crate::result::outcome::{DEFAULT_MARGIN, Entrant, Fixed, Replan};

@@ -6,6 +6,7 @@ use super::{Style, markdown, terminal};
 use crate::analysis::compare::{Basis, Change, Comparison, Row};
 use crate::analysis::conditions::is_other_question;
 use crate::error::{Error, Result, unknown};
+use crate::figures;
 use crate::foreign::visible;
 use crate::measurements::Role;
 use crate::race::gate::Judgement;
@@ -108,14 +109,14 @@ fn reach(comparison: &Comparison) -> Option<String> {
     let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.found.is_some()).collect();
     let most = rows.iter().map(|row| row.runs[0]).max()?;
     let found = rows.iter().filter_map(|row| {
-        let between = row.between_runs.map(words::about)?;
+        let between = row.between_runs.map(figures::percent)?;
         let what = format!("{} {}", row.contender, row.metric.label);
-        Some(format!("{what} {} (runs differ by {between})", words::about(row.found?)))
+        Some(format!("{what} {} (runs differ by {between})", figures::percent(row.found?)))
     });
     let found: Vec<String> = found.collect();
     let more = rows.iter().filter_map(|row| row.with_more).max_by_key(|more| more.runs);
     let more = more.map_or_else(String::new, |more| {
-        format!("; with {} old runs, changes beyond {}", more.runs, words::about(more.found))
+        format!("; with {} old runs, changes beyond {}", more.runs, figures::percent(more.found))
     });
     let which = if comparison.looks > 1 { "this gate" } else { "this comparison" };
     let runs = words::count(most, "old run");
@@ -178,7 +179,7 @@ fn promise(comparison: &Comparison) -> Option<String> {
     (has_runs && comparison.looks > 1).then(|| {
         format!(
             "where nothing changes, at most {} of gates raise an alarm within {} runs",
-            words::about(comparison.error),
+            figures::percent(comparison.error),
             comparison.looks
         )
     })

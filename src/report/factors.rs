@@ -6,7 +6,7 @@ use super::content::entrant;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::results::{Bound, figure};
 use super::words::{self, Scale};
-use crate::analysis::sentence::{in_percent, percent};
+use crate::figures::{in_percent, percent};
 use crate::measurements::{Metric, Role};
 use crate::result::outcome::{
     Entrant, LevelRatio, Outcome, Ratio, Share, ShareKind, Summary, Verdict,

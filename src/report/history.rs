@@ -5,6 +5,7 @@ use super::words::{self, Scale};
 use super::{Style, markdown, spark, terminal};
 use crate::analysis::history::{Change, ChangeDirection, Delay, Group, History, LeftOut, Series};
 use crate::error::{Error, Result, unknown};
+use crate::figures;
 use crate::result::outcome::Warning;
 
 /// The formats of a history; the first is the default.
@@ -177,7 +178,7 @@ fn overview(group: &Group) -> Table {
 fn delays(series: &Series) -> String {
     let delay = |delay: &Delay| {
         let races = delay.races.map_or_else(|| "hardly".to_owned(), |races| races.to_string());
-        format!("{}: {races}", words::about(delay.change))
+        format!("{}: {races}", figures::percent(delay.change))
     };
     series.delays.iter().map(delay).collect::<Vec<_>>().join(", ")
 }

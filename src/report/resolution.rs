@@ -2,9 +2,9 @@
 //! differ by here, and a margin that nobody asked for.
 
 use super::document::{Line, Tone};
-use super::words;
+use crate::figures;
 use crate::measurements::{Metric, Role};
-use crate::result::outcome::{Outcome, Ratio, Verdict};
+use crate::result::outcome::{Outcome, Verdict};
 
 /// Returns a line for each claimed metric that verdicts are about, and one on a margin that was widened.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
@@ -31,7 +31,7 @@ fn widened(outcome: &Outcome) -> Vec<Line> {
     let text = format!(
         "margin widened: {}. Deadheat did so with the noise until 2026-11; nobody asked for a margin \
          that wide.",
-        words::about(outcome.plan.margin)
+        figures::percent(outcome.plan.margin)
     );
     vec![Line::new(text, Tone::Open)]
 }
@@ -55,11 +55,11 @@ fn range<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {
     let all: Vec<f64> = verdicts.filter_map(|verdict| verdict.resolution).collect();
     let least = all.iter().copied().reduce(f64::min)?;
     let most = all.iter().copied().reduce(f64::max)?;
-    let (least, most) = (words::about(least), words::about(most));
+    let (least, most) = (figures::resolution(least), figures::resolution(most));
     Some(if least == most {
-        format!("resolution ±{most}")
+        format!("resolution {most}")
     } else {
-        format!("resolution ±{} to ±{most}", least.trim_end_matches(" %"))
+        format!("resolution {} to {most}", least.trim_end_matches(" %"))
     })
 }
 
@@ -67,10 +67,6 @@ fn range<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {
 fn copies(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let control = outcome.control.as_ref()?;
     let verdict = control.verdicts.iter().find(|verdict| verdict.metric == metric.name)?;
-    let Ratio { point, low, high } = verdict.ratio?;
     let name = super::content::label(outcome, control.contender);
-    let by = words::about((point - 1.0).abs());
-    let (low, high) = (words::signed_percent(low - 1.0), words::signed_percent(high - 1.0));
-    let low = low.trim_end_matches(" %");
-    Some(format!("identical copies of {name} differed by {by} ({low} to {high})"))
+    Some(verdict.ratio?.of_copies(&name))
 }

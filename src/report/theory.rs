@@ -4,6 +4,7 @@ use super::content::label;
 use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::words;
 use crate::analysis::theory::{Beside, beside};
+use crate::figures;
 use crate::measurements::Unit;
 use crate::result::outcome::Outcome;
 
@@ -26,7 +27,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         column("measured", &|one| {
             Cell::number(figure(one, one.mean), format!("± {}", figure(one, one.error)))
         }),
-        column("over theory", &|one| Cell::text(words::signed_percent(one.ratio() - 1.0))),
+        column("over theory", &|one| Cell::text(figures::change(one.ratio()))),
         column("holds", &holds),
         column("closed form", &|one| {
             Cell::text(format!("{} ({})", one.prediction.form, one.prediction.source))

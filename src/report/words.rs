@@ -1,11 +1,12 @@
 //! Numbers as people read them: three significant digits, the unit beside them.
 
+use crate::figures;
 use crate::measurements::Unit;
 use crate::result::outcome::Ratio;
 use crate::time::Nanos;
 
 /// Placeholder for a missing figure.
-pub const NOTHING: &str = "–";
+pub const NOTHING: &str = figures::NOTHING;
 
 /// Formats a figure with its unit: `12.3 µs`, `72.3 Gbit/s`, `0.125 %`.
 pub fn figure(value: f64, unit: Unit) -> String {
@@ -24,27 +25,14 @@ pub fn percent(share: f64) -> String {
     if (percent - whole).abs() < 1e-9 && whole.abs() < 1e15 {
         return format!("{whole:.0} %");
     }
-    format!("{} %", significant(percent))
+    format!("{} %", in_percent(share))
 }
 
-/// Formats a measured share in percent, with two digits: `4.5 %`, `41 %`, `0.6 %`.
-pub fn about(share: f64) -> String {
-    let percent = share * 100.0;
-    if !percent.is_finite() {
-        return NOTHING.into();
-    }
-    let digits = usize::from(percent.abs() < 9.95);
-    let text = format!("{percent:.digits$}");
-    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
-}
-
-/// Formats a share in percent with its sign: `−3 %`, `+6 %`.
-pub fn signed_percent(share: f64) -> String {
-    let text = about(share.abs());
-    match text.as_str() {
-        "0 %" => text,
-        _ if share < 0.0 => format!("−{text}"),
-        _ => format!("+{text}"),
+/// Formats a fraction in percent with three significant digits, and more where they would say 100.
+fn in_percent(share: f64) -> String {
+    match significant(share * 100.0).as_str() {
+        "100" => figures::in_percent(share),
+        shown => shown.to_owned(),
     }
 }
 
@@ -98,8 +86,7 @@ pub fn change(ratio: f64) -> String {
 
 /// Formats percent of a measured share: three digits, at most two after the point.
 fn percent_of(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{} %", significant(percent)) }
+    if share < 0.1 { figures::percent(share) } else { format!("{} %", in_percent(share)) }
 }
 
 /// Formats a count with its noun: `1 trial`, `24 trials`.
@@ -237,6 +224,9 @@ impl Scale {
 
     /// Formats the number alone: `12.3`.
     pub fn number(&self, value: f64) -> String {
+        if self.unit == SHARES[0].unit {
+            return in_percent(value);
+        }
         significant(value / self.factor)
     }
 
@@ -303,8 +293,13 @@ mod tests {
         assert_eq!(percent(0.05), "5 %");
         assert_eq!(percent(0.0123), "1.23 %");
         assert_eq!(margin(0.05), "±5 %");
-        assert_eq!([0.045, 0.006, 0.41, 0.03].map(about), ["4.5 %", "0.6 %", "41 %", "3 %"]);
-        assert_eq!([-0.03, 0.06, 1e-9].map(signed_percent), ["−3 %", "+6 %", "0 %"]);
+        // 932 of 5,566,476 messages arrived.
+        let nearly_all = 1.0 - 932.0 / 5_566_476.0;
+        assert_eq!([percent(nearly_all), figure(nearly_all, Unit::Share)], ["99.98 %"; 2]);
+        assert_eq!(
+            [change(1.0 - nearly_all), figure(1.0, Unit::Share)],
+            ["99.98 % lower", "100 %"]
+        );
         assert_eq!(level(0.95), "95 %");
         assert_eq!(level(0.991_7), "99.2 %");
         assert_eq!(level(0.999_96), "> 99.9 %");

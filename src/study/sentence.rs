@@ -2,7 +2,7 @@
 
 use super::model::{Claim, Look, Test};
 use super::outcome::{Answer, Interval, Ruling, TestAnswer};
-use crate::analysis::sentence::percent;
+use crate::figures::percent;
 use crate::measurements::{Metric, Unit};
 use crate::time::Nanos;
 use crate::units::BitRate;

@@ -6,7 +6,7 @@ use crate::source::Source;
 /// neighbour. Those of the first are `crates/base`, `stats` and `path` crates of their own: between
 /// crates the compiler holds the order.
 const LAYERS: &[&[&str]] = &[
-    &["units", "time", "foreign", "error", "spec", "rng"],
+    &["units", "time", "figures", "foreign", "error", "spec", "rng"],
     &["stats", "path"],
     &["contract"],
     &["measurements"],

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`units`], [`mod@time`] | sizes, rates and shares as typed and as newtypes; `Nanos` and clocks |
 //! | [`error`], [`foreign`] | errors by who must act; text of peers and files, cleaned on its way to a person |
+//! | [`figures`] | measured shares, ratios and their intervals in words |
 //! | [`spec`] | the grammar `NAME:key=value,…`, and typed access to it |
 //! | [`ends`] | the two ends, and the two directions |
 //! | [`distribution`], [`moments`] | a sample of times summed up, and what sums it up |
@@ -24,6 +25,7 @@ pub mod descriptor;
 pub mod distribution;
 pub mod ends;
 pub mod error;
+pub mod figures;
 pub mod foreign;
 pub mod frame;
 pub mod memory;

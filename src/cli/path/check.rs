@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::{Verdict, print};
 use crate::error::{Error, Result};
-use crate::host::doctor::percent;
+use crate::figures::percent;
 use crate::path::Path;
 use crate::path::emulator::Emulator;
 use crate::time::Nanos;
@@ -291,7 +291,7 @@ mod tests {
 delay=1ms,rate=20mbit  (TUN devices, /dev/net/tun can be used)
   delay up    OUTSIDE    1.00 ms and p50 −150 ns, p90 +7.00 µs, p99 +61.0 µs (at most 10.0 µs and \
 50.0 µs at p50 and p99; 1000 packets)
-  rate up     ok         20.0 Mbit/s, -0.010 % off of 20.0 Mbit/s (at most ±0.10 %; 25.0 Mbit/s \
+  rate up     ok         20.0 Mbit/s, -0.010 % off of 20.0 Mbit/s (at most ±0.1 %; 25.0 Mbit/s \
 offered)
   loss up     not judged 3 of 1000 packets, 0 to 0 expected; the path counted 2; 1 lost in devices; \
 4 more found the queue full; 1 more found the socket full; mean burst 1.50, 1.00 expected

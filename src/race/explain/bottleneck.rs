@@ -1,5 +1,6 @@
 //! Bottleneck of a bulk transfer, judged from evidence alone.
 
+use crate::figures::percent;
 use crate::result::explained::Limit;
 use crate::units::BitRate;
 
@@ -278,15 +279,6 @@ fn occupation(whose: &str, worker: &Worker) -> String {
 
 fn of_the_time(share: f64) -> String {
     format!("{} of the time", percent(share))
-}
-
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share.clamp(0.0, 1.0);
-    if percent > 0.0 && percent < 9.95 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
 }
 
 fn rate(bps: f64) -> String {
