@@ -10,6 +10,8 @@
 pub struct Profile {
     /// Name of the profile.
     pub name: &'static str,
+    /// Other names by which people ask for it; they are suggested, not taken.
+    pub known_as: &'static [&'static str],
     /// Keys of the link, as they would be typed.
     pub text: &'static str,
     /// Summary of what it stands for, in one line.
@@ -22,6 +24,7 @@ pub struct Profile {
 pub const ALL: &[Profile] = &[
     Profile {
         name: "dsl",
+        known_as: &["adsl", "vdsl"],
         text: "delay=22ms,up.rate=1mbit,down.rate=16mbit,overhead=32B,up.queue=64kB,down.queue=256kB",
         summary: "ADSL2+ at home, with the deep upstream buffer of its time",
         source: "Round trip 44 ms: mean of DSL in FCC, Measuring Broadband America (2011). Upstream buffer 64 kB: \
@@ -31,6 +34,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "cable",
+        known_as: &["docsis"],
         text: "delay=14ms,up.jitter=2ms,up.rate=10mbit,down.rate=200mbit,overhead=18B,up.aqm=pie,up.target=10ms,\
                up.queue=256kB,down.queue=100ms",
         summary: "DOCSIS 3.1 at home, its modem with active queue management",
@@ -41,6 +45,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "lte",
+        known_as: &["4g", "4g-lte", "mobile"],
         text: "delay=25ms,jitter=5ms,jitter-shape=pareto,loss=0.1%,up.rate=7.6mbit,down.rate=29.5mbit,queue=1s",
         summary: "4G as phones find it, standing still, with the deep buffer of a base station",
         source: "29.5 and 7.6 Mbit/s: means of 4G in Ofcom, Mobile Matters 2023 (2022-10 to 2023-03). Round trip \
@@ -51,6 +56,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "5g",
+        known_as: &["nr"],
         text: "delay=10ms,jitter=2ms,jitter-shape=pareto,loss=0.1%,up.rate=14.7mbit,down.rate=130mbit,queue=200ms",
         summary: "5G (non-standalone, below 6 GHz) as phones find it, standing still",
         source: "129.9 and 14.7 Mbit/s: means of 5G in Ofcom, Mobile Matters 2023. Round trip 20 ms: means by \
@@ -58,6 +64,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "wifi-busy",
+        known_as: &["wifi", "wlan"],
         text: "delay=8ms,jitter=8ms,jitter-shape=pareto,loss=0.5%,burst=4,rate=30mbit,queue=256pkt",
         summary: "the wireless hop alone, on a channel that many share",
         source: "Delay and its tail lie among those of Sui et al. (MobiSys 2016): half of a campus network's packets \
@@ -67,6 +74,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "geo-satellite",
+        known_as: &["geo", "satellite", "vsat"],
         text: "delay=300ms,up.rate=10mbit,down.rate=100mbit,queue=300ms",
         summary: "by way of a geostationary satellite, clear sky, no performance-enhancing proxy",
         source: "100 and 10 Mbit/s: the subscription that Michel et al. (IMC 2022) set beside Starlink. Round trip \
@@ -75,6 +83,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "leo-satellite",
+        known_as: &["leo", "starlink"],
         text: "delay=25ms,jitter=5ms,jitter-shape=normal,loss=0.4%,burst=60ms,up.rate=17mbit,down.rate=178mbit,\
                queue=150ms",
         summary: "by way of satellites in low orbit, which change every 15 seconds",
@@ -85,6 +94,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "transatlantic",
+        known_as: &["intercontinental"],
         text: "delay=35ms,loss=0.01%",
         summary: "between New York and London, on a backbone that is not full",
         source: "Round trip about 70 ms; operators guarantee a monthly mean of 90 ms (Verizon, IP latency \
@@ -93,6 +103,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "datacentre",
+        known_as: &["datacenter", "dc"],
         text: "delay=100us,loss=0.005%,rate=10gbit,overhead=38B,queue=1MB",
         summary: "between two servers of one data centre",
         source: "Guo et al., Pingmesh (SIGCOMM 2015): median round trip 0.27 ms between pods, the hosts' share \
@@ -101,6 +112,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "kreylos-2020-home",
+        known_as: &[],
         text: "delay=23.6ms,jitter=3.3ms,jitter-shape=normal,up.rate=5.35mbit,up.queue=2.9MB,up.loss=0.015%,\
                down.rate=87mbit",
         summary: "the home line of \"Is TCP really that slow?\" (O. Kreylos, 2020), to his university",
@@ -111,3 +123,11 @@ pub const ALL: &[Profile] = &[
                  by TCP. Judgement: the downstream queue.",
     },
 ];
+
+/// Returns the name of the profile that people also know as `typed`.
+pub fn known_as(typed: &str) -> Option<&'static str> {
+    let typed = typed.to_lowercase();
+    ALL.iter()
+        .find(|profile| profile.known_as.contains(&typed.as_str()))
+        .map(|profile| profile.name)
+}

@@ -224,6 +224,17 @@ fn what_is_typed_takes_precedence_over_a_profile_and_a_direction_over_both() {
 }
 
 #[test]
+fn a_path_by_another_name_is_pointed_to_and_not_to_one_that_only_looks_alike() {
+    refused("4g", &["unknown path `4g`", "here it is called `lte`"]);
+    refused("Starlink,loss=1%", &["`leo-satellite`"]);
+    refused("cabel", &["did you mean `cable`"]);
+    for profile in profile::ALL {
+        let taken = |name: &&str| profile::ALL.iter().any(|other| other.name == *name);
+        assert!(!profile.known_as.iter().any(|name| taken(&name)), "{}", profile.name);
+    }
+}
+
+#[test]
 fn impossible_values_are_refused() {
     refused("delay=-5ms", &["`delay=-5ms`", "negative"]);
     refused("loss=-1%", &["negative"]);

@@ -102,7 +102,14 @@ fn no_profile(typed: &str) -> Error {
     }
     let mut names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
     names.insert(0, "loopback");
-    let known = unknown("path", typed, &names);
+    let known = match profile::known_as(typed) {
+        // The nearest name by its letters is another thing: 5g for 4g.
+        Some(name) => format!(
+            "unknown path `{typed}`; here it is called `{name}` (valid: {})",
+            names.join(", ")
+        ),
+        None => unknown("path", typed, &names).to_string(),
+    };
     Error::usage(format!("{known}, or impairments such as delay=25ms,loss=1%"))
 }
 
