@@ -16,6 +16,9 @@ use crate::time::Nanos;
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
 
+/// Maximum number of reasons to drop out that are told in full.
+const MOST_REASONS: usize = 2;
+
 /// Returns the section at the top.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("", vec![Block::Sentences(lines(outcome))])
@@ -56,8 +59,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines.extend(resolution::lines(outcome));
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
-    lines.extend(blocked(outcome));
-    lines.extend(failed(outcome));
+    lines.extend(dropped(outcome));
     lines.extend(not_applicable(outcome));
     lines
 }
@@ -122,32 +124,27 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
     Line::new(text, Tone::Open)
 }
 
-fn blocked(outcome: &Outcome) -> Option<Line> {
-    let labels: Vec<&str> = outcome
-        .contenders
-        .iter()
-        .filter(|contender| contender.blocked.is_some())
-        .map(|contender| contender.label.as_str())
-        .collect();
-    if labels.is_empty() {
-        return None;
+/// Names the contenders that dropped out, with the reason of each; of many, that of the first.
+fn dropped(outcome: &Outcome) -> Vec<Line> {
+    let mut reasons: Vec<(Dropped, Vec<&str>)> = Vec::new();
+    for contender in &outcome.contenders {
+        let Some(why) = contender.dropped() else { continue };
+        match reasons.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, labels)) => labels.push(&contender.label),
+            None => reasons.push((why, vec![&contender.label])),
+        }
     }
-    let text = format!(
-        "{} {} blocked on this path and took no part.",
-        words::list(&labels),
-        words::is_are(labels.len())
-    );
-    Some(Line::new(text, Tone::Bad))
-}
-
-/// Names the contenders that a limit of the far end ended, with the limit, and those whose endpoints broke down, with
-/// the evidence.
-fn failed(outcome: &Outcome) -> Vec<Line> {
-    let of = |contender: &Entrant| {
-        let why = contender.dropped().filter(|why| !matches!(why, Dropped::Blocked(_)))?;
-        Some(Line::new(format!("{}.", why.told(&contender.label)), Tone::Bad))
-    };
-    outcome.contenders.iter().filter_map(of).collect()
+    let others = reasons.split_off(reasons.len().min(MOST_REASONS));
+    let mut lines: Vec<String> = reasons
+        .iter()
+        .map(|(why, labels)| format!("{}.", why.told(&words::list(labels))))
+        .collect();
+    let labels: Vec<&str> = others.into_iter().flat_map(|(_, labels)| labels).collect();
+    if !labels.is_empty() {
+        let is = words::is_are(labels.len());
+        lines.push(format!("{} {is} out, too; --details has the reasons.", words::list(&labels)));
+    }
+    lines.into_iter().map(|text| Line::new(text, Tone::Bad)).collect()
 }
 
 /// Names the contenders that cannot carry the work at all, with the reasons.

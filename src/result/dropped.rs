@@ -30,10 +30,10 @@ impl Dropped {
         }
     }
 
-    /// Returns it as a sentence about the contender of this label.
+    /// Returns it as a sentence about one contender, or a list of them.
     pub fn told(&self, label: &str) -> String {
         match self {
-            Dropped::Blocked(evidence) => format!("{label} is blocked: {evidence}"),
+            Dropped::Blocked(evidence) => format!("{label} blocked: {evidence}"),
             Dropped::Limited(what) => format!("{label} took no part: {what}"),
             Dropped::Failed(evidence) => {
                 format!("{label} failed twice in a row, and dropped out: {evidence}")

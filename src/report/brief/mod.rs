@@ -89,14 +89,23 @@ struct Cut {
 }
 
 impl Cut {
-    /// Returns the sentences of the answer: what speaks against it first, so that it is never cut.
+    /// Returns the sentences of the answer; what speaks against it, and who dropped out, is never cut.
     fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
-        let mut lines = answer::lines(outcome);
-        let doubts = lines.iter().filter(|line| line.tone == Tone::Bad).count();
-        let kept = most.max(doubts);
-        self.sentences = lines.len().saturating_sub(kept);
-        lines.truncate(kept);
-        lines
+        let all = answer::lines(outcome);
+        let bad = all.iter().filter(|line| line.tone == Tone::Bad).count();
+        let mut room = most.saturating_sub(bad);
+        let before = all.len();
+        let mut kept = Vec::new();
+        for line in all {
+            if line.tone == Tone::Bad {
+                kept.push(line);
+            } else if room > 0 {
+                room -= 1;
+                kept.push(line);
+            }
+        }
+        self.sentences = before - kept.len();
+        kept
     }
 
     fn rows(&mut self, mut table: super::document::Table, most: usize) -> super::document::Table {
@@ -125,4 +134,45 @@ fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
     let text = format!("{rest}: deadheat report FILE --details · as a page: --format html");
     lines.push(Line::new(text, Tone::Aside));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::testing;
+    use crate::result::outcome::Status;
+
+    #[test]
+    fn who_dropped_out_is_told_with_the_reason_and_never_cut() {
+        let mut outcome = testing::outcome(3);
+        outcome.status = Status::Interrupted;
+        for contender in &mut outcome.contenders[1..] {
+            contender.blocked = Some("5 UDP hellos were answered by nobody".into());
+        }
+        let mut cut = Cut::default();
+        let kept = cut.sentences(&outcome, 0);
+        let texts: Vec<&str> = kept.iter().map(|line| line.text.as_str()).collect();
+        let labels = [&outcome.contenders[1].label, &outcome.contenders[2].label];
+        let expected = format!(
+            "{} and {} blocked: 5 UDP hellos were answered by nobody.",
+            labels[0], labels[1]
+        );
+        assert_eq!(texts, [expected.as_str()]);
+        assert!(cut.sentences > 0);
+    }
+
+    #[test]
+    fn a_reason_of_its_own_has_a_line_of_its_own() {
+        let mut outcome = testing::outcome(3);
+        outcome.contenders[1].blocked = Some("silence".into());
+        outcome.contenders[2].failed = Some("a panic".into());
+        let lines = answer::lines(&outcome);
+        let bad = lines.iter().filter(|line| line.tone == Tone::Bad);
+        let bad: Vec<&str> = bad.map(|line| line.text.as_str()).collect();
+        assert_eq!(bad.len(), 2, "{bad:?}");
+        assert!(
+            bad[0].ends_with("blocked: silence.") && bad[1].ends_with("dropped out: a panic."),
+            "{bad:?}"
+        );
+    }
 }
