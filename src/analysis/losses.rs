@@ -10,6 +10,8 @@ use crate::trial::Record;
 pub struct Losses {
     /// The contender's label.
     pub label: String,
+    /// Contender in words, with its hidden copy where trials of that are among them.
+    pub whose: String,
     /// The packets of its messages, where known.
     pub packets: Option<Packets>,
     /// Number of messages sent.
@@ -40,6 +42,7 @@ impl Losses {
     pub fn of(outcome: &Outcome, entrant: &Entrant) -> Option<Losses> {
         let mut losses = Losses {
             label: entrant.label.clone(),
+            whose: whose(outcome, entrant),
             packets: None,
             sent: 0,
             lost: 0,
@@ -114,6 +117,13 @@ impl Losses {
         let parts = packets.per_message();
         (parts > 1).then_some((packets, parts))
     }
+}
+
+/// Returns the name of all trials of a contender: `udp and its copy`.
+fn whose(outcome: &Outcome, entrant: &Entrant) -> String {
+    let is_copy = |trial: &Trial| trial.contender == entrant.id && trial.control;
+    let copy = if outcome.trials.iter().any(is_copy) { " and its copy" } else { "" };
+    format!("{}{copy}", entrant.label)
 }
 
 fn counts_messages(account: &Account) -> bool {

@@ -10,7 +10,7 @@
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and why they matter |
-//! | [`warnings`], [`notice`], [`host_notice`] | warnings to read before believing a race, found and worded |
+//! | [`warnings`], [`notice`], [`host_notice`], [`causes`], `loss_words` | warnings to read before believing a race, found and worded; the causes that advice follows from |
 //! | [`exclusions`], `order`, `settings`, [`losses`], `path_account` | what they are found in: trials taken by gates, places in a block, settings that changed, lost messages, the account of a path |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
@@ -23,6 +23,7 @@
 //! | [`kind`], [`conditions`] | what makes races runs of the same thing; conditions that differ between them |
 //! | [`mod@history`] | the same race again and again: series and changes of level |
 
+pub mod causes;
 pub mod claims;
 pub mod compare;
 pub mod conditions;
@@ -38,6 +39,7 @@ pub mod host_notice;
 pub mod independent;
 pub mod kind;
 mod library_limits;
+mod loss_words;
 pub mod losses;
 pub mod notice;
 mod order;

@@ -1,11 +1,13 @@
 //! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
 
+use super::causes::{BlockLimit, CensoredFate, Ends, GateCause, Origin};
 use super::exclusions::Differing;
 use super::host_notice::HostNotice;
 use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
+use super::loss_words::{fragmented, receive_buffer, send_queue};
 use super::losses::Losses;
 use super::order::OrderEffect;
-use crate::analysis::sentence::percent;
+use crate::figures::{percent, times};
 use crate::result::dropped::Dropped;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
 use crate::time::Nanos;
@@ -26,6 +28,8 @@ pub enum Notice {
         ratio: f64,
         /// Share of trials in the upper one.
         share: f64,
+        /// Place of the ends.
+        ends: Ends,
     },
     /// Problem of the host.
     Host(HostNotice),
@@ -39,6 +43,8 @@ pub enum Notice {
         why: String,
         /// Number of these failures caused by the path, and not by an end.
         of_path: usize,
+        /// Cause of the first of them.
+        cause: GateCause,
     },
     /// Gates took more trials from one contender than from another.
     ExclusionsDiffer {
@@ -84,6 +90,8 @@ pub enum Notice {
         blocks: u64,
         /// Minimum number of blocks needed.
         fewest: u64,
+        /// Limit that they come from.
+        limit: BlockLimit,
     },
     /// Single contender: there is none to compare with.
     SingleContender {
@@ -103,6 +111,8 @@ pub enum Notice {
         label: String,
         /// The metric's label.
         metric: String,
+        /// Fate of the messages.
+        fate: CensoredFate,
     },
     /// Option in force that is not the one asked for.
     NotAsAsked {
@@ -112,8 +122,10 @@ pub enum Notice {
         option: String,
         /// Value asked for.
         asked: String,
-        /// Value in force.
+        /// Value in force, with the reason in brackets where it is known.
         effective: String,
+        /// Origin of the value asked for.
+        origin: Origin,
     },
     /// An option was not the same in all trials and flows of a contender.
     SettingChanged {
@@ -194,7 +206,7 @@ pub enum Decides {
     No,
 }
 
-const EXCLUSIONS_ADVICE: &str = "race again when the host is quieter; with --details the verdicts on \
+const EXCLUSIONS_ADVICE: &str = "race again when host and path are quieter; with --details the verdicts on \
                                  all trials stand beside the others";
 
 const LOOPBACK_ADVICE: &str =
@@ -264,13 +276,13 @@ impl Notice {
 
     fn message(&self) -> String {
         match self {
-            Notice::TwoRegimes { label, metric, ratio, share } => format!(
-                "{label} has two regimes: {metric} is {} higher in {} of its trials",
-                percent(ratio - 1.0),
-                percent(*share)
+            Notice::TwoRegimes { label, metric, ratio, share, .. } => format!(
+                "{label} has two regimes: in {} of its trials {metric} is {} times as high as in the others",
+                percent(*share),
+                times(*ratio)
             ),
             Notice::Host(notice) => notice.message(),
-            Notice::GateFailures { failed, trials, why, of_path } => {
+            Notice::GateFailures { failed, trials, why, of_path, .. } => {
                 let path = of_path_words(*of_path, *failed);
                 format!("{failed} of {trials} trials failed their gate{path}; the first: {why}")
             }
@@ -291,7 +303,7 @@ impl Notice {
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
             ),
-            Notice::BudgetTooSmall { blocks, fewest } => format!(
+            Notice::BudgetTooSmall { blocks, fewest, .. } => format!(
                 "blocks planned: {blocks}; {fewest} are the fewest that can decide all \
                  claims, so some must stay undecided"
             ),
@@ -304,11 +316,11 @@ impl Notice {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
             Notice::LibraryLimit(limit) => limit.to_string(),
-            Notice::Censored { label, metric } => format!(
-                "{metric} of {label} falls among messages that were lost: it is at least the timeout"
+            Notice::Censored { label, metric, .. } => format!(
+                "{metric} of {label} falls among messages without an answer in time: it is at least the timeout"
             ),
-            Notice::NotAsAsked { label, option, asked, effective } => {
-                format!("{label} asked for {option}={asked} and has {effective}")
+            Notice::NotAsAsked { label, option, asked, effective, origin } => {
+                origin.message(label, option, asked, effective)
             }
             Notice::SettingChanged { label, option, end, from, to } => format!(
                 "{option} of {label} changed during the race: at the {end} end it was {from} at first \
@@ -337,25 +349,16 @@ impl Notice {
 
     fn advice(&self) -> &'static str {
         match self {
-            Notice::TwoRegimes { .. } => {
-                "pin both ends with --placement same-core or cross-core, and look at the trials \
-                 one by one"
-            }
+            Notice::TwoRegimes { ends, .. } => ends.on_regimes(),
             Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
             Notice::OrderEffect(_) => ORDER_ADVICE,
             Notice::Host(notice) => notice.advice(),
-            Notice::GateFailures { of_path: 1.., .. } => {
-                "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
-                 emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
-            }
+            Notice::GateFailures { cause, .. } => cause.advice(),
             Notice::LostOutsidePath { .. } => {
                 "look at the hosts' own queues and buffers; the loss is not the path's"
             }
             Notice::PathOverrun { .. } => {
                 "offer less (a paced workload, a lower rate), or race on a host with more CPUs"
-            }
-            Notice::GateFailures { .. } => {
-                "close other programs, or ask for less: a longer interval, a lower rate"
             }
             Notice::Fragmented(_) => {
                 "send messages that fit the path MTU; where the receive buffer lost some, raise it, \
@@ -370,15 +373,19 @@ impl Notice {
                  fills its own queue"
             }
             Notice::LoopbackLoss { .. } => LOOPBACK_ADVICE,
-            Notice::BudgetTooSmall { .. } => {
-                "raise --budget or --blocks, shorten the workload, or race fewer contenders"
+            Notice::BudgetTooSmall { limit: BlockLimit::Blocks, .. } => {
+                "raise --blocks, or race fewer contenders"
+            }
+            Notice::BudgetTooSmall { limit: BlockLimit::Budget, .. } => {
+                "raise --budget, shorten the workload, or race fewer contenders"
             }
             Notice::SingleContender { .. } => "name a second contender to have a verdict",
             Notice::MarginWidened { .. } => {
                 "race again: the margin is 5 % or what --margin says, and no longer grows"
             }
-            Notice::Censored { .. } => {
-                "read the loss in the ledger first; a longer timeout shows the tail"
+            Notice::Censored { fate, .. } => fate.advice(),
+            Notice::NotAsAsked { effective, .. } if effective.contains(" (") => {
+                "mend what stands in brackets, or type the value in force"
             }
             Notice::NotAsAsked { .. } => {
                 "load the kernel module or allow the setting, or ask for what the host has"
@@ -413,92 +420,4 @@ fn of_path_words(of_path: usize, failed: usize) -> String {
         all if all == failed => ", all for the path".to_owned(),
         some => format!(", {some} of them for the path"),
     }
-}
-
-/// Describes the effect of fragmentation, with every cause of loss and its share.
-fn fragmented(losses: &Losses) -> String {
-    let Some((packets, parts)) = losses.in_fragments() else { return String::new() };
-    let (label, size, mtu) = (&losses.label, packets.message_bytes, packets.path_mtu);
-    let cut = format!(
-        "{label} sends messages of {size} B in {parts} fragments each over a path MTU of {mtu} B \
-         (at most {} B fit one packet), and one lost fragment loses the message",
-        packets.largest_whole()
-    );
-    let (sent, lost) = (losses.sent, losses.lost);
-    if lost == 0 {
-        return format!("{cut}; none of {sent} was lost");
-    }
-    let mut causes = Vec::new();
-    if losses.refused > 0 {
-        causes.push(format!(
-            "{} in the sending host's own queue, which had no room for a fragment",
-            share(losses.refused, lost)
-        ));
-    }
-    causes.push(in_flight(losses));
-    if losses.dropped > 0 {
-        causes.push(format!(
-            "{} at the receiver's socket{}",
-            share(losses.dropped, lost),
-            room(losses)
-        ));
-    }
-    if losses.elsewhere() > 0 {
-        causes.push(format!("{} unexplained", share(losses.elsewhere(), lost)));
-    }
-    format!("{cut}; {lost} of {sent} were lost ({}): {}", share(lost, sent), causes.join("; "))
-}
-
-/// Describes the fragments that left the sender.
-fn in_flight(losses: &Losses) -> String {
-    let Some(together) = losses.reassembled else {
-        return "how many for missing fragments, no counter shows".to_owned();
-    };
-    if losses.unassembled == 0 {
-        return "none for missing fragments".to_owned();
-    }
-    let crowded = match losses.without_room {
-        0 => String::new(),
-        refused => format!(
-            ", and {refused} of {} fragments found no room to wait for the others, as incomplete \
-             messages filled net.ipv4.ipfrag_high_thresh",
-            losses.fragments
-        ),
-    };
-    format!(
-        "{} for missing fragments (the receiving host put {together} messages together{crowded})",
-        share(losses.unassembled, losses.lost)
-    )
-}
-
-/// Describes the messages that found no room at the receiver, and their share of all losses.
-fn receive_buffer(losses: &Losses) -> String {
-    let Losses { label, sent, lost, dropped, .. } = losses;
-    format!(
-        "{dropped} of {sent} messages of {label} ({}) were dropped at the receiver's socket{}; that \
-         is {} of all it lost",
-        share(*dropped, *sent),
-        room(losses),
-        share(*dropped, *lost)
-    )
-}
-
-/// Describes the messages that found no room at the sender, and their share of all losses.
-fn send_queue(losses: &Losses) -> String {
-    let Losses { label, sent, lost, refused, .. } = losses;
-    format!(
-        "{refused} of {sent} messages of {label} ({}) never left the sending host: the queue of its \
-         device was full, though each call succeeded; that is {} of all it lost",
-        share(*refused, *sent),
-        share(*refused, *lost)
-    )
-}
-
-fn room(losses: &Losses) -> String {
-    let told = losses.buffer.as_ref();
-    told.map_or_else(String::new, |size| format!(", whose buffer of {size} B was full"))
-}
-
-fn share(part: u64, whole: u64) -> String {
-    percent(part as f64 / whole.max(1) as f64)
 }

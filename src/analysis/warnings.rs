@@ -1,5 +1,6 @@
 //! Warnings to read before believing a race, found in its trials and its plan.
 
+use super::causes::{BlockLimit, CensoredFate, Ends, GateCause, Origin};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
@@ -10,6 +11,7 @@ use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
 use crate::result::outcome::{Entrant, Outcome, Trial};
+use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::Record;
@@ -74,8 +76,10 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
     let fewest = fewest_for(claims, outcome.asked.confidence);
     // One block is a wish for figures.
-    if plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
-        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest });
+    if claims > 0 && plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
+        let asked = outcome.asked.blocks.is_some();
+        let limit = if asked { BlockLimit::Blocks } else { BlockLimit::Budget };
+        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest, limit });
     }
     if outcome.margin_widened() {
         all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
@@ -107,12 +111,14 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         for (option, asked) in &entrant.asked {
             let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
             match entrant.effective.get(option) {
-                Some(effective) if words && asked != "host" && !is(effective, asked) => {
+                Some(effective) if words && !is_left_open(asked) && !is(effective, asked) => {
+                    let typed = typed(entrant, option);
                     all.push(Notice::NotAsAsked {
                         label: entrant.label.clone(),
                         option: option.clone(),
                         asked: asked.clone(),
                         effective: effective.clone(),
+                        origin: if typed { Origin::Typed } else { Origin::Default },
                     });
                 }
                 _ => {}
@@ -126,6 +132,19 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
 fn is_answered_by_a_kernel(entrant: &Entrant) -> bool {
     let parsed = Contender::recorded(&entrant.spec, &entrant.asked);
     parsed.is_ok_and(|contender| contender.transport.info().peer == PeerKind::Kernel)
+}
+
+/// Values of options that leave the choice to the host.
+const LEFT_OPEN: &[&str] = &["host", "auto"];
+
+fn is_left_open(asked: &str) -> bool {
+    LEFT_OPEN.contains(&asked)
+}
+
+/// Returns true if an option of a contender was typed.
+fn typed(entrant: &Entrant, option: &str) -> bool {
+    let spec = Spec::parse(&entrant.spec).ok();
+    spec.is_some_and(|spec| spec.options.iter().any(|(name, _)| name == option))
 }
 
 /// Returns true if an option is in force as `asked`, whatever is said of it behind a comma or in brackets.
@@ -187,7 +206,18 @@ fn of_gates(outcome: &Outcome) -> Option<Notice> {
         trials: racing().count(),
         why: first.record.why_invalid.clone().unwrap_or_default(),
         of_path: failed().filter(|trial| trial.record.path_invalid.is_some()).count(),
+        cause: gate_cause(&first.record),
     })
+}
+
+/// Returns the cause of the failure of a trial.
+fn gate_cause(record: &Record) -> GateCause {
+    match record {
+        Record { path_invalid: Some(_), .. } => GateCause::Path,
+        _ if !record.ran() => GateCause::NoFigures,
+        _ if record.ledger.accounts().any(|(_, account)| !account.closes()) => GateCause::Ledger,
+        _ => GateCause::Work,
+    }
 }
 
 fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
@@ -210,11 +240,13 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
             accounts(trial).into_iter().fold(0u64, |sum, a| sum.saturating_add(a.lost_on_path))
         };
         let losers = outcome.contenders.iter().filter(|entrant| {
-            valid().any(|trial| trial.contender == entrant.id && lost(trial) > 0)
+            let own = |trial: &&Trial| trial.contender == entrant.id;
+            outcome.trials.iter().filter(own).any(|trial| lost(trial) > 0)
         });
         let labels: Vec<String> = losers.map(|entrant| entrant.label.clone()).collect();
         if !labels.is_empty() {
-            let lost = valid().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
+            let lost =
+                outcome.trials.iter().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
             all.push(Notice::LoopbackLoss { labels, lost });
         }
     }
@@ -255,7 +287,8 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
         }
         let (label, metric) = (entrant.label.clone(), metric.label.clone());
         if summary.censored {
-            all.push(Notice::Censored { label: label.clone(), metric: metric.clone() });
+            let fate = fate(outcome, entrant);
+            all.push(Notice::Censored { label: label.clone(), metric: metric.clone(), fate });
         }
         if let Some([lower, upper]) = summary.regimes {
             all.push(Notice::TwoRegimes {
@@ -263,10 +296,31 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
                 metric,
                 ratio: upper.centre / lower.centre,
                 share: upper.share,
+                ends: ends(outcome),
             });
         }
     }
     all
+}
+
+/// Returns the fate of a contender's messages that were not answered in time.
+fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
+    let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
+    let mut accounts = own.flat_map(|trial| trial.record.ledger.accounts());
+    if accounts.any(|(_, account)| account.late > 0) {
+        CensoredFate::Late
+    } else {
+        CensoredFate::Lost
+    }
+}
+
+/// Returns the place of the ends of a race.
+fn ends(outcome: &Outcome) -> Ends {
+    match (outcome.path.kind.as_str(), outcome.plan.placement.as_str()) {
+        ("simulated", _) => Ends::Virtual,
+        (_, "host") => Ends::Free,
+        _ => Ends::Pinned,
+    }
 }
 
 fn has_dropped_out(outcome: &Outcome, trial: &Trial) -> bool {
@@ -483,6 +537,95 @@ mod tests {
             }
         });
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn an_option_that_is_left_open_is_no_surprise_and_a_default_that_gave_way_says_why() {
+        let found = |spec: &str, asked: &str, effective: &str| {
+            let mut outcome = calm();
+            outcome.contenders[0].spec = spec.into();
+            outcome.contenders[0].asked.insert("io".into(), asked.into());
+            outcome.contenders[0].effective.insert("io".into(), effective.into());
+            refresh(&mut outcome);
+            let told = outcome.warnings.pop();
+            told.map_or_else(String::new, |told| format!("{}: {}", told.message, told.advice))
+        };
+        assert_eq!(found("tcp", "auto", "raw"), "");
+        let gave_way = found(
+            "tcp",
+            "gso",
+            "sendmmsg (gso: a message of 1400 B exceeds the path MTU of 1280 B)",
+        );
+        assert!(
+            gave_way.starts_with("tcp has io=sendmmsg (gso: a message of 1400 B"),
+            "{gave_way}"
+        );
+        assert!(gave_way.contains("not its default, gso"), "{gave_way}");
+        assert!(
+            gave_way.ends_with("mend what stands in brackets, or type the value in force"),
+            "{gave_way}"
+        );
+        let refused = found("tcp:io=gso", "gso", "send");
+        assert!(
+            refused.starts_with("tcp asked for io=gso and has send: load the kernel module"),
+            "{refused}"
+        );
+    }
+
+    /// Returns the advice of the only warning of a race that `change` spoils.
+    fn advice(change: impl FnOnce(&mut Outcome)) -> String {
+        let mut outcome = calm();
+        change(&mut outcome);
+        verdicts::refresh(&mut outcome, verdicts::Stand::Between { next: None });
+        refresh(&mut outcome);
+        let [warning] = outcome.warnings.as_slice() else { panic!("{:?}", outcome.warnings) };
+        warning.advice.clone()
+    }
+
+    #[test]
+    fn advice_on_two_regimes_fits_the_place_of_the_ends() {
+        let regimes = |kind: &'static str, placement: &'static str| {
+            advice(|o| {
+                (o.path.kind, o.plan.placement) = (kind.into(), placement.into());
+                let slow = o.trials.iter_mut().filter(|t| t.contender == 1 && t.block % 2 == 0);
+                for trial in slow {
+                    trial.record.metrics.values_mut().for_each(|figure| *figure *= 4.0);
+                }
+            })
+        };
+        assert!(!regimes("loopback", "same-core").contains("--placement"));
+        assert!(!regimes("simulated", "virtual").contains("CPU"));
+    }
+
+    #[test]
+    fn advice_on_a_failed_gate_fits_its_cause() {
+        let failed = |change: fn(&mut Record)| {
+            advice(|o| {
+                o.trials[0].record.valid = false;
+                change(&mut o.trials[0].record);
+            })
+        };
+        assert!(failed(|_| ()).starts_with("close other programs"));
+        assert!(failed(|r| r.path_invalid = Some("late".into())).contains("the path's threads"));
+        let open = |r: &mut Record| {
+            r.ledger.up = Some(Account { sent: 1, ..Account::default() });
+        };
+        assert!(failed(open).contains("the ledger says why"));
+        let gone = |r: &mut Record| *r = Record::without_figures("failed: no route to host".into());
+        assert!(failed(gone).contains("path and far end"));
+    }
+
+    #[test]
+    fn a_longer_timeout_is_advised_only_where_something_came_late() {
+        let censored = |late| {
+            advice(|o| {
+                o.path.kind = "remote".into();
+                o.trials[0].record.censored = vec![o.metrics[0].name.clone()];
+                o.trials[0].record.ledger.up = Some(Account { late, ..Account::default() });
+            })
+        };
+        assert!(censored(3).ends_with("a longer timeout shows the tail"));
+        assert!(censored(0).contains("would show no more"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Trustworthiness of this machine: what it can resolve, and what stands in the way.
 
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::findings::{self, Finding};
 use super::noise::{self, Noise};
@@ -10,6 +11,7 @@ use super::timing::{self, ClockFacts, Lateness, SAMPLES, Sleeper};
 use super::topology::Topology;
 use super::usage::{CpuTimes, load_average};
 use crate::error::Result;
+use crate::figures::percent;
 use crate::host::facts::HostFacts;
 use crate::time::{Clock, Monotonic, Nanos};
 
@@ -40,6 +42,9 @@ pub struct Doctor {
     pub steal_share: f64,
     /// Load average over one minute, before the examination.
     pub load: Option<f64>,
+    /// True if this program may open raw ICMP sockets, for which it takes no ping socket.
+    #[serde(default)]
+    pub raw_icmp: bool,
     /// Duration of the examination, in nanoseconds.
     pub took_ns: Nanos,
     /// Findings that stand in the way of good figures, and what to do about them.
@@ -66,6 +71,12 @@ pub struct Floor {
     /// Cost of waking one end: half of what the median exceeds that of `busy` by, in nanoseconds.
     /// Absent for `busy` itself and where that could not be measured.
     pub wake_up_ns: Option<u64>,
+}
+
+/// Returns true if this program may open raw ICMP sockets (raw(7)).
+fn may_open_raw_icmp() -> bool {
+    let open = |domain, protocol| Socket::new(domain, Type::RAW, Some(protocol)).is_ok();
+    open(Domain::IPV4, Protocol::ICMPV4) || open(Domain::IPV6, Protocol::ICMPV6)
 }
 
 impl Doctor {
@@ -96,6 +107,7 @@ impl Doctor {
             noise: noise::measure(placement, topology)?,
             steal_share: CpuTimes::read().steal_share_since(&before),
             load,
+            raw_icmp: may_open_raw_icmp(),
             took_ns: Monotonic.now() - start,
             findings: Vec::new(),
         };
@@ -153,17 +165,6 @@ fn with_wake_ups(echoes: &[Echo]) -> Vec<Floor> {
             .map(|busy| echo.p50_ns.saturating_sub(busy) / 2),
     };
     echoes.iter().map(floor).collect()
-}
-
-/// Formats a share for people, with two digits where it is small: `0.42 %`, `4.2 %`, `42 %`.
-pub fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    let digits = match percent {
-        p if p < 1.0 => 2,
-        p if p < 10.0 => 1,
-        _ => 0,
-    };
-    format!("{percent:.digits$} %")
 }
 
 /// Creates an examination with nothing wrong, for tests to spoil.
@@ -224,6 +225,7 @@ pub(crate) fn healthy() -> Doctor {
         }),
         steal_share: 0.0,
         load: Some(0.02),
+        raw_icmp: false,
         took_ns: Nanos::from_secs(5),
         findings: Vec::new(),
     }
@@ -264,10 +266,5 @@ mod tests {
         let json = serde_json::to_string(&doctor).unwrap();
         assert_eq!(serde_json::from_str::<Doctor>(&json).unwrap(), doctor);
         assert!(json.contains(r#""placement":"cross-core","n":2000"#));
-    }
-
-    #[test]
-    fn shares_keep_two_digits() {
-        assert_eq!([0.0042, 0.042, 0.42].map(percent), ["0.42 %", "4.2 %", "42 %"]);
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::doctor::{Doctor, percent};
+use super::doctor::Doctor;
 use super::placement::Placement;
 use crate::datapath::wait::SPIN_WINDOW;
+use crate::figures::percent;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -242,12 +243,15 @@ fn closed_ping(doctor: &Doctor) -> Option<Finding> {
     let bounds: Vec<i64> =
         range.split_whitespace().filter_map(|bound| bound.parse().ok()).collect();
     let [low, high] = bounds[..] else { return None };
-    if low <= high {
+    if low <= high || doctor.raw_icmp {
         return None;
     }
     finding(
         "closed_ping",
-        format!("ping_group_range is {range}: no group may open a ping socket, and icmp needs one"),
+        format!(
+            "ping_group_range is {range}: no group may open a ping socket, and this program no raw one; icmp needs \
+             either"
+        ),
         "sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
     )
 }
@@ -318,6 +322,16 @@ mod tests {
             });
             assert_eq!(found, [*code]);
         }
+    }
+
+    #[test]
+    fn a_program_with_raw_sockets_needs_no_ping_socket() {
+        let found = codes(|doctor| {
+            best(doctor);
+            doctor.raw_icmp = true;
+            set(doctor, "net.ipv4.ping_group_range", "1 0");
+        });
+        assert_eq!(found, [""; 0]);
     }
 
     fn set(doctor: &mut Doctor, name: &str, value: &str) {

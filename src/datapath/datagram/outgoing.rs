@@ -110,6 +110,11 @@ impl Outgoing {
         self.put
     }
 
+    /// Returns the length of the datagrams that were put in last; `None` if there were none.
+    pub fn datagram_len(&self) -> Option<usize> {
+        self.segment
+    }
+
     /// Returns true if the kernel segments.
     pub fn segments(&self) -> bool {
         self.segments

@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod too_large;
 mod wrapped;
 
 pub use epoch::Epoch;

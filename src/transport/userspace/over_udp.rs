@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::protocol::{Opening, State, Userspace};
 use super::session::{Make, Session};
+use super::too_large;
 use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
@@ -281,7 +282,7 @@ impl OverUdp {
                 return Ok(Progress::Moved);
             }
             Err(error) if is_full(&error) => return Ok(Progress::Idle),
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.told(error)),
         }
         let now = Monotonic.now();
         let session = &mut self.session;
@@ -333,9 +334,15 @@ impl OverUdp {
                     self.again = now + SOON;
                     return Ok(());
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.told(error)),
             }
         }
+    }
+
+    /// Returns the error of a call, with the sizes where a datagram was too large for the path.
+    #[cold]
+    fn told(&self, error: io::Error) -> io::Error {
+        too_large::told(error, self.socket.socket(), self.outgoing.datagram_len())
     }
 
     /// Returns the error of a connection that the protocol has closed.
