@@ -172,6 +172,9 @@ fn series(contenders: &[&str], workload: &str) -> (Vec<serde_json::Value>, Strin
     let race = deadheat(&[&["race", "--idle", "host"], contenders, &more].concat(), dir.path());
     // A race of one block need not be trusted to be kept.
     assert!([0, 3].contains(&race.status.code().unwrap()), "{}", words(&race.stderr));
+    // Standard output is no terminal here, and has the intervals all the same.
+    let shown = words(&race.stdout);
+    assert!(shown.lines().any(|line| line.contains("  0.00–0.")), "{shown}");
     let text = std::fs::read(dir.path().join("r.json")).unwrap();
     let mut result: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let csv = deadheat(&["report", "r.json", "--intervals"], dir.path());

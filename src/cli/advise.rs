@@ -17,7 +17,7 @@ use crate::time::Monotonic;
 use crate::units;
 
 use super::allow::Allow;
-use super::staging::{Staging, Wanted, with_stage};
+use super::staging::{Intervals, Staging, Wanted, with_stage};
 use super::{Verdict, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
@@ -128,7 +128,7 @@ fn race(args: &Args, within: &str, job: Job) -> Result<Outcome> {
     let staging = Staging {
         within: format!("{within}, {}", job.name),
         progress: Wanted::from(!args.quiet),
-        intervals: Wanted::No,
+        intervals: Intervals::Nowhere,
         samples: Wanted::No,
         secret_file: None,
         pin: None,

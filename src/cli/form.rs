@@ -29,6 +29,11 @@ impl Form {
         report::find(if self.json { "json" } else { &self.format })
     }
 
+    /// Returns true if it is text that a terminal would show.
+    pub(super) fn is_text(&self) -> bool {
+        !self.json && self.format == "terminal"
+    }
+
     /// The look of text on standard output.
     pub(super) fn style(&self) -> Style {
         let detail = if self.details { Detail::Full } else { Detail::Brief };

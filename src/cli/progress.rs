@@ -1,5 +1,6 @@
 //! A race's progress: a small table that is rewritten on a terminal, nothing elsewhere.
 
+use crate::figures;
 use crate::foreign::visible;
 use crate::measurements::{Metric, Unit};
 use crate::race::context::{Event, Observer};
@@ -7,7 +8,7 @@ use crate::report::columns;
 use crate::report::words::{self, Scale};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::time::Nanos;
-use crate::trial::live::Row;
+use crate::trial::live::{LiveRate, Row};
 use crate::units::Bytes;
 
 use super::screen::Screen;
@@ -59,7 +60,7 @@ impl Observer for Progress {
     fn on(&mut self, event: Event<'_>) {
         match event {
             Event::Pilot { trial, of } => {
-                self.say(&format!("measuring how noisy this machine is: trial {trial} of {of}"));
+                self.say(&format!("measuring how much trials vary: trial {trial} of {of}"));
             }
             Event::Settling { why } => {
                 self.say(&format!("waiting for the host to settle: {}", why.words()));
@@ -155,10 +156,7 @@ fn table(outcome: &Outcome) -> Vec<String> {
         .filter_map(resolution)
         .fold(None, |worst: Option<f64>, each| Some(worst.map_or(each, |worst| worst.max(each))));
     if let Some(resolved) = resolved {
-        lines.push(format!(
-            "  resolution so far ±{}",
-            words::percent((1e3 * resolved).round() / 1e3)
-        ));
+        lines.push(format!("  resolution so far {}", figures::resolution(resolved)));
     }
     lines
 }
@@ -202,9 +200,11 @@ pub(super) fn interval(row: &Row) -> String {
         seconds(row.to_ns)
     );
     let mut say = |what: &str, value: String| text += &format!("  {what} {value}");
-    for (way, bps) in [("up", row.up_bps), ("down", row.down_bps)] {
-        if let Some(bps) = bps.filter(|bps| *bps > 0.0) {
-            say(way, words::figure(bps, Unit::BitRate));
+    for (way, rate) in [("up", row.up), ("down", row.down)] {
+        match rate {
+            LiveRate::None => {}
+            LiveRate::Unknown => say(way, "not told yet".to_owned()),
+            LiveRate::Bps(bps) => say(way, words::figure(bps, Unit::BitRate)),
         }
     }
     if let Some(mean) = row.rtt.mean_ns() {
@@ -212,8 +212,14 @@ pub(super) fn interval(row: &Row) -> String {
             [mean, row.rtt.min_ns, row.rtt.max_ns].map(|ns| words::figure(ns as f64, Unit::Nanos));
         say("RTT", format!("{mean} ({min} to {max}, {} of them)", row.rtt.n));
     }
+    if let Some(jitter) = row.jitter_ns {
+        say("jitter", words::figure(jitter as f64, Unit::Nanos));
+    }
     if let Some(lost) = row.lost_messages {
-        say("lost", lost.to_string());
+        let due = row.missing.filter(|due| lost > 0 && due.from_ns < row.from_ns).map(|due| {
+            format!(" (due at {:.2}–{:.2} s)", seconds(due.from_ns), seconds(due.to_ns))
+        });
+        say("lost", format!("{lost}{}", due.unwrap_or_default()));
     }
     if let Some(drops) = row.socket_drops.filter(|drops| *drops > 0) {
         say("dropped at the socket", drops.to_string());
@@ -231,7 +237,7 @@ pub(super) fn interval(row: &Row) -> String {
 mod tests {
     use super::*;
     use crate::cli::screen::fake::{Terminal, WIDTH};
-    use crate::measurements::series::RoundTrips;
+    use crate::measurements::series::{Missing, RoundTrips};
     use crate::race::context::RaceContext;
     use crate::race::{Request, testing};
 
@@ -290,13 +296,33 @@ mod tests {
     }
 
     #[test]
+    fn losses_are_told_with_the_time_at_which_they_were_due() {
+        let second = 1_000_000_000;
+        let row = Row {
+            contender: "udp".into(),
+            from_ns: 6 * second,
+            to_ns: 7 * second,
+            up: LiveRate::Bps(0.0),
+            lost_messages: Some(240),
+            missing: Some(Missing { from_ns: 3 * second, to_ns: 6 * second - second / 100 }),
+            jitter_ns: Some(31_000),
+            ..Row::default()
+        };
+        assert_eq!(
+            interval(&row),
+            "udp  6.00–7.00 s  up 0 bit/s  jitter 31.0 µs  lost 240 (due at 3.00–5.99 s)"
+        );
+        let at_once = Row { from_ns: 3 * second, ..row };
+        assert!(interval(&at_once).ends_with("lost 240"), "{}", interval(&at_once));
+    }
+
+    #[test]
     fn an_interval_says_what_is_known_and_nothing_else() {
         let row = Row {
             contender: "tcp".into(),
             from_ns: 100_000_000,
             to_ns: 200_000_000,
-            up_bps: Some(9.41e9),
-            down_bps: Some(0.0),
+            up: LiveRate::Bps(9.41e9),
             cwnd_bytes: Some(3_200_000),
             retransmits: Some(2),
             ..Row::default()
@@ -306,12 +332,13 @@ mod tests {
             contender: "u\u{1b}[2J".into(),
             rtt: RoundTrips { n: 4, sum_ns: 80_000, min_ns: 15_000, max_ns: 31_000 },
             lost_messages: Some(1),
+            down: LiveRate::Unknown,
             socket_drops: Some(0),
             ..Row::default()
         };
         assert_eq!(
             interval(&row),
-            "u\\u{1b}[2J  0.00–0.00 s  RTT 20.0 µs (15.0 µs to 31.0 µs, 4 of them)  lost 1"
+            "u\\u{1b}[2J  0.00–0.00 s  down not told yet  RTT 20.0 µs (15.0 µs to 31.0 µs, 4 of them)  lost 1"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! `deadheat race`: from what was typed to a race, its file, and the answer.
 
 use crate::analysis::derived;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use super::deciding::{Deciding, share};
 use super::form::Form;
 use super::gate::Gate;
 use super::report::samples_of;
-use super::staging::{Staging, Wanted, with_stage};
+use super::staging::{Intervals, Staging, Wanted, with_stage};
 use super::{Verdict, deliver, pages};
 
 /// Settings that an earlier race has fixed for those that go on with it or repeat it.
@@ -301,10 +302,20 @@ fn staging(args: &Args, samples: bool) -> Staging<'_> {
     Staging {
         within: String::new(),
         progress: Wanted::from(!args.quiet),
-        intervals: Wanted::from(args.interval.is_some()),
+        intervals: intervals(args),
         samples: Wanted::from(samples),
         secret_file: args.secret_file.as_deref(),
         pin: args.pin.as_deref(),
+    }
+}
+
+/// Returns the place of intervals: they go where the answer goes if that is text in a file or a pipe, as there they are
+/// read together.
+fn intervals(args: &Args) -> Intervals {
+    match args.interval {
+        None => Intervals::Nowhere,
+        Some(_) if args.form.is_text() && !std::io::stdout().is_terminal() => Intervals::Stdout,
+        Some(_) => Intervals::Stderr,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::race::samples_file::SamplesFile;
 use crate::result::hold::hold;
 use crate::result::outcome::Outcome;
 use crate::trial::agents::Agents;
+use crate::trial::live::Row;
 use crate::trial::remote::Waiting;
 
 use super::progress::{self, Progress};
@@ -24,14 +25,39 @@ pub(super) struct Staging<'a> {
     pub within: String,
     /// True if progress is shown on a terminal.
     pub progress: Wanted,
-    /// True if each trial is shown while it runs.
-    pub intervals: Wanted,
+    /// Place where each trial is shown while it runs, an interval at a time.
+    pub intervals: Intervals,
     /// True if raw samples are kept beside the result.
     pub samples: Wanted,
     /// Source of a server's shared secret.
     pub secret_file: Option<&'a Path>,
     /// The key that a server must have, as typed.
     pub pin: Option<&'a str>,
+}
+
+/// Place where intervals of a trial under way are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intervals {
+    /// They are not shown.
+    Nowhere,
+    /// Standard error: above the progress, where that is a terminal.
+    Stderr,
+    /// Standard output, before the report.
+    Stdout,
+}
+
+impl Intervals {
+    /// Returns what shows an interval; `None` if nothing does.
+    fn shown(self, progress: &Screen) -> Option<impl FnMut(&Row) + 'static> {
+        let screen = if progress.is_rewritten() { progress.clone() } else { Screen::plain() };
+        (self != Intervals::Nowhere).then_some({
+            move |row: &Row| match self {
+                // A reader that has gone is no reason to end a race.
+                Intervals::Stdout => drop(super::print(&format!("{}\n", progress::interval(row)))),
+                Intervals::Nowhere | Intervals::Stderr => screen.above(&progress::interval(row)),
+            }
+        })
+    }
 }
 
 /// Whether something is wanted.
@@ -62,15 +88,13 @@ pub(super) fn with_stage(
         (Wanted::Yes, false) => Screen::plain(),
         (Wanted::No, _) => Screen::none(),
     };
-    let tell_intervals = screen.is_rewritten() && staging.intervals == Wanted::Yes;
     let mut progress = Progress::new(screen.clone()).within(&staging.within);
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(&stop));
-        if tell_intervals {
-            let screen = screen.clone();
-            simulation = simulation.on_interval(move |row| screen.above(&progress::interval(row)));
+        if let Some(show) = staging.intervals.shown(&screen) {
+            simulation = simulation.on_interval(show);
         }
         let stage = RaceContext::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
         let mut stage = stage.stop(stop).save(file);
@@ -97,9 +121,8 @@ pub(super) fn with_stage(
             queued.show(vec![format!("the server is busy: {before}")]);
         })
         .stop_on(Arc::clone(&stop));
-    if tell_intervals {
-        let screen = screen.clone();
-        agents = agents.on_interval(move |row| screen.above(&progress::interval(row)));
+    if let Some(show) = staging.intervals.shown(&screen) {
+        agents = agents.on_interval(show);
     }
     let mut stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
     if staging.samples == Wanted::Yes {

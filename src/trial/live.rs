@@ -1,9 +1,7 @@
 //! A trial under way, interval by interval: brings together what both ends and all flows tell.
 
-use std::ops::Add;
-
 use crate::contract::Side;
-use crate::measurements::series::{Point, RoundTrips, rate_bps};
+use crate::measurements::series::{Missing, Point, RoundTrips, rate_bps};
 
 /// Interval of a trial under way, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -12,16 +10,20 @@ pub struct Row {
     pub contender: String,
     /// Start of the interval, in nanoseconds after the trial's start.
     pub from_ns: u64,
-    /// End of the interval, likewise.
+    /// End of the interval, likewise; always later than its start.
     pub to_ns: u64,
-    /// Rate received by the far end, in bits per second; `None` if nobody is there to tell.
-    pub up_bps: Option<f64>,
+    /// Rate received by the far end.
+    pub up: LiveRate,
     /// Rate received by the near end.
-    pub down_bps: Option<f64>,
+    pub down: LiveRate,
     /// The round trips that ended in the interval.
     pub rtt: RoundTrips,
     /// Messages found missing in the interval; `None` if nobody can know.
     pub lost_messages: Option<u64>,
+    /// Times, after the trial's start, at which those were due; `None` if none were found missing, or nobody knows.
+    pub missing: Option<Missing>,
+    /// The greatest jitter of a flow's arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` where it is not measured.
+    pub jitter_ns: Option<u64>,
     /// Datagrams that a receiver's socket had no room for; `None` if nobody can know.
     pub socket_drops: Option<u64>,
     /// TCP only: the congestion windows of the near end's flows together, in bytes, or of the far end's
@@ -29,6 +31,18 @@ pub struct Row {
     pub cwnd_bytes: Option<u64>,
     /// TCP only: segments sent again in the interval.
     pub retransmits: Option<u64>,
+}
+
+/// Rate received by one end in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum LiveRate {
+    /// Nothing travels this way.
+    #[default]
+    None,
+    /// Its end has told nothing of this interval yet: what it tells comes over control, perhaps by the same path.
+    Unknown,
+    /// Bits per second.
+    Bps(f64),
 }
 
 /// Reports of a flow at one end.
@@ -51,6 +65,10 @@ enum News {
 }
 
 /// Waits for the points of all flows, and makes a row of them.
+///
+/// Rows follow each other in time. A point of an interval that a row has shown already, as its end's word came late,
+/// opens none: of what it counts, bytes belong to that interval, and losses are shown in the next row with the times at
+/// which they were due.
 #[derive(Debug)]
 pub struct Live {
     contender: String,
@@ -67,21 +85,30 @@ impl Live {
     }
 
     /// Takes a point; a row where every flow has told something new, or one of them twice: the others
-    /// sleep, or have ended.
+    /// sleep, or have ended, or their word is late.
     pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Option<Row> {
         let place = self.told.iter().position(|told| told.side == side && told.flow == flow);
         // A flow that tells a second time opens the next row.
         let is_second = place.is_some_and(|place| self.told[place].news == News::Yes);
         let overdue = if is_second { self.rest() } else { None };
+        let is_late = point.at_ns <= self.shown_to_ns;
         match place {
+            Some(place) if is_late => self.told[place].was_shown(point),
             Some(place) => {
                 let told = &mut self.told[place];
-                (told.now, told.news) = (point, News::Yes);
+                let earlier = told.now;
+                (told.now, told.news) = (told.with_untold(point, &earlier), News::Yes);
             }
             // A peer may name flows that do not exist; they are not let in without end.
             None if self.told.len() < self.expected => {
                 let before = Point::default();
-                self.told.push(Told { side, flow, before, now: point, news: News::Yes });
+                let mut told = Told { side, flow, before, now: before, news: News::No };
+                if is_late {
+                    told.was_shown(point);
+                } else {
+                    (told.now, told.news) = (point, News::Yes);
+                }
+                self.told.push(told);
             }
             None => return overdue,
         }
@@ -91,19 +118,47 @@ impl Live {
 
     /// Returns a row of what was told and not yet shown.
     pub fn rest(&mut self) -> Option<Row> {
-        if self.told.iter().all(|told| told.news == News::No) {
-            return None;
-        }
-        let mut row =
-            Row { contender: self.contender.clone(), from_ns: self.shown_to_ns, ..Row::default() };
-        row.cwnd_bytes = self.window(Side::Near).or_else(|| self.window(Side::Far));
+        let news = || self.told.iter().filter(|told| told.news == News::Yes);
+        let to_ns = news().map(|told| told.now.at_ns).max()?;
+        let (from_ns, cwnd) = (self.shown_to_ns, self.window(Side::Near));
+        let mut row = Row {
+            contender: self.contender.clone(),
+            from_ns,
+            to_ns,
+            up: self.rate(Side::Far, to_ns),
+            down: self.rate(Side::Near, to_ns),
+            cwnd_bytes: cwnd.or_else(|| self.window(Side::Far)),
+            ..Row::default()
+        };
         for told in self.told.iter_mut().filter(|told| told.news == News::Yes) {
             row.add(told);
             told.before = told.now;
+            told.now.rtt = RoundTrips::default();
+            told.now.missing = None;
             told.news = News::No;
         }
         self.shown_to_ns = row.to_ns;
         Some(row)
+    }
+
+    /// Returns the rate received at `side` in the row that ends at `to_ns`.
+    fn rate(&self, side: Side, to_ns: u64) -> LiveRate {
+        let carries = |told: &Told| {
+            let bytes = match told.side == side {
+                true => told.now.received_bytes,
+                false => told.now.sent_bytes,
+            };
+            bytes > 0
+        };
+        if !self.told.iter().any(carries) {
+            return LiveRate::None;
+        }
+        let mut known = self.told.iter().filter(|told| told.side == side && told.news == News::Yes);
+        let first = known.next();
+        let Some(first) = first else { return LiveRate::Unknown };
+        let bytes = known.fold(first.received(), |sum, told| sum.saturating_add(told.received()));
+        let span = to_ns.saturating_sub(self.shown_to_ns);
+        rate_bps(bytes as f64, span).map_or(LiveRate::Unknown, LiveRate::Bps)
     }
 
     /// Returns the congestion windows of one end's flows that send.
@@ -117,21 +172,41 @@ impl Live {
     }
 }
 
+impl Told {
+    /// Returns the bytes received since the end of the last row.
+    fn received(&self) -> u64 {
+        self.now.received_bytes.saturating_sub(self.before.received_bytes)
+    }
+
+    /// Takes a point of an interval that was shown: what it counts is not of the next one, but for what was lost, and
+    /// for round trips, which no row has shown.
+    fn was_shown(&mut self, point: Point) {
+        let earlier = self.now;
+        let now = self.with_untold(point, &earlier);
+        let Point { lost_messages, socket_drops, .. } = self.before;
+        (self.before, self.now) = (Point { lost_messages, socket_drops, ..point }, now);
+    }
+
+    /// Returns a point with what `earlier` told and no row has shown.
+    fn with_untold(&self, mut point: Point, earlier: &Point) -> Point {
+        let mut rtt = earlier.rtt;
+        rtt.merge(&point.rtt);
+        point.rtt = rtt;
+        point.missing = both(earlier.missing, point.missing, Missing::and);
+        point
+    }
+}
+
 impl Row {
     fn add(&mut self, told: &Told) {
         let (before, now) = (&told.before, &told.now);
-        self.to_ns = self.to_ns.max(now.at_ns);
-        let received = now.received_bytes.saturating_sub(before.received_bytes);
-        let rate = match told.side {
-            Side::Near => &mut self.down_bps,
-            Side::Far => &mut self.up_bps,
-        };
-        sum(rate, rate_bps(received as f64, now.at_ns.saturating_sub(before.at_ns)));
         self.rtt.merge(&now.rtt);
         let step =
             |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         sum(&mut self.lost_messages, step(now.lost_messages, before.lost_messages));
         sum(&mut self.socket_drops, step(now.socket_drops, before.socket_drops));
+        self.missing = both(self.missing, now.missing, Missing::and);
+        self.jitter_ns = both(self.jitter_ns, now.jitter_ns, u64::max);
         if now.sent_bytes > 0 {
             let retransmits = |point: &Point| point.tcp.map(|tcp| tcp.retransmits);
             sum(&mut self.retransmits, step(retransmits(now), retransmits(before)));
@@ -139,12 +214,17 @@ impl Row {
     }
 }
 
+/// Returns both together, or the one that is known.
+fn both<T>(a: Option<T>, b: Option<T>, and: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(and(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// Adds what is known to what is known.
-fn sum<T: Copy + Add<Output = T>>(total: &mut Option<T>, more: Option<T>) {
-    *total = match (*total, more) {
-        (Some(total), Some(more)) => Some(total + more),
-        (total, more) => total.or(more),
-    };
+fn sum(total: &mut Option<u64>, more: Option<u64>) {
+    *total = both(*total, more, u64::saturating_add);
 }
 
 #[cfg(test)]
@@ -169,13 +249,13 @@ mod tests {
         assert_eq!(live.note(Side::Near, 0, sent(100, 2_000, 30, 1)), None);
         let first = live.note(Side::Far, 0, received(101, 1_000)).unwrap();
         assert_eq!((first.from_ns, first.to_ns), (0, 101 * MS));
-        assert_eq!(first.up_bps, Some(8e9 * 1_000.0 / (101 * MS) as f64));
+        assert_eq!(first.up, LiveRate::Bps(8e9 * 1_000.0 / (101 * MS) as f64));
         assert_eq!((first.cwnd_bytes, first.retransmits), (Some(30), Some(1)));
-        assert_eq!(first.down_bps, Some(0.0));
+        assert_eq!(first.down, LiveRate::None);
         assert_eq!(live.note(Side::Far, 0, received(201, 4_000)), None);
         let second = live.note(Side::Near, 0, sent(200, 9_000, 40, 3)).unwrap();
         assert_eq!((second.from_ns, second.to_ns), (101 * MS, 201 * MS));
-        assert_eq!(second.up_bps, Some(3_000.0 * 8.0 / 0.1));
+        assert_eq!(second.up, LiveRate::Bps(3_000.0 * 8.0 / 0.1));
         assert_eq!((second.cwnd_bytes, second.retransmits), (Some(40), Some(2)));
         assert_eq!(live.rest(), None);
     }
@@ -187,10 +267,60 @@ mod tests {
         live.note(Side::Far, 0, received(100, 10));
         assert_eq!(live.note(Side::Far, 0, received(200, 20)), None);
         let row = live.note(Side::Far, 0, received(300, 50)).unwrap();
-        assert_eq!((row.to_ns, row.up_bps), (200 * MS, Some(10.0 * 8.0 / 0.1)));
+        assert_eq!((row.to_ns, row.up), (200 * MS, LiveRate::Bps(10.0 * 8.0 / 0.1)));
         let rest = live.rest().unwrap();
-        assert_eq!((rest.to_ns, rest.up_bps), (300 * MS, Some(30.0 * 8.0 / 0.1)));
-        assert_eq!((rest.down_bps, live.rest()), (None, None));
+        assert_eq!((rest.to_ns, rest.up), (300 * MS, LiveRate::Bps(30.0 * 8.0 / 0.1)));
+        assert_eq!((rest.down, live.rest()), (LiveRate::None, None));
+    }
+
+    /// The far end's word comes over the link that is down, and so after its end.
+    #[test]
+    fn rows_never_go_back_in_time_and_what_came_late_is_in_none_twice() {
+        let mut live = Live::new("udp", 2);
+        let mut rows = Vec::new();
+        for second in 1..=6 {
+            rows.extend(live.note(Side::Near, 0, sent(1_000 * second, 100 * second, 0, 0)));
+            if second <= 2 {
+                rows.extend(live.note(Side::Far, 0, received(1_000 * second, 100 * second)));
+            }
+        }
+        for second in 3..=6 {
+            let lost_messages = Some(if second == 6 { 3 } else { 0 });
+            let bytes = if second == 6 { 300 } else { 200 };
+            let missing =
+                (second == 6).then_some(Missing { from_ns: 2_000 * MS, to_ns: 5_000 * MS });
+            let point = Point { lost_messages, missing, ..received(1_000 * second, bytes) };
+            rows.extend(live.note(Side::Far, 0, point));
+        }
+        rows.extend(live.rest());
+        let spans: Vec<(u64, u64)> =
+            rows.iter().map(|row| (row.from_ns / MS, row.to_ns / MS)).collect();
+        assert_eq!(
+            spans,
+            [
+                (0, 1_000),
+                (1_000, 2_000),
+                (2_000, 3_000),
+                (3_000, 4_000),
+                (4_000, 5_000),
+                (5_000, 6_000)
+            ]
+        );
+        let full = LiveRate::Bps(800.0);
+        let seen: Vec<LiveRate> = rows.iter().map(|row| row.up).collect();
+        assert_eq!(seen[..2], [full; 2]);
+        assert_eq!(seen[2..5], [LiveRate::Unknown; 3]);
+        assert_eq!(seen[5], full);
+        assert_eq!(rows[5].lost_messages, Some(3));
+        assert_eq!(rows[5].missing, Some(Missing { from_ns: 2_000 * MS, to_ns: 5_000 * MS }));
+    }
+
+    #[test]
+    fn an_end_that_receives_nothing_receives_0() {
+        let mut live = Live::new("udp", 2);
+        live.note(Side::Near, 0, sent(100, 10, 0, 0));
+        let row = live.note(Side::Far, 0, received(100, 0)).unwrap();
+        assert_eq!((row.up, row.down), (LiveRate::Bps(0.0), LiveRate::None));
     }
 
     #[test]
@@ -199,7 +329,7 @@ mod tests {
         let lossy = |flow: u64| Point { lost_messages: Some(flow + 1), ..received(100, 1_000) };
         assert_eq!(live.note(Side::Far, 0, lossy(0)), None);
         let row = live.note(Side::Far, 1, lossy(1)).unwrap();
-        assert_eq!((row.up_bps, row.lost_messages), (Some(2.0 * 8_000.0 / 0.1), Some(3)));
+        assert_eq!((row.up, row.lost_messages), (LiveRate::Bps(2.0 * 8_000.0 / 0.1), Some(3)));
         assert_eq!(live.note(Side::Far, 7, lossy(7)), None);
         assert_eq!(live.rest(), None);
     }

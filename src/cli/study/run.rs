@@ -17,7 +17,7 @@ use crate::study::run::{End, Job, Ran, Task, run as run_study};
 use super::super::allow::Allow;
 use super::super::deciding::Deciding;
 use super::super::report::samples_of;
-use super::super::staging::{Staging, Wanted, with_stage};
+use super::super::staging::{Intervals, Staging, Wanted, with_stage};
 use super::super::{Verdict, pages, print, stdout_style};
 use super::{Formed, Named};
 
@@ -184,7 +184,7 @@ fn race(args: &RunArgs, within: &str, mut job: Job<'_>) -> Result<Outcome> {
     let staging = Staging {
         within,
         progress: Wanted::from(!args.quiet),
-        intervals: Wanted::No,
+        intervals: Intervals::Nowhere,
         samples: Wanted::from(keeps),
         secret_file: None,
         pin: None,
