@@ -15,6 +15,7 @@ pub use deadheat_stats::Better;
 mod amounts;
 mod content;
 mod fallback;
+mod outage;
 pub mod series;
 mod throttled;
 mod view;
@@ -22,6 +23,7 @@ mod view;
 pub use crate::measurements::amounts::{Allocations, Marks, Wire, total};
 pub use crate::measurements::content::{ContentState, Verified};
 pub use crate::measurements::fallback::{Fallback, FallbackCause};
+pub use crate::measurements::outage::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
 pub use crate::measurements::throttled::Throttled;
 pub use crate::measurements::view::TcpView;
 

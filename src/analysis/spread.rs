@@ -72,6 +72,16 @@ fn quarter(sorted: &[f64], k: usize) -> f64 {
     }
 }
 
+/// Returns the median of figures, each with true where it is censored and so a lower bound: the mean of the middle two,
+/// and the lower of them where one is a bound and the other is not, as a mean of the two is neither.
+pub(crate) fn median_of_bounds(figures: &mut [(f64, bool)]) -> Option<f64> {
+    // Of equal ones the bound is the greater.
+    figures.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let (lower, upper) = (figures.len().checked_sub(1)? / 2, figures.len() / 2);
+    let ((low, is_bound), (high, other)) = (figures[lower], figures[upper]);
+    Some(if is_bound == other { 0.5 * low + 0.5 * high } else { low })
+}
+
 /// Returns the contender's own trials that passed their gate, in the order run.
 pub fn valid_trials(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     let own = move |trial: &&Trial| trial.contender == contender && !trial.control;
@@ -244,6 +254,18 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_median_is_no_mean_of_a_figure_and_a_bound() {
+        let timeout = 3e9;
+        let median = |figures: &[(f64, bool)]| median_of_bounds(&mut figures.to_vec());
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[(2.0, false)]), Some(2.0));
+        assert_eq!(median(&[(4.0, false), (2.0, false)]), Some(3.0));
+        assert_eq!(median(&[(timeout, true), (1e5, false)]), Some(1e5));
+        assert_eq!(median(&[(timeout, true), (timeout, true)]), Some(timeout));
+        assert_eq!(median(&[(timeout, true), (1e5, false), (timeout, true)]), Some(timeout));
+    }
 
     #[test]
     fn five_numbers_of_a_textbook() {

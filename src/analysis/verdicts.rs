@@ -21,6 +21,7 @@ use super::table::{Column, Counted, Table};
 pub use super::table::{Pairs, pairs};
 use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
+use crate::analysis::spread::median_of_bounds;
 use crate::measurements::{Better, Metric, total};
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
@@ -93,7 +94,9 @@ fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
             let Some(own) = table.one(entrant.id, false, &metric.name) else { continue };
             let mut values: Vec<f64> = own.values().map(|figure| figure.value).collect();
             values.sort_unstable_by(f64::total_cmp);
-            let Some(estimate) = quantile::median(&values) else {
+            let mut bounds: Vec<(f64, bool)> =
+                own.values().map(|figure| (figure.value, figure.censored)).collect();
+            let Some(estimate) = median_of_bounds(&mut bounds) else {
                 continue;
             };
             let ends = median_interval(&values, outcome.asked.confidence);

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::TcpView;
+use crate::time::Nanos;
 
 /// Times that ended in one interval: round trips, or delays one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,6 +50,29 @@ impl RoundTrips {
     }
 }
 
+/// Times, after a flow's start, at which messages were due that were found missing in one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// The first, in nanoseconds.
+    pub from_ns: u64,
+    /// The last.
+    pub to_ns: u64,
+}
+
+impl Missing {
+    /// Returns the times of those so far, where there are any, and of one that was `due`.
+    pub fn with(so_far: Option<Missing>, due: Nanos) -> Missing {
+        let own = Missing { from_ns: due.0, to_ns: due.0 };
+        so_far.map_or(own, |so_far| so_far.and(own))
+    }
+
+    /// Returns the times of these and of others.
+    #[must_use]
+    pub fn and(self, other: Missing) -> Missing {
+        Missing { from_ns: self.from_ns.min(other.from_ns), to_ns: self.to_ns.max(other.to_ns) }
+    }
+}
+
 /// Counters of one flow at one end at one instant. All but the round trips counts from the flow's
 /// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,6 +90,13 @@ pub struct Point {
     /// Messages that this end misses by now; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_messages: Option<u64>,
+    /// Times at which those were due that were found missing since the point before; absent if none were, or nobody
+    /// knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; absent where it is not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
     /// Datagrams that this end's socket buffer had no room for; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,

@@ -85,6 +85,7 @@ pub(super) fn run(
         entrants,
         done: Done::default(),
         kept_out_once: BTreeSet::new(),
+        last: (0, Nanos::ZERO),
     };
     let mut turns: VecDeque<Turn> =
         block.slots.iter().map(|&slot| Turn { slot, repeats_left: REPEATS }).collect();
@@ -106,6 +107,8 @@ struct BlockRun<'a, 'b> {
     entrants: &'a [Entrant],
     done: Done,
     kept_out_once: BTreeSet<usize>,
+    /// Start of the last attempt in milliseconds since the Unix epoch, and how long it took.
+    last: (u64, Nanos),
 }
 
 /// State of a slot after its turn.
@@ -145,7 +148,13 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     fn failed(&mut self, slot: Slot, why: &str) -> Result<()> {
-        self.note(slot, Record::without_figures(format!("failed: {why}")))
+        self.note(slot, self.without_figures(format!("failed: {why}")))
+    }
+
+    /// Returns the record of the last attempt, which has no figures; when it was and how long it took is known.
+    fn without_figures(&self, why: String) -> Record {
+        let (started_ms, took) = self.last;
+        Record { started_ms, took_ns: took.0, ..Record::without_figures(why) }
     }
 
     fn ran(&mut self, slot: Slot, record: Record) -> Result<After> {
@@ -156,7 +165,8 @@ impl<'a> BlockRun<'a, '_> {
 
     /// Notes a trial that the path or the far end's limits kept from its end; the second one drops its contender.
     fn kept_out(&mut self, slot: Slot, why: Dropped) -> Result<After> {
-        self.note(slot, Record::without_figures(format!("{}: {}", why.word(), why.evidence())))?;
+        let told = format!("{}: {}", why.word(), why.evidence());
+        self.note(slot, self.without_figures(told))?;
         if self.kept_out_once.insert(slot.contender) {
             return Ok(After::Again);
         }
@@ -176,7 +186,9 @@ impl<'a> BlockRun<'a, '_> {
         order.samples = self.stage.samples_part();
         let place = self.place(slot);
         self.stage.observer.on(Event::TrialStarted(place));
+        let (started_ms, start) = (self.stage.epoch_ms(), self.stage.clock.now());
         let end = self.stage.runner.run(&order);
+        self.last = (started_ms, self.stage.clock.now() - start);
         if self.stage.stopped() {
             return Err(Error::Interrupted);
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::host::quiet::Disturbance;
@@ -142,6 +142,8 @@ pub struct RaceContext<'a> {
     pub(super) keep: Option<&'a mut dyn SampleStore>,
     pub(super) clock: &'a dyn Clock,
     pub(super) started: SystemTime,
+    /// Time of `started` on the clock.
+    began: Nanos,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) save: Option<PathBuf>,
 }
@@ -155,6 +157,7 @@ impl<'a> RaceContext<'a> {
             keep: None,
             clock: &Monotonic,
             started: SystemTime::now(),
+            began: Monotonic.now(),
             stop: Arc::new(AtomicBool::new(false)),
             save: None,
         }
@@ -182,7 +185,14 @@ impl<'a> RaceContext<'a> {
     pub fn at(mut self, clock: &'a dyn Clock, started: SystemTime) -> RaceContext<'a> {
         self.clock = clock;
         self.started = started;
+        self.began = clock.now();
         self
+    }
+
+    /// Returns the time of day in milliseconds since the Unix epoch.
+    pub(super) fn epoch_ms(&self) -> u64 {
+        let now = self.started + Duration::from(self.clock.now() - self.began);
+        now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
 
     pub(super) fn stopped(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::host::placement::Placement;
 use crate::race::context::{Place, RaceContext, SampleStore};
 use crate::result::journal;
-use crate::result::outcome::{Outcome, Status, UNTRUSTED_GATE};
+use crate::result::outcome::{Outcome, Status, Trial, UNTRUSTED_GATE};
 use crate::rng::SplitMix64;
 use crate::stats;
 use crate::time::{Manual, Nanos};
@@ -404,6 +404,32 @@ fn a_trial_that_fails_is_tried_again_once() {
         let error = run(&ask(&["tcp", "udp"]), fail_at(which)).unwrap_err();
         assert_eq!(error.to_string(), "far agent: gone");
     }
+}
+
+#[test]
+fn a_trial_that_fails_keeps_when_it_began_and_how_long_it_took() {
+    let clock = Manual::default();
+    let ticking = clock.clone();
+    let mut trials = 0;
+    let mut runner = Fake(move |order: &Order| {
+        use crate::time::Clock;
+        trials += 1;
+        // The ninth is the third of the second block, behind a block and the pilot of six or one.
+        let takes = if trials == 9 { 23 } else { 1 };
+        ticking.advance_to(ticking.now() + Nanos::from_secs(takes));
+        match trials {
+            9 => TrialOutcome::Failed(Error::peer("far agent", "gone")),
+            _ => ran(order, 100.0),
+        }
+    });
+    let mut observer = super::Unobserved;
+    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let outcome = ask(&["tcp", "udp"]).blocks(6).run_with(stage).unwrap();
+    let failed: Vec<&Trial> = outcome.trials.iter().filter(|trial| !trial.record.ran()).collect();
+    let [failed] = failed.as_slice() else { panic!("{failed:?}") };
+    let since = testing::day().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    assert_eq!(failed.record.took_ns, 23_000_000_000);
+    assert_eq!(failed.record.started_ms, since + 8_000);
 }
 
 #[test]

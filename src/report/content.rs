@@ -2,8 +2,8 @@
 
 use super::document::{Document, Section};
 use super::{
-    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, needs, over_time,
-    path, results, sweeps, theory, words,
+    answer, arrived, boxes, brief, evidence, explain, factors, highs, imported, needs, outages,
+    over_time, path, results, sweeps, theory, words,
 };
 use crate::analysis::translated::translated;
 use crate::result::outcome::{Entrant, Outcome};
@@ -32,7 +32,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 26] = [
+    let sections: [(Place, Option<Section>); 27] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -48,6 +48,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, evidence::regimes(outcome)),
         (Place::Letters, over_time::section(outcome)),
         (Place::Basis, highs::section(outcome)),
+        (Place::Basis, outages::section(outcome)),
         (Place::Basis, evidence::accounts(outcome)),
         (Place::Basis, arrived::section(outcome)),
         (Place::Basis, needs::section(outcome)),

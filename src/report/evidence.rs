@@ -7,9 +7,10 @@ use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::path::least_rtt;
-use super::totals::Total;
+use super::totals::{Total, Whose};
 use super::words::{self, Scale};
 use super::{factors, imported};
+use crate::figures;
 use crate::host::facts::HostFacts;
 use crate::host::quiet::HostQuiet;
 use crate::measurements::Metric;
@@ -38,7 +39,7 @@ pub(super) fn unfiltered(outcome: &Outcome) -> Option<Section> {
 pub(super) fn control(outcome: &Outcome) -> Option<Section> {
     let control = outcome.control.as_ref()?;
     let (lead, tone) =
-        if control.trusted { ("Trusted", Tone::Good) } else { ("Not trusted", Tone::Bad) };
+        if control.trusted { ("As expected", Tone::Good) } else { ("Not trusted", Tone::Bad) };
     let name = label(outcome, control.contender);
     let text = format!("{lead}: {}", control.note);
     let table = verdict_table(outcome, &control.verdicts, |_| format!("{name} / its copy"));
@@ -84,7 +85,7 @@ fn verdict_table(
     }));
     columns.push(column("difference", &|verdict| effect(outcome, verdict)));
     columns.push(column("resolution", &|verdict| {
-        let resolution = verdict.resolution.map(|share| format!("±{}", words::about(share)));
+        let resolution = verdict.resolution.map(figures::resolution);
         Cell::text(resolution.unwrap_or_default())
     }));
     let margins = column("margin", &|v| Cell::text(words::margin(v.margin)));
@@ -184,40 +185,48 @@ pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
 }
 
 /// Returns the counts of lost, dropped, duplicated and late messages, each on its own; and accounts that
-/// do not close.
+/// do not close. Trials of the hidden copy and excluded ones have lines of their own.
 pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
-        for way in ["up", "down", "round_trip"] {
-            let Some(total) = Total::of(outcome, contender.id, way) else {
-                continue;
-            };
-            let mut parts: Vec<String> = [
-                (total.lost_on_path, "lost on the path"),
-                (total.dropped_at_receiver, "dropped at the receiver's socket"),
-                (total.duplicates, "duplicated"),
-                (total.late, "late"),
-                (total.reordered, "out of order"),
-                (total.corrupted, "damaged"),
-            ]
-            .into_iter()
-            .filter(|(amount, _)| *amount > 0)
-            .map(|(amount, what)| format!("{} {what}", total.show(amount)))
-            .collect();
-            if total.open_trials > 0 {
-                parts.push(format!(
-                    "the account of {} does not close ({})",
-                    words::count(total.open_trials, "trial"),
-                    total.open_because.join("; ")
-                ));
-            }
-            if !parts.is_empty() {
-                let way = way.replace("round_trip", "there and back");
-                facts.push((format!("{}, {way}", contender.label), parts.join(", ")));
+        for whose in Whose::ALL {
+            for way in ["up", "down", "round_trip"] {
+                let total = Total::of(outcome, contender.id, whose, way);
+                if let Some(parts) = total.as_ref().and_then(not_as_sent) {
+                    let way = way.replace("round_trip", "there and back");
+                    facts.push((format!("{}, {way}", whose.told(&contender.label)), parts));
+                }
             }
         }
     }
     Section::new("Not delivered as sent", vec![Block::Facts(facts)])
+}
+
+/// Returns the counts of one total in words; `None` if everything arrived as it was sent.
+fn not_as_sent(total: &Total) -> Option<String> {
+    let mut parts: Vec<String> = [
+        (total.lost_on_path, "lost on the path"),
+        (total.dropped_at_receiver, "dropped at the receiver's socket"),
+        (total.duplicates, "duplicated"),
+        (total.late, "late"),
+        (total.reordered, "out of order"),
+        (total.corrupted, "damaged"),
+    ]
+    .into_iter()
+    .filter(|(amount, _)| *amount > 0)
+    .map(|(amount, what)| format!("{} {what}", total.show(amount)))
+    .collect();
+    if let (Some(share), [first, ..]) = (total.lost_share(), &mut parts[..]) {
+        first.insert_str(0, &format!("{share} of {} lost: ", total.show(total.sent)));
+    }
+    if total.open_trials > 0 {
+        parts.push(format!(
+            "the account of {} does not close ({})",
+            words::count(total.open_trials, "trial"),
+            total.open_because.join("; ")
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Returns the differences in conditions between contenders.

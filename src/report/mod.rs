@@ -61,6 +61,7 @@ mod json;
 pub mod map;
 mod markdown;
 mod needs;
+mod outages;
 pub mod over_time;
 mod path;
 pub mod plot;

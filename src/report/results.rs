@@ -3,7 +3,7 @@
 use super::answer::{Standing, best_first};
 use super::content::{entrant, label};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
-use super::totals::{Cost, Total, Work};
+use super::totals::{Cost, Total, Whose, Work};
 use super::words::{self, Scale};
 use super::{factors, spark};
 use crate::analysis::spread::{self, valid_trials};
@@ -199,7 +199,8 @@ impl Bound {
 /// Returns the share of the sent data that was delivered, over all valid trials of a contender.
 fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
-        let Some(total) = Total::of(outcome, *id, way).filter(|total| total.sent > 0) else {
+        let Some(total) = Total::of(outcome, *id, Whose::Own, way).filter(|total| total.sent > 0)
+        else {
             return Cell::default();
         };
         let lost = total.sent.saturating_sub(total.delivered);

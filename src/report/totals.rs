@@ -1,12 +1,46 @@
-//! Sums over a contender's valid trials: messages or bytes by their fate, and CPU time.
+//! Sums over trials: messages or bytes by their fate, of every trial, and CPU time of those that count.
 
+use super::words;
 use crate::analysis::spread::valid_trials;
 use crate::measurements::{self, Unit};
-use crate::result::outcome::Outcome;
+use crate::result::outcome::{Outcome, Trial};
 use crate::trial::Record;
 use crate::units::Bytes;
 
-/// Sums of one direction's accounts over a contender's valid trials.
+/// Trials of a contender that are summed up together. Every trial is among one of these, so that no loss is in none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Its own trials that passed their gate, on which its figures stand.
+    Own,
+    /// Trials of its hidden copy.
+    Copy,
+    /// Trials that failed their gate, its own and its copy's.
+    Excluded,
+}
+
+impl Whose {
+    /// All of them, the contender's own first.
+    pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Copy, Whose::Excluded];
+
+    fn of(trial: &Trial) -> Whose {
+        match (trial.record.valid, trial.control) {
+            (false, _) => Whose::Excluded,
+            (true, true) => Whose::Copy,
+            (true, false) => Whose::Own,
+        }
+    }
+
+    /// Returns these trials of the contender of this label in words: `tcp`, `the copy of tcp`.
+    pub(super) fn told(self, label: &str) -> String {
+        match self {
+            Whose::Own => label.to_owned(),
+            Whose::Copy => format!("the copy of {label}"),
+            Whose::Excluded => format!("excluded trials of {label}"),
+        }
+    }
+}
+
+/// Sums of one direction's accounts over some trials of a contender.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Total {
     /// `messages` or `bytes`.
@@ -26,10 +60,11 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// Returns the total; `None` if no trial has an account of this direction.
-    pub(super) fn of(outcome: &Outcome, id: usize, way: &str) -> Option<Total> {
+    /// Returns the total; `None` if none of these trials has an account of this direction.
+    pub(super) fn of(outcome: &Outcome, id: usize, whose: Whose, way: &str) -> Option<Total> {
         let mut total: Option<Total> = None;
-        for trial in valid_trials(outcome, id) {
+        let own = |trial: &&Trial| trial.contender == id && Whose::of(trial) == whose;
+        for trial in outcome.trials.iter().filter(own) {
             let accounts = trial.record.ledger.accounts();
             for (_, account) in accounts.filter(|(name, _)| *name == way) {
                 let total = total.get_or_insert_default();
@@ -57,6 +92,18 @@ impl Total {
             }
         }
         total
+    }
+
+    /// Returns the share that was lost or dropped, in words; `None` if nothing was.
+    pub(super) fn lost_share(&self) -> Option<String> {
+        let lost = self.lost();
+        (lost > 0 && self.sent > 0)
+            .then(|| words::figure(lost as f64 / self.sent as f64, Unit::Share))
+    }
+
+    /// Returns the amount that was lost on the path or dropped at the receiver.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost_on_path.saturating_add(self.dropped_at_receiver)
     }
 
     /// Formats an amount in this account's unit.
@@ -97,7 +144,7 @@ impl Cost {
     pub(super) fn of(outcome: &Outcome, id: usize) -> Option<Cost> {
         let totals: Vec<Total> = ["up", "down", "round_trip"]
             .iter()
-            .filter_map(|way| Total::of(outcome, id, way))
+            .filter_map(|way| Total::of(outcome, id, Whose::Own, way))
             .collect();
         // An echo is one exchange, not two messages.
         let delivered = totals.iter().map(|total| total.delivered).max().unwrap_or(0);

@@ -51,6 +51,12 @@ pub fn minute(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
+/// Formats the time of day of a time in milliseconds since 1970 as `12:38:38 UTC`.
+pub fn time_of_day(ms: u64) -> String {
+    let [_, _, _, hour, minute, second] = civil(from_ms(ms));
+    format!("{hour:02}:{minute:02}:{second:02} UTC")
+}
+
 /// Formats a day counted from 1970-01-01 as `2026-07-26`.
 pub fn day(number: u64) -> String {
     let [year, month, day, ..] = civil(from_ms(number.saturating_mul(SECONDS_PER_DAY * 1_000)));

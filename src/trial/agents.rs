@@ -104,6 +104,8 @@ struct Ran {
     loads: Vec<BothReports>,
     /// Account of the path, where it keeps one, of before the ends part.
     account: Option<PathFigures>,
+    /// Time of the word to start.
+    began: Nanos,
 }
 
 /// Callback for each interval of a trial under way.
@@ -212,7 +214,7 @@ impl Agents {
         if let (Some(path), Some(account)) = (self.emulated(), ran.account) {
             path.judge(account, &mut record);
         }
-        record.started_ms = started_ms;
+        record.start_at(started_ms, ran.began - start);
         record.took_ns = (Monotonic.now() - start).0;
         record.implementation = self.implementation(&cast.work.contender, &record);
         Ok(record)
@@ -256,13 +258,14 @@ impl Agents {
             sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
         }
         let mut stints = Stints::new(loads, cast.stint);
+        let began = Monotonic.now();
         let reports = self.finish(&cast.work, &mut work, &mut stints)?;
         let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
-        Ok(Ran { work: reports.checked(&*cast.work.task), loads, account })
+        Ok(Ran { work: reports.checked(&*cast.work.task), loads, account, began })
     }
 
     /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.

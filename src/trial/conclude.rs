@@ -1,7 +1,7 @@
 //! The record of a trial, from what both ends report.
 
-use crate::contract::Framing;
-use crate::measurements::{ConnStats, Cost, Marks, Packets, Throttled, Wire, total};
+use crate::contract::{Delivery, Framing, Guarantees};
+use crate::measurements::{ConnStats, Cost, Marks, Outage, Packets, Throttled, Wire, total};
 use crate::transport::{Contender, Info};
 use crate::workload::{Content, Task};
 
@@ -73,6 +73,7 @@ pub(super) fn conclude(
         far_throttled: far.and_then(|far| far.throttled),
         path: None,
         path_invalid: None,
+        outages: outages(near, far),
         intervals: near.series.clone(),
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
         load_intervals: Vec::new(),
@@ -98,6 +99,12 @@ fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
     }
 }
 
+/// Returns the outages that either end saw, from the start of its flows on.
+fn outages(near: &AgentReport, far: Option<&AgentReport>) -> Vec<Outage> {
+    let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
+    Outage::joined(halves.flat_map(|half| half.outages.iter().copied()).collect())
+}
+
 fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
     total(halves.map(|half| half.received.bytes))
@@ -118,7 +125,9 @@ fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
 /// Returns the packets that messages of `message_bytes` make on the path that the connections
 /// found.
 fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
-    if info.guarantees.framing != Framing::Messages {
+    let Guarantees { framing, service, .. } = &info.guarantees;
+    // What sends again cuts messages itself, and a lost piece is not the message.
+    if *framing != Framing::Messages || service.delivery == Delivery::Reliable {
         return None;
     }
     conns.iter().find_map(|conn| conn.headers?.packets_of(message_bytes))

@@ -286,6 +286,8 @@ impl<C: Conn + ?Sized> Flow<C> {
             received_bytes: standing.received.bytes,
             received_messages: standing.received.messages,
             lost_messages: standing.lost,
+            missing: self.half.take_missing(),
+            jitter_ns: standing.jitter_ns,
             socket_drops,
             rtt: self.half.take_round_trips(),
             delay: self.half.take_delays(),

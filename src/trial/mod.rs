@@ -13,7 +13,7 @@ use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
 use crate::measurements::{
     ClockEstimate, ConnStats, Cost, Distribution, Fallback, HostCounters, Ledger, Marks, Metrics,
-    PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
+    Outage, PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
 };
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
@@ -339,6 +339,9 @@ pub struct Record {
     /// had one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_invalid: Option<String>,
+    /// Outages: stretches in which nothing came, in order of time; absent if there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     /// The near end over time, by flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Series>,
@@ -359,6 +362,20 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns true if the trial ran to its end, so that it has figures or accounts, whether it counts or not.
+    pub fn ran(&self) -> bool {
+        !self.metrics.is_empty() || self.ledger.accounts().next().is_some()
+    }
+
+    /// Sets the trial's start, in milliseconds since the Unix epoch, and moves outages to be from it on: ends tell them
+    /// from the start of their flows on, which started `after` that.
+    pub(crate) fn start_at(&mut self, started_ms: u64, after: Nanos) {
+        self.started_ms = started_ms;
+        for outage in &mut self.outages {
+            outage.from_ns = outage.from_ns.saturating_add(after.0);
+        }
+    }
+
     /// Creates the record of a trial that has no figures, and why.
     pub fn without_figures(why: String) -> Record {
         Record {
@@ -397,6 +414,7 @@ impl Record {
             far_throttled: None,
             path: None,
             path_invalid: None,
+            outages: Vec::new(),
             intervals: Vec::new(),
             far_intervals: Vec::new(),
             load_intervals: Vec::new(),

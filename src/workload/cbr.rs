@@ -360,7 +360,9 @@ impl Task for CbrTask {
             let (tag, transit) = (part.tag, part.transit);
             let is_stamped = self.size >= STAMPED_LEN;
             let arrivals = Arrivals::new(part.recorder, self.timing(), is_stamped);
-            return Box::new(Receiver::new(self.size, tag, transit, delivery, arrivals));
+            let receiver = Receiver::new(self.size, tag, transit, delivery, arrivals);
+            // Flows take turns.
+            return Box::new(receiver.every(period.times(self.flows)));
         }
         let turn = u64::from(part.flow) % self.flows;
         let schedule = Schedule::new(period, self.slots().unwrap_or(0), turn, self.flows);

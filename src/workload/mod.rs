@@ -10,10 +10,10 @@ use crate::contract::{
     Action, Direction, Guarantees, Lane, PeerKind, Service, Side, Sink, Source, Store,
 };
 use crate::error::{Error, Result, unknown};
-use crate::measurements::series::RoundTrips;
+use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{
-    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, PacedFlow, Pacing, Recorder,
-    Tally, WarmUp,
+    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, Outage, PacedFlow, Pacing,
+    Recorder, Tally, WarmUp,
 };
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
@@ -33,6 +33,7 @@ mod ping;
 mod rpc;
 mod setting;
 mod share;
+mod silence;
 mod state;
 mod streams;
 pub mod theory;
@@ -325,6 +326,12 @@ pub trait Endpoint: Send {
         RoundTrips::default()
     }
 
+    /// Returns the times, since its start, at which the messages were due that it found missing since the last call;
+    /// `None` if there are none, or it cannot know.
+    fn take_missing(&mut self) -> Option<Missing> {
+        None
+    }
+
     /// Returns the times of messages one way, or of items, that came since the last call, in halves that observe them.
     fn take_delays(&mut self) -> RoundTrips {
         RoundTrips::default()
@@ -352,6 +359,8 @@ pub struct Standing {
     pub lost: Option<u64>,
     /// Answers it waits for, whose time it is measuring.
     pub awaited: u64,
+    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; `None` where it is not measured.
+    pub jitter_ns: Option<u64>,
 }
 
 /// Report of one endpoint of one flow, at the end.
@@ -407,6 +416,9 @@ pub struct EndpointReport {
     /// Figures of the workload's own, by the names of its metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+    /// Outages, from this flow's start at this end on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
 }
 
 /// Report of a receiving half on the content of one flow.

@@ -22,8 +22,8 @@ use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ContentState, Cost, Distribution, Fallback,
-    FallbackCause, HostCounters, Ledger, Marks, Metric, PacedFlow, Pacing, Packets, Quantile, Role,
-    TcpView, Throttled, Unit, Verified, WarmUp, Wire,
+    FallbackCause, HostCounters, Ledger, Marks, Metric, Outage, PacedFlow, Pacing, Packets,
+    Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp, Wire,
 };
 use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{
@@ -848,6 +848,7 @@ fn record(contender: usize, block: u64) -> Record {
         far_throttled: None,
         path: None,
         path_invalid: None,
+        outages: if contender == UDP && lost == 420 { vec![outage()] } else { Vec::new() },
         // The other trials are as of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
@@ -857,6 +858,10 @@ fn record(contender: usize, block: u64) -> Record {
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,
     }
+}
+
+fn outage() -> Outage {
+    Outage { from_ns: 4_100_000_000, length_ns: 3_020_000_000, messages: 420 }
 }
 
 fn clock() -> ClockEstimate {
@@ -940,6 +945,8 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             received_bytes: 64 * 499 * k,
             received_messages: 499 * k,
             lost_messages: (rtt_ns > 0).then_some(k),
+            missing: None,
+            jitter_ns: None,
             socket_drops: (contender == UDP).then_some(0),
             rtt,
             delay: RoundTrips::default(),

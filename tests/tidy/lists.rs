@@ -48,6 +48,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),
             ("setting", "what defaults depend on"),
+            ("silence", "times without an arrival"),
             ("theory", "closed forms of what is measured"),
             ("traffic", "traffic in the words of an application"),
         ],

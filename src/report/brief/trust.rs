@@ -3,8 +3,8 @@
 use crate::measurements::Unit;
 use crate::report::content::label;
 use crate::report::document::{Line, Tone};
-use crate::report::totals::Total;
-use crate::report::{answer, words};
+use crate::report::totals::{Total, Whose};
+use crate::report::{answer, outages, words};
 use crate::result::outcome::{Outcome, Verdict, Warning};
 
 /// Codes of warnings that help a reader to improve the next race.
@@ -52,6 +52,7 @@ pub(in crate::report) fn lines(outcome: &Outcome) -> Vec<Line> {
     if !parts.is_empty() {
         lines.push(Line::new(parts.join(" · "), Tone::Plain));
     }
+    lines.extend(outages::lines(outcome));
     lines.extend(unfiltered(outcome));
     lines
 }
@@ -69,40 +70,66 @@ fn trials(outcome: &Outcome) -> Option<String> {
     Some(format!("{counted}{}", lost(outcome).unwrap_or_default()))
 }
 
-/// Returns `, nothing lost` or `, lost: udp 0.55 %`; `None` if losses were not counted.
+/// Returns `, nothing lost` or `, lost: udp 0.55 % and the copy of udp 20 %`, and what came too late; `None` if losses
+/// were not counted. Every trial counts: those of the hidden copy and excluded ones are named.
 fn lost(outcome: &Outcome) -> Option<String> {
-    let mut has_account = false;
-    let mut losers = Vec::new();
-    for contender in &outcome.contenders {
-        let ways = ["up", "down", "round_trip"];
-        let totals = ways.iter().filter_map(|way| Total::of(outcome, contender.id, way));
-        let (mut sent, mut lost) = (0_u64, 0_u64);
-        for total in totals {
-            has_account = true;
-            sent = sent.saturating_add(total.sent);
-            lost =
-                lost.saturating_add(total.lost_on_path).saturating_add(total.dropped_at_receiver);
+    let lost = shares(outcome, &lost_share)?;
+    let lost = match lost.as_slice() {
+        [] => ", nothing lost".to_owned(),
+        names => format!(", lost: {}", words::list(names)),
+    };
+    let late = shares(outcome, &|ways| greatest(ways, |total| total.late)).unwrap_or_default();
+    let late = match late.as_slice() {
+        [] => String::new(),
+        names => format!(", late: {}", words::list(names)),
+    };
+    Some(lost + &late)
+}
+
+/// Totals of some trials: up, down, and there and back.
+type Ways = [Option<Total>; 3];
+
+/// Returns the share of what was sent that was lost. Where each message that arrives is answered, that is the share
+/// without an answer; otherwise it is that of the way that lost most.
+fn lost_share(ways: &Ways) -> f64 {
+    match ways {
+        [Some(up), Some(down), _] if (1..=up.delivered).contains(&down.sent) => {
+            up.sent.saturating_sub(down.delivered) as f64 / up.sent.max(1) as f64
         }
-        if lost > 0 && sent > 0 {
-            losers.push((lost as f64 / sent as f64, contender.id));
+        ways => greatest(ways, Total::lost),
+    }
+}
+
+/// Returns the share of what was sent that `of` counts, of the way in which it is greatest.
+fn greatest(ways: &Ways, of: impl Fn(&Total) -> u64) -> f64 {
+    let share = |total: &Total| of(total) as f64 / total.sent.max(1) as f64;
+    ways.iter().flatten().map(share).fold(0.0, f64::max)
+}
+
+/// Returns the shares above 0 by trials, from the greatest on; `None` where there are no accounts.
+fn shares(outcome: &Outcome, of: &dyn Fn(&Ways) -> f64) -> Option<Vec<String>> {
+    let mut has_account = false;
+    let mut shares = Vec::new();
+    for contender in &outcome.contenders {
+        for whose in Whose::ALL {
+            let ways = ["up", "down", "round_trip"]
+                .map(|way| Total::of(outcome, contender.id, whose, way));
+            has_account |= ways.iter().any(Option::is_some);
+            let share = of(&ways);
+            if share > 0.0 {
+                shares.push((share, whose.told(&contender.label)));
+            }
         }
     }
-    losers.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let more = losers.len().saturating_sub(MOST_LOSERS);
-    let mut names: Vec<String> = losers
-        .iter()
-        .take(MOST_LOSERS)
-        .map(|(share, id)| {
-            format!("{} {}", label(outcome, *id), words::figure(*share, Unit::Share))
-        })
-        .collect();
+    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let more = shares.len().saturating_sub(MOST_LOSERS);
+    let named = shares.iter().take(MOST_LOSERS);
+    let mut names: Vec<String> =
+        named.map(|(share, who)| format!("{who} {}", words::figure(*share, Unit::Share))).collect();
     if more > 0 {
         names.push(format!("{more} more"));
     }
-    match names.as_slice() {
-        [] => has_account.then(|| ", nothing lost".to_owned()),
-        names => Some(format!(", lost: {}", words::list(names))),
-    }
+    has_account.then_some(names)
 }
 
 fn differences(outcome: &Outcome) -> Option<String> {
@@ -159,4 +186,69 @@ pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
         Line::new(text, Tone::Open)
     };
     (shown.iter().take(most).map(line).collect(), others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::{Account, Metrics};
+    use crate::race::testing;
+    use crate::result::outcome::Trial;
+    use crate::trial::fake;
+
+    /// A trial of which so many of 3000 messages were lost, and so many late.
+    fn trial(contender: usize, control: bool, [lost, late]: [u64; 2]) -> Trial {
+        let mut record = fake::record(Metrics::new());
+        record.ledger.up = Some(Account {
+            unit: "messages".into(),
+            sent: 3_000,
+            delivered: 3_000 - lost,
+            lost_on_path: lost,
+            late,
+            ..Account::default()
+        });
+        Trial { block: 0, order: 0, contender, control, record }
+    }
+
+    fn said(trials: Vec<Trial>) -> String {
+        let mut outcome = testing::outcome(2);
+        outcome.trials = trials;
+        lines(&outcome)[0].text.clone()
+    }
+
+    #[test]
+    fn losses_of_every_trial_are_told_with_whose_they_are() {
+        assert_eq!(
+            said(vec![trial(1, false, [0, 0]), trial(1, true, [601, 0])]),
+            "all 2 trials valid, lost: the copy of udp 20.0 %"
+        );
+        let mut failed = trial(0, false, [30, 0]);
+        failed.record.valid = false;
+        assert_eq!(
+            said(vec![failed, trial(1, false, [2_999, 0])]),
+            "1 of 2 trials valid, lost: udp 99.97 % and excluded trials of tcp 1.00 %"
+        );
+    }
+
+    #[test]
+    fn what_was_not_answered_is_lost_on_either_way() {
+        let mut echo = trial(1, false, [601, 0]);
+        let up = echo.record.ledger.up.clone().unwrap();
+        echo.record.ledger.down =
+            Some(Account { sent: 2_399, delivered: 2_399, lost_on_path: 0, ..up });
+        assert_eq!(said(vec![echo]), "the trial is valid, lost: udp 20.0 %");
+        let mut both = trial(1, false, [30, 0]);
+        let up = both.record.ledger.up.clone().unwrap();
+        both.record.ledger.down = Some(Account { delivered: 2_700, lost_on_path: 300, ..up });
+        assert_eq!(said(vec![both]), "the trial is valid, lost: udp 10.0 %");
+    }
+
+    #[test]
+    fn nothing_lost_is_no_word_on_what_came_too_late() {
+        assert_eq!(said(vec![trial(0, false, [0, 0])]), "the trial is valid, nothing lost");
+        assert_eq!(
+            said(vec![trial(0, false, [0, 300])]),
+            "the trial is valid, nothing lost, late: tcp 10.0 %"
+        );
+    }
 }

@@ -11,6 +11,7 @@ use crate::time::Nanos;
 
 use super::super::Standing;
 use super::super::header::{self, Header, SeqWindow, count};
+use super::super::silence::Silence;
 use super::keeper::{Fit, Keeper};
 use super::marks::{Marks, Timing};
 use crate::workload::{Endpoint, EndpointReport};
@@ -29,6 +30,9 @@ pub(super) struct Receiver {
     keeper: Option<Box<Keeper>>,
     /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
+    silence: Silence,
+    /// Times at which something came: the first, the last, and their number.
+    came: Option<(Nanos, Nanos, u64)>,
 }
 
 /// Time in `quiet`, besides the time that a message may be on its way.
@@ -47,6 +51,8 @@ impl Receiver {
             peer_finished: None,
             keeper: keeper.map(Box::new),
             quiet: QUIET,
+            silence: Silence::new(),
+            came: None,
         }
     }
 
@@ -78,6 +84,7 @@ impl Endpoint for Receiver {
         if self.keeper.as_ref().is_some_and(|keeper| keeper.has_failed()) {
             return Action::Fail;
         }
+        self.silence.begin_receiving(now, self.quiet - QUIET);
         if self.is_done(now) { Action::Done } else { Action::Drain }
     }
 
@@ -98,6 +105,11 @@ impl Endpoint for Receiver {
             keeper.begun();
         }
         self.marks.note(now, self.received.bytes);
+        let (first, last, times) = self.came.unwrap_or((now, now, 0));
+        // Data comes as the path lets it: as many arrivals were due as there were in such a time before.
+        self.silence.were_due((now - last).0.saturating_mul(times) / (last - first).0.max(1));
+        self.silence.came(now, None);
+        self.came = Some((first, now, times + 1));
     }
 
     fn on_closed(&mut self, _now: Nanos) {
@@ -124,6 +136,7 @@ impl Endpoint for Receiver {
             receive_span: self.marks.span(self.received.bytes),
             segments: self.marks.segments(self.received.bytes),
             content: self.keeper.as_ref().map(|keeper| keeper.report()),
+            outages: self.silence.outages(Nanos::ZERO),
             ..EndpointReport::default()
         }
     }

@@ -12,11 +12,35 @@ pub(super) struct Arrivals {
     marks: Marks,
     received_bytes: u64,
     is_stamped: bool,
+    jitter: Jitter,
+}
+
+/// Jitter of arrivals: mean deviation of the difference of two delays (RFC 3550, 6.4.1), from every message on.
+#[derive(Debug, Default)]
+struct Jitter {
+    last_ns: Option<i64>,
+    /// The jitter times 16, as in appendix A.8.
+    scaled: u64,
+}
+
+impl Jitter {
+    #[inline]
+    fn add(&mut self, delay_ns: i64) {
+        if let Some(last) = self.last_ns.replace(delay_ns) {
+            let scaled = self.scaled;
+            self.scaled = scaled + delay_ns.abs_diff(last) - ((scaled + 8) >> 4).min(scaled);
+        }
+    }
+
+    fn ns(&self) -> Option<u64> {
+        self.last_ns.map(|_| self.scaled >> 4)
+    }
 }
 
 impl Arrivals {
     pub(super) fn new(recorder: Box<dyn Recorder>, timing: Timing, is_stamped: bool) -> Arrivals {
-        Arrivals { recorder, marks: Marks::new(timing), received_bytes: 0, is_stamped }
+        let (marks, jitter) = (Marks::new(timing), Jitter::default());
+        Arrivals { recorder, marks, received_bytes: 0, is_stamped, jitter }
     }
 }
 
@@ -25,9 +49,16 @@ impl Measure for Arrivals {
     fn note(&mut self, now: Nanos, _seq: u64, due: Option<Nanos>, received: &Tally) {
         self.received_bytes = received.bytes;
         self.marks.note(now, received.bytes);
-        if let Some(due) = due.filter(|_| self.marks.measures()) {
-            self.recorder.record_delay(now.signed_since(due));
+        let Some(due) = due else { return };
+        let delay = now.signed_since(due);
+        self.jitter.add(delay);
+        if self.marks.measures() {
+            self.recorder.record_delay(delay);
         }
+    }
+
+    fn jitter_ns(&self) -> Option<u64> {
+        self.jitter.ns()
     }
 
     /// Adds the figures; the delays are summed up at the end only, as that takes time.

@@ -518,3 +518,47 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
         conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &[receiver(1, 0, 0)], None);
     assert!(found.why_invalid.unwrap().contains("raise time"));
 }
+
+#[test]
+fn a_receiver_knows_what_it_misses_when_that_was_due_and_how_arrivals_vary() {
+    let typed = "cbr:rate=100pps,size=64,time=6s,warmup=0";
+    let run = on_time(typed);
+    let (mut receiver, _) = half(&*task(typed), Side::Far, 0, Guarantees::DATAGRAMS);
+    let mut out = vec![0; 2048];
+    receiver.poll(START, &mut out);
+    let mut last = START;
+    for (number, (at, message)) in run.sends.iter().zip(&run.messages).enumerate() {
+        // Down from the message of 2 s to that of 5 s; every second message is 1 ms later than the others.
+        if !(200..500).contains(&number) {
+            let now = *at + Nanos::from_millis(5 + number as u64 % 2);
+            receiver.on_message(now, Lane(0), message);
+            receiver.poll(now, &mut out);
+            last = now;
+        }
+        if number == 499 {
+            assert_eq!(receiver.standing(*at).lost, Some(0), "nothing came to overtake them yet");
+            assert_eq!(receiver.take_missing(), None);
+        }
+    }
+    let standing = receiver.standing(last);
+    assert_eq!(standing.lost, Some(300));
+    // The mean deviation of two neighbours is 1 ms.
+    assert!(standing.jitter_ns.unwrap().abs_diff(1_000_000) < 20_000, "{standing:?}");
+    let missing = receiver.take_missing().unwrap();
+    assert_eq!((missing.from_ns, missing.to_ns), (2_000_000_000, 4_990_000_000));
+    receiver.on_peer_finished(last, Tally { messages: 600, ..Tally::default() });
+    let outages = receiver.report(last).outages;
+    let [outage] = outages.as_slice() else { panic!("{outages:?}") };
+    let last_before = run.sends[199] - START + Nanos::from_millis(6);
+    assert_eq!((outage.from_ns, outage.length_ns), (last_before.0, 3_009_000_000));
+    assert_eq!(outage.messages, 300);
+    // Of a transport that sends again nothing is lost, and it stands still all the same.
+    let (mut reliable, _) = half(&*task(typed), Side::Far, 0, Guarantees::BYTE_STREAM);
+    reliable.poll(START, &mut out);
+    for (number, (at, message)) in run.sends.iter().zip(&run.messages).enumerate() {
+        let now = if (200..500).contains(&number) { START + Nanos::from_secs(5) } else { *at };
+        reliable.on_message(now, Lane(0), message);
+    }
+    assert_eq!(reliable.standing(last).lost, None);
+    assert_eq!(reliable.report(last).outages.len(), 1);
+}

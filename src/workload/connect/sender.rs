@@ -159,7 +159,7 @@ impl Endpoint for Sender {
 
     fn standing(&mut self, _now: Nanos) -> Standing {
         let awaited = u64::from(matches!(self.phase, Phase::Await(_)));
-        Standing { sent: self.sent, received: self.received, lost: None, awaited }
+        Standing { sent: self.sent, received: self.received, awaited, ..Standing::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contract::{Action, Lane, Sink, Source};
 use crate::error::Error;
-use crate::measurements::series::RoundTrips;
+use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Distribution, Recorder, Sample, Tally};
 use crate::time::Nanos;
 
@@ -281,6 +281,10 @@ impl Endpoint for Watched {
 
     fn take_round_trips(&mut self) -> RoundTrips {
         self.inner.take_round_trips()
+    }
+
+    fn take_missing(&mut self) -> Option<Missing> {
+        self.inner.take_missing()
     }
 
     fn take_delays(&mut self) -> RoundTrips {

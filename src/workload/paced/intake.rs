@@ -1,10 +1,12 @@
 //! Messages that one end receives, each once, and the decision whether more will come.
 
 use crate::contract::Delivery;
-use crate::measurements::Tally;
+use crate::measurements::series::Missing;
+use crate::measurements::{Outage, Tally};
 use crate::time::Nanos;
 
 use super::super::header::{Arrival, Header, SeqWindow, count};
+use super::super::silence::Silence;
 
 pub(in crate::workload) struct Intake {
     tag: u32,
@@ -17,6 +19,12 @@ pub(in crate::workload) struct Intake {
     peer_finished: Option<(Tally, Nanos)>,
     /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
+    transit: Nanos,
+    /// Time between two messages, if all are equally far apart.
+    period: Option<Nanos>,
+    silence: Silence,
+    /// Messages that were overtaken since the last look.
+    missing: Option<Missing>,
 }
 
 /// Time in `quiet`, besides the time that a message may be on its way.
@@ -35,6 +43,23 @@ impl Intake {
             closed: false,
             peer_finished: None,
             quiet: QUIET + transit,
+            transit,
+            period: None,
+            silence: Silence::new(),
+            missing: None,
+        }
+    }
+
+    /// Sets the time between two messages, from which this end knows which ones it misses.
+    pub(in crate::workload) fn every(self, period: Nanos) -> Intake {
+        Intake { period: Some(period).filter(|period| *period > Nanos::ZERO), ..self }
+    }
+
+    /// Notes that the flow is under way at `now`.
+    #[inline]
+    pub(in crate::workload) fn begin(&mut self, now: Nanos) {
+        if self.period.is_some() {
+            self.silence.begin_receiving(now, self.transit);
         }
     }
 
@@ -48,13 +73,51 @@ impl Intake {
                 return None;
             }
         };
+        let expected = self.seen.expected();
         let arrival = self.seen.note(seq);
         count(&mut self.received, arrival, bytes.len());
         if arrival == Arrival::Duplicate {
             return None;
         }
+        if let Some(period) = self.period {
+            self.silence.were_due(self.due_since_last(now, period));
+            self.silence.came(now, None);
+            if seq > expected {
+                let due = |seq: u64| Nanos(seq.saturating_mul(period.0));
+                let first = Missing::with(self.missing, due(expected));
+                self.missing = Some(Missing::with(Some(first), due(seq - 1)));
+            }
+        }
         self.last = Some(now);
         Some(seq)
+    }
+
+    /// Returns the number of messages that were due since the last arrival.
+    fn due_since_last(&self, now: Nanos, period: Nanos) -> u64 {
+        (now - self.last.unwrap_or(now)).0 / period.0
+    }
+
+    /// Returns the number of messages that later ones have overtaken and that have not come; `None` where they are
+    /// not equally far apart, or will come.
+    pub(in crate::workload) fn lost(&self) -> Option<u64> {
+        let may_be_lost = self.delivery != Delivery::Reliable && self.period.is_some();
+        may_be_lost.then(|| self.seen.expected().saturating_sub(self.received.messages))
+    }
+
+    /// Returns the times at which messages were due that were overtaken since the last call.
+    pub(in crate::workload) fn take_missing(&mut self) -> Option<Missing> {
+        self.missing.take()
+    }
+
+    /// Returns the outages so far. One that lasts ends when the sender has sent all, as far as this end knows.
+    pub(in crate::workload) fn outages(&mut self) -> Vec<Outage> {
+        match (self.peer_finished, self.period) {
+            (Some((sent, told)), Some(period)) if self.received.messages < sent.messages => {
+                self.silence.were_due(self.due_since_last(told, period));
+                self.silence.outages(told)
+            }
+            _ => self.silence.outages(self.last.unwrap_or_default()),
+        }
     }
 
     /// Notes that the message that was taken last is damaged.

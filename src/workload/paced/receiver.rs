@@ -2,7 +2,7 @@
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
+use crate::measurements::series::{Missing, RoundTrips};
 use crate::time::Nanos;
 
 use super::super::Standing;
@@ -46,6 +46,11 @@ pub(in crate::workload) trait Measure: Send {
         RoundTrips::default()
     }
 
+    /// Returns the jitter of arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` where it is not measured.
+    fn jitter_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns its figures by name; `None` if too little arrived to have any.
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         None
@@ -78,11 +83,17 @@ impl<M: Measure> Receiver<M> {
     ) -> Receiver<M> {
         Receiver { size, intake: Intake::new(tag, transit, delivery), measure }
     }
+
+    /// Sets the time between two messages, if all are equally far apart.
+    pub(in crate::workload) fn every(self, period: Nanos) -> Receiver<M> {
+        Receiver { intake: self.intake.every(period), ..self }
+    }
 }
 
 impl<M: Measure> Endpoint for Receiver<M> {
     #[inline]
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
+        self.intake.begin(now);
         match self.intake.give_up_at(self.measure.is_waiting()) {
             _ if self.intake.is_over() => Action::Done,
             Some(at) if at <= now => Action::Done,
@@ -115,7 +126,16 @@ impl<M: Measure> Endpoint for Receiver<M> {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        Standing { received: *self.intake.received(), ..Standing::default() }
+        Standing {
+            received: *self.intake.received(),
+            lost: self.intake.lost(),
+            jitter_ns: self.measure.jitter_ns(),
+            ..Standing::default()
+        }
+    }
+
+    fn take_missing(&mut self) -> Option<Missing> {
+        self.intake.take_missing()
     }
 
     fn take_delays(&mut self) -> RoundTrips {
@@ -127,8 +147,11 @@ impl<M: Measure> Endpoint for Receiver<M> {
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let mut report =
-            EndpointReport { received: *self.intake.received(), ..EndpointReport::default() };
+        let mut report = EndpointReport {
+            received: *self.intake.received(),
+            outages: self.intake.outages(),
+            ..EndpointReport::default()
+        };
         self.measure.report(self.intake.has_ended(), &mut report);
         report
     }

@@ -239,7 +239,12 @@ impl<W: Work> Task for Paced<W> {
         let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
         let measure = self.work.measure(self.pace.schedule(part.flow).slots(), part.seed);
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
-        Box::new(Receiver::new(size, tag, transit, loses.unwrap_or(Delivery::Reliable), measure))
+        let delivery = loses.unwrap_or(Delivery::Reliable);
+        let receiver = Receiver::new(size, tag, transit, delivery, measure);
+        Box::new(match self.work.is_even() {
+            true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
+            false => receiver,
+        })
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {

@@ -2,13 +2,14 @@
 //! the order of its sequence number.
 
 use crate::contract::{Action, Lane};
-use crate::measurements::series::RoundTrips;
+use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Sample, Tally, WarmUp};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
 use super::super::clock_offset::{ClockOffset, Echo};
 use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
+use super::super::silence::Silence;
 use super::super::{Part, Standing};
 use super::{Pace, PingTask, Stop, fill, fill_from};
 use crate::workload::{Endpoint, EndpointReport};
@@ -64,6 +65,9 @@ pub(super) struct Sender {
     late_sends: u64,
     asked_all: bool,
     clock: ClockOffset,
+    silence: Silence,
+    /// Times at which questions were due that were given up since the last look.
+    missing: Option<Missing>,
 }
 
 /// Longest time from the start until the first question is due, so that its phase against the kernel's tick
@@ -109,11 +113,14 @@ impl Sender {
             late_sends: 0,
             asked_all: false,
             clock: ClockOffset::new(),
+            silence: Silence::new(),
+            missing: None,
         }
     }
 
     fn begin(&mut self, now: Nanos) {
         self.start = Some(now);
+        self.silence.begin(now);
         self.slot = match self.pace {
             Pace::Open { interval } => now + Nanos(self.dither.below(interval.min(PHASE).0.max(1))),
             Pace::Closed { .. } => now,
@@ -155,7 +162,12 @@ impl Sender {
                 self.oldest += 1;
                 continue;
             };
-            self.lost += u64::from(rtt_ns.is_none());
+            if rtt_ns.is_none() {
+                self.lost += 1;
+                let due = self.ring[place].intended - self.start.unwrap_or_default();
+                self.missing = Some(Missing::with(self.missing, due));
+            }
+            let question = self.ring[place];
             self.recorder.record(Sample {
                 seq,
                 intended_ns: question.intended.0,
@@ -190,6 +202,8 @@ impl Sender {
         if arrival == Arrival::Duplicate {
             return;
         }
+        let way = (seq >= self.oldest).then(|| now - self.ring[self.place(seq)].sent);
+        self.silence.came(now, way);
         self.warmed.answered += u64::from(!measures);
         let from = fill_from(self.size);
         if measures && (bytes.len() != self.size || bytes[from..] != self.pattern[from..]) {
@@ -249,6 +263,7 @@ impl Endpoint for Sender {
     fn on_sent(&mut self, now: Nanos) {
         let paced = matches!(self.pace, Pace::Open { .. });
         let intended = if paced { self.due } else { now };
+        self.silence.sent(now);
         let place = self.place(self.next);
         self.ring[place] = Question { intended, sent: now, fate: Fate::Open };
         if self.next < self.warmup {
@@ -300,6 +315,7 @@ impl Endpoint for Sender {
             received: self.received,
             lost: Some(self.lost),
             awaited: self.next - self.oldest,
+            jitter_ns: None,
         }
     }
 
@@ -307,7 +323,11 @@ impl Endpoint for Sender {
         std::mem::take(&mut self.round_trips)
     }
 
-    fn report(&mut self, _now: Nanos) -> EndpointReport {
+    fn take_missing(&mut self) -> Option<Missing> {
+        self.missing.take()
+    }
+
+    fn report(&mut self, now: Nanos) -> EndpointReport {
         let paced = matches!(self.pace, Pace::Open { .. });
         let share = self.late_sends as f64 / self.sent.messages.max(1) as f64;
         EndpointReport {
@@ -321,6 +341,7 @@ impl Endpoint for Sender {
             warmup: (self.warmup > 0).then_some(self.warmed),
             jitter_rfc3550_ns: self.recorder.jitter_rfc3550_ns(),
             clock: self.clock.estimate(),
+            outages: self.silence.outages(now),
             ..EndpointReport::default()
         }
     }
@@ -435,6 +456,45 @@ mod tests {
         let gaps: Vec<u64> =
             samples.windows(2).map(|w| w[1].intended_ns - w[0].intended_ns).collect();
         assert!(gaps.iter().any(|gap| *gap != gaps[0]), "dithered");
+    }
+
+    #[test]
+    fn a_run_of_losses_is_an_outage_and_known_by_when_it_was_due() {
+        let down = 300..900;
+        let (_, report) = run("ping:interval=5ms,count=1500,timeout=1s", |seq| {
+            (!down.contains(&seq)).then_some(10_000_000)
+        });
+        let [outage] = report.outages.as_slice() else { panic!("{:?}", report.outages) };
+        // Ticks are dithered by a tenth of the interval, and the first is due up to 4 ms after the start.
+        assert!(outage.from_ns.abs_diff(1_495_000_000) < 10_000_000, "{outage:?}");
+        assert!(outage.length_ns.abs_diff(3_005_000_000) < 10_000_000, "{outage:?}");
+        assert!(outage.messages.abs_diff(601) <= 3, "{outage:?}");
+        let (_, sound) =
+            run("ping:interval=5ms,count=300", |seq| (seq % 9 != 0).then_some(10_000_000));
+        assert_eq!(sound.outages, []);
+    }
+
+    #[test]
+    fn what_is_given_up_is_told_once_with_the_time_at_which_it_was_due() {
+        let (mut half, _) = sender("ping:interval=10ms,count=50,timeout=100ms");
+        let mut out = vec![0; 2048];
+        let start = Nanos::from_secs(1);
+        let mut now = start;
+        while now < start + Nanos::from_millis(200) {
+            match half.poll(now, &mut out) {
+                Action::Send { .. } => half.on_sent(now),
+                Action::Wait(until) => now = until.unwrap(),
+                other => panic!("{other:?}"),
+            }
+        }
+        let lost = half.standing(now).lost.unwrap();
+        let missing = half.take_missing().unwrap();
+        assert!((9..=11).contains(&lost), "{lost}");
+        assert!(
+            missing.from_ns < 15_000_000 && missing.to_ns.abs_diff(95_000_000) < 16_000_000,
+            "{missing:?}"
+        );
+        assert_eq!(half.take_missing(), None);
     }
 
     #[test]

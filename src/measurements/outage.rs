@@ -1,0 +1,79 @@
+//! Outages: stretches of a trial in which nothing came, though messages were on their way.
+//!
+//! RFC 3357 calls a run of lost packets a loss period. That of a transport which sends again has no lost message in
+//! it, so what counts here is the time without an arrival.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+/// Time without an arrival from which on it is an outage.
+pub const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
+
+/// Number of messages that were sent meanwhile from which on it is one: fewer are single losses.
+pub const FEWEST_IN_OUTAGE: u64 = 3;
+
+/// Most outages of a trial that are kept, the longest of them.
+pub const MOST_OUTAGES: usize = 16;
+
+/// Outage: a stretch of a trial in which nothing came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Start, in nanoseconds after the trial's: when the first message was sent that had to wait.
+    pub from_ns: u64,
+    /// Length, in nanoseconds: until something came again, less what the way takes without an outage; or until the
+    /// flow's end.
+    pub length_ns: u64,
+    /// Number of messages sent meanwhile, as far as this end knows.
+    pub messages: u64,
+}
+
+impl Outage {
+    /// Returns its end, in nanoseconds after the trial's start.
+    pub fn end_ns(&self) -> u64 {
+        self.from_ns.saturating_add(self.length_ns)
+    }
+
+    /// Returns the outages of all flows and ends of a trial in order of time; those that overlap are one.
+    pub fn joined(mut all: Vec<Outage>) -> Vec<Outage> {
+        all.sort_unstable_by_key(|outage| outage.from_ns);
+        let mut joined: Vec<Outage> = Vec::new();
+        for outage in all {
+            match joined.last_mut().filter(|last| outage.from_ns <= last.end_ns()) {
+                Some(last) => {
+                    last.length_ns = last.end_ns().max(outage.end_ns()) - last.from_ns;
+                    last.messages = last.messages.max(outage.messages);
+                }
+                None => joined.push(outage),
+            }
+        }
+        joined.sort_by_key(|outage| std::cmp::Reverse(outage.length_ns));
+        joined.truncate(MOST_OUTAGES);
+        joined.sort_by_key(|outage| outage.from_ns);
+        joined
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage(from_ns: u64, length_ns: u64) -> Outage {
+        Outage { from_ns, length_ns, messages: from_ns }
+    }
+
+    #[test]
+    fn outages_of_two_ends_at_one_time_are_one() {
+        let joined = Outage::joined(vec![outage(50, 10), outage(10, 20), outage(25, 15)]);
+        assert_eq!(joined, [Outage { messages: 25, ..outage(10, 30) }, outage(50, 10)]);
+    }
+
+    #[test]
+    fn numbers_of_a_stranger_overflow_nothing_and_the_longest_are_kept() {
+        let joined = Outage::joined(vec![outage(u64::MAX, u64::MAX), outage(3, u64::MAX)]);
+        assert_eq!(joined.len(), 1);
+        let many: Vec<Outage> = (0..100).map(|at| outage(1_000 * at, 1 + at)).collect();
+        let kept = Outage::joined(many);
+        assert_eq!((kept.len(), kept[0].from_ns), (MOST_OUTAGES, 84_000));
+    }
+}
