@@ -49,6 +49,7 @@ pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
 pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
     Plan {
         looks: fixed.looks.clone(),
+        any_time: fixed.any_time,
         alpha: alpha(confidence),
         claims: usize::try_from(fixed.claims).unwrap_or(usize::MAX),
     }

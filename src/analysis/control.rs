@@ -6,13 +6,13 @@
 
 use super::table::{Pairs, Table};
 use crate::analysis::claims::{alpha, claimed};
-use crate::analysis::verdicts::{Question, Stand, judge};
+use crate::analysis::verdicts::{Question, Stand, Terms, judge};
 use crate::figures::{IN_TIMES, change, change_range, percent};
 use crate::result::outcome::{Control, Outcome, Ratio, Verdict};
 use crate::stats::{self, Claim, Outcome as Ruled};
 
-/// The share of the race's error that the alarm has at each of four looks: 0.5 % of races of 95 %
-/// confidence in all. A race may end at any of them.
+/// The share of the race's error that the alarm has at each of four looks, or at two and at the block after which all is
+/// decided: 0.5 % of races of 95 % confidence in all. A race may end at any of them.
 const ALARM_SHARE: f64 = 0.1 / 4.0;
 
 /// The share of the margin below which a difference of original and copy moves no verdict.
@@ -22,7 +22,7 @@ const HARMLESS: f64 = 0.2;
 pub(crate) fn control<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
-    stand: Stand,
+    alarm_is_due: bool,
 ) -> Option<Control> {
     // It may have been the copy of a contender that dropped out since.
     let alarmed = |control: &&Control| control.verdicts.iter().any(|v| v.outcome == Ruled::Ahead);
@@ -43,8 +43,13 @@ pub(crate) fn control<'a>(
         .collect();
     // The interval shown is the race's; only an alarm is a decision.
     let shown = Stand::Look { alpha: alpha(outcome.asked.confidence), next: None };
-    let mut verdicts = judge(outcome, &[], &questions, alpha(outcome.asked.confidence), shown);
-    let alarms = alarms(&questions, outcome, stand);
+    let level = alpha(outcome.asked.confidence);
+    let terms = Terms { level, any_time: 0.0, stand: shown, states: &[] };
+    let mut verdicts = judge(outcome, &[], &questions, terms);
+    let alarms = match alarm_is_due {
+        true => alarms(&questions, outcome),
+        false => vec![false; questions.len()],
+    };
     for (verdict, alarm) in verdicts.iter_mut().zip(alarms) {
         let found = match verdict.outcome {
             _ if alarm => Ruled::Ahead,
@@ -65,8 +70,7 @@ pub(crate) fn control<'a>(
 }
 
 /// Returns, for each question, true if it shows a difference that chance makes in one of 200 sound races.
-fn alarms(questions: &[Question<'_>], outcome: &Outcome, stand: Stand) -> Vec<bool> {
-    let Stand::Look { .. } = stand else { return vec![false; questions.len()] };
+fn alarms(questions: &[Question<'_>], outcome: &Outcome) -> Vec<bool> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     let level = ALARM_SHARE * alpha(outcome.asked.confidence);
     let rulings = stats::rule(&claims, stats::Better::Lower, HARMLESS * outcome.plan.margin, level);

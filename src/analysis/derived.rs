@@ -24,8 +24,9 @@ pub(crate) fn stand(looks: &Plan, done: u64) -> Stand {
     let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
     let next = next.map(|at| at - done);
     match looks.at(usize::try_from(done).unwrap_or(usize::MAX)) {
-        Some(look) => Stand::Look { alpha: look.alpha, next },
-        None => Stand::Between { next },
+        // A look without any error left decides nothing.
+        Some(look) if look.alpha > 0.0 => Stand::Look { alpha: look.alpha, next },
+        Some(_) | None => Stand::Between { next },
     }
 }
 

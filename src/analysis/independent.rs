@@ -157,7 +157,7 @@ fn verdict(
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
     let ratio = samples.ratio(finding.error);
     let pair = sentence::Pair { a: &a.label, b: &b.label, metric };
-    let seen = sentence::Seen { censored: samples.is_censored(), both_censored: 0 };
+    let seen = sentence::Seen { censored: samples.is_censored(), ..Default::default() };
     let mut verdict = Verdict {
         metric: metric.name.clone(),
         a: a.id,

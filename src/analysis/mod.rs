@@ -43,6 +43,7 @@ mod loss_words;
 pub mod losses;
 pub mod notice;
 mod order;
+mod own_state;
 mod path_account;
 pub mod path_ways;
 pub mod pooled;

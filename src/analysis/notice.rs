@@ -6,10 +6,11 @@ use super::host_notice::HostNotice;
 use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::loss_words::{fragmented, receive_buffer, send_queue};
 use super::losses::Losses;
-use super::order::OrderEffect;
+use super::order::{self, OrderEffect};
+use super::own_state::{self, OwnState};
 use crate::figures::{percent, times};
 use crate::result::dropped::Dropped;
-use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Warning};
+use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning};
 use crate::time::Nanos;
 
 /// Share of trials that may fail their gate before the race is not trusted.
@@ -55,6 +56,8 @@ pub enum Notice {
     },
     /// The place of a trial in its block makes a difference.
     OrderEffect(OrderEffect),
+    /// A contender stays in a state of its own over several blocks.
+    OwnState(OwnState),
     /// More messages were lost on the way than the emulated path has lost packets.
     LostOutsidePath {
         /// The contender's label.
@@ -212,9 +215,6 @@ const EXCLUSIONS_ADVICE: &str = "race again when host and path are quieter; with
 const LOOPBACK_ADVICE: &str =
     "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate";
 
-const ORDER_ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
-                            each contender has each place as often, and no verdict hangs on it";
-
 fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> String {
     let then = match decides {
         Decides::Yes => "counted with them, a verdict is another one",
@@ -242,6 +242,7 @@ impl Notice {
             Notice::ExclusionsDiffer { decides: Decides::Yes, .. } => UNTRUSTED_EXCLUSIONS,
             Notice::ExclusionsDiffer { decides: Decides::No, .. } => "exclusions_differ",
             Notice::OrderEffect(_) => "order_effect",
+            Notice::OwnState(_) => UNTRUSTED_STATE,
             Notice::LostOutsidePath { .. } => "lost_outside_path",
             Notice::PathOverrun { .. } => "path_overrun",
             Notice::Fragmented(_) => "fragmented",
@@ -299,6 +300,7 @@ impl Notice {
             Notice::SendQueue(losses) => send_queue(losses),
             Notice::ExclusionsDiffer { who, decides } => exclusions_differ(who, *decides),
             Notice::OrderEffect(effect) => effect.to_string(),
+            Notice::OwnState(state) => state.words(),
             Notice::LoopbackLoss { labels, lost } => format!(
                 "{lost} messages of {} were lost on loopback, where only full buffers lose any",
                 labels.join(", ")
@@ -307,11 +309,9 @@ impl Notice {
                 "blocks planned: {blocks}; {fewest} are the fewest that can decide all \
                  claims, so some must stay undecided"
             ),
-            Notice::SingleContender { label } => {
-                format!(
-                    "{label} raced alone, so there is no verdict; its hidden copy ran beside it"
-                )
-            }
+            Notice::SingleContender { label } => format!(
+                "{label} raced alone, so there is no verdict; its hidden copy ran beside it"
+            ),
             Notice::MarginWidened { margin, reason } => {
                 format!("margin widened: {} ({reason}), by the rule of its time", percent(*margin))
             }
@@ -351,7 +351,8 @@ impl Notice {
         match self {
             Notice::TwoRegimes { ends, .. } => ends.on_regimes(),
             Notice::ExclusionsDiffer { .. } => EXCLUSIONS_ADVICE,
-            Notice::OrderEffect(_) => ORDER_ADVICE,
+            Notice::OrderEffect(_) => order::ADVICE,
+            Notice::OwnState(_) => own_state::ADVICE,
             Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { cause, .. } => cause.advice(),
             Notice::LostOutsidePath { .. } => {

@@ -17,6 +17,10 @@ use crate::stats::{aligned_ranks, quantile};
 /// some five looks.
 const LEVEL: f64 = 0.001;
 
+/// Advice where it makes a difference.
+pub(super) const ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
+                            each contender has each place as often, and no verdict hangs on it";
+
 /// Figures of one place in the block that lie apart from those of the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderEffect {

@@ -20,6 +20,8 @@ pub(crate) struct Seen {
     pub censored: bool,
     /// Number of blocks in which both figures fall among lost messages.
     pub both_censored: u64,
+    /// True if the blocks that are missing may decide the claim, and not in most races.
+    pub is_doubtful: bool,
 }
 
 /// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
@@ -64,6 +66,19 @@ impl Pair<'_> {
                 self.outlook(verdict, seen, planned)
             ),
         }
+    }
+
+    /// Returns the verdict on contenders of which nothing is decided, because one stays in a state of its own, in the
+    /// words of `state`.
+    pub(crate) fn of_state(&self, verdict: &Verdict, seen: &Seen, state: &str) -> String {
+        let Pair { a, b, metric } = self;
+        let ratio =
+            verdict.ratio.map_or_else(String::new, |ratio| format!(" ({})", ratio.bare(seen)));
+        format!(
+            "{a} and {b}: undecided, {}{ratio}: {state}, so its blocks are no independent repeats. No time will \
+             decide it.",
+            metric.label
+        )
     }
 
     fn without_ratio(&self, seen: &Seen) -> String {
@@ -122,15 +137,19 @@ impl Pair<'_> {
         if planned == Planned::Nothing {
             return String::new();
         }
+        let should = if seen.is_doubtful { "may" } else { "should" };
         let outlook = match (verdict.more_blocks, verdict.more_ns) {
             _ if seen.censored => {
                 "No time will: the figure falls among lost messages, which cannot show a tie".into()
             }
             (None, _) => "No time will: the estimate lies on the margin".into(),
-            (Some(1), None) => "About 1 more block should decide it".into(),
-            (Some(blocks), None) => format!("About {blocks} more blocks should decide it"),
+            (Some(1), None) => format!("About 1 more block {should} decide it"),
+            (Some(blocks), None) => format!("About {blocks} more blocks {should} decide it"),
             (Some(_), Some(ns)) => {
-                format!("About {} more should decide it on this machine", time_in_words(Nanos(ns)))
+                format!(
+                    "About {} more {should} decide it on this machine",
+                    time_in_words(Nanos(ns))
+                )
             }
         };
         format!(" {outlook}.")
@@ -240,7 +259,7 @@ mod tests {
         Pair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
     }
 
-    const NONE: Seen = Seen { censored: false, both_censored: 0 };
+    const NONE: Seen = Seen { censored: false, both_censored: 0, is_doubtful: false };
 
     #[test]
     fn who_is_ahead_is_named_with_the_better_figure() {
@@ -307,6 +326,12 @@ mod tests {
             "tcp and udp: undecided, RTT p50 ratio 0.91, 0.80 to 1.05. About 14 more blocks should \
              decide it."
         );
+        let doubtful = open(
+            [0.91, 0.80, 1.05],
+            |v| v.more_blocks = Some(14),
+            Seen { is_doubtful: true, ..NONE },
+        );
+        assert!(doubtful.ends_with("About 14 more blocks may decide it."), "{doubtful}");
         let minutes = |v: &mut Verdict| {
             (v.more_blocks, v.more_ns) = (Some(600), Some(230_000_000_000));
             v.direction = Some(1);
@@ -321,7 +346,7 @@ mod tests {
             "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
              on the margin."
         );
-        let lost = Seen { censored: true, both_censored: 3 };
+        let lost = Seen { censored: true, both_censored: 3, is_doubtful: false };
         assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
         let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
         assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");

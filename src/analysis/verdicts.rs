@@ -3,11 +3,13 @@
 //!
 //! # When a claim is decided
 //!
-//! Only at the looks that the plan fixed, or once more, with the error that is left, when time runs
-//! out. A look before the last decides only what is resolved as finely as was asked
+//! At the looks that the plan fixed, or once more, with the error that is left, when time runs
+//! out; and after any block, by evidence that may be looked at as often as one likes ([`stats::eprocess`]), for
+//! which the plan has set a part of the error aside. A look before the last decides only what is resolved as finely as was asked
 //! ([`Ruling::is_sharp`]). Between looks the file shows current estimates, all `undecided`. A decision once made stays,
 //! with the estimate it was made on: that is what its error level is about. Decided claims keep
-//! their share of the error at later looks, so that all intervals hold together.
+//! their share of the error at later looks, so that all intervals hold together. Nothing is decided about a contender that
+//! stays in a state of its own over several blocks ([`own_state`]): its blocks are no independent repeats.
 //!
 //! # What makes a pair
 //!
@@ -16,6 +18,7 @@
 //! figure censored at the timeout is the least it can be: ratios that stand on one can show who
 //! is ahead, but never a tie, and a block where both are censored has no ratio.
 
+use super::own_state::{self, OwnState};
 use super::sentence::{Pair, Seen};
 use super::table::{Column, Counted, Table};
 pub use super::table::{Pairs, pairs};
@@ -49,7 +52,10 @@ pub fn refresh(outcome: &mut Outcome, stand: Stand) {
     let table = Table::of(&outcome.trials, Counted::Valid);
     let summary = summaries(outcome, &table);
     let verdicts = verdicts(outcome, &table, &outcome.verdicts, stand);
-    let control = control::control(outcome, &table, stand);
+    // A race that is decided may end here, and its alarm is due as at a look.
+    let is_decided = !verdicts.is_empty() && verdicts.iter().all(is_decided);
+    let alarm_is_due = is_decided || matches!(stand, Stand::Look { .. });
+    let control = control::control(outcome, &table, alarm_is_due);
     let unfiltered = match exclusions::differ(outcome) {
         None => Vec::new(),
         Some(_) => verdicts_on(outcome, Counted::Ran, stand),
@@ -72,8 +78,16 @@ pub fn summarise(outcome: &mut Outcome) {
 
 /// Returns true if every claim is decided. Always false for a race without claims.
 pub fn all_decided(outcome: &Outcome) -> bool {
-    let mut verdicts = outcome.verdicts.iter().peekable();
-    verdicts.peek().is_some() && verdicts.all(|verdict| verdict.outcome != Ruled::Undecided)
+    !outcome.verdicts.is_empty() && outcome.verdicts.iter().all(is_decided)
+}
+
+/// Returns the number of claims that are decided.
+pub(crate) fn decisions(outcome: &Outcome) -> usize {
+    outcome.verdicts.iter().filter(|verdict| is_decided(verdict)).count()
+}
+
+fn is_decided(verdict: &Verdict) -> bool {
+    verdict.outcome != Ruled::Undecided
 }
 
 /// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
@@ -147,7 +161,21 @@ fn verdicts<'a>(
         Stand::Look { alpha, .. } => alpha,
         Stand::Between { .. } => alpha(outcome.asked.confidence),
     };
-    judge(outcome, earlier, &claims(outcome, table, earlier), level, stand)
+    let states = own_state::own_states(outcome, table);
+    let terms = Terms { level, any_time: outcome.plan.any_time, stand, states: &states };
+    judge(outcome, earlier, &claims(outcome, table, earlier), terms)
+}
+
+/// Terms on which questions are judged together.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// Error that they share at this look.
+    pub level: f64,
+    /// Error that they share at all blocks; 0 for questions that are judged at looks only.
+    pub any_time: f64,
+    pub stand: Stand,
+    /// Contenders about which nothing is decided.
+    pub states: &'a [OwnState],
 }
 
 /// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric.
@@ -176,24 +204,32 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
     questions
 }
 
-/// Rules on questions that share the error `level`, and lets earlier decisions stand.
+/// Rules on questions, and lets earlier decisions stand.
 pub(crate) fn judge(
     outcome: &Outcome,
     earlier: &[Verdict],
     questions: &[Question<'_>],
-    level: f64,
-    stand: Stand,
+    terms: Terms<'_>,
 ) -> Vec<Verdict> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     // Which end of the scale wins is asked of each metric below; a race may have both kinds.
-    let rulings = stats::rule(&claims, Better::Lower, outcome.plan.margin, level);
+    let margin = outcome.plan.margin;
+    let rulings = stats::rule(&claims, Better::Lower, margin, terms.level);
+    let early = match terms.any_time > 0.0 {
+        true => {
+            let level = alpha(outcome.asked.confidence);
+            stats::rule_any_time(&claims, Better::Lower, margin, terms.any_time, level)
+        }
+        false => Vec::new(),
+    };
+    let early = early.into_iter().chain(std::iter::repeat(None));
     questions
         .iter()
-        .zip(rulings)
-        .map(|(question, ruling)| {
+        .zip(rulings.into_iter().zip(early))
+        .map(|(question, (ruling, early))| {
             decided(earlier, &question.metric.name, question.a, question.b)
                 .cloned()
-                .unwrap_or_else(|| verdict(outcome, question, ruling, stand))
+                .unwrap_or_else(|| verdict(outcome, question, (ruling, early), terms))
         })
         .collect()
 }
@@ -205,25 +241,59 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
         .filter(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: Stand) -> Verdict {
-    let pairs = &question.pairs;
+/// Returns the ruling that counts now: that of a planned look or else, as true, the one that is possible after any
+/// block.
+fn counting(
+    outcome: &Outcome,
+    pairs: &Pairs,
+    (planned, early): (Ruling, Option<Ruling>),
+    stand: Stand,
+) -> (Ruling, bool) {
     let blocks = pairs.log_ratios.len();
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
     let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
-    let stand = match stand {
-        Stand::Look { next: Some(next), .. } if !ruling.is_sharp(wanted) => {
-            Stand::Between { next: Some(next) }
+    let (stand, is_last) = match stand {
+        Stand::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
+            (Stand::Between { next: Some(next) }, false)
         }
-        stand => stand,
+        Stand::Look { next, .. } | Stand::Between { next } => (stand, next.is_none()),
     };
-    let ruling = admitted(ruling, pairs, lacking, stand);
-    let more_blocks = match ruling.missing {
-        Missing::Blocks(more) => Some(more),
-        Missing::Nothing | Missing::Never => None,
+    let ruling = admitted(planned, pairs, lacking, stand);
+    let decides = |early: &Ruling| match early.outcome {
+        Ruled::Undecided => false,
+        Ruled::DeadHeat if pairs.censored => false,
+        Ruled::Ahead | Ruled::DeadHeat => is_last || early.is_sharp(wanted),
     };
+    match early.filter(decides) {
+        Some(early) if ruling.outcome == Ruled::Undecided => (early, true),
+        _ => (ruling, false),
+    }
+}
+
+fn verdict(
+    outcome: &Outcome,
+    question: &Question<'_>,
+    rulings: (Ruling, Option<Ruling>),
+    terms: Terms<'_>,
+) -> Verdict {
+    let pairs = &question.pairs;
+    let blocks = pairs.log_ratios.len();
+    let (ruling, is_early) = counting(outcome, pairs, rulings, terms.stand);
+    let state = terms.states.iter().find(|state| {
+        let is_part = [question.a, question.b].contains(&state.contender) && !state.copy;
+        is_part && state.metric == question.metric.name
+    });
+    let ruling = match state {
+        Some(_) => Ruling { direction: None, missing: Missing::Never, ..undecided(ruling) },
+        None => ruling,
+    };
+    let more_blocks = ruling.missing.blocks();
     let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
     let winner = if a_wins { question.a } else { question.b };
-    let effect = signed_rank::interval(&pairs.differences, ruling.ratio.confidence);
+    let effect = match is_early {
+        true => stats::eprocess::interval(&pairs.differences, 1.0 - ruling.ratio.confidence),
+        false => signed_rank::interval(&pairs.differences, ruling.ratio.confidence),
+    };
     let mut verdict = Verdict {
         metric: question.metric.name.clone(),
         a: question.a,
@@ -242,8 +312,16 @@ fn verdict(outcome: &Outcome, question: &Question<'_>, ruling: Ruling, stand: St
         note: String::new(),
     };
     let (a, b) = question.names;
-    let seen = Seen { censored: pairs.censored, both_censored: pairs.both_censored };
-    verdict.note = Pair { a, b, metric: question.metric }.note(&verdict, &seen);
+    let seen = Seen {
+        censored: pairs.censored,
+        both_censored: pairs.both_censored,
+        is_doubtful: matches!(ruling.missing, Missing::Perhaps(_)),
+    };
+    let pair = Pair { a, b, metric: question.metric };
+    verdict.note = match state {
+        Some(state) => pair.of_state(&verdict, &seen, &state.words()),
+        None => pair.note(&verdict, &seen),
+    };
     verdict
 }
 
@@ -254,12 +332,18 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
     (confidence > 0.0 && finite).then_some(Ratio { point, low, high })
 }
 
+/// Returns the ruling without its decision.
+fn undecided(ruling: Ruling) -> Ruling {
+    Ruling { outcome: Ruled::Undecided, winner: None, detectable_but_small: false, ..ruling }
+}
+
 /// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
 /// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
 fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling {
-    let undecided = Ruling { outcome: Ruled::Undecided, winner: None, ..ruling };
+    let undecided = undecided(ruling);
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
         (Missing::Blocks(more), Some(blocks)) => Missing::Blocks(more.max(blocks)),
+        (Missing::Perhaps(more), Some(blocks)) => Missing::Perhaps(more.max(blocks)),
         (_, Some(blocks)) => Missing::Blocks(blocks),
         (missing, None) => missing,
     };

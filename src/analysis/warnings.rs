@@ -4,8 +4,11 @@ use super::causes::{BlockLimit, CensoredFate, Ends, GateCause, Origin};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Decides, Notice};
+use super::table::{Counted, Table};
 use super::translated::translated;
-use super::{exclusions, fallbacks, library_limits, order, path_account, settings, theory};
+use super::{
+    exclusions, fallbacks, library_limits, order, own_state, path_account, settings, theory,
+};
 use crate::analysis::claims::fewest_for;
 use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
@@ -61,6 +64,8 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
         Notice::ExclusionsDiffer { who, decides }
     }));
     all.extend(order::effect(outcome).map(Notice::OrderEffect));
+    let table = Table::of(&outcome.trials, Counted::Valid);
+    all.extend(own_state::own_states(outcome, &table).into_iter().map(Notice::OwnState));
     all.extend(path_account::notices(outcome));
     all.extend(fallbacks::notices(outcome));
     all.extend(library_limits::notices(outcome));

@@ -244,6 +244,7 @@ impl Gathered {
                 claims: 0,
                 workload: None,
                 workload_reason: None,
+                any_time: 0.0,
                 replans: Vec::new(),
                 quantile_definition: quantile::DEFINITION.to_owned(),
             },

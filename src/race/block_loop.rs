@@ -267,7 +267,9 @@ impl<'a> BlockLoop<'a> {
         let stand = derived::stand(&self.looks, self.done);
         self.looked = matches!(stand, Stand::Look { .. });
         if self.looked || self.done - self.fresh > self.fresh / GROWN {
+            let before = verdicts::decisions(&self.outcome);
             self.refresh(stand);
+            self.looked |= verdicts::decisions(&self.outcome) != before;
         }
         self.warn_of_short_time();
         self.stage.observer.on(Event::BlockDone {
@@ -298,7 +300,11 @@ impl<'a> BlockLoop<'a> {
     /// left may be spent.
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
-        self.refresh(Stand::Look { alpha: self.looks.last(done), next: None });
+        match self.looks.last(done) {
+            alpha if alpha > 0.0 => self.refresh(Stand::Look { alpha, next: None }),
+            // A race that went on after its last look is decided after any block, or not at all.
+            _ => self.refresh(Stand::Between { next: None }),
+        }
         self.ended()
     }
 

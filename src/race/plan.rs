@@ -87,6 +87,8 @@ pub(super) fn fix(
     let (blocks_max, limit) = task.blocks()?;
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
     let (workload, workload_reason) = pilot.workload.clone().unzip();
+    // A single contender makes no claim, but its control is looked at as one.
+    let looks = Plan::new(whole, task.claims.max(1), alpha(request.confidence));
     let fixed = Fixed {
         margin: request.margin.unwrap_or(DEFAULT_MARGIN),
         margin_reason: match request.margin {
@@ -98,8 +100,8 @@ pub(super) fn fix(
         idle: None,
         idle_reason: None,
         blocks_max,
-        // A single contender makes no claim, but its control is looked at as one.
-        looks: Plan::new(whole, task.claims.max(1), alpha(request.confidence)).looks,
+        looks: looks.looks,
+        any_time: looks.any_time,
         claims: task.claims as u64,
         workload,
         workload_reason,
@@ -278,7 +280,8 @@ pub(super) fn again(
     let from = std::mem::replace(&mut fixed.blocks_max, to);
     let done = usize::try_from(after).unwrap_or(usize::MAX);
     let whole = usize::try_from(to).unwrap_or(usize::MAX);
-    fixed.looks = looks(fixed, asked.confidence).replanned(done, whole).looks;
+    let planned = looks(fixed, asked.confidence).replanned(done, whole);
+    (fixed.looks, fixed.any_time) = (planned.looks, planned.any_time);
     fixed.replans.push(Replan { after, from, to, scatter });
     from != to
 }
@@ -462,7 +465,7 @@ mod tests {
         assert!(again(&mut fixed, &request.asked(), 0.1, 6, 500));
         assert!(fixed.blocks_max > from, "{fixed:?}");
         let sum: f64 = fixed.looks.iter().map(|look| look.alpha).sum();
-        assert!((sum - 0.05).abs() < 1e-12 && fixed.replans.len() == 1);
+        assert!((sum + fixed.any_time - 0.05).abs() < 1e-12 && fixed.replans.len() == 1);
         let mut tight = fixed.clone();
         again(&mut tight, &request.asked(), 0.1, 20, 5);
         assert_eq!(tight.blocks_max, 25);

@@ -12,6 +12,7 @@ use crate::host::placement::Placement;
 use crate::race::block_loop::BlockLoop;
 use crate::race::context::{Event, RaceContext};
 use crate::result::outcome::{Outcome, Status, blocks_done};
+use crate::stats::Look;
 use crate::time::Nanos;
 use crate::trial::TrialOutcome;
 use crate::workload;
@@ -33,8 +34,9 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
 /// Resumes a race from its next whole block, under the plan and seed it began with, for `budget` more, or
 /// for what is left of its own.
 ///
-/// A race that ended because its time ran out has had its last look; going on after having seen it
-/// adds to the chance of a false verdict, which a warning then states.
+/// A race that ended because its time ran out has had its last look. Rulings after any block go on to be valid, and decide it
+/// alone. Where its plan has none of them, going on after that look adds to the chance of a false verdict, which a warning
+/// then states.
 ///
 /// `asked` is what [`replay`] makes of the result, with what a person allowed: a file that its trials have written is in
 /// the way like any other, and files and commands that the result names are those of a stranger.
@@ -89,7 +91,9 @@ pub fn resume(
             to: host.hostname,
         });
     }
-    if before.status == Status::Budget {
+    if before.status == Status::Budget && before.plan.any_time > 0.0 {
+        spend_looks(&mut before, done);
+    } else if before.status == Status::Budget {
         notices
             .push(Notice::ResumedAfterLastLook { blocks: done, error: error_after(&before, done) });
     }
@@ -109,6 +113,14 @@ pub fn resume(
         course.add(notice);
     }
     course.drive()
+}
+
+/// Marks all error of the looks as spent by the last look, which was after `done` blocks.
+fn spend_looks(before: &mut Outcome, done: u64) {
+    let blocks = usize::try_from(done).unwrap_or(usize::MAX);
+    let left = claims::looks(&before.plan, before.asked.confidence).last(blocks);
+    before.plan.looks.retain(|look| look.blocks < blocks);
+    before.plan.looks.push(Look { blocks, alpha: left });
 }
 
 /// Returns the request that runs a race again with the same contenders, plan and seed. Files and commands that the

@@ -45,6 +45,7 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
             idle_reason: None,
             blocks_max: 40,
             looks: Plan::new(40, 1, 0.05).looks,
+            any_time: 0.0,
             claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
             workload: None,
             workload_reason: None,

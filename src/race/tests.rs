@@ -85,7 +85,7 @@ fn a_budget_that_is_spent_leaves_undecided_with_what_it_would_take() {
     let verdict = &outcome.verdicts[0];
     assert_eq!(verdict.outcome, stats::Outcome::Undecided);
     assert!(verdict.more_blocks.is_some_and(|more| more > 10), "{verdict:?}");
-    assert!(verdict.note.contains("more should decide it"), "{}", verdict.note);
+    assert!(verdict.note.contains("decide it on this machine"), "{}", verdict.note);
     // 100 ms for the warm-up, 300 ms a block.
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (9, 9));
 }
@@ -549,8 +549,23 @@ fn what_is_over_is_not_resumed() {
 }
 
 #[test]
-fn going_on_after_the_last_look_is_possible_and_told() {
-    let request = ask(&["tcp", "udp"]).blocks(40);
+fn a_race_goes_on_after_its_last_look_by_rulings_after_any_block() {
+    let mut before = run(&ask(&["tcp", "udp"]).blocks(40), repeatable()).unwrap();
+    before.trials.truncate(30);
+    before.verdicts.clear();
+    before.status = Status::Budget;
+    before.asked.budget_ns = Some(1_000_000);
+    let after = resumed(before, Some(Nanos::from_secs(60)), repeatable()).unwrap();
+    assert!(blocks(&after) > 10 && codes(&after).is_empty(), "{:?}", after.warnings);
+    let looks = &after.plan.looks;
+    assert_eq!(looks.last().map(|look| look.blocks), Some(10));
+    let spent = looks.iter().map(|look| look.alpha).sum::<f64>() + after.plan.any_time;
+    assert!(after.plan.any_time > 0.0 && (spent - 0.05).abs() < 1e-12, "{spent}");
+}
+
+#[test]
+fn going_on_after_the_last_look_of_a_short_race_is_possible_and_told() {
+    let request = ask(&["tcp", "udp"]).blocks(20);
     let mut before = run(&request, repeatable()).unwrap();
     before.trials.truncate(30);
     before.verdicts.clear();

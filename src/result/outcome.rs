@@ -181,6 +181,9 @@ pub struct Fixed {
     pub blocks_max: u64,
     /// Interim looks: the number of blocks and the error level of each.
     pub looks: Vec<crate::stats::Look>,
+    /// Level of the error that rulings after any block share, beside the looks; absent where there are none of them.
+    #[serde(default, skip_serializing_if = "is_no_level")]
+    pub any_time: f64,
     /// Number of verdicts to give.
     pub claims: u64,
     /// Workload as each trial ran it, if the length of a trial was left to the plan.
@@ -194,6 +197,11 @@ pub struct Fixed {
     pub replans: Vec<Replan>,
     /// Definition of quantiles.
     pub quantile_definition: String,
+}
+
+/// Returns true for a level of 0, which is not written.
+fn is_no_level(level: &f64) -> bool {
+    *level == 0.0
 }
 
 /// Re-estimate of the number of blocks, made half-way without regard to who leads.
@@ -630,7 +638,7 @@ impl Outcome {
     /// Returns the reason why the race cannot be trusted; `None` if it can.
     pub fn why_not_trusted(&self) -> Option<&str> {
         let control = self.control.as_ref().filter(|control| !control.trusted);
-        let codes = [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS];
+        let codes = [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS, UNTRUSTED_STATE];
         let warning = self.warnings.iter().find(|warning| codes.contains(&warning.code.as_str()));
         control.map(|control| control.note.as_str()).or(warning.map(|one| one.message.as_str()))
     }
@@ -650,6 +658,9 @@ pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";
 
 /// Code of the warning that a verdict depends on the trials that gates excluded.
 pub const UNTRUSTED_EXCLUSIONS: &str = "exclusions_decide";
+
+/// Code of the warning that a contender stays in a state of its own over several blocks.
+pub const UNTRUSTED_STATE: &str = "own_state";
 
 /// Default margin: below it, hardly anybody would change transports.
 pub const DEFAULT_MARGIN: f64 = 0.05;

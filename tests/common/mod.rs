@@ -677,6 +677,7 @@ fn plan() -> Fixed {
         claims: 6,
         workload: Some("ping:size=64,interval=1ms,count=20000,timeout=3s".into()),
         workload_reason: Some("as asked".into()),
+        any_time: 0.0,
         replans: vec![Replan { after: 4, from: 24, to: 40, scatter: 0.021 }],
         quantile_definition: "nearest rank; printed only with at least ten samples beyond".into(),
     }

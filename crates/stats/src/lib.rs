@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`sequential`] | after which blocks may we look, and how much error does each look spend? |
 //! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
+//! | [`eprocess`] | what may be said after any block, however often somebody looks? |
 //! | [`planning`] | which difference do so many blocks find, and how many blocks find one? |
 //! | [`mod@components`] | how long should a trial be? |
 //! | [`serial`] | how much wider is an interval because neighbouring blocks are alike? |
+//! | [`fn@persistence`] | does a contender stay in a state of its own for several blocks? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
 //! | [`runs`] | several runs of an old and a new thing: did it change by more than runs differ? |
@@ -34,12 +36,14 @@ use serde::{Deserialize, Serialize};
 mod aligned_ranks;
 pub mod changes;
 pub mod components;
+pub mod eprocess;
 mod estimate;
 mod exact;
 mod factorial;
 pub mod knee;
 pub mod mann_whitney;
 mod normal;
+mod persistence;
 pub mod planning;
 mod pooled_quantile;
 pub mod quantile;
@@ -60,12 +64,13 @@ pub use components::{Components, best_length, components};
 pub use estimate::Estimate;
 pub use exact::fisher;
 pub use knee::{Knee, knee};
+pub use persistence::{Persistence, persistence};
 pub use planning::{REASONABLE_BLOCKS, blocks_for, resolution, scatter};
 pub use pooled_quantile::pooled_quantile;
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
-pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule};
+pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule, rule_any_time};
 
 /// Direction in which a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@
 //! scatter `s` is known.
 
 use super::signed_rank::{self, Walsh};
-use super::{normal, serial, student};
+use super::verdict::Slack;
+use super::{Estimate, normal, serial, student};
 
 /// Largest number of blocks that is advised; where more are needed, the estimate lies on the margin, or nearly.
 pub const REASONABLE_BLOCKS: u64 = 100_000;
@@ -66,6 +67,101 @@ pub(super) fn needed(scatter: f64, wanted: f64, level: f64, beta: f64) -> u64 {
         blocks += 1;
     }
     blocks
+}
+
+/// Knowledge of a claim that is not decided. Logarithms throughout.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// Estimate so far.
+    pub point: f64,
+    /// Scatter of a block.
+    pub scatter: f64,
+    /// Number of blocks behind both.
+    pub done: u64,
+    /// Interval that a difference is shown by; absent with too few blocks for one.
+    pub wide: Option<Estimate>,
+    /// Interval that a tie is shown by.
+    pub narrow: Option<Estimate>,
+    /// What both have been widened by for lateness of the generator, which more blocks do not change.
+    pub slack: Slack,
+}
+
+/// Chance to decide that is planned for, so that promises come true in four races of five: the scatter, too, is an estimate.
+const PLANNED: f64 = 0.85;
+
+/// Returns the fewest blocks in all that are likely to decide the claim: `ahead` beyond `limit` on either side, or a dead heat
+/// within. `u64::MAX` where no number would do.
+///
+/// The truth is not the estimate. Given the blocks so far and nothing else it lies about the estimate as the estimate lay
+/// about it; so the estimate after n blocks in all will lie about the present one with a variance of
+/// `s² (1/done − 1/n)` (predictive power: Spiegelhalter, Freedman & Blackburn 1986, Control. Clin. Trials 7). The chance
+/// that the truth is the estimate and nothing else (conditional power) promises too much near the margin. Intervals are taken
+/// as they are now and shrink by `√(done/n)`.
+pub(super) fn deciding(known: &Known, limit: f64, level: f64) -> u64 {
+    let does = |blocks: u64| known.chance(blocks, limit, level) >= PLANNED;
+    let mut most = known.done + 1;
+    while !does(most) {
+        if most > 4 * REASONABLE_BLOCKS {
+            return u64::MAX;
+        }
+        most *= 2;
+    }
+    let mut least = (most / 2).max(known.done);
+    while most - least > 1 {
+        let middle = least + (most - least) / 2;
+        if does(middle) { most = middle } else { least = middle }
+    }
+    most
+}
+
+impl Known {
+    /// Returns the standard error of the estimate.
+    pub(super) fn error(&self) -> f64 {
+        self.after(1.0 / self.done as f64)
+    }
+
+    fn after(&self, variance: f64) -> f64 {
+        self.scatter * (variance / EFFICIENCY).sqrt()
+    }
+
+    /// Returns the lengths of an interval's arms after so many blocks.
+    fn arms(&self, interval: Option<Estimate>, blocks: f64, level: f64) -> (f64, f64) {
+        let (below, above) = match interval {
+            Some(now) => {
+                let shrinks = (self.done as f64 / blocks).sqrt();
+                let arm = |length: f64, slack: f64| (length - slack).max(0.0) * shrinks;
+                (
+                    arm(now.point - now.low, self.slack.below),
+                    arm(now.high - now.point, self.slack.above),
+                )
+            }
+            None => {
+                let half = self.after(1.0 / blocks) * quantile(level / 2.0, blocks);
+                (half, half)
+            }
+        };
+        (below + self.slack.below, above + self.slack.above)
+    }
+
+    /// Returns the chance that so many blocks in all decide the claim.
+    fn chance(&self, blocks: u64, limit: f64, level: f64) -> f64 {
+        let (done, n) = (self.done as f64, blocks as f64);
+        // From few blocks the scatter is known little, which Student's t has in it.
+        let doubt = quantile(1.0 - PLANNED, done) / normal::upper_quantile(1.0 - PLANNED);
+        let spread = self.after(1.0 / done - 1.0 / n) * doubt;
+        let above = |x: f64| match spread > 0.0 {
+            true => normal::upper_tail((x - self.point) / spread),
+            false => f64::from(u8::from(self.point > x)),
+        };
+        let below = |x: f64| match spread > 0.0 {
+            true => 1.0 - above(x),
+            false => f64::from(u8::from(self.point < x)),
+        };
+        let (ahead, tie) = (self.arms(self.wide, n, level), self.arms(self.narrow, n, 2.0 * level));
+        let (top, bottom) = (limit - tie.1, tie.0 - limit);
+        let within = if bottom < top { 1.0 - above(top) - below(bottom) } else { 0.0 };
+        above(limit.max(ahead.0)) + below(-limit.max(ahead.1)) + within.max(0.0)
+    }
 }
 
 /// Returns the distance from a limit, as a logarithm, at which `blocks` blocks tell the truth from the limit at a

@@ -11,6 +11,11 @@
 //! with any noise. The levels are therefore simply added up (union bound): the race as a whole
 //! keeps `alpha` whatever the correlation.
 //!
+//! A race long enough has, beside the looks, a ruling after every block, by evidence that may be looked at as often as one
+//! likes ([`super::eprocess`]). It has a fifth of the error to itself. Large differences end a race there after a dozen
+//! blocks, however many were planned, and looks come late, where small ones are found: at 70 and 100 %. Of the rules
+//! compared (`tests/rules.rs`) that one needs the fewest blocks of those that find no less at the planned end.
+//!
 //! Exponent 3 is close to O'Brien & Fleming's boundary: little is spent early, and half is left
 //! for the last look. A difference large enough to end a race early has a tiny p-value anyway;
 //! one that is not needs the last look's power.
@@ -20,11 +25,18 @@
 //! not see who leads: given how far the log-ratios lie from their centre, their signs are as random as before, so
 //! what it decides spends no error. Looks that are past keep their level, and the new ones share what is left.
 
-use super::signed_rank;
+use super::{eprocess, signed_rank};
 use serde::{Deserialize, Serialize};
 
 /// Shares of the blocks after which a look is taken.
 const SHARES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
+
+/// The same in a race that may be decided after any block: what is found early is found there, and the level is left to
+/// late looks.
+const LATE_SHARES: [f64; 2] = [0.7, 1.0];
+
+/// Share of the error that rulings after any block have, in a race long enough for them to come before the first look.
+const ANY_TIME: f64 = 0.2;
 
 /// Fewest blocks of a race that may be replanned; half of fewer are too few to tell a scatter.
 const FEWEST_TO_REPLAN: usize = 10;
@@ -45,8 +57,10 @@ pub struct Look {
 /// Plan of all looks of a race, fixed before its first block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Looks in order of blocks; the levels add up to `alpha`. Empty only for a race of no blocks.
+    /// Looks in order of blocks; their levels and `any_time` add up to `alpha`. Empty only for a race of no blocks.
     pub looks: Vec<Look>,
+    /// Level that rulings after any block share ([`crate::rule_any_time`]); 0 for a race that has none of them.
+    pub any_time: f64,
     /// Level of the whole race.
     pub alpha: f64,
     /// Number of claims that share it at each look.
@@ -54,11 +68,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans looks after about 40, 60, 80 and 100 % of `max_blocks`.
+    /// Plans rulings after any block with a fifth of the error, and looks after about 70 and 100 % of `max_blocks`; in a
+    /// race so short that none of the former would come first, looks after 40, 60, 80 and 100 %.
     ///
     /// A look so early that not even blocks all on one side could decide a claim is left out, and its share goes to the next. The last look is always there.
     pub fn new(max_blocks: usize, claims: usize, alpha: f64) -> Plan {
-        Plan { looks: Vec::new(), alpha, claims }.with_looks(0, max_blocks)
+        Plan { looks: Vec::new(), any_time: 0.0, alpha, claims }.with_looks(0, max_blocks)
     }
 
     /// Replans for another number of blocks, decided after `done` of them and before any look at these. Looks before
@@ -84,10 +99,17 @@ impl Plan {
 
     /// Adds the looks after more than `done` of `max_blocks` blocks.
     fn with_looks(mut self, done: usize, max_blocks: usize) -> Plan {
+        if self.any_time == 0.0 && done < max_blocks {
+            let share = ANY_TIME * self.last(usize::MAX);
+            let fewest = eprocess::fewest(share / self.claims.max(1) as f64);
+            let is_early = fewest.is_some_and(|fewest| fewest <= blocks_at(SHARES[0], max_blocks));
+            self.any_time = if is_early { share } else { 0.0 };
+        }
         let left = self.last(usize::MAX);
         let (before, all) = (share(done, max_blocks), share(max_blocks, max_blocks));
-        for at in SHARES {
-            let blocks = blocks_at(at, max_blocks);
+        let shares = if self.any_time > 0.0 { &LATE_SHARES[..] } else { &SHARES[..] };
+        for at in shares {
+            let blocks = blocks_at(*at, max_blocks);
             if blocks <= done || self.looks.last().is_some_and(|look| look.blocks >= blocks) {
                 continue;
             }
@@ -120,7 +142,7 @@ impl Plan {
     pub fn last(&self, blocks: usize) -> f64 {
         let spent: f64 =
             self.looks.iter().filter(|look| look.blocks < blocks).map(|look| look.alpha).sum();
-        (self.alpha - spent).max(0.0)
+        (self.alpha - self.any_time - spent).max(0.0)
     }
 
     /// Returns the fewest blocks with which `claims` claims could all be decided at level `alpha`: `2 / 2^n <= alpha
@@ -150,7 +172,7 @@ mod tests {
             for claims in [1, 3, 6, 15] {
                 let plan = Plan::new(max_blocks, claims, 0.05);
                 let sum: f64 = plan.looks.iter().map(|look| look.alpha).sum();
-                assert!((sum - 0.05).abs() < 1e-15, "{plan:?}");
+                assert!((sum + plan.any_time - 0.05).abs() < 1e-15, "{plan:?}");
                 assert_eq!(plan.looks.last().map(|look| look.blocks), Some(max_blocks));
                 assert!(plan.looks.is_sorted_by(|a, b| a.blocks < b.blocks), "{plan:?}");
                 let (_, early) = plan.looks.split_last().unwrap();
@@ -162,14 +184,26 @@ mod tests {
     }
 
     #[test]
-    fn four_looks_when_there_is_room() {
-        let plan = Plan::new(30, 1, 0.05);
+    fn four_looks_in_a_race_too_short_for_more() {
+        let plan = Plan::new(25, 1, 0.05);
         let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
-        assert_eq!(blocks, [12, 18, 24, 30]);
+        assert_eq!((blocks, plan.any_time), (vec![10, 15, 20, 25], 0.0));
         let levels = [0.064, 0.152, 0.296, 0.488].map(|share| 0.05 * share);
         for (look, level) in plan.looks.iter().zip(levels) {
             assert!((look.alpha - level).abs() < 1e-15);
         }
+    }
+
+    #[test]
+    fn any_block_and_two_late_looks_in_a_longer_one() {
+        let plan = Plan::new(40, 1, 0.05);
+        let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
+        assert_eq!((blocks, plan.any_time), (vec![28, 40], 0.2 * 0.05));
+        for (look, share) in plan.looks.iter().zip([0.343, 0.657]) {
+            assert!((look.alpha - 0.04 * share).abs() < 1e-15);
+        }
+        // With so many claims the first block that may decide comes after the first look of four.
+        assert_eq!(Plan::new(40, 500, 0.05).any_time, 0.0);
     }
 
     #[test]
@@ -182,7 +216,7 @@ mod tests {
                 for more in [at + 1, planned, 2 * planned, 10 * planned] {
                     let new = plan.replanned(at, more);
                     let sum: f64 = new.looks.iter().map(|look| look.alpha).sum();
-                    assert!((sum - 0.05).abs() < 1e-15, "{new:?}");
+                    assert!((sum + new.any_time - 0.05).abs() < 1e-15, "{new:?}");
                     assert_eq!(new.looks.last().map(|look| look.blocks), Some(more));
                     assert!(new.looks.is_sorted_by(|a, b| a.blocks < b.blocks), "{new:?}");
                     assert!(new.looks.iter().all(|look| look.alpha > 0.0), "{new:?}");
@@ -194,24 +228,26 @@ mod tests {
         }
     }
 
-    /// Planned for 30 and looked at after 12; decided after 15 to run 60: looks after 24, 36, 48 and 60
-    /// share the 0.936 that are left by 0.4³, 0.6³ … less 0.25³.
+    /// Planned for 25 and looked at after 10; decided after 13 to run 60: rulings after any block have a fifth of the 0.936
+    /// that are left, and looks after 42 and 60 share the rest by 0.7³ and 1 less (13/60)³.
     #[test]
     fn replanned_by_hand() {
-        let plan = Plan::new(30, 1, 0.05).replanned(15, 60);
+        let plan = Plan::new(25, 1, 0.05).replanned(13, 60);
         let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
-        assert_eq!(blocks, [12, 24, 36, 48, 60]);
-        let left = 0.936 / (1.0 - 0.015625);
-        let levels = [0.064, left * 0.048375, left * 0.152, left * 0.296, left * 0.488];
-        for (look, level) in plan.looks.iter().zip(levels) {
+        assert_eq!(blocks, [10, 42, 60]);
+        assert!((plan.any_time - 0.05 * 0.2 * 0.936).abs() < 1e-15);
+        let (left, before) = (0.8 * 0.936, (13.0f64 / 60.0).powi(3));
+        let first = left * (0.343 - before) / (1.0 - before);
+        for (look, level) in plan.looks.iter().zip([0.064, first, left - first]) {
             assert!((look.alpha - 0.05 * level).abs() < 1e-15, "{plan:?}");
         }
         assert_eq!(plan.replanned(60, 60), plan);
         // Before the last look: what it would have spent goes to the new ones.
         let longer = plan.replanned(60, 100);
         let blocks: Vec<usize> = longer.looks.iter().map(|look| look.blocks).collect();
-        assert_eq!(blocks, [12, 24, 36, 48, 80, 100]);
-        assert!((longer.looks.iter().map(|l| l.alpha).sum::<f64>() - 0.05).abs() < 1e-15);
+        assert_eq!((blocks, longer.any_time), (vec![10, 42, 70, 100], plan.any_time));
+        let sum = longer.looks.iter().map(|l| l.alpha).sum::<f64>() + longer.any_time;
+        assert!((sum - 0.05).abs() < 1e-15);
         // The same number again, before anything was looked at, changes nothing.
         let plan = Plan::new(30, 1, 0.05);
         assert_eq!(plan.replanned(0, 30), plan);
@@ -232,12 +268,14 @@ mod tests {
 
     #[test]
     fn time_ran_out() {
-        let plan = Plan::new(30, 1, 0.05);
+        let plan = Plan::new(25, 1, 0.05);
         assert_eq!(plan.last(5), 0.05);
-        assert_eq!(plan.last(12), 0.05);
-        assert!((plan.last(13) - 0.05 * (1.0 - 0.064)).abs() < 1e-15);
-        assert_eq!(plan.last(30), plan.looks[3].alpha);
-        assert_eq!(plan.at(18), Some(&plan.looks[1]));
-        assert_eq!(plan.at(19), None);
+        assert_eq!(plan.last(10), 0.05);
+        assert!((plan.last(11) - 0.05 * (1.0 - 0.064)).abs() < 1e-15);
+        assert_eq!(plan.last(25), plan.looks[3].alpha);
+        assert_eq!(plan.at(15), Some(&plan.looks[1]));
+        assert_eq!(plan.at(16), None);
+        // What rulings after any block have is theirs.
+        assert_eq!(Plan::new(40, 1, 0.05).last(5), 0.05 - 0.2 * 0.05);
     }
 }

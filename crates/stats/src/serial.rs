@@ -22,6 +22,9 @@ use super::quantile::{MAD_TO_SD, mad, median};
 /// Number of blocks from which on intervals hold their level at correlations up to 0.4.
 pub const HOLDS_FROM: usize = 40;
 
+/// Largest correlation of neighbouring blocks at which intervals hold their level, from [`HOLDS_FROM`] blocks on.
+pub const HOLDS_UP_TO: f64 = 0.4;
+
 /// Fewest blocks of which a correlation can be estimated; with fewer the exact test stands as it is.
 const FEWEST: usize = 8;
 

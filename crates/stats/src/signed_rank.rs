@@ -72,6 +72,16 @@ impl Walsh {
         self.count
     }
 
+    /// Returns the averages in ascending order.
+    pub(super) fn averages(&self) -> &[f64] {
+        &self.averages
+    }
+
+    /// Returns the Hodges–Lehmann estimate: their median.
+    pub(super) fn centre(&self) -> Option<f64> {
+        median_sorted(&self.averages)
+    }
+
     /// Returns the estimate and interval as [`interval`] does.
     pub fn interval(&self, confidence: f64) -> Option<Estimate> {
         let rank = self.rank(0.5 * (1.0 - confidence))?;

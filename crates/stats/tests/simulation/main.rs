@@ -75,6 +75,10 @@ fn errors_stay_at_their_level_whatever_the_number_of_contenders_and_blocks() {
         (Noise::Heavy, 4, 20, 120, 0.05),
         (Noise::Drift, 4, 12, 150, 0.06),
         (Noise::Regimes(3.0), 3, 40, 150, 0.05),
+        (Noise::Skewed, 2, 20, 200, 0.05),
+        (Noise::Skewed, 2, 400, 60, 0.1),
+        (Noise::TwoKinds, 2, 400, 60, 0.1),
+        (Noise::Contaminated, 3, 120, 80, 0.1),
     ];
     let correlated = [
         (serial(0.2, 3, 40), 200, 0.10),

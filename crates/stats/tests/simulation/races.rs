@@ -1,8 +1,8 @@
 //! A race decided by the rule under test, and by those it is compared with.
 
 use deadheat_stats::{
-    Better, Claim, Missing, Outcome, Plan, Ruling, Slack, Tail, blocks_for, rule, scatter,
-    signed_rank,
+    Better, Claim, Missing, Outcome, Plan, Ruling, Slack, Tail, blocks_for, rule, rule_any_time,
+    scatter, signed_rank,
 };
 
 use crate::world::{Noise, World};
@@ -63,6 +63,7 @@ impl Race<'_> {
         let replan_at = plan.replan_at();
         let mut ratios = vec![Vec::new(); pairs.len()];
         let mut heard = Heard::default();
+        let mut settled = vec![false; pairs.len()];
         while plan.looks.last().is_some_and(|look| look.blocks > heard.blocks) {
             let figures = world.block(self.truth);
             for (ratios, (a, b)) in ratios.iter_mut().zip(&pairs) {
@@ -73,19 +74,30 @@ impl Race<'_> {
             if Some(heard.blocks) == replan_at || is_end && !self.is_resolved(&plan, &ratios) {
                 plan = self.replanned(&plan, &ratios);
             }
-            if let Some(look) = plan.at(heard.blocks) {
-                let claim = |ratios| Claim { log_ratios: ratios, slack: Slack::default() };
-                let claims: Vec<Claim> = ratios.iter().map(|r: &Vec<f64>| claim(r)).collect();
-                let rulings = rule(&claims, Better::Lower, self.margin, look.alpha);
-                let truths = pairs.iter().map(|(a, b)| self.truth[*a] - self.truth[*b]);
-                let is_last = plan.looks.last() == Some(look);
-                let counts = |ruling: &Ruling| is_last || ruling.is_sharp(self.margin);
-                heard.add(&rulings, truths, counts);
-                let settled =
-                    |ruling: &Ruling| ruling.missing == Missing::Nothing && counts(ruling);
-                if rulings.iter().all(settled) {
-                    break;
+            let claim = |ratios| Claim { log_ratios: ratios, slack: Slack::default() };
+            let claims: Vec<Claim> = ratios.iter().map(|r: &Vec<f64>| claim(r)).collect();
+            let truths = || pairs.iter().map(|(a, b)| self.truth[*a] - self.truth[*b]);
+            let is_last = plan.looks.last().is_some_and(|look| look.blocks == heard.blocks);
+            let counts = |ruling: &Ruling| is_last || ruling.is_sharp(self.margin);
+            if plan.any_time > 0.0 {
+                let rulings =
+                    rule_any_time(&claims, Better::Lower, self.margin, plan.any_time, LEVEL);
+                let found = rulings.iter().zip(truths()).enumerate();
+                let found = found.filter_map(|(at, (ruling, truth))| Some((at, (*ruling)?, truth)));
+                for (at, ruling, truth) in found.filter(|(_, ruling, _)| counts(ruling)) {
+                    heard.add(&[ruling], std::iter::once(truth), counts);
+                    settled[at] = true;
                 }
+            }
+            if let Some(look) = plan.at(heard.blocks) {
+                let rulings = rule(&claims, Better::Lower, self.margin, look.alpha);
+                heard.add(&rulings, truths(), counts);
+                for (settled, ruling) in settled.iter_mut().zip(&rulings) {
+                    *settled |= ruling.missing == Missing::Nothing && counts(ruling);
+                }
+            }
+            if settled.iter().all(|settled| *settled) {
+                break;
             }
         }
         heard

@@ -14,6 +14,8 @@ pub(crate) enum Noise {
     Heavy,
     /// Log-normal trials, one in ten slowed by a Pareto factor without a mean.
     Contaminated,
+    /// Trials whose logarithm is exponential, with a mean of 0.6: most are fast, and some much slower.
+    Skewed,
     /// Each trial on its own is five times slower with probability 0.3.
     TwoKinds,
     /// A level that wanders over the whole race, common to all contenders.
@@ -25,12 +27,13 @@ pub(crate) enum Noise {
 }
 
 /// All kinds that a level is promised for.
-pub(crate) const NOISES: [Noise; 13] = [
+pub(crate) const NOISES: [Noise; 14] = [
     Noise::Scatter(0.025),
     Noise::Scatter(0.08),
     Noise::Scatter(0.2),
     Noise::Heavy,
     Noise::Contaminated,
+    Noise::Skewed,
     Noise::TwoKinds,
     Noise::Drift,
     Noise::Regimes(0.3),
@@ -47,6 +50,7 @@ impl Noise {
             Noise::Scatter(sd) => format!("scatter {:.1} %", 100.0 * sd),
             Noise::Heavy => "heavy tails".to_owned(),
             Noise::Contaminated => "one trial in ten slow".to_owned(),
+            Noise::Skewed => "skewed trials".to_owned(),
             Noise::TwoKinds => "two kinds of trials".to_owned(),
             Noise::Drift => "drift".to_owned(),
             Noise::Regimes(seconds) => format!("regimes of {seconds} s"),
@@ -59,6 +63,7 @@ impl Noise {
         match self {
             Noise::Scatter(sd) => sd,
             Noise::TwoKinds => 0.7,
+            Noise::Skewed => 0.6,
             // The pilot takes a second, in which only a short regime ends.
             Noise::Regimes(mean) if mean < 1.0 => 0.2,
             Noise::Serial(_) => SERIAL_SD,
@@ -119,6 +124,7 @@ impl World {
             // χ² with two degrees of freedom is twice an exponential.
             Noise::Heavy => small / (-(1.0 - rng.unit()).ln()).sqrt(),
             Noise::Contaminated if rng.unit() < 0.1 => small - (1.0 - rng.unit()).ln(),
+            Noise::Skewed => -0.6 * (1.0 - rng.unit()).ln(),
             Noise::TwoKinds if rng.unit() < 0.3 => small + 5.0f64.ln(),
             Noise::Contaminated | Noise::TwoKinds | Noise::Drift | Noise::Regimes(_) => small,
             Noise::Serial(r) => {
