@@ -33,6 +33,7 @@
 //! or given to the e-BH procedure (Wang & Ramdas 2022, J. R. Stat. Soc. B 84), which [`evidence`] is made for.
 
 use super::Estimate;
+use super::selection::Ranked;
 use super::signed_rank::Walsh;
 
 /// Shares of the fortune that are bet, `λ`: from all of it, which finds large differences in the fewest blocks, to
@@ -106,10 +107,12 @@ pub(super) fn sequence(walsh: &Walsh, diffs: &[f64], level: f64) -> Option<Estim
     let rejects = |shift: f64, side| evidence(diffs, shift, side).is_some_and(|e| e >= bound);
     // Between two averages the evidence is the same everywhere, so each gap is asked at its middle. Beyond them all
     // differences are on one side, and as many as these reject that whatever their order.
-    let gap = |at: usize| 0.5 * (averages[at] + averages[at + 1]);
-    let low = first(averages.len() - 1, |at| !rejects(gap(at), Side::Above));
-    let high = first(averages.len() - 1, |at| rejects(gap(at), Side::Below));
-    let (low, high) = (averages[low].min(point), averages[high].max(point));
+    let average = |at: usize| averages.at(at + 1);
+    let gap = |at: usize| Some(0.5 * (average(at)? + average(at + 1)?));
+    let rejects = |at: usize, side| gap(at).is_some_and(|shift| rejects(shift, side));
+    let low = first(averages.len() - 1, |at| !rejects(at, Side::Above));
+    let high = first(averages.len() - 1, |at| rejects(at, Side::Below));
+    let (low, high) = (average(low)?.min(point), average(high)?.max(point));
     Some(Estimate { point, low, high, confidence: 1.0 - level })
 }
 

@@ -72,14 +72,14 @@ impl Walsh {
         self.count
     }
 
-    /// Returns the averages in ascending order.
-    pub(super) fn averages(&self) -> &[f64] {
+    /// Returns the averages by rank.
+    pub(super) fn averages(&self) -> &impl Ranked {
         &self.averages
     }
 
     /// Returns the Hodges–Lehmann estimate: their median.
     pub(super) fn centre(&self) -> Option<f64> {
-        median_sorted(&self.averages)
+        self.averages.median()
     }
 
     /// Returns the estimate and interval as [`interval`] does.
