@@ -83,6 +83,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("highs", "the best and the worst over days"),
             ("map", "who is ahead where"),
             ("needs", "bytes on the wire, memory and allocations"),
+            ("outages", "stretches in which nothing came"),
             ("over_time", "trials over time"),
             ("path", "the account of an emulated path"),
             ("plot", "the figures of a result, drawn"),

@@ -229,8 +229,8 @@ fn a_path_by_another_name_is_pointed_to_and_not_to_one_that_only_looks_alike() {
     refused("Starlink,loss=1%", &["`leo-satellite`"]);
     refused("cabel", &["did you mean `cable`"]);
     for profile in profile::ALL {
-        let taken = |name: &&str| profile::ALL.iter().any(|other| other.name == *name);
-        assert!(!profile.known_as.iter().any(|name| taken(&name)), "{}", profile.name);
+        let taken = |name: &&'static str| profile::ALL.iter().any(|other| other.name == *name);
+        assert!(!profile.known_as.iter().any(taken), "{}", profile.name);
     }
 }
 
