@@ -57,10 +57,12 @@ pub fn median_interval(values: &[f64], error: f64) -> Option<Estimate> {
     let (low, high) = median_ranks(sorted.len(), error)?;
     let (low, high, point) = (*sorted.get(low)?, *sorted.get(high)?, median_sorted(&sorted)?);
     let wide = Estimate { point, low, high, confidence: 1.0 - error };
-    // Figures scatter by factors, where they have logarithms.
+    // Figures scatter by factors, where they have logarithms. An end that is the median stays so to the last digit.
     if sorted.first().is_some_and(|least| *least > 0.0) {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        return Some(wide.map(f64::ln).widened(serial::inflation(&logs)).map(f64::exp));
+        let factor = serial::inflation(&logs);
+        let end = |end: f64| point * (end / point).powf(factor);
+        return Some(Estimate { low: end(low), high: end(high), ..wide });
     }
     let wide = wide.widened(serial::inflation(values));
     let is_negative = sorted.first().is_some_and(|least| *least < 0.0);
@@ -142,6 +144,9 @@ mod tests {
             median_interval(&[0.0; 12], 0.05).map(|seen| (seen.low, seen.high)),
             Some((0.0, 0.0))
         );
+        let same = 20_000_000.3;
+        let seen = median_interval(&[same; 12], 0.05).unwrap();
+        assert_eq!((seen.low, seen.point, seen.high), (same, same, same));
         let negative: Vec<f64> = (-20..0).map(f64::from).collect();
         assert!(median_interval(&negative, 0.05).unwrap().low < -20.0);
         assert_eq!(median_interval(&[1.0; 5], 0.05), None);
