@@ -146,7 +146,7 @@ impl Task<'_> {
                 return Err(self.too_short(fewest));
             }
             TimeLimit::Asked(limit) => (TimeLimit::Asked(limit), limit),
-            TimeLimit::Unasked(_) if self.takes_surely(fewest) > LONGEST_UNASKED => {
+            TimeLimit::Unasked(limit) if self.takes_surely(fewest) > limit.max(LONGEST_UNASKED) => {
                 return Err(self.too_short(fewest));
             }
             // Nobody asked for the default, and long trials take more of it.
