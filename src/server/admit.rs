@@ -295,7 +295,7 @@ mod tests {
         assert!(say.contains("3 flows that spin") && say.contains("has 2 for the trial"), "{say}");
         demand.flows = 2;
         demand.check(&DEFAULT_LIMITS, &[0, 1]).unwrap();
-        demand.flows = 1;
+        (demand.flows, demand.cpu) = (1, None);
         demand.check(&DEFAULT_LIMITS, &[0]).unwrap();
 
         let mut demand = FINE;

@@ -191,7 +191,10 @@ mod tests {
     fn an_origin_has_its_own_sum() {
         let paid = paid(None, Some(1_000));
         paid.share(ip("2001:db8::1"), 600).unwrap().account().add([600, 0]);
-        assert_eq!(paid.share(ip("2001:db8::2"), 600).unwrap().bytes, 400, "the same /64");
+        let same = paid.share(ip("2001:db8::2"), 600).unwrap();
+        assert_eq!(same.bytes, 400, "the same /64");
+        same.account().add([0, 1_000]);
+        drop(same);
         assert_eq!(paid.share(ip("10.0.0.1"), 600).unwrap().bytes, 600);
         assert!(paid.summary().contains("3 trials of 2 clients"), "{}", paid.summary());
         let why = paid.share(ip("2001:db8::3"), 1).unwrap_err();

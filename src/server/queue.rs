@@ -26,6 +26,8 @@ struct State {
     clock: Nanos,
     /// Finish tag of each origin's last turn, where it is later than the clock.
     finished: HashMap<IpAddr, Nanos>,
+    /// Number of turns that each origin has now.
+    held: HashMap<IpAddr, u32>,
     /// Times until which turns that were given back stay empty.
     resting: Vec<Nanos>,
     next: u64,
@@ -124,7 +126,10 @@ impl Queue {
 impl State {
     /// Returns the start tag of the next turn of an origin.
     fn tag(&self, origin: IpAddr) -> Nanos {
-        self.finished.get(&origin).copied().unwrap_or_default().max(self.clock)
+        let finished = self.finished.get(&origin).copied().unwrap_or_default().max(self.clock);
+        // A turn that has not ended is taken to last as long as any other.
+        let held = self.held.get(&origin).copied().unwrap_or(0);
+        finished + Nanos(TURN.0.saturating_mul(held.into()))
     }
 
     /// Returns the places in `line` in the order in which turns will come, as far as is known now: each turn before
@@ -224,6 +229,7 @@ impl Ticket {
             state.running += 1;
             let tag = state.tag(origin);
             state.clock = tag;
+            *state.held.entry(origin).or_default() += 1;
             state.wake_all();
             let (queue, rest) = (Arc::clone(&self.queue), Nanos::ZERO);
             return Place::Now(Turn { queue, origin, tag, since: now, rest, wasted: false });
@@ -267,6 +273,10 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let (mut state, now) = (self.queue.lock(), Monotonic.now());
         state.running -= 1;
+        if let Some(held) = state.held.get_mut(&self.origin) {
+            *held -= 1;
+        }
+        state.held.retain(|_, held| *held > 0);
         state.account(self, now);
         if self.rest > Nanos::ZERO {
             state.resting.push(now + self.rest);
@@ -390,7 +400,7 @@ mod tests {
         drop(turn(&honest));
         // Its next trial goes before the crowd's, too: their time with nothing done counts.
         let [again, other] = [2, 3].map(|last| queue.enter(ip(last)).ok().unwrap());
-        assert_eq!([&other, &again, &crowd[1]].map(behind), [None, Some(1), Some(2)]);
+        assert_eq!([&crowd[1], &again, &other].map(behind), [Some(2), Some(1), None]);
     }
 
     /// In virtual time: an origin with long trials, and one with short ones.

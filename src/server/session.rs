@@ -415,7 +415,8 @@ impl Ended<'_> {
         let Ended { title, took, carried } = self;
         let [sent, received] = carried.map(Bytes);
         let colon = if why.is_empty() { "" } else { ": " };
-        format!("{title} {how} {took}{colon}{why}; {sent} sent, {received} received")
+        // The reason last: it may be long, and be cut.
+        format!("{title} {how} {took}; {sent} sent, {received} received{colon}{why}")
     }
 }
 

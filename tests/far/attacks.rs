@@ -82,50 +82,45 @@ fn a_rate_binds_what_a_protocol_adds_to_its_work() {
     assert!(carried < 5_000_000, "{carried} bytes\n{said}");
 }
 
-/// What the interface counts beside the log: control, and Ethernet's 14 bytes a packet. A burst that the kernel cuts
-/// late has one header there, and one for each datagram in the log.
+/// All that a server hands over, in one race. The interface counts control as well, and Ethernet's 14 bytes a packet; a
+/// burst that the kernel cuts late has one header there, and one for each datagram in the log. A contender has about 5 %
+/// of the bytes: none can leave out what it sends.
 #[test]
 fn the_log_has_the_bytes_of_packets_for_every_contender() {
-    let all = deadheat::transport::ALL.iter().map(|transport| transport.info());
-    let served = all.filter(|info| {
+    let served = deadheat::transport::ALL.iter().filter(|transport| {
+        let info = transport.info();
         info.reach == deadheat::contract::Reach::Network
             && info.peer == deadheat::contract::PeerKind::Process
+            && transport.check().is_ok()
     });
-    let ids: Vec<&str> = served.map(|info| info.id).collect();
+    let ids: Vec<&str> = served.map(|transport| transport.info().id).collect();
+    let work = "-w cbr:rate=40mbit,size=1000,time=200ms,warmup=0ms,direction=down";
     let said = isolated(&format!(
         r#"{SERVE}
         serve
-        on_lo() {{ awk '$1 == "lo:" {{ print $10 }}' /proc/net/dev; }}
-        for id in {}; do
-            before=$(on_lo)
-            "$DEADHEAT" race $id -w cbr:rate=40mbit,size=1000,time=300ms,direction=down \
-                --to 127.0.0.1 --blocks 1 -q -o $id.json > /dev/null 2>&1 || true
-            echo "carried $id $(( $(on_lo) - before ))"
-        done
+        "$DEADHEAT" race {} {work} --to 127.0.0.1 --blocks 1 -q -o race.json || true
         kill $server; wait $server
         cat log
+        echo "carried $(awk '$1 == "lo:" {{ print $10 }}' /proc/net/dev)"
         "#,
         ids.join(" ")
     ));
+    let carried = said.lines().find_map(|line| line.strip_prefix("carried ")).unwrap();
+    let carried: u64 = carried.parse().unwrap();
+    let counted: u64 = said.lines().filter_map(in_line).sum();
+    assert!(counted * 100 >= carried * 98, "{counted} of {carried}\n{said}");
+    assert!(counted * 100 <= carried * 104, "{counted} of {carried}\n{said}");
     for id in ids {
         let title = format!(" {id} cbr:");
-        let of_it = said.lines().filter(|line| line.contains(&title));
-        let counted: u64 = of_it.filter_map(in_line).sum();
-        let prefix = format!("carried {id} ");
-        let carried = said.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap();
-        let carried: u64 = carried.parse().unwrap();
-        println!("{id}: {counted} bytes in the log, {carried} on the interface");
-        let did_run = counted > 500_000;
-        assert!(did_run || carried < 500_000, "{id}: {counted} of {carried}\n{said}");
-        assert!(!did_run || counted * 100 >= carried * 92, "{id}: {counted} of {carried}\n{said}");
-        assert!(!did_run || counted * 100 <= carried * 112, "{id}: {counted} of {carried}\n{said}");
+        let own = said.lines().filter(|line| line.contains(&title)).filter_map(in_line);
+        assert!(own.sum::<u64>() > 100_000, "{id}: {said}");
     }
 }
 
 /// Bytes that a trial's line says were sent and received.
 fn in_line(line: &str) -> Option<u64> {
-    let (_, sums) = line.contains(" trial ").then(|| line.rsplit_once("; "))??;
-    let (sent, received) = sums.strip_suffix(" received")?.split_once(" sent, ")?;
+    let (before, _) = line.contains(" trial ").then(|| line.split_once(" received"))??;
+    let (sent, received) = before.rsplit_once("; ")?.1.split_once(" sent, ")?;
     let bytes = |text: &str| {
         let (number, unit) = text.split_once(' ')?;
         let unit = match unit {
