@@ -265,7 +265,8 @@ fn prepare(dir: &Path) {
     };
     fs::create_dir(dir.join("results")).unwrap();
     race("before.json", "1");
-    for copy in ["after.json", "race.json", "baseline.json", "results/1.json", "results/2.json"] {
+    let copies = ["after", "race", "baseline", "simulated", "results/1", "results/2"];
+    for copy in copies.map(|copy| format!("{copy}.json")) {
         fs::copy(dir.join("before.json"), dir.join(copy)).unwrap();
     }
     let output = run(&words(&["study", "run", "mine.toml", "-q", "-o", "DIR"]), dir);

@@ -57,6 +57,9 @@ fn saved(folder: &Path, change: impl Fn(&mut Value)) {
     fs::write(folder.join("r.json"), race.to_string()).unwrap();
 }
 
+/// Change of a saved race by a stranger.
+type Change<'a> = Box<dyn Fn(&mut Value) + 'a>;
+
 #[test]
 fn a_result_that_names_commands_and_files_runs_and_opens_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +69,7 @@ fn a_result_that_names_commands_and_files_runs_and_opens_none_of_them() {
     let touch = format!(
         "external:near=touch {mark} {{listen}} {{far}},far=touch {mark} {{listen}} {{target}},carries=tcp"
     );
-    let changes: [(&str, Box<dyn Fn(&mut Value)>, String); 4] = [
+    let changes: [(&str, Change, String); 4] = [
         (
             "asked.contenders",
             Box::new(|race| race["asked"]["contenders"][0] = touch.clone().into()),

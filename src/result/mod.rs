@@ -3,7 +3,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`outcome`] | a race with all of its results, as it is saved: format 1 |
-//! | [`explained`], [`path_way`], [`imported`], [`dropped`] | parts of it: where the time went, what a path did, where it was imported from, who dropped out |
+//! | [`explained`], [`path_way`], [`imported`], [`dropped`], [`knee`] | parts of it: where the time went, what a path did, where it was imported from, who dropped out, which load is too much |
 //! | [`save`], [`layout`], [`packed`] | to disk and back; the layout there; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
 //! | [`hold`] | one race per file |
@@ -17,6 +17,7 @@ pub mod explained;
 pub mod hold;
 pub mod imported;
 pub(crate) mod journal;
+pub mod knee;
 pub mod layout;
 pub mod outcome;
 pub mod packed;

@@ -12,6 +12,7 @@ use crate::host::quiet::HostQuiet;
 use crate::measurements::Metric;
 use crate::result::dropped::Dropped;
 use crate::result::explained::Explained;
+pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
 use crate::transport::Effective;
 use crate::trial::{PathFacts, Record};
@@ -442,47 +443,6 @@ pub struct LevelRatio {
     pub high: Option<f64>,
     /// Number of blocks that have both levels.
     pub blocks: u64,
-}
-
-/// Knee of one contender under rising load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sweep {
-    /// Index of the contender as typed, in `asked.contenders`.
-    pub contender: usize,
-    /// Level of each other factor, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub conditions: BTreeMap<String, String>,
-    /// Knee: the highest offered load up to which delivery follows it.
-    pub knee: KneeAt,
-    /// Lower end of its interval; absent with too few blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub low: Option<KneeAt>,
-    /// Upper end of its interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub high: Option<KneeAt>,
-    /// Number of blocks behind the knee.
-    pub blocks: u64,
-}
-
-/// Position of the knee relative to a load.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct KneeAt {
-    /// Side of the load.
-    pub place: KneePlace,
-    /// Load, in application bits per second.
-    pub bps: f64,
-}
-
-/// Side of a load on which the knee is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KneePlace {
-    /// Below the lowest load.
-    Below,
-    /// At the load.
-    At,
-    /// Above the highest load.
-    Above,
 }
 
 pub(crate) fn is_zero(n: &u64) -> bool {

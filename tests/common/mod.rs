@@ -56,8 +56,9 @@ pub(crate) const ICMP: usize = 4;
 pub(crate) fn everything() -> Outcome {
     let mut outcome = full();
     outcome.host.cpu_quota_milli = Some(1_500);
-    let far = outcome.peer_host.as_mut().expect("the full race has a far host");
-    far.reached_at = Some([192, 0, 2, 7].into());
+    for far in &mut outcome.peer_host {
+        far.reached_at = Some([192, 0, 2, 7].into());
+    }
     let factor = Factor {
         name: "placement".into(),
         levels: ["same-core", "busy"].map(String::from).to_vec(),
@@ -73,6 +74,37 @@ pub(crate) fn everything() -> Outcome {
             infeasible: (contender == BBR).then(|| "this host has one CPU".into()),
         });
     }
+    outcome.shares = shares();
+    let at = |place, mbps: f64| KneeAt { place, bps: mbps * 1e6 };
+    let knee = Sweep {
+        contender: UDP,
+        conditions: map(&[("placement", "busy")]),
+        knee: at(KneePlace::At, 4.98),
+        low: Some(at(KneePlace::At, 4.9)),
+        high: Some(at(KneePlace::At, 5.05)),
+        blocks: BLOCKS,
+    };
+    let open = Sweep {
+        contender: TCP,
+        knee: at(KneePlace::Above, 16.0),
+        low: None,
+        high: None,
+        ..knee.clone()
+    };
+    outcome.sweeps = vec![knee, open];
+    outcome.imported = Some(imported());
+    outcome.asked.resolve = Some(0.02);
+    outcome.asked.claims_all = true;
+    outcome.unfiltered = outcome.verdicts[..1].to_vec();
+    let Outcome { path, path_ways, trials, .. } = emulated();
+    let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
+    outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
+    throttle(&mut outcome.trials[0]);
+    Outcome { path, path_ways, ..outcome }
+}
+
+/// Returns the shares of a factor and of noise.
+fn shares() -> Vec<Share> {
     let share = Share {
         metric: "rtt_p50_ns".into(),
         kind: ShareKind::Factor,
@@ -100,33 +132,7 @@ pub(crate) fn everything() -> Outcome {
         levels: Vec::new(),
         ..share.clone()
     };
-    outcome.shares = vec![share, noise];
-    let at = |place, mbps: f64| KneeAt { place, bps: mbps * 1e6 };
-    let knee = Sweep {
-        contender: UDP,
-        conditions: map(&[("placement", "busy")]),
-        knee: at(KneePlace::At, 4.98),
-        low: Some(at(KneePlace::At, 4.9)),
-        high: Some(at(KneePlace::At, 5.05)),
-        blocks: BLOCKS,
-    };
-    let open = Sweep {
-        contender: TCP,
-        knee: at(KneePlace::Above, 16.0),
-        low: None,
-        high: None,
-        ..knee.clone()
-    };
-    outcome.sweeps = vec![knee, open];
-    outcome.imported = Some(imported());
-    outcome.asked.resolve = Some(0.02);
-    outcome.asked.claims_all = true;
-    outcome.unfiltered = outcome.verdicts[..1].to_vec();
-    let Outcome { path, path_ways, trials, .. } = emulated();
-    let trial = trials.into_iter().find(|trial| trial.record.path_invalid.is_some());
-    outcome.trials.extend(trial.map(|trial| Trial { order: 99, ..trial }));
-    throttle(&mut outcome.trials[0]);
-    Outcome { path, path_ways, ..outcome }
+    vec![share, noise]
 }
 
 /// A trial on one machine, under a quota.
