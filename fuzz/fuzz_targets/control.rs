@@ -25,7 +25,7 @@ fn all(body: &[u8]) {
     same::<ToAgent>(body);
     same::<FromAgent>(body);
     if let Some(proof) = same::<Proof>(body) {
-        assert!(!proved("a secret", "a nonce", &proof));
+        assert!(!proved("a secret", "a nonce", None, &proof));
     }
 }
 

@@ -9,7 +9,7 @@
 //! ([`Ruling::is_sharp`]). Between looks the file shows current estimates, all `undecided`. A decision once made stays,
 //! with the estimate it was made on: that is what its error level is about. Decided claims keep
 //! their share of the error at later looks, so that all intervals hold together. Nothing is decided about a contender that
-//! stays in a state of its own over several blocks ([`own_state`]): its blocks are no independent repeats.
+//! stays in a state of its own over several blocks (`own_state`): its blocks are no independent repeats.
 //!
 //! # What makes a pair
 //!

@@ -3,7 +3,7 @@
 //!
 //! Bytes are those of IP packets. Datagrams are counted at each call, with their headers. For a byte stream of the
 //! kernel's the bytes of each call count at once, and what TCP adds (headers, retransmissions, acknowledgements)
-//! when `TCP_INFO` is read next ([`LOOK`]). Other streams of the kernel (SCTP, DCCP) count a least header for each
+//! when `TCP_INFO` is read next (`LOOK`, 10 ms). Other streams of the kernel (SCTP, DCCP) count a least header for each
 //! call, and what the kernel sends again is left to its congestion control.
 //!
 //! The bucket is looked at after each call that moves data, so what goes beyond a limit is at most one burst

@@ -1,6 +1,6 @@
 //! Files and commands that specs name. Words that a person types may name any; words that a file brings act on nothing
 //! outside of the program unless a person allows it. Which values name something is declared with each key
-//! ([`Kind::reference`]), so that no key can be forgotten.
+//! (`Kind::reference`), so that no key can be forgotten.
 
 use super::{Key, Reference, Spec};
 use crate::error::{Result, unknown};
