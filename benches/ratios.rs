@@ -34,7 +34,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Pairs per figure.
 const ROUNDS: usize = 5;
-/// Pairs per figure of bulk data beside iperf3, and those of them that have to reach it.
+/// Pairs per figure of bulk data beside iperf3, and the least number of pairs that reach it.
 const BULK_ROUNDS: usize = 10;
 const BULK_HELD: usize = 9;
 /// A/A races.
@@ -228,7 +228,7 @@ fn bulk() -> Outcome<Vec<Row>> {
     Ok([vec![beside_floor], beside].concat())
 }
 
-/// Bulk data from pages that nobody copies on the way out, beside iperf3's.
+/// Bulk data that is sent from pages without a copy, beside that of iperf3.
 fn zero_copy() -> Outcome<Vec<Row>> {
     beside_iperf3("tcp:cc=cubic,io=sendfile", &["-Z"], Cpus::apart()?, |_| Ok(()))
 }

@@ -2,7 +2,7 @@
 //! everybody else does not.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use deadheat::contract::{Lane, Side};
@@ -180,17 +180,24 @@ fn a_client_that_names_a_file_of_the_server_is_refused_and_no_agent_starts() {
     assert_eq!(far.next_plan().workload, honest.workload);
 }
 
-#[test]
-fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
-    let far =
-        Far::with(Manner::Receives, |config| config.bind = Bind::At("0.0.0.0:0".parse().unwrap()));
-    let to = SocketAddr::new("127.0.0.1".parse().unwrap(), far.address.port());
+/// Opens a trial at a server that listens on all IPv4 addresses, and returns the address it was reached at and the hello
+/// of the trial's data.
+fn opened_on_all_addresses() -> (Far, Client, SocketAddr, Hello) {
+    let at = Bind::At((Ipv4Addr::UNSPECIFIED, 0).into());
+    let far = Far::with(Manner::Receives, |config| config.bind = at);
+    let to = (Ipv4Addr::LOCALHOST, far.address.port()).into();
     let mut client = Client::let_in(to);
     let asked = plan();
     client.say(&open(&asked));
     client.ready();
     far.next_plan();
     let hello = Hello { token: asked.token, flow: 0 };
+    (far, client, to, hello)
+}
+
+#[test]
+fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
+    let (far, _client, to, hello) = opened_on_all_addresses();
     let victim = UdpSocket::bind("127.0.0.2:0").unwrap();
     victim.send_to(&hello.encode(), to).unwrap();
     far.line_with("data must come from the address that control comes from");
@@ -205,15 +212,7 @@ fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
 /// Who reads the path sees the token, and is at another address.
 #[test]
 fn a_tcp_data_connection_from_another_address_than_the_clients_begins_nothing() {
-    let far =
-        Far::with(Manner::Receives, |config| config.bind = Bind::At("0.0.0.0:0".parse().unwrap()));
-    let to = SocketAddr::new("127.0.0.1".parse().unwrap(), far.address.port());
-    let mut client = Client::let_in(to);
-    let asked = plan();
-    client.say(&open(&asked));
-    client.ready();
-    far.next_plan();
-    let hello = Hello { token: asked.token, flow: 0 };
+    let (far, _client, to, hello) = opened_on_all_addresses();
     let thief = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     thief.bind(&SocketAddr::new("127.0.0.2".parse().unwrap(), 0).into()).unwrap();
     thief.connect(&to.into()).unwrap();

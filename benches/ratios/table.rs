@@ -124,7 +124,7 @@ impl Row {
         }
     }
 
-    /// How many of the pairs reach a ratio, of which `least` have to.
+    /// Makes a row with the number of pairs that reach a ratio; the target is `least`.
     pub(crate) fn held(figure: &str, pairs: &Paired, ratio: f64, least: usize) -> Row {
         let ratios = pairs.ratios();
         let held = ratios.iter().filter(|pair| **pair >= ratio).count();

@@ -8,7 +8,7 @@ pub const NOTHING: &str = "–";
 /// Share, in percent, below which a difference from a bound is the arithmetic's.
 const NOISE: f64 = 1e-9;
 
-/// Ratio from which on a change is told in times: `+900 %` is harder to read than `10 times`.
+/// Ratio from which on a change is written in times: `+900 %` is harder to read than `10 times`.
 pub const IN_TIMES: f64 = 10.0;
 
 /// Formats a share in percent: `5 %`, `3.4 %`, `41 %`, `0.008 %`, `99.98 %`.

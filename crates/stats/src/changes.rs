@@ -4,7 +4,7 @@
 //! against those before it (Mann & Whitney 1947), in the tail probability that chance has for them. The smallest of these
 //! probabilities is a change if it is below a limit ([`Detector`]), and then the series goes on from there, as in
 //! the change-point model of Hawkins & Deng (2010, J. Qual. Technol. 42). What was found is never taken back, so that a series
-//! that is looked at every night says the same as one that is looked at once.
+//! tested every night gives the same answer as a series tested once.
 //!
 //! Ranks do not care how heavy the tails are. Values that follow one another are alike, though: the correlation of
 //! neighbours is estimated from what is left without the change, and the distance from chance is shortened by what it adds

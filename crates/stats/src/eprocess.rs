@@ -9,7 +9,7 @@
 //! ```
 //!
 //! which is a martingale with mean 1: it ever reaches `1/a` with a probability of at most `a` (Ville 1939), at
-//! whatever block somebody stops, and however often somebody looked before. Two kinds of bets are mixed, half of the
+//! whatever block the race stops, and however often the evidence was read before. Two kinds of bets are mixed, half of the
 //! fortune on each:
 //!
 //! * *sign*: `g = 1`;
@@ -64,7 +64,7 @@ impl Evidence {
         Evidence { shift, side, fortunes: Fortunes::new(0) }
     }
 
-    /// Adds the next difference. One that is not a number adds nothing.
+    /// Adds the next difference. A difference that is not a number adds nothing.
     pub fn add(&mut self, diff: f64) {
         let above = diff - self.shift;
         if !above.is_nan() {
@@ -134,7 +134,7 @@ pub fn fewest(level: f64) -> Option<usize> {
     }
     let mut fortunes = Fortunes::new(0);
     (1..=1_000).find(|n| {
-        // The least ranks are those of distances that fall from block to block.
+        // Ranks are least where distances fall from block to block.
         fortunes.grow(1.0, 1.0 / *n as f64);
         fortunes.log_mean() >= (2.0 / level).ln() - 1e-9
     })

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`sequential`] | after which blocks may we look, and how much error does each look spend? |
 //! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
-//! | [`eprocess`] | what may be said after any block, however often somebody looks? |
+//! | [`eprocess`] | what may be said after any block, at any number of looks? |
 //! | [`planning`] | which difference do so many blocks find, and how many blocks find one? |
 //! | [`mod@components`] | how long should a trial be? |
 //! | [`serial`] | how much wider is an interval because neighbouring blocks are alike? |

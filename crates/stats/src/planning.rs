@@ -82,7 +82,7 @@ pub(super) struct Known {
     pub wide: Option<Estimate>,
     /// Interval that a tie is shown by.
     pub narrow: Option<Estimate>,
-    /// What both have been widened by for lateness of the generator, which more blocks do not change.
+    /// Amount by which both are widened for lateness of the generator; more blocks do not change it.
     pub slack: Slack,
 }
 

@@ -11,7 +11,7 @@
 //! exponentially; the limits for Student's t with five degrees of freedom are about the same. They are drawn, with a
 //! fixed seed: a closed form does not exist.
 //!
-//! What runs of the same thing scatter by is never taken for less than what their trials say that a median may be off.
+//! The scatter of runs is never taken as smaller than the error of a median that the trials within a run show.
 
 use super::estimate::{Estimate, sorted_finite};
 use super::quantile::{median_ranks, median_sorted};
@@ -60,7 +60,7 @@ impl RunCentre {
     }
 }
 
-/// What the level of a comparison of runs is promised for.
+/// Scope of the level of a comparison of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// For one comparison, in both directions.
