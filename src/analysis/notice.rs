@@ -356,7 +356,9 @@ impl Notice {
             Notice::Host(notice) => notice.advice(),
             Notice::GateFailures { cause, .. } => cause.advice(),
             Notice::LostOutsidePath { .. } => {
-                "look at the hosts' own queues and buffers; the loss is not the path's"
+                "the loss is not the path's: a transport that gives up on messages in time (a lifetime, \
+                 a full queue of its own) does not send them; where it gives up on none, look at the \
+                 hosts' queues and buffers"
             }
             Notice::PathOverrun { .. } => {
                 "offer less (a paced workload, a lower rate), or race on a host with more CPUs"

@@ -131,7 +131,10 @@ impl Measure for Pictures {
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let latencies = self.latencies()?;
+        // Frames of which none is whole are all missed, which is a figure; a path that brings nothing has none.
+        if self.frames.iter().all(|frame| frame.here == 0) {
+            return None;
+        }
         let (seen, n) = (self.seen(), self.frames.len());
         let share = |frames: u64| frames as f64 / n as f64;
         let mut figures = vec![
@@ -141,9 +144,11 @@ impl Measure for Pictures {
             ("lost_share", share(seen.lost)),
             ("frozen_share", share(seen.frozen)),
             ("frozen_max_ns", self.period.times(seen.longest).0 as f64),
-            ("latency_mean_ns", latencies.mean()),
         ];
-        figures.extend(latencies.among(0.99, n).map(|p99| ("latency_p99_ns", p99 as f64)));
+        if let Some(latencies) = self.latencies() {
+            figures.push(("latency_mean_ns", latencies.mean()));
+            figures.extend(latencies.among(0.99, n).map(|p99| ("latency_p99_ns", p99 as f64)));
+        }
         Some(figures)
     }
 }
@@ -209,6 +214,13 @@ mod tests {
         assert!(lost.figures().unwrap().iter().all(|(name, _)| *name != "latency_p99_ns"));
         assert_eq!(figure(&lost, "latency_mean_ns"), 30e6);
         assert_eq!((lost.length(3), lost.length(4)), (Some(1_000), None));
-        assert!(pictures(&[0, 0]).figures().is_none());
+        // A part of each came, and no frame is whole: all are missed, and there is no latency.
+        let parts = pictures(&[0, 0]);
+        assert_eq!(figure(&parts, "missed_share"), 2.5 / 3.0);
+        assert_eq!(figure(&parts, "frozen_share"), 1.0);
+        assert!(parts.figures().unwrap().iter().all(|(name, _)| !name.starts_with("latency")));
+        let nothing =
+            Pictures::new(vec![2], vec![(0, 1_000); 2], 4, Nanos(MS), Period::of_packets(50));
+        assert!(nothing.figures().is_none());
     }
 }
