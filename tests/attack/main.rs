@@ -10,6 +10,7 @@ mod ground;
 mod honest;
 mod liars;
 mod long;
+mod missing;
 mod plans;
 mod saved;
 mod server;
@@ -98,6 +99,13 @@ fn spoofed_datagrams() {
 fn a_token_from_elsewhere() {
     isolated("a_token_from_elsewhere", || {
         Siege { name: "reflection", ..OPEN }.run(plans::reflection);
+    });
+}
+
+#[test]
+fn a_client_that_misses_everything() {
+    isolated("a_client_that_misses_everything", || {
+        Siege { name: "all missing", options: missing::LIMITS, ..OPEN }.run(missing::all);
     });
 }
 
