@@ -1,9 +1,5 @@
 //! Axes: linear and logarithmic, with ticks at 1, 2 and 5 and labels in a unit that fits.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged};
-
 use crate::measurements::Unit;
 use crate::report::words::{self, Scale};
 
@@ -166,23 +162,6 @@ impl Axis {
         }
         let count = (last - first).max(0.0) as usize;
         (0..=count).map(|at| (first + at as f64) * step).collect()
-    }
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        from + (f64::from(to - from) * self.share(*value)).round() as i32
-    }
-
-    fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
-        self.ticks(hint.max_num_points())
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.low..self.high
     }
 }
 

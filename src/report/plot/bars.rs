@@ -224,10 +224,7 @@ fn rungs_of(outcome: &Outcome, rungs: &[&Summary], x: Axis, size: Size) -> Strin
         let words = format!("{}: {estimate}{interval}", label(outcome, rung.contender));
         piece(&panel, (0.0, rung.estimate), y, Ink::Bar(number), &words);
         if let (Some(low), Some(high)) = (rung.low, rung.high) {
-            panel.line(vec![(low, y), (high, y)], Ink::Interval, "");
-            for end in [low, high] {
-                panel.line(vec![(end, y - 4.0), (end, y + 4.0)], Ink::Interval, "");
-            }
+            panel.interval((low, high), y, Ink::Interval);
         }
     }
     rows.finish()

@@ -1,20 +1,12 @@
 //! A sheet to draw on: text, and panels with two axes.
 
 use std::cell::RefCell;
-use std::fmt::Write;
-use std::rc::Rc;
-
-use plotters::coord::Shift;
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, TextStyle};
 
 use super::axis::{Axis, Quantity, labels};
 use super::ink::Ink;
 use super::label;
-use super::svg::{STEPS, Sheet, Svg};
+pub(super) use super::svg::Hold;
+use super::svg::{STEPS, Svg, steps};
 
 /// Size of a drawing; a figure has one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,104 +31,64 @@ impl Size {
 pub(super) const TEXT: f64 = 12.0;
 pub(super) const SMALL: f64 = 11.0;
 
-/// Anchor of text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
-    Left,
-    Middle,
-    Right,
-}
-
-/// Sheet of a size. Drawing on it cannot fail, although the library returns results.
+/// Sheet of a size.
 pub(super) struct Canvas {
-    sheet: Rc<RefCell<Sheet>>,
-    root: DrawingArea<Svg, Shift>,
+    svg: RefCell<Svg>,
     pub(super) width: f64,
-    pub(super) height: f64,
-}
-
-fn steps(units: f64) -> i32 {
-    (units * STEPS).round() as i32
 }
 
 impl Canvas {
     /// Creates an empty sheet.
     pub(super) fn new(size: Size, height: f64) -> Canvas {
-        let (width, height) = (size.width(), height.max(10.0).ceil());
-        let sheet = Rc::new(RefCell::new(Sheet::default()));
-        let root = Svg::new(Rc::clone(&sheet), (steps(width) as u32, steps(height) as u32));
-        Canvas { sheet, root: root.into_drawing_area(), width, height }
+        let width = size.width();
+        Canvas { svg: RefCell::new(Svg::new(width, height.max(10.0).ceil())), width }
     }
 
     /// Returns the complete drawing.
     pub(super) fn finish(self) -> String {
-        let sheet = self.sheet.take();
-        let (width, height) = (self.width, self.height);
-        let mut svg = String::with_capacity(sheet.out.len() + 128);
-        let _ = write!(
-            svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             width=\"{width}\" height=\"{height}\">"
-        );
-        svg.push_str(&sheet.out);
-        svg.push_str("</svg>");
-        svg
-    }
-
-    /// Sets the meaning of the next mark, in words.
-    fn say(&self, words: impl Into<String>) {
-        self.sheet.borrow_mut().words = Some(words.into());
+        self.svg.into_inner().finish()
     }
 
     /// Draws a line of text, held in the middle of its height.
-    pub(super) fn text(&self, (x, y): (f64, f64), text: &str, ink: Ink, hold: Hold) {
-        let size = if ink == Ink::Small { SMALL } else { TEXT };
-        let h_pos = match hold {
-            Hold::Left => HPos::Left,
-            Hold::Middle => HPos::Center,
-            Hold::Right => HPos::Right,
-        };
-        let colour = ink.to_rgba();
-        let style = TextStyle::from(("sans-serif", size * STEPS).into_font())
-            .color(&colour)
-            .pos(Pos::new(h_pos, VPos::Center));
-        let _ = self.root.draw(&Text::new(text, (steps(x), steps(y)), style));
+    pub(super) fn text(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold) {
+        self.svg.borrow_mut().text(at, text, letters(ink), ink, hold);
     }
 
     /// Draws text, cut to `room`.
     pub(super) fn fitted(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold, room: f64) {
-        let size = if ink == Ink::Small { SMALL } else { TEXT };
-        self.text(at, &label::cut(text, size, room), ink, hold);
+        self.text(at, &label::cut(text, letters(ink), room), ink, hold);
     }
 
     /// Draws a line between two places.
     pub(super) fn stroke(&self, from: (f64, f64), to: (f64, f64), ink: Ink) {
-        let points = [from, to].map(|(x, y)| (steps(x), steps(y)));
-        let _ = self.root.draw(&PathElement::new(points, ink.style()));
+        self.svg.borrow_mut().line(&[from, to], ink, "");
     }
 
     /// Draws the mark of the contender `shape`, which is not told from others by its colour alone.
     pub(super) fn mark(&self, at: (f64, f64), shape: usize, ink: Ink, radius: f64, words: &str) {
-        if !words.is_empty() {
-            self.say(words);
+        let mut svg = self.svg.borrow_mut();
+        match corners(shape, radius) {
+            None => svg.circle(at, radius, ink, words),
+            Some(corners) => svg.area(&around(at, &corners), ink, words),
         }
-        let (x, y) = (steps(at.0), steps(at.1));
-        let Some(corners) = corners(shape, radius) else {
-            let _ = self.root.draw(&Circle::new((x, y), steps(radius), ink.style()));
-            return;
-        };
-        let corners: Vec<(i32, i32)> =
-            corners.iter().map(|(dx, dy)| (x + steps(*dx), y + steps(*dy))).collect();
-        let _ = self.root.draw(&Polygon::new(corners, ink.style()));
     }
 
     /// Creates a panel: `x` from `left` to `right`, `y` from `bottom` to `top`.
     pub(super) fn panel(&self, frame: Frame, x: Axis, y: Axis) -> Panel<'_> {
-        let across = steps(frame.left)..steps(frame.right);
-        let up = steps(frame.bottom)..steps(frame.top);
-        let area = self.root.apply_coord_spec(Cartesian2d::<Axis, Axis>::new(x, y, (across, up)));
-        Panel { canvas: self, area, frame, x, y }
+        Panel { canvas: self, frame, up: (frame.bottom, frame.top), x, y }
     }
+}
+
+/// Returns the size of letters.
+fn letters(ink: Ink) -> f64 {
+    if ink == Ink::Small { SMALL } else { TEXT }
+}
+
+/// Returns the places of corners around the middle `at`.
+fn around((x, y): (f64, f64), corners: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    // Each on the grid, so that a shape is the same wherever it stands.
+    let on_grid = |units: f64| f64::from(steps(units)) / STEPS;
+    corners.iter().map(|(dx, dy)| (on_grid(x) + on_grid(*dx), on_grid(y) + on_grid(*dy))).collect()
 }
 
 /// Returns the corners of a shape around the middle; `None` for a circle.
@@ -159,11 +111,6 @@ fn cross(far: f64, near: f64) -> Vec<(f64, f64)> {
     arm.into_iter().chain(back).collect()
 }
 
-/// Returns the shape for a value that is only known to lie beyond: an arrowhead to the right.
-pub(super) fn arrow((x, y): (f64, f64), r: f64) -> [(f64, f64); 3] {
-    [(x - r, y - r), (x + 1.3 * r, y), (x - r, y + r)]
-}
-
 /// Position of a panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Frame {
@@ -176,17 +123,26 @@ pub(super) struct Frame {
 /// A part of a sheet with axes.
 pub(super) struct Panel<'a> {
     canvas: &'a Canvas,
-    area: DrawingArea<Svg, Cartesian2d<Axis, Axis>>,
     pub(super) frame: Frame,
+    /// Where the vertical axis starts and ends: at the bottom and at the top, unless it points down.
+    pub(super) up: (f64, f64),
     x: Axis,
     y: Axis,
 }
 
 impl Panel<'_> {
-    /// Returns the position of a pair of values, in units.
+    /// Returns the position of a pair of values, in units, on the grid of coordinates.
     pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let (x, y) = self.area.map_coordinate(&(x, y));
-        (f64::from(x) / STEPS, f64::from(y) / STEPS)
+        let between = |from: f64, to: f64, share: f64| {
+            let (from, to) = (f64::from(steps(from)), f64::from(steps(to)));
+            (from + ((to - from) * share).round()) / STEPS
+        };
+        let Frame { left, right, .. } = self.frame;
+        (between(left, right, self.x.share(x)), between(self.up.0, self.up.1, self.y.share(y)))
+    }
+
+    fn places(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        points.iter().map(|(x, y)| self.at(*x, *y)).collect()
     }
 
     /// Returns the greatest value of the vertical axis.
@@ -195,24 +151,27 @@ impl Panel<'_> {
     }
 
     /// Draws a line through pairs of values.
-    pub(super) fn line(&self, points: Vec<(f64, f64)>, ink: Ink, words: &str) {
-        if !words.is_empty() {
-            self.canvas.say(words);
+    pub(super) fn line(&self, points: &[(f64, f64)], ink: Ink, words: &str) {
+        self.canvas.svg.borrow_mut().line(&self.places(points), ink, words);
+    }
+
+    /// Draws an interval on the horizontal axis, with a bar across at each end.
+    pub(super) fn interval(&self, (low, high): (f64, f64), y: f64, ink: Ink) {
+        self.line(&[(low, y), (high, y)], ink, "");
+        for end in [low, high] {
+            self.line(&[(end, y - 4.0), (end, y + 4.0)], ink, "");
         }
-        let _ = self.area.draw(&PathElement::new(points, ink.style()));
     }
 
     /// Fills the area inside a line through pairs of values.
-    pub(super) fn area(&self, corners: Vec<(f64, f64)>, ink: Ink) {
-        let _ = self.area.draw(&Polygon::new(corners, ink.style()));
+    pub(super) fn area(&self, corners: &[(f64, f64)], ink: Ink) {
+        self.canvas.svg.borrow_mut().area(&self.places(corners), ink, "");
     }
 
     /// Draws a rectangle between two pairs of values.
     pub(super) fn rectangle(&self, from: (f64, f64), to: (f64, f64), ink: Ink, words: &str) {
-        if !words.is_empty() {
-            self.canvas.say(words);
-        }
-        let _ = self.area.draw(&Rectangle::new([from, to], ink.style()));
+        let corners = [from, to].map(|(x, y)| self.at(x, y));
+        self.canvas.svg.borrow_mut().rectangle(corners, ink, words);
     }
 
     /// Draws a mark at a pair of values.
@@ -220,13 +179,11 @@ impl Panel<'_> {
         self.canvas.mark(self.at(x, y), shape, ink, r, words);
     }
 
-    /// Draws an arrowhead at a pair of values: the true value is only known to lie beyond.
+    /// Draws an arrowhead to the right at a pair of values: the true value is only known to lie beyond.
     pub(super) fn arrow(&self, (x, y): (f64, f64), ink: Ink, r: f64, words: &str) {
-        if !words.is_empty() {
-            self.canvas.say(words);
-        }
-        let corners = arrow(self.at(x, y), r).map(|(x, y)| (steps(x), steps(y)));
-        let _ = self.canvas.root.draw(&Polygon::new(corners, ink.style()));
+        let (x, y) = self.at(x, y);
+        let corners = [(x - r, y - r), (x + 1.3 * r, y), (x - r, y + r)];
+        self.canvas.svg.borrow_mut().area(&corners, ink, words);
     }
 
     /// Draws the grid and the labels of the horizontal axis.

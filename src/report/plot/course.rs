@@ -49,7 +49,7 @@ fn figure(outcome: &Outcome, courses: &Courses) -> Option<Figure> {
     };
     // Where only bytes are known over time, they are what is drawn, whatever the work has of phases.
     let label = if unit == Unit::BitRate { "goodput" } else { courses.label };
-    let what = capitalised(label);
+    let what = words::capital(label);
     let lines = &courses.lines[..courses.lines.len().min(MOST_LINES)];
     let step = Nanos(courses.step_ns);
     let mean = if unit == Unit::Nanos { "mean of " } else { "" };
@@ -76,11 +76,6 @@ fn figure(outcome: &Outcome, courses: &Courses) -> Option<Figure> {
         ),
         |size| draw(outcome, courses, lines, &strips, size),
     ))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Returns the title, with the conditions if they are varied.
@@ -222,15 +217,15 @@ fn curve(
         for run in runs().filter(|run| run.len() > 1) {
             let upper = run.iter().map(|(x, band)| (*x, band.high));
             let lower = run.iter().rev().map(|(x, band)| (*x, band.low));
-            panel.area(upper.chain(lower).collect(), Ink::Band(number));
+            panel.area(&upper.chain(lower).collect::<Vec<_>>(), Ink::Band(number));
         }
     }
     let mut words = summary(courses, strip, &known, name);
     for run in runs() {
-        let points = run.iter().map(|(x, band)| (*x, band.middle)).collect();
+        let points: Vec<(f64, f64)> = run.iter().map(|(x, band)| (*x, band.middle)).collect();
         // The words are those of the whole line, and said once.
         let ink = if words.is_empty() { Ink::KeyLine(number) } else { Ink::Line(number) };
-        panel.line(points, ink, &std::mem::take(&mut words));
+        panel.line(&points, ink, &std::mem::take(&mut words));
     }
 }
 

@@ -159,7 +159,7 @@ fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
             said(curve.marked[0], Unit::Nanos),
             said(curve.marked[2], Unit::Nanos)
         );
-        panel.line(curve.points.clone(), Ink::Line(curve.number), &words);
+        panel.line(&curve.points, Ink::Line(curve.number), &words);
         if let (true, Some(end)) = (curve.lost > 0, curve.points.last()) {
             let words = format!(
                 "{}: {} of {} round trips have no answer",

@@ -104,9 +104,9 @@ fn draw(metric: &Metric, courses: &[Course<'_>], (x, y): (Axis, Axis), size: Siz
         panel.level(1.0, Ink::Reference);
         let place = |(trial, value): (&Trial, f64)| (trial.block as f64, value / course.median);
         let line: Vec<(f64, f64)> = course.marked().map(place).collect();
-        panel.line(line.clone(), Ink::Faint(number), "");
+        panel.line(&line, Ink::Faint(number), "");
         if !each {
-            panel.line(line, Ink::Dots(number), "");
+            panel.line(&line, Ink::Dots(number), "");
             continue;
         }
         for (trial, value) in course.marked() {

@@ -99,15 +99,15 @@ fn draw(
         line.iter().enumerate().filter_map(|(at, value)| Some((at as f64, (*value)?))).collect()
     };
     for line in theory {
-        panel.line(known(&line.by_level), Ink::Theory(line.contender), "");
+        panel.line(&known(&line.by_level), Ink::Theory(line.contender), "");
     }
     for (line, name) in lines.iter().zip(&names) {
         let number = line.contender;
         for each in line.each.iter().filter(|_| line.each.len() > 1).take(MOST_FAINT) {
-            panel.line(known(each), Ink::Faint(number), "");
+            panel.line(&known(each), Ink::Faint(number), "");
         }
         let middle = known(&line.middle);
-        panel.line(middle.clone(), Ink::KeyLine(number), "");
+        panel.line(&middle, Ink::KeyLine(number), "");
         for (at, value) in middle {
             let level = levels.get(at as usize).map_or("", String::as_str);
             let words = format!("{name}, {level}: {}", words::figure(value, metric.unit));

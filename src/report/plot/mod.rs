@@ -1,4 +1,4 @@
-//! The figures of a result and of a study, drawn with the plotting library on a backend of our own.
+//! The figures of a result and of a study, drawn as SVG.
 //!
 //! | file | content |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `study.rs` | a study: published beside measured, claims |
 //! | `rows.rs` `facets.rs` | layouts that those share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
-//! | `svg.rs` `ink.rs` | the backend, and the meaning of each element of a drawing |
+//! | `svg.rs` `ink.rs` | elements as they are written, and the meaning of each |
 //! | `palette.rs` `style.rs` | colours; styles of classes, and drawings that stand alone |
 
 use super::figure::{Figure, Numbers};

@@ -128,7 +128,7 @@ fn delivered(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, (x, y): (Axis, A
     panel.ticks_below(Quantity::Of(Unit::BitRate));
     frame_words(canvas, frame, "delivered");
     let (from, to) = (x.low().max(y.low()), x.high().min(y.high()));
-    panel.line(vec![(from, from), (to, to)], Ink::Reference, "");
+    panel.line(&[(from, from), (to, to)], Ink::Reference, "");
     for line in lines {
         through(&panel, line, |load| load.delivered, &|load| {
             format!("delivered {}", words::figure(load.delivered, Unit::BitRate))
@@ -147,9 +147,9 @@ fn knee(panel: &Panel<'_>, line: &Line<'_>, sweep: &Sweep, floor: f64) {
     }
     let words = format!("{}: knee at {}", line.name, words::figure(at, Unit::BitRate));
     if let (Some(low), Some(high)) = (&sweep.low, &sweep.high) {
-        panel.line(vec![(low.bps, at), (high.bps, at)], Ink::Whisker(line.number), "");
+        panel.line(&[(low.bps, at), (high.bps, at)], Ink::Whisker(line.number), "");
     }
-    panel.line(vec![(at, floor), (at, at)], Ink::Reference, "");
+    panel.line(&[(at, floor), (at, at)], Ink::Reference, "");
     panel.mark((at, at), 0, Ink::Hollow(line.number), 5.5, &words);
 }
 
@@ -175,8 +175,9 @@ fn through(
     say: &dyn Fn(&Load) -> String,
 ) {
     let place = |load: &Load| (load.offered, of(load));
-    panel.line(line.curve.trials.iter().map(place).collect(), Ink::Dots(line.number), "");
-    panel.line(line.curve.middle.iter().map(place).collect(), Ink::KeyLine(line.number), "");
+    let places = |loads: &[Load]| loads.iter().map(place).collect::<Vec<_>>();
+    panel.line(&places(&line.curve.trials), Ink::Dots(line.number), "");
+    panel.line(&places(&line.curve.middle), Ink::KeyLine(line.number), "");
     for load in &line.curve.middle {
         let offered = words::figure(load.offered, Unit::BitRate);
         let words = format!("{}, offered {offered}: {}", line.name, say(load));

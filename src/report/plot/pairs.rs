@@ -118,10 +118,7 @@ fn draw(
         let said = format!("{}: {ratio} {interval}, {}", pair.label, pair.outcome);
         let ahead = pair.verdict.ahead.map(|id| palette::number(outcome, id));
         let line = ahead.map_or(Ink::NobodyWhisker, Ink::Whisker);
-        panel.line(vec![(low, y), (high, y)], line, "");
-        for end in [low, high] {
-            panel.line(vec![(end, y - 4.0), (end, y + 4.0)], line, "");
-        }
+        panel.interval((low, high), y, line);
         match (pair.verdict.outcome, ahead) {
             (stats::Outcome::Ahead, Some(number)) => {
                 panel.mark((point, y), number, Ink::Dot(number), 4.5, &said);

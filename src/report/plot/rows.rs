@@ -111,11 +111,9 @@ impl Rows {
     /// the top.
     pub(super) fn panel(&self) -> Panel<'_> {
         let Frame { top, bottom, .. } = self.frame;
-        // From bottom to top, as panels have it; so units go down.
         let down = Axis::exact(0.0, bottom - top);
-        let frame = Frame { top: bottom, bottom: top, ..self.frame };
-        let mut panel = self.canvas.panel(frame, self.x, down);
-        panel.frame = self.frame;
+        let mut panel = self.canvas.panel(self.frame, self.x, down);
+        panel.up = (top, bottom);
         panel
     }
 

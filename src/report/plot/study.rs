@@ -91,7 +91,7 @@ fn draw(all: &[Beside], x: Axis, size: Size) -> String {
         if published.is_finite() && published > 0.0 {
             if let Some(measured) = beside.measured_ratio {
                 let both = [published, measured.point];
-                panel.line(both.map(|ratio| (ratio, y)).to_vec(), Ink::Grid, "");
+                panel.line(&both.map(|ratio| (ratio, y)), Ink::Grid, "");
             }
             let words = format!("{name}: published ratio {}", words::significant(published));
             panel.mark((published, y), 2, Ink::NobodyHollow, 5.4, &words);
@@ -99,7 +99,7 @@ fn draw(all: &[Beside], x: Axis, size: Size) -> String {
         // On top, so that nothing hides what was measured.
         if let Some(measured) = beside.measured_ratio {
             if let (Some(low), Some(high)) = (measured.low, measured.high) {
-                panel.line(vec![(low, y), (high, y)], Ink::Interval, "");
+                panel.line(&[(low, y), (high, y)], Ink::Interval, "");
             }
             let words = format!("{name}: measured ratio {}", words::significant(measured.point));
             panel.mark((measured.point, y), 0, Ink::Measured, 3.2, &words);

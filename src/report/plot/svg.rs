@@ -1,185 +1,131 @@
-//! A backend of the plotting library that writes compact SVG: classes in place of colours, a tenth of
-//! a unit as the grid of all coordinates, and words on the marks.
+//! Compact SVG: classes in place of colours, a tenth of a unit as the grid of all coordinates, and words
+//! on the marks.
 
-use std::cell::RefCell;
-use std::convert::Infallible;
 use std::fmt::Write;
-use std::rc::Rc;
-
-use plotters_backend::text_anchor::{HPos, VPos};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
-};
 
 use super::ink::Ink;
+
+/// Coordinates in steps, from the top left corner.
+type Point = (i32, i32);
 
 /// Steps of a coordinate in one unit of the drawing.
 pub(super) const STEPS: f64 = 10.0;
 
-/// Drawing under construction.
-#[derive(Debug, Default)]
-pub(super) struct Sheet {
-    /// The elements so far.
-    pub(super) out: String,
-    /// Meaning of the next mark, in words.
-    pub(super) words: Option<String>,
+/// Returns a length in steps, the nearest.
+pub(super) fn steps(units: f64) -> i32 {
+    (units * STEPS).round() as i32
 }
 
-/// Draws onto a sheet. Writing to memory cannot fail.
+/// Anchor of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    Left,
+    Middle,
+    Right,
+}
+
+/// Drawing under construction. Places and lengths are in units, and places beyond an edge are at the edge.
+#[derive(Debug)]
 pub(super) struct Svg {
-    sheet: Rc<RefCell<Sheet>>,
-    size: (u32, u32),
+    out: String,
+    size: Point,
 }
-
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
 impl Svg {
-    /// Creates a drawing of a size in steps.
-    pub(super) fn new(sheet: Rc<RefCell<Sheet>>, size: (u32, u32)) -> Svg {
-        Svg { sheet, size }
+    /// Creates an empty drawing.
+    pub(super) fn new(width: f64, height: f64) -> Svg {
+        let out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\">"
+        );
+        Svg { out, size: (steps(width), steps(height)) }
     }
 
-    /// Writes an element with its classes; `shape` writes the attributes of its shape.
-    fn element(&mut self, name: &str, ink: Ink, shape: impl FnOnce(&mut String)) -> Drawn {
-        let mut sheet = self.sheet.borrow_mut();
-        let words = sheet.words.take();
-        let out = &mut sheet.out;
+    /// Returns the complete drawing.
+    pub(super) fn finish(mut self) -> String {
+        self.out.push_str("</svg>");
+        self.out
+    }
+
+    /// Draws a line through `points`, or a dot at each for [`Ink::Dots`]; `words` say what it means, if
+    /// there are any.
+    pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, words: &str) {
+        let points = self.places(points);
+        self.element("path", ink, words, |out| match ink {
+            Ink::Dots(_) => dots(out, &points),
+            _ => outline(out, &points, false),
+        });
+    }
+
+    /// Draws the area inside `corners`.
+    pub(super) fn area(&mut self, corners: &[(f64, f64)], ink: Ink, words: &str) {
+        let points = self.places(corners);
+        self.element("path", ink, words, |out| outline(out, &points, true));
+    }
+
+    /// Draws a rectangle between two corners.
+    pub(super) fn rectangle(&mut self, corners: [(f64, f64); 2], ink: Ink, words: &str) {
+        let [from, to] = corners.map(|corner| self.place(corner));
+        let (left, top) = (from.0.min(to.0), from.1.min(to.1));
+        let (width, height) = ((from.0 - to.0).abs(), (from.1 - to.1).abs());
+        let sides = [("x", left), ("y", top), ("width", width), ("height", height)];
+        self.element("rect", ink, words, |out| lengths(out, sides));
+    }
+
+    /// Draws a circle.
+    pub(super) fn circle(&mut self, centre: (f64, f64), radius: f64, ink: Ink, words: &str) {
+        let (x, y) = self.place(centre);
+        let sides = [("cx", x), ("cy", y), ("r", steps(radius))];
+        self.element("circle", ink, words, |out| lengths(out, sides));
+    }
+
+    /// Draws a line of text of `size`, held in the middle of its height.
+    pub(super) fn text(&mut self, at: (f64, f64), text: &str, size: f64, ink: Ink, hold: Hold) {
+        let (x, y) = self.place(at);
+        // From the middle down to the line on which letters stand.
+        let y = y + (size * STEPS * 0.35) as i32;
+        let _ = write!(self.out, "<text class=\"{}\"", ink.classes());
+        lengths(&mut self.out, [("x", x), ("y", y)]);
+        self.out.push_str(match hold {
+            Hold::Left => ">",
+            Hold::Middle => " text-anchor=\"middle\">",
+            Hold::Right => " text-anchor=\"end\">",
+        });
+        escape(&mut self.out, text);
+        self.out.push_str("</text>");
+    }
+
+    /// Writes an element with its classes and words; `shape` writes the attributes of its shape.
+    fn element(&mut self, name: &str, ink: Ink, words: &str, shape: impl FnOnce(&mut String)) {
+        let out = &mut self.out;
         let _ = write!(out, "<{name} class=\"{}\"", ink.classes());
         shape(out);
         if let Some(dashes) = ink.dashes() {
             let _ = write!(out, " stroke-dasharray=\"{dashes}\"");
         }
-        if let Some(words) = words {
+        if !words.is_empty() {
             out.push_str(" data-t=\"");
-            escape(out, &words);
+            escape(out, words);
             out.push('"');
         }
         out.push_str("/>");
-        Ok(())
+    }
+
+    fn places(&self, points: &[(f64, f64)]) -> Vec<Point> {
+        points.iter().map(|point| self.place(*point)).collect()
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> Point {
+        (steps(x).clamp(0, self.size.0), steps(y).clamp(0, self.size.1))
     }
 }
 
-impl DrawingBackend for Svg {
-    type ErrorType = Infallible;
-
-    fn get_size(&self) -> (u32, u32) {
-        self.size
-    }
-
-    fn ensure_prepared(&mut self) -> Drawn {
-        Ok(())
-    }
-
-    fn present(&mut self) -> Drawn {
-        Ok(())
-    }
-
-    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
-        self.draw_rect(at, at, &colour, true)
-    }
-
-    fn draw_line<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-    ) -> Drawn {
-        self.draw_path([from, to], style)
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-        _fill: bool,
-    ) -> Drawn {
-        let (left, right) = (from.0.min(to.0), from.0.max(to.0));
-        let (top, bottom) = (from.1.min(to.1), from.1.max(to.1));
-        self.element("rect", Ink::of(style.color()), |out| {
-            let sides =
-                [("x", left), ("y", top), ("width", right - left), ("height", bottom - top)];
-            for (name, steps) in sides {
-                let _ = write!(out, " {name}=\"");
-                number(out, steps);
-                out.push('"');
-            }
-        })
-    }
-
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> Drawn {
-        let ink = Ink::of(style.color());
-        let points: Vec<BackendCoord> = path.into_iter().collect();
-        self.element("path", ink, |out| match ink {
-            Ink::Dots(_) => dots(out, &points),
-            _ => outline(out, &points, false),
-        })
-    }
-
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        centre: BackendCoord,
-        radius: u32,
-        style: &S,
-        _fill: bool,
-    ) -> Drawn {
-        let radius = i32::try_from(radius).unwrap_or(i32::MAX);
-        self.element("circle", Ink::of(style.color()), |out| {
-            for (name, steps) in [("cx", centre.0), ("cy", centre.1), ("r", radius)] {
-                let _ = write!(out, " {name}=\"");
-                number(out, steps);
-                out.push('"');
-            }
-        })
-    }
-
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        corners: I,
-        style: &S,
-    ) -> Drawn {
-        let points: Vec<BackendCoord> = corners.into_iter().collect();
-        self.element("path", Ink::of(style.color()), |out| outline(out, &points, true))
-    }
-
-    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, at: BackendCoord) -> Drawn {
-        let anchor = style.anchor();
-        // From the line on which letters stand to where they are held.
-        let down = match anchor.v_pos {
-            VPos::Top => 0.78,
-            VPos::Center => 0.35,
-            VPos::Bottom => 0.0,
-        };
-        let y = at.1 + (style.size() * down) as i32;
-        let mut sheet = self.sheet.borrow_mut();
-        let out = &mut sheet.out;
-        let _ = write!(out, "<text class=\"{}\" x=\"", Ink::of(style.color()).classes());
-        number(out, at.0);
-        out.push_str("\" y=\"");
-        number(out, y);
+/// Writes attributes that are lengths.
+fn lengths<const N: usize>(out: &mut String, lengths: [(&str, i32); N]) {
+    for (name, steps) in lengths {
+        let _ = write!(out, " {name}=\"");
+        number(out, steps);
         out.push('"');
-        match anchor.h_pos {
-            HPos::Left => {}
-            HPos::Center => out.push_str(" text-anchor=\"middle\""),
-            HPos::Right => out.push_str(" text-anchor=\"end\""),
-        }
-        out.push('>');
-        escape(out, text);
-        out.push_str("</text>");
-        Ok(())
-    }
-
-    fn estimate_text_size<T: BackendTextStyle>(
-        &self,
-        text: &str,
-        style: &T,
-    ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
-        let width = super::label::width(text, style.size());
-        Ok((width as u32, style.size() as u32))
     }
 }
 
@@ -194,7 +140,7 @@ fn number(out: &mut String, steps: i32) {
 }
 
 /// Writes a line through `points`, by its steps, which are shorter than places.
-fn outline(out: &mut String, points: &[BackendCoord], closed: bool) {
+fn outline(out: &mut String, points: &[Point], closed: bool) {
     out.push_str(" d=\"");
     let mut last = None;
     for point in points {
@@ -232,7 +178,7 @@ fn outline(out: &mut String, points: &[BackendCoord], closed: bool) {
 }
 
 /// Writes a dot at each of `points`: lines of no length, with round ends.
-fn dots(out: &mut String, points: &[BackendCoord]) {
+fn dots(out: &mut String, points: &[Point]) {
     out.push_str(" d=\"");
     for point in points {
         out.push('M');

@@ -192,15 +192,15 @@ fn boxed(panel: &Panel<'_>, five: &FiveNumbers, number: usize, y: f64) {
     let whisker = Ink::Whisker(number);
     for (from, to) in [(five.low, five.q1), (five.q3, five.high)] {
         if from != to {
-            panel.line(vec![(from, y), (to, y)], whisker, "");
+            panel.line(&[(from, y), (to, y)], whisker, "");
         }
     }
     for end in [five.low, five.high] {
-        panel.line(vec![(end, y - 3.0), (end, y + 3.0)], whisker, "");
+        panel.line(&[(end, y - 3.0), (end, y + 3.0)], whisker, "");
     }
     panel.rectangle((five.q1, y - HALF_BOX), (five.q3, y + HALF_BOX), Ink::Box(number), "");
-    let median = vec![(five.median, y - HALF_BOX), (five.median, y + HALF_BOX)];
-    panel.line(median, Ink::Middle(number), "");
+    let median = [(five.median, y - HALF_BOX), (five.median, y + HALF_BOX)];
+    panel.line(&median, Ink::Middle(number), "");
 }
 
 /// Draws the trials; `each` with words of its own, or ordinary ones in one element.
@@ -231,7 +231,7 @@ fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bo
         }
     }
     if !many.is_empty() {
-        panel.line(many, Ink::Dots(number), "");
+        panel.line(&many, Ink::Dots(number), "");
     }
 }
 

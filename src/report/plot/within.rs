@@ -121,7 +121,7 @@ fn draw(courses: &[Course], (x, y): (Axis, Axis), unit: Unit, size: Size) -> Str
         panel.ticks_left(Quantity::Of(unit));
         panel.ticks_below(Quantity::Of(Unit::Nanos));
         for other in course.others.iter().filter(|other| other.len() > 1) {
-            panel.line(other.clone(), Ink::Faint(number), "");
+            panel.line(other, Ink::Faint(number), "");
         }
         let values = || course.typical.iter().map(|(_, value)| *value);
         let words = format!(
@@ -131,7 +131,7 @@ fn draw(courses: &[Course], (x, y): (Axis, Axis), unit: Unit, size: Size) -> Str
             words::figure(values().fold(f64::INFINITY, f64::min), unit),
             words::figure(values().fold(0.0, f64::max), unit)
         );
-        panel.line(course.typical.clone(), Ink::Solid(number), &words);
+        panel.line(&course.typical, Ink::Solid(number), &words);
     }
     facets.canvas.finish()
 }
