@@ -82,7 +82,7 @@ fn drain(trial: u64, protocol: u64) -> (u64, u64) {
     data.send(&hello(token, 0)).unwrap();
     let mut room = [0; 65_536];
     let welcome = data.recv(&mut room).unwrap();
-    data.send(&room[..welcome].to_vec()).unwrap();
+    data.send(&room[..welcome]).unwrap();
     let word = hear(&mut control).unwrap();
     assert_eq!(word, json!("connected"));
     control.write_all(&said(&json!("start"))).unwrap();
