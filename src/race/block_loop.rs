@@ -402,10 +402,12 @@ impl<'a> BlockLoop<'a> {
     }
 
     /// Saves the block that is done: in the journal, or with all others where that is due. What was decided at
-    /// a look stays, so the result is saved whole then.
+    /// a look stays, so the result is saved whole then. A race without a file is brought up to date at its looks and
+    /// at its end.
     fn save_block(&mut self) -> Result<()> {
         let now = self.stage.clock.now();
         match &mut self.journal {
+            None => Ok(()),
             Some(journal) if !self.looked && !journal.is_full(self.done, now) => {
                 journal.append(&self.outcome)?;
                 if let Some(file) = &self.stage.save {
@@ -413,7 +415,7 @@ impl<'a> BlockLoop<'a> {
                 }
                 Ok(())
             }
-            _ => self.save(),
+            Some(_) => self.save(),
         }
     }
 
