@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::notice::Notice;
 use crate::result::outcome::{Entrant, Outcome};
-use crate::transport::options::Holds;
+use crate::transport::options::{Holds, Meaning, in_force};
 use crate::transport::{Contender, Effective};
 use crate::trial::Record;
 
@@ -28,10 +28,17 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
         let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
         own.map(|trial| &trial.record).filter(|record| record.valid)
     };
+    // Imported results name contenders that nobody here has.
+    let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
     let mut all = Vec::new();
     for (end, read) in ENDS {
         let names: BTreeSet<&String> = trials().flat_map(|record| read(record).0.keys()).collect();
-        for option in names.into_iter().filter(|name| has_to_hold(entrant, name)) {
+        for option in names {
+            let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
+            if !has_to_hold(entrant, meaning, option) {
+                continue;
+            }
+            let word = |value| in_force(meaning, value);
             let mut values = trials().flat_map(|record| {
                 let (first, flows) = read(record);
                 [first].into_iter().chain(flows).filter_map(|flow| flow.get(option))
@@ -53,19 +60,12 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 
 /// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
 /// transport says nothing may change.
-fn has_to_hold(entrant: &Entrant, option: &str) -> bool {
-    // Imported results name contenders that nobody here has.
-    let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
-    match ours.as_ref().and_then(|one| one.meaning(option)).map(|meaning| meaning.holds) {
+fn has_to_hold(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
+    match meaning.map(|meaning| meaning.holds) {
         Some(Holds::Always) => true,
         Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),
         None => false,
     }
-}
-
-/// Returns the value without its remarks in parentheses, which may differ from trial to trial.
-fn word(value: &str) -> &str {
-    value.split_once(" (").map_or(value, |(word, _)| word)
 }
 
 #[cfg(test)]
@@ -114,6 +114,10 @@ mod tests {
         assert_eq!(found("tcp", "rcvbuf", moves), []);
         assert_eq!(found("tcp:rcvbuf=64kB", "rcvbuf", moves).len(), 1);
         assert_eq!(found("tcp", "unheard-of", moves), []);
+        let validated: &[&[&str]] = &[&["on, validated"], &["on, not validated"]];
+        assert_eq!(found("quic:ecn=on", "ecn", validated), [], "a short trial validates no marks");
+        let cleared: &[&[&str]] = &[&["on, validated"], &["off: the path clears the marks"]];
+        assert_eq!(found("quic:ecn=on", "ecn", cleared).len(), 1);
         let remarks: &[&[&str]] = &[&["zerocopy"], &["zerocopy (the kernel copied some calls)"]];
         assert_eq!(found("tcp:io=zerocopy", "io", remarks), []);
     }

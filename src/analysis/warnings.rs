@@ -16,7 +16,7 @@ use crate::measurements::Throttled;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::spec::Spec;
 use crate::time::Nanos;
-use crate::transport::Contender;
+use crate::transport::{Contender, options};
 use crate::trial::Record;
 
 /// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
@@ -113,10 +113,15 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
             all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
         // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
+        let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
         for (option, asked) in &entrant.asked {
+            let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
+            let in_force = |value| options::in_force(meaning, value);
             let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
             match entrant.effective.get(option) {
-                Some(effective) if words && !is_left_open(asked) && !is(effective, asked) => {
+                Some(effective)
+                    if words && !is_left_open(asked) && in_force(effective) != asked =>
+                {
                     let typed = typed(entrant, option);
                     all.push(Notice::NotAsAsked {
                         label: entrant.label.clone(),
@@ -150,12 +155,6 @@ fn is_left_open(asked: &str) -> bool {
 fn typed(entrant: &Entrant, option: &str) -> bool {
     let spec = Spec::parse(&entrant.spec).ok();
     spec.is_some_and(|spec| spec.options.iter().any(|(name, _)| name == option))
-}
-
-/// Returns true if an option is in force as `asked`, whatever is said of it behind a comma or in brackets.
-fn is(effective: &str, asked: &str) -> bool {
-    let rest = effective.strip_prefix(asked);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", ") || rest.starts_with(" ("))
 }
 
 fn of_host(outcome: &Outcome) -> Vec<Notice> {
@@ -570,6 +569,8 @@ mod tests {
             gave_way.ends_with("mend what stands in brackets, or type the value in force"),
             "{gave_way}"
         );
+        let another = found("tcp:io=gso", "gso", "gso, send");
+        assert!(another.starts_with("tcp asked for io=gso and has gso, send"), "{another}");
         let refused = found("tcp:io=gso", "gso", "send");
         assert!(
             refused.starts_with("tcp asked for io=gso and has send: load the kernel module"),

@@ -79,7 +79,7 @@ pub fn resume(
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), load)?;
     // What CPUs did in the blocks before, they do in those that follow.
-    let recorded = before.plan.idle.as_deref().and_then(|idle| Idle::parse(idle).ok());
+    let recorded = before.plan.idle.as_deref().map(Idle::parse).transpose()?;
     let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
     stage.runner.idle(idle, claimed(&before.metrics))?;
     quiet::settle_again(&mut stage, &mut before);

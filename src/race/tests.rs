@@ -514,8 +514,12 @@ fn a_word_of_a_saved_race_that_means_nothing_here_is_refused() {
     before.asked.idle = Some("hosts".into());
     let said = replay(&before).unwrap_err().to_string();
     assert!(said.contains("did you mean `host`?"), "{said}");
-    let said = resumed(before, None, repeatable()).unwrap_err().to_string();
+    let said = resumed(before.clone(), None, repeatable()).unwrap_err().to_string();
     assert!(said.contains("did you mean `host`?"), "{said}");
+    before.asked.idle = None;
+    before.plan.idle = Some("awoke".into());
+    let said = resumed(before, None, repeatable()).unwrap_err().to_string();
+    assert!(said.contains("did you mean `awake`?"), "{said}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use laminar::{Config, Connection, ConnectionMessenger, Packet, SocketEvent, VirtualConnection};
 
-use super::options::{Holds, Meaning};
+use super::options::Meaning;
 use super::userspace::{Counts, Epoch, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -66,11 +66,10 @@ const KNOCK: Nanos = Nanos::from_millis(100);
 /// knows where they go.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9);
 
-const TICK: Meaning = Meaning {
-    name: "tick",
-    matters: "it decides how soon messages are acknowledged, and after how long a loss is found",
-    holds: Holds::Always,
-};
+const TICK: Meaning = Meaning::always(
+    "tick",
+    "it decides how soon messages are acknowledged, and after how long a loss is found",
+);
 
 static INFO: Info = Info {
     id: "laminar",

@@ -64,7 +64,7 @@ const AT: Meaning = breaks("at", "it decides which end breaks down");
 const AFTER: Meaning = breaks("after", "it decides when this contender breaks down");
 
 const fn breaks(name: &'static str, matters: &'static str) -> Meaning {
-    Meaning { name, matters, holds: options::Holds::WhereAsked }
+    Meaning::where_asked(name, matters)
 }
 
 /// Kind of breakdown.

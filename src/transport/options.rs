@@ -11,6 +11,8 @@ pub struct Meaning {
     pub matters: &'static str,
     /// Scope in which it has to stay as it is.
     pub holds: Holds,
+    /// Separators, each of which begins a remark behind the word in force, as in `on, validated`.
+    pub remarks: &'static [&'static str],
 }
 
 /// Scope in which an option has to stay as it is.
@@ -22,13 +24,24 @@ pub enum Holds {
     WhereAsked,
 }
 
+/// Start of a remark in brackets, which every option may have: `zerocopy (the kernel copied some calls)`.
+const IN_BRACKETS: &[&str] = &[" ("];
+
+/// Returns the word in force of a value that was read back, without remarks. An option of which a transport says nothing has
+/// none but those in brackets.
+pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
+    let remarks = meaning.map_or(IN_BRACKETS, |meaning| meaning.remarks);
+    let ends = remarks.iter().filter_map(|remark| value.find(remark));
+    &value[..ends.min().unwrap_or(value.len())]
+}
+
 impl Meaning {
-    const fn always(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: Holds::Always }
+    pub(super) const fn always(name: &'static str, matters: &'static str) -> Meaning {
+        Meaning { name, matters, holds: Holds::Always, remarks: IN_BRACKETS }
     }
 
-    const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: Holds::WhereAsked }
+    pub(super) const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
+        Meaning { name, matters, holds: Holds::WhereAsked, remarks: IN_BRACKETS }
     }
 }
 
@@ -68,10 +81,13 @@ pub(super) const THIN: Meaning = Meaning::always(
     "thin",
     "it decides how long a message that is lost several times waits to be sent again",
 );
-pub(super) const ECN: Meaning = Meaning::always(
-    "ecn",
-    "a queue that marks packets slows one side down without a loss, and drops those of the other",
-);
+pub(super) const ECN: Meaning = Meaning {
+    remarks: &[" (", ", ", ": "],
+    ..Meaning::always(
+        "ecn",
+        "a queue that marks packets slows one side down without a loss, and drops those of the other",
+    )
+};
 pub(super) const RECOVERY: Meaning = Meaning::always(
     "recovery",
     "it decides how soon a loss is found, and what overtaking is taken for one",

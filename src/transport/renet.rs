@@ -17,7 +17,7 @@ use bytes::Bytes;
 use renet::{ChannelConfig, ConnectionConfig, RenetClient, SendType};
 
 use super::equal::Own;
-use super::options::{Holds, Meaning};
+use super::options::Meaning;
 use super::userspace::{Counts, Opening, Protocol, State, Userspace};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -60,17 +60,15 @@ const LONGEST_DATAGRAM: u32 = 1_400;
 /// message.
 const HEADER: u64 = 10;
 
-const TICK: Meaning = Meaning {
-    name: "tick",
-    matters: "it bounds how much leaves at a time, and how soon what came is acknowledged",
-    holds: Holds::Always,
-};
+const TICK: Meaning = Meaning::always(
+    "tick",
+    "it bounds how much leaves at a time, and how soon what came is acknowledged",
+);
 
-const AGAIN: Meaning = Meaning {
-    name: "resend",
-    matters: "it is the whole of what a loss costs, and below the round trip everything is sent twice",
-    holds: Holds::Always,
-};
+const AGAIN: Meaning = Meaning::always(
+    "resend",
+    "it is the whole of what a loss costs, and below the round trip everything is sent twice",
+);
 
 static INFO: Info = Info {
     id: "renet",

@@ -1,7 +1,7 @@
 //! Figures of a paced trial, and the gate that decides if it counts.
 
 use crate::contract::Direction;
-use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile};
+use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, total};
 use crate::time::Nanos;
 
 use super::super::bulk::Timing;
@@ -66,13 +66,13 @@ impl CbrTask {
             }
         }
         let count = |of: fn(&Pacing) -> u64| -> u64 {
-            findings.paced.iter().map(|flow| of(&flow.pacing)).sum()
+            total(findings.paced.iter().map(|flow| of(&flow.pacing)))
         };
         let slots = count(|pacing| pacing.slots);
         if slots == 0 {
             return;
         }
-        let missed = count(|pacing| pacing.missed_no_room + pacing.missed_no_time);
+        let missed = count(|pacing| total([pacing.missed_no_room, pacing.missed_no_time]));
         paced::judge(findings);
         let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
             let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());

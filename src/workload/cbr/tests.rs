@@ -520,6 +520,20 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
 }
 
 #[test]
+fn counts_of_schedules_that_a_peer_made_up_are_bounded() {
+    let made_up = || sender(1, 1_000_000_000, pacing(u64::MAX, 0, u64::MAX, 0));
+    let near = [made_up(), made_up()];
+    let far = [receiver(1, 0, 0), receiver(1, 0, 0)];
+    let found = conclude("cbr:rate=1kpps,flows=2", &Guarantees::DATAGRAMS, &near, &far, None);
+    assert_eq!(found.metrics["missed_share"], 1.0);
+    let mut both = pacing(1_000, 0, u64::MAX, 0);
+    both.missed_no_room = u64::MAX;
+    let near = [sender(1, 1_000_000_000, both)];
+    let found = conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &[], None);
+    assert_eq!(found.metrics["missed_share"], u64::MAX as f64 / 1_000.0);
+}
+
+#[test]
 fn a_receiver_knows_what_it_misses_when_that_was_due_and_how_arrivals_vary() {
     let typed = "cbr:rate=100pps,size=64,time=6s,warmup=0";
     let run = on_time(typed);

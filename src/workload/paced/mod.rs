@@ -3,7 +3,7 @@
 //! messages are not all alike and equally far apart.
 
 use crate::contract::Direction;
-use crate::measurements::{Metric, Metrics, PacedFlow};
+use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
 use crate::spec::{Key, Kind};
 use crate::time::Nanos;
 
@@ -122,12 +122,10 @@ pub(super) fn conclude_both<'a>(
 /// figures at most. A message that was missed for want of CPU time takes its share of the figures with it,
 /// which is known and is carried into the intervals; only a trial that is made of such does not count.
 pub(super) fn judge(findings: &mut Measurements) {
-    let [mut slots, mut missed, mut late] = [0u64; 3];
-    for PacedFlow { pacing, .. } in &findings.paced {
-        slots += pacing.slots;
-        missed += pacing.missed_no_time;
-        late += pacing.late;
-    }
+    let counts: [fn(&Pacing) -> u64; 3] =
+        [|one| one.slots, |one| one.missed_no_time, |one| one.late];
+    let [slots, missed, late] =
+        counts.map(|of| total(findings.paced.iter().map(|flow| of(&flow.pacing))));
     let share = |count: u64| count as f64 / slots as f64;
     findings.late_effect = Some(-(1.0 - share(missed)).ln()).filter(|effect| effect.is_finite());
     findings.why_invalid = (share(missed) > MOST_MISSED || share(late) > MOST_LATE).then(|| {
