@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
 use deadheat::analysis::derived;
+use deadheat::path::PathKind;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -1095,7 +1096,7 @@ fn simulated_and_measured_races_are_not_compared() {
     let race = Race::new(["arq"]).path("sim:delay=5ms").workload("ping:count=50").blocks(1);
     let simulated = race.seed(1).run().unwrap();
     let mut measured = simulated.clone();
-    measured.path.kind = "loopback".into();
+    measured.path.kind = PathKind::Loopback;
     assert!(compare::check(&[&simulated], &[&simulated]).is_ok());
     assert!(compare::check(&[&measured], &[&measured]).is_ok());
     let said = compare::check(&[&measured], &[&simulated]).unwrap_err().to_string();

@@ -14,10 +14,10 @@ use crate::analysis::independent::RankTest;
 use crate::analysis::kind::RaceKind;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role};
+use crate::path::PathKind;
 use crate::result::outcome::{Entrant, Outcome, Ratio, Warning};
 use crate::stats::runs::{Promise, RunCentre, RunsApart, reach};
 use crate::stats::{self, Estimate};
-use crate::trial::sim;
 
 /// Number of runs against the same baseline over which a gate keeps its level.
 pub const GATE_RUNS: u64 = 100;
@@ -176,7 +176,7 @@ fn is_one_kind(side: &str, first: &Outcome, more: &[&Outcome]) -> Result<()> {
 
 /// Returns true if a race ran in virtual time.
 pub fn is_simulated(race: &Outcome) -> bool {
-    race.path.kind == sim::KIND
+    race.path.kind == PathKind::Simulated
 }
 
 /// Compares every contender label and metric that old and new runs have. The level is the highest of all

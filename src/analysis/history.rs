@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::conditions;
 use super::kind::RaceKind;
 use crate::measurements::{Better, Metric, Role};
+use crate::path::PathKind;
 use crate::result::outcome::{Outcome, Ratio, Status, Warning};
 use crate::stats::changes::{self, Detector, Steady};
 
@@ -70,7 +71,7 @@ pub struct Group {
     /// The path.
     pub path: String,
     /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
-    pub kind: String,
+    pub kind: PathKind,
     /// IP version; absent where it is not known.
     pub family: Option<u8>,
     /// The placement asked for, if one was.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::path::PathKind;
 use crate::result::outcome::Outcome;
 
 /// Properties that make races runs of the same thing.
@@ -13,8 +14,8 @@ pub struct RaceKind {
     pub workload: String,
     /// Path.
     pub path: String,
-    /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
-    pub path_kind: String,
+    /// Kind of path.
+    pub path_kind: PathKind,
     /// IP version; absent where it is not known.
     pub family: Option<u8>,
     /// Placement asked for, if one was.
@@ -41,7 +42,7 @@ impl RaceKind {
             contenders,
             workload: asked.workload.clone(),
             path: race.path.spec.clone(),
-            path_kind: race.path.kind.clone(),
+            path_kind: race.path.kind,
             family: family(race),
             placement: asked.placement.clone(),
             vary: vary.map(|f| format!("{}={}", f.name, f.levels.join("|"))).collect(),

@@ -2,6 +2,7 @@
 //! without room, and fragments that were not reassembled.
 
 use crate::measurements::{Account, HostCounters, Packets};
+use crate::path::PathKind;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::trial::Record;
 
@@ -56,12 +57,12 @@ impl Losses {
         };
         for trial in outcome.trials.iter().filter(|trial| trial.contender == entrant.id) {
             losses.packets = losses.packets.or(trial.record.packets);
-            losses.add(trial, &outcome.path.kind);
+            losses.add(trial, outcome.path.kind);
         }
         (losses.sent > 0).then_some(losses)
     }
 
-    fn add(&mut self, trial: &Trial, path: &str) {
+    fn add(&mut self, trial: &Trial, path: PathKind) {
         let record = &trial.record;
         let ledger = &record.ledger;
         let ends = [
@@ -138,10 +139,10 @@ enum End {
 }
 
 /// Returns the counters of the hosts that sent, or received, messages of a trial.
-fn counted(trial: &Trial, path: &str, end: End) -> Option<HostCounters> {
+fn counted(trial: &Trial, path: PathKind, end: End) -> Option<HostCounters> {
     let Record { ledger, counters: near, far_counters: far, .. } = &trial.record;
     // On one machine both ends read the same counters.
-    if path == "loopback" {
+    if path == PathKind::Loopback {
         return far.or(*near);
     }
     // A round trip begins and ends here; what the far end sent and received, nobody can tell apart.
@@ -198,7 +199,7 @@ mod tests {
         far: Option<HostCounters>,
     ) -> Losses {
         let mut outcome = testing::outcome(2);
-        outcome.path.kind = "remote".into();
+        outcome.path.kind = PathKind::Remote;
         let mut record = fake::record(Metrics::new());
         (record.packets, record.ledger, record.far_counters) = (packets, ledger, far);
         record.counters = near;

@@ -26,9 +26,9 @@ use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
 use crate::analysis::spread::median_of_bounds;
 use crate::measurements::{Better, Metric, total};
+use crate::path::PathKind;
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
-use crate::trial::sim;
 
 /// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -361,7 +361,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
 
 /// Returns the mean duration of a block over the trials so far; `None` if they took no time, or only virtual time.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
-    if outcome.path.kind == sim::KIND {
+    if outcome.path.kind == PathKind::Simulated {
         return None;
     }
     let took = total(outcome.trials.iter().map(|trial| trial.record.took_ns));
@@ -415,7 +415,7 @@ mod tests {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
         refresh(&mut outcome, Stand::Between { next: Some(3) });
         assert!(outcome.verdicts[0].more_ns.is_some(), "{:?}", outcome.verdicts);
-        outcome.path.kind = sim::KIND.to_owned();
+        outcome.path.kind = PathKind::Simulated;
         refresh(&mut outcome, Stand::Between { next: Some(3) });
         let verdict = &outcome.verdicts[0];
         assert_eq!((verdict.more_blocks, verdict.more_ns), (Some(3), None));

@@ -13,6 +13,7 @@ use crate::analysis::claims::fewest_for;
 use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
+use crate::path::PathKind;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::spec::Spec;
 use crate::time::Nanos;
@@ -239,7 +240,7 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
             why: why.unwrap_or_else(|| "more or less arrived than was sent".to_owned()),
         });
     }
-    if outcome.path.kind == "loopback" {
+    if outcome.path.kind == PathKind::Loopback {
         let lost = |trial: &Trial| {
             accounts(trial).into_iter().fold(0u64, |sum, a| sum.saturating_add(a.lost_on_path))
         };
@@ -320,8 +321,8 @@ fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
 
 /// Returns the place of the ends of a race.
 fn ends(outcome: &Outcome) -> Ends {
-    match (outcome.path.kind.as_str(), outcome.plan.placement.as_str()) {
-        ("simulated", _) => Ends::Virtual,
+    match (outcome.path.kind, outcome.plan.placement.as_str()) {
+        (PathKind::Simulated, _) => Ends::Virtual,
         (_, "host") => Ends::Free,
         _ => Ends::Pinned,
     }
@@ -480,7 +481,7 @@ mod tests {
             (
                 "send_queue",
                 Box::new(|o| {
-                    o.path.kind = "remote".into();
+                    o.path.kind = PathKind::Remote;
                     o.trials[0].record.ledger.up = Some(account(2, 8));
                     o.trials[0].record.counters =
                         Some(HostCounters { udp_send_buffer_errors: 1, ..Default::default() });
@@ -590,17 +591,17 @@ mod tests {
 
     #[test]
     fn advice_on_two_regimes_fits_the_place_of_the_ends() {
-        let regimes = |kind: &'static str, placement: &'static str| {
+        let regimes = |kind: PathKind, placement: &'static str| {
             advice(|o| {
-                (o.path.kind, o.plan.placement) = (kind.into(), placement.into());
+                (o.path.kind, o.plan.placement) = (kind, placement.into());
                 let slow = o.trials.iter_mut().filter(|t| t.contender == 1 && t.block % 2 == 0);
                 for trial in slow {
                     trial.record.metrics.values_mut().for_each(|figure| *figure *= 4.0);
                 }
             })
         };
-        assert!(!regimes("loopback", "same-core").contains("--placement"));
-        assert!(!regimes("simulated", "virtual").contains("CPU"));
+        assert!(!regimes(PathKind::Loopback, "same-core").contains("--placement"));
+        assert!(!regimes(PathKind::Simulated, "virtual").contains("CPU"));
     }
 
     #[test]
@@ -625,7 +626,7 @@ mod tests {
     fn a_longer_timeout_is_advised_only_where_something_came_late() {
         let censored = |late| {
             advice(|o| {
-                o.path.kind = "remote".into();
+                o.path.kind = PathKind::Remote;
                 o.trials[0].record.censored = vec![o.metrics[0].name.clone()];
                 o.trials[0].record.ledger.up = Some(Account { late, ..Account::default() });
             })
@@ -657,7 +658,7 @@ mod tests {
     #[test]
     fn a_blast_of_fragments_is_explained_by_its_causes_and_their_shares() {
         let mut outcome = calm();
-        outcome.path.kind = "remote".into();
+        outcome.path.kind = PathKind::Remote;
         let record = &mut outcome.trials[0].record;
         record.packets = Some(Packets { message_bytes: 32_768, header_bytes: 28, path_mtu: 1_500 });
         record.ledger.up = Some(Account {

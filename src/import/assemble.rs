@@ -11,6 +11,7 @@ use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::measurements::{Metric, Role};
+use crate::path::PathKind;
 use crate::result::date;
 use crate::result::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
 use crate::result::outcome::{
@@ -253,7 +254,7 @@ impl Gathered {
             probe: None,
             path: PathFacts {
                 spec: KIND.to_owned(),
-                kind: KIND.to_owned(),
+                kind: PathKind::Imported,
                 address: String::new(),
                 built: None,
             },

@@ -2,6 +2,7 @@
 //! stage with a fake runner in virtual time.
 
 use crate::analysis::claims;
+use crate::path::PathKind;
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -89,7 +90,7 @@ pub(crate) fn built(seed: Option<u64>) -> PathFacts {
         nics: Vec::new(),
     };
     let built = Some(Box::new(BuiltPath::of(&network, how)));
-    PathFacts { spec, kind: "emulated".into(), address: "198.18.0.2".into(), built }
+    PathFacts { spec, kind: PathKind::Emulated, address: "198.18.0.2".into(), built }
 }
 
 /// Duration of a fake trial.

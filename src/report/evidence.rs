@@ -367,7 +367,7 @@ fn workload(outcome: &Outcome) -> String {
 fn path(outcome: &Outcome) -> String {
     let path = &outcome.path;
     let mut text = path.spec.clone();
-    if path.kind != path.spec {
+    if path.kind.name() != path.spec {
         text.push_str(&format!(", {}", path.kind));
     }
     if path.address != path.spec && !path.address.is_empty() {

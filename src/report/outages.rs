@@ -200,6 +200,7 @@ fn ordinal(n: u64) -> String {
 mod tests {
     use super::*;
     use crate::measurements::{self, Metrics};
+    use crate::path::PathKind;
     use crate::race::testing;
     use crate::trial::{Record, fake};
 
@@ -324,7 +325,7 @@ mod tests {
                 record.outages = vec![outage(1_000, 600)];
             }
         });
-        outcome.path.kind = "simulated".into();
+        outcome.path.kind = PathKind::Simulated;
         assert_eq!(
             said(&outcome)[0],
             "Outage: nothing came for 600 ms, in the 1st trial of tcp (block 1)."

@@ -10,6 +10,7 @@ use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::path::Family;
+use crate::path::PathKind;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, Task};
@@ -445,14 +446,14 @@ impl Runner for Agents {
         match &self.far {
             Far::Loopback(family) => PathFacts {
                 spec: "loopback".into(),
-                kind: "loopback".into(),
+                kind: PathKind::Loopback,
                 address: family.loopback().to_string(),
                 built: None,
             },
             Far::Emulated(path) => path.facts(),
             Far::Server { host, server } => PathFacts {
                 spec: host.clone(),
-                kind: "remote".into(),
+                kind: PathKind::Remote,
                 address: server.address.to_string(),
                 built: None,
             },

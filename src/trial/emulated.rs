@@ -11,6 +11,7 @@ use super::{PathFacts, Record, control};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
+use crate::path::PathKind;
 use crate::path::emulator::Emulator;
 use crate::path::network::Network;
 use crate::path::{Family, gate};
@@ -143,7 +144,7 @@ impl EmulatedPath {
         };
         PathFacts {
             spec: self.spec.clone(),
-            kind: "emulated".to_owned(),
+            kind: PathKind::Emulated,
             address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
             built: Some(Box::new(BuiltPath::of(&self.network, how))),
         }

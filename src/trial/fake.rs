@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metrics;
+use crate::path::PathKind;
 use crate::trial::TrialOutcome;
 
 /// Number of CPUs of the fake machine.
@@ -34,7 +35,7 @@ impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
     fn path(&self) -> PathFacts {
         PathFacts {
             spec: "loopback".into(),
-            kind: "loopback".into(),
+            kind: PathKind::Loopback,
             address: "127.0.0.1".into(),
             built: None,
         }

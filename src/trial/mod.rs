@@ -15,6 +15,7 @@ use crate::measurements::{
     ClockEstimate, ConnStats, Cost, Distribution, Fallback, HostCounters, Ledger, Marks, Metrics,
     Outage, PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
 };
+use crate::path::PathKind;
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
 use crate::workload::{self, EndpointReport, Task};
@@ -224,8 +225,8 @@ pub trait Runner {
 pub struct PathFacts {
     /// Path as typed: `loopback`, what is emulated, or the host after `--to`.
     pub spec: String,
-    /// `loopback`, `emulated`, `simulated` or `remote`.
-    pub kind: String,
+    /// Kind of the path.
+    pub kind: PathKind,
     /// The far end's address; empty if it has none.
     pub address: String,
     /// Emulated path that was built for it, if any.

@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::host::placement::{Load, Placement};
 use crate::path::Family;
+use crate::path::PathKind;
 use crate::path::network::{Link, Network};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
@@ -46,9 +47,6 @@ mod world;
 /// Time at which each trial begins on its own clock. Not 0, which some messages take for no time at
 /// all.
 const BEGIN: Nanos = Nanos::from_secs(1);
-
-/// Name in results of a path in virtual time.
-pub const KIND: &str = "simulated";
 
 /// Runs trials in virtual time.
 pub struct Simulation {
@@ -248,7 +246,7 @@ impl Runner for Simulation {
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
         let host = HostFacts {
-            hostname: KIND.to_owned(),
+            hostname: PathKind::Simulated.to_string(),
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             ..HostFacts::default()
         };
@@ -258,7 +256,7 @@ impl Runner for Simulation {
     fn path(&self) -> PathFacts {
         PathFacts {
             spec: self.typed.clone(),
-            kind: KIND.to_owned(),
+            kind: PathKind::Simulated,
             address: String::new(),
             built: None,
         }

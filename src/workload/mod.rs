@@ -41,8 +41,9 @@ pub mod traffic;
 mod video;
 mod voice;
 
+pub use crate::path::PathKind;
 pub use load::Load;
-pub use setting::{Bounds, Lengths, PathKind, Setting};
+pub use setting::{Bounds, Lengths, Setting};
 pub use traffic::Traffic;
 
 /// Every workload, in the order in which lists show them. The first is the default.

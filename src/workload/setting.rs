@@ -3,6 +3,7 @@
 use crate::contract::Direction;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
+use crate::path::PathKind;
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::BitRate;
@@ -35,19 +36,6 @@ pub struct Bounds {
 impl Bounds {
     /// Unknown bounds.
     pub const UNKNOWN: Bounds = Bounds { delay: None, rate: None };
-}
-
-/// The kind of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PathKind {
-    /// This machine's loopback.
-    Loopback,
-    /// A network that is emulated in real time.
-    Emulated,
-    /// A network in virtual time.
-    Simulated,
-    /// The way to a server elsewhere.
-    Remote,
 }
 
 impl Setting {

@@ -25,6 +25,7 @@ use deadheat::measurements::{
     FallbackCause, HostCounters, Ledger, Marks, Metric, Outage, PacedFlow, Pacing, Packets,
     Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp, Wire,
 };
+use deadheat::path::PathKind;
 use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{
     BulkEnd, Calls, Explained, Explanation, Limit, Moving, Userspace, UserspaceEnd,
@@ -184,7 +185,7 @@ pub(crate) fn emulated() -> Outcome {
     outcome.peer_host = None;
     outcome.path = PathFacts {
         spec: spec.into(),
-        kind: "emulated".into(),
+        kind: PathKind::Emulated,
         address: "198.18.0.2".into(),
         built: Some(Box::new(built_path())),
     };
@@ -398,7 +399,7 @@ pub(crate) fn full() -> Outcome {
         probe: Some(probe()),
         path: PathFacts {
             spec: "beta.example:5210".into(),
-            kind: "remote".into(),
+            kind: PathKind::Remote,
             address: "192.0.2.7".into(),
             built: None,
         },
@@ -454,7 +455,7 @@ pub(crate) fn minimal() -> Outcome {
         probe: None,
         path: PathFacts {
             spec: "loopback".into(),
-            kind: "loopback".into(),
+            kind: PathKind::Loopback,
             address: "127.0.0.1".into(),
             built: None,
         },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadheat::measurements::{Account, Ledger};
+use deadheat::path::PathKind;
 use deadheat::result::outcome::{
     Control, Difference, Effect, Outcome, Ratio, Status, Summary, Trial, Verdict, Warning,
 };
@@ -22,7 +23,7 @@ pub(crate) fn ordinary() -> Outcome {
     outcome.peer_host = None;
     outcome.path = PathFacts {
         spec: "loopback".into(),
-        kind: "loopback".into(),
+        kind: PathKind::Loopback,
         address: "127.0.0.1".into(),
         built: None,
     };

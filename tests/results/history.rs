@@ -1,6 +1,7 @@
 //! The races of a folder over time: what belongs together, where a level changes, and what cannot be read.
 
 use crate::common;
+use deadheat::path::PathKind;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -134,7 +135,7 @@ fn only_races_of_the_same_kind_are_one_series() {
     let changes: [&dyn Fn(&mut Outcome); 7] = [
         &|race| race.asked.workload = "ping:size=1kB".into(),
         &|race| race.path.spec = "delay=1ms".into(),
-        &|race| race.path.kind = "simulated".into(),
+        &|race| race.path.kind = PathKind::Simulated,
         &|race| race.asked.placement = Some("busy".into()),
         &|race| race.asked.contenders.truncate(2),
         &|race| race.path.address = "[2001:db8::7]:5210".into(),

@@ -5,7 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | from words and files to a network |
-//! | [`network`] | what lies between two hosts, as plain data |
+//! | [`network`], [`mod@kind`] | what lies between two hosts, as plain data; its kind |
 //! | [`impair`] | what becomes of each packet: pure, time is an argument |
 //! | [`emulator`] | a network that is up: sockets and commands at its hosts, its account |
 //! | [`measurements`], [`gate`] | what a network did, and whether it did what it was asked to |
@@ -25,6 +25,7 @@ pub mod files;
 pub mod gate;
 pub mod grammar;
 pub mod impair;
+pub mod kind;
 pub mod measurements;
 pub mod netem;
 pub mod network;
@@ -38,6 +39,7 @@ pub use emulator::{Emulator, Host};
 pub use ends::{Direction, Side};
 pub use error::{Error, Result};
 pub use impair::{Channel, Departure, End, Packet};
+pub use kind::PathKind;
 pub use network::Network;
 pub use time::Nanos;
 

@@ -2,6 +2,7 @@
 
 use crate::host::idle::Idle;
 use crate::host::placement::Placement;
+use crate::path::PathKind;
 use crate::report::content::{blocks_done, entered};
 use crate::report::{factors, imported, words};
 use crate::result::outcome::Outcome;
@@ -84,11 +85,11 @@ fn pace(interval: &str) -> String {
 
 fn path(outcome: &Outcome) -> String {
     let spec = &outcome.path.spec;
-    match outcome.path.kind.as_str() {
-        "remote" => format!("to {spec}"),
-        "emulated" => format!("over {spec}"),
-        "simulated" => format!("simulated over {spec}"),
-        _ => spec.clone(),
+    match outcome.path.kind {
+        PathKind::Remote => format!("to {spec}"),
+        PathKind::Emulated => format!("over {spec}"),
+        PathKind::Simulated => format!("simulated over {spec}"),
+        PathKind::Loopback | PathKind::Imported => spec.clone(),
     }
 }
 
@@ -115,7 +116,7 @@ fn span(outcome: &Outcome) -> Option<Nanos> {
         outcome.trials.iter().map(|trial| end(trial.record.started_ms, trial.record.took_ns));
     let first = starts.min()?.saturating_mul(1_000_000);
     let span = ends.max()?.checked_sub(first)?;
-    (span > 0 && outcome.path.kind != "simulated").then_some(Nanos(span))
+    (span > 0 && outcome.path.kind != PathKind::Simulated).then_some(Nanos(span))
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! Kind of a path, as settings and results have it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Path;
+
+/// Kind of a path between two ends. Results have its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathKind {
+    /// Loopback of this machine.
+    Loopback,
+    /// Network that is emulated in real time.
+    Emulated,
+    /// Network in virtual time.
+    Simulated,
+    /// Way to a server elsewhere.
+    Remote,
+    /// Unknown: others measured there, and their file does not name it.
+    Imported,
+}
+
+impl PathKind {
+    /// Returns its name in results: `loopback`.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathKind::Loopback => "loopback",
+            PathKind::Emulated => "emulated",
+            PathKind::Simulated => "simulated",
+            PathKind::Remote => "remote",
+            PathKind::Imported => "imported",
+        }
+    }
+}
+
+impl Path {
+    /// Returns its kind.
+    pub fn kind(&self) -> PathKind {
+        match self {
+            Path::Loopback => PathKind::Loopback,
+            Path::Emulated(_) => PathKind::Emulated,
+            Path::Simulated(_) => PathKind::Simulated,
+        }
+    }
+}
+
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_written_by_its_name() {
+        use PathKind::{Emulated, Imported, Loopback, Remote, Simulated};
+        for kind in [Loopback, Emulated, Simulated, Remote, Imported] {
+            let written = serde_json::to_string(&kind).unwrap();
+            assert_eq!(written, format!("\"{kind}\""));
+            assert_eq!(serde_json::from_str::<PathKind>(&written).unwrap(), kind);
+        }
+        let said = serde_json::from_str::<PathKind>("\"moon\"").unwrap_err().to_string();
+        assert!(said.contains("`loopback`") && said.contains("`moon`"), "{said}");
+    }
+}
