@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
 use deadheat::analysis::derived;
-use deadheat::path::PathKind;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -20,7 +19,7 @@ use deadheat::map::shard::Shard;
 use deadheat::measurements::path::{LinkFigures, PathFigures};
 use deadheat::measurements::{Account, Quantile};
 use deadheat::path::network::Network;
-use deadheat::path::{self, Family};
+use deadheat::path::{self, Family, PathKind};
 use deadheat::race::Race;
 use deadheat::result::outcome::Status;
 use deadheat::result::save;

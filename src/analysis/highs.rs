@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::measurements::{Better, Metric};
+use crate::measurements::{Better, Metric, name};
 use crate::result::outcome::{Outcome, Trial};
 use crate::stats::quantile::median;
 
@@ -132,7 +132,7 @@ fn extremes(outcome: &Outcome, metric: &Metric, contender: usize) -> Option<Extr
 
 /// Returns the share of its messages that a trial lost.
 fn lost(trial: &Trial) -> Option<Moment> {
-    moment(trial, "loss_share")
+    moment(trial, name::LOST)
 }
 
 /// Returns the longest time between two trials in which something came through, with at least one between

@@ -5,15 +5,12 @@ use crate::analysis::sweep;
 use std::collections::BTreeMap;
 
 use crate::analysis::claims::alpha;
+use crate::measurements::name;
 use crate::result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 use crate::spec::{Key, Kind, Spec};
 use crate::stats::knee::{self, Load, Place};
 use crate::stats::quantile::median;
 use crate::workload;
-
-/// Metrics of a trial for the load offered and the load delivered.
-const OFFERED: &str = "offered_bps";
-const DELIVERED: &str = "goodput_bps";
 
 /// A contender and the levels of all factors but the load, with its loads by block.
 type Rising = BTreeMap<(usize, Vec<usize>), BTreeMap<u64, Vec<Load>>>;
@@ -91,7 +88,8 @@ fn rising(outcome: &Outcome, factor: usize) -> Rising {
         let entrant = outcome.contenders.get(trial.contender);
         let Some(cell) = entrant.and_then(|entrant| entrant.cell.as_ref()) else { continue };
         let figure = |name: &str| trial.record.metrics.get(name).copied();
-        let (Some(offered), Some(delivered)) = (figure(OFFERED), figure(DELIVERED)) else {
+        let (Some(offered), Some(delivered)) = (figure(name::OFFERED), figure(name::GOODPUT))
+        else {
             continue;
         };
         let mut others = cell.levels.clone();
@@ -155,7 +153,7 @@ mod tests {
             let offered = rate.0 as f64;
             let capacity = if order.contender == "udp" { 5e6 } else { 20e6 };
             let delivered = offered.min(capacity * (1.0 + 0.01 * rng.normal()));
-            let figures = [(OFFERED, offered), (DELIVERED, delivered)];
+            let figures = [(name::OFFERED, offered), (name::GOODPUT, delivered)];
             let metrics: Metrics = figures.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
             TrialOutcome::Ran(Box::new(fake::record(metrics)))
         })

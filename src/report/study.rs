@@ -8,7 +8,7 @@ use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::figures::percent;
-use crate::measurements::{Metric, Unit};
+use crate::measurements::{Metric, MetricName, Unit};
 use crate::result::layout;
 use crate::result::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
 use crate::study::check::{self, Checked};
@@ -80,14 +80,9 @@ pub fn ruling_word(ruling: Ruling) -> &'static str {
     }
 }
 
-/// Returns the unit of a metric, by its name, which ends in it.
+/// Returns the unit of a metric, by its name; a name that does not have it is taken for that of a time.
 pub(super) fn unit(metric: &str) -> Unit {
-    match () {
-        () if metric.ends_with("_bps") => Unit::BitRate,
-        () if metric.ends_with("_share") => Unit::Share,
-        () if ["_count", "_ratio", "_rpm"].iter().any(|end| metric.ends_with(end)) => Unit::Count,
-        () => Unit::Nanos,
-    }
+    MetricName::parse(metric).suffix.unit().unwrap_or(Unit::Nanos)
 }
 
 /// Returns a race's fidelity to the published experiment, in words.

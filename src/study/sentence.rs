@@ -3,15 +3,12 @@
 use super::model::{Claim, Look, Test};
 use super::outcome::{Answer, Interval, Ruling, TestAnswer};
 use crate::figures::percent;
-use crate::measurements::{Metric, Unit};
+use crate::measurements::{Metric, Unit, name};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
 /// Maximum number of tests of one answer that are told one by one.
 const MOST_TOLD: usize = 4;
-
-/// Name of the metric of the sender's rate, whose label is a verb.
-const SENT: &str = "sent_bps";
 
 /// Answer to a test, with the metric and the missing evidence needed to describe it.
 pub(super) struct Told<'a> {
@@ -94,7 +91,8 @@ impl Told<'_> {
         let Test { metric, of, against, look, .. } = &self.answer.test;
         let of = of.text();
         let label = match self.metric {
-            Some(found) if found.name != SENT => found.label.as_str(),
+            // The label of the rate at the sender is a verb.
+            Some(found) if found.name != name::SENT => found.label.as_str(),
             Some(_) => "rate at the sender",
             None => metric,
         };

@@ -11,10 +11,9 @@ use super::{PathFacts, Record, control};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
-use crate::path::PathKind;
 use crate::path::emulator::Emulator;
 use crate::path::network::Network;
-use crate::path::{Family, gate};
+use crate::path::{Family, PathKind, gate};
 use crate::time::Nanos;
 
 /// Time for which a near end tries to connect, besides the time that the path takes. Nothing but

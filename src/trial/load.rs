@@ -3,6 +3,7 @@
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
+use crate::measurements::name;
 use crate::measurements::series::{Series, TcpColumns};
 use crate::transport::Contender;
 use crate::workload::{self, EndpointReport, Load, Task, load};
@@ -48,7 +49,7 @@ pub(super) fn conclude(
     record: &mut Record,
 ) {
     let findings = task.conclude(&reports.of(&contender.transport.info().guarantees));
-    if let Some(bps) = findings.metrics.get("goodput_bps") {
+    if let Some(bps) = findings.metrics.get(name::GOODPUT) {
         record.metrics.insert(load::GOODPUT.to_owned(), *bps);
     }
     load::add_shares(&flow_rates(task, reports), &mut record.metrics);

@@ -630,6 +630,17 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurements::MetricName;
+
+    #[test]
+    fn the_name_of_a_metric_has_its_unit() {
+        for workload in ALL {
+            for metric in parse(workload.info().id).unwrap().metrics() {
+                let unit = MetricName::parse(&metric.name).suffix.unit();
+                assert_eq!(unit, Some(metric.unit), "{}", metric.name);
+            }
+        }
+    }
 
     #[test]
     fn a_workload_of_before_there_was_a_warm_up_has_none() {

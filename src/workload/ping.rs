@@ -7,7 +7,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, MetricName, Percentile, Role, Suffix, Unit, name};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
@@ -177,9 +177,7 @@ impl PingTask {
         };
         let round_trip = setting.rtt_or_long().max(ROUND_TRIP) + think;
         let closed_at_hand = matches!(pace, Pace::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
-        let claimed = settings.text("claim").unwrap_or("p50");
-        let enough = CLAIMS.iter().find(|claim| claim.name == claimed);
-        let enough = enough.map_or(0, |claim| claim.enough);
+        let enough = enough(claimed(&settings));
         let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
         let unit = match pace {
             Pace::Open { interval } => interval,
@@ -228,17 +226,18 @@ impl PingTask {
 
     /// Fails if too few messages lie beyond the claimed percentile, which then has no figure.
     fn check_claim(&self) -> Result<()> {
-        let Claim { name, fewest, .. } = self.claim();
+        let claim = self.claim();
+        let (name, fewest) = (claim.name(), claim.fewest());
         let messages = match (self.stop, self.pace) {
             (Stop::After { count }, _) => count,
             (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
             // How many a closed loop makes of its time is what it measures.
             (Stop::At { .. }, Pace::Closed { .. }) => return Ok(()),
         };
-        if messages >= *fewest {
+        if messages >= fewest {
             return Ok(());
         }
-        let lower = if *name == CLAIMS[0].name { "" } else { ", or claim a lower percentile" };
+        let lower = if claim == Percentile::P50 { "" } else { ", or claim a lower percentile" };
         Err(Error::usage(format!(
             "ping: claim={name} takes at least {fewest} messages, so that ten lie beyond it, and these are \
              {messages}; raise {}{lower}",
@@ -272,28 +271,27 @@ impl PingTask {
         }
     }
 
-    fn claim(&self) -> &'static Claim {
-        let claimed = self.settings.text("claim");
-        CLAIMS.iter().find(|claim| Some(claim.name) == claimed).unwrap_or(&CLAIMS[0])
+    fn claim(&self) -> Percentile {
+        claimed(&self.settings)
     }
 }
 
-/// A percentile that can be claimed.
-struct Claim {
-    name: &'static str,
-    per_mille: u64,
-    /// The fewest messages of which ten lie beyond it.
-    fewest: u64,
-    /// Number of messages sent by default.
-    enough: u64,
+/// Returns the percentile that is claimed.
+fn claimed(settings: &Settings) -> Percentile {
+    let claim = settings.text("claim");
+    let found = Percentile::ALL.into_iter().find(|one| Some(one.name()) == claim);
+    found.unwrap_or(Percentile::P50)
 }
 
-const CLAIMS: [Claim; 4] = [
-    Claim { name: "p50", per_mille: 500, fewest: 20, enough: 100 },
-    Claim { name: "p90", per_mille: 900, fewest: 100, enough: 100 },
-    Claim { name: "p99", per_mille: 990, fewest: 1000, enough: 1000 },
-    Claim { name: "p999", per_mille: 999, fewest: 10_000, enough: 10_000 },
-];
+/// Returns the number of messages sent by default where a percentile is claimed.
+fn enough(claim: Percentile) -> u64 {
+    claim.fewest().max(100)
+}
+
+/// Returns the name of a percentile of round trips.
+fn rtt(percentile: Percentile) -> String {
+    MetricName::new("rtt", Suffix::Nanos).at(percentile).to_string()
+}
 
 impl Task for PingTask {
     fn headline(&self) -> String {
@@ -313,12 +311,12 @@ impl Task for PingTask {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let percentile = |Claim { name, .. }: &Claim| Metric {
-            name: format!("rtt_{name}_ns"),
-            label: format!("RTT {}", if *name == "p999" { "p99.9" } else { name }),
+        let percentile = |percentile: Percentile| Metric {
+            name: rtt(percentile),
+            label: format!("RTT {}", percentile.label()),
             unit: Unit::Nanos,
             better: Better::Lower,
-            role: if *name == self.claim().name { Role::Claim } else { Role::Descriptive },
+            role: if percentile == self.claim() { Role::Claim } else { Role::Descriptive },
         };
         let descriptive = |name: &str, label: &str, unit| Metric {
             name: name.to_owned(),
@@ -327,10 +325,10 @@ impl Task for PingTask {
             better: Better::Lower,
             role: Role::Descriptive,
         };
-        let mut metrics: Vec<Metric> = CLAIMS.iter().map(percentile).collect();
+        let mut metrics: Vec<Metric> = Percentile::ALL.into_iter().map(percentile).collect();
         metrics.push(descriptive("rtt_pdv_p99_ns", "RTT PDV p99", Unit::Nanos));
         metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RTT jitter (RFC 3550)", Unit::Nanos));
-        metrics.push(descriptive("loss_share", "lost", Unit::Share));
+        metrics.push(descriptive(name::LOST, "lost", Unit::Share));
         metrics.sort_by_key(|metric| metric.role != Role::Claim);
         metrics
     }
@@ -588,7 +586,9 @@ mod tests {
 
     #[test]
     fn the_tail_is_claimed_where_its_figure_can_be_had() {
-        for Claim { name, fewest, per_mille, enough } in CLAIMS {
+        for percentile in Percentile::ALL {
+            let (name, fewest) = (percentile.name(), percentile.fewest());
+            let (per_mille, enough) = (percentile.per_mille(), enough(percentile));
             let share = per_mille as f64 / 1000.0;
             assert!(enough >= fewest);
             assert!(crate::stats::quantile::printable(fewest, share), "{name}");

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::time::Nanos;
 
-use super::phases::{Phase, Phases, goodput_name};
+use super::phases::{Phases, goodput_name};
+use crate::measurements::Phase;
 
 /// Bounds of the phases in order of time, with what had arrived when each was passed.
 pub(super) struct Marks {

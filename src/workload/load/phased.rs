@@ -2,15 +2,15 @@
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Metrics, Role, Unit};
+use crate::measurements::{Better, Metric, MetricName, Metrics, Percentile, Phase, Role, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
 use super::super::{Lengths, Reports, Task};
 use super::log::{MOST, most};
 use super::phases::{
-    GOODPUT_RATIO, INDUCED, Observed, Phase, Phases, QUANTILES, Stint, descriptive, goodput_name,
-    metrics, missed_name, quantile_name, ratio_name,
+    GOODPUT_RATIO, INDUCED, Observed, PERCENTILES, Phases, Stint, counts_gaps, descriptive,
+    goodput_name, loss_name, metrics, missed_name, percentile_name, ratio_name,
 };
 use super::{FOR, FROM, GOODPUT, PHASE};
 use crate::workload::Measurements;
@@ -71,10 +71,10 @@ pub(super) fn in_phases(
             phases.stint.from
         )));
     };
-    let (_, enough) = claimed(phases, &*task)?;
+    let enough = claimed(phases, &*task)?.fewest();
     for phase in Phase::ALL {
         let (from, to) = phases.span(phase, whole);
-        let fewest = if phases.judged == Some(phase) { enough } else { QUANTILES[0].2 };
+        let fewest = if phases.judged == Some(phase) { enough } else { Percentile::P50.fewest() };
         let needs = Nanos(unit.map_or(1, |unit| unit.unit_ns).saturating_mul(fewest));
         if to < from + needs {
             return Err(Error::usage(too_short(work, phases, phase, whole, needs)));
@@ -89,23 +89,21 @@ pub(super) fn in_phases(
     }
 }
 
-/// Returns the quantile of a phase that stands for the claim of the work, and the fewest messages for it.
+/// Returns the percentile of a phase that stands for the claim of the work.
 ///
 /// # Errors
 /// [`Error::Usage`] where phases do not have it.
-fn claimed(phases: &Phases, task: &dyn Task) -> Result<(&'static str, u64)> {
+fn claimed(phases: &Phases, task: &dyn Task) -> Result<Percentile> {
     let metrics = task.metrics();
     let claim = metrics.iter().find(|metric| metric.role == Role::Claim);
-    let name = claim.map_or("", |metric| &metric.name);
-    if name.contains("_p999_") && phases.judged.is_some() {
+    let percentile = claim.and_then(|metric| MetricName::parse(&metric.name).percentile);
+    if percentile == Some(Percentile::P999) && phases.judged.is_some() {
         return Err(Error::usage(format!(
             "{}: a phase has percentiles up to p99; claim that, or give {PHASE}=all",
             task.spec().name
         )));
     }
-    let found = QUANTILES.iter().find(|(quantile, ..)| name.contains(&format!("_{quantile}_")));
-    let (quantile, _, fewest) = found.unwrap_or(&QUANTILES[0]);
-    Ok((quantile, *fewest))
+    Ok(percentile.filter(|one| PERCENTILES.contains(one)).unwrap_or(Percentile::P50))
 }
 
 /// Returns the length of the work in its units, as if its settings left that open.
@@ -155,8 +153,9 @@ impl Phases {
         if observed.deadline().is_some() && claim.is_some_and(|one| one.unit == Unit::Share) {
             return Some(missed_name(judged));
         }
-        let (quantile, _) = claimed(self, task).unwrap_or((QUANTILES[0].0, QUANTILES[0].2));
-        Some(quantile_name(observed, quantile, judged).unwrap_or_else(|| goodput_name(judged)))
+        let percentile = claimed(self, task).unwrap_or(Percentile::P50);
+        let name = percentile_name(observed, percentile, judged);
+        Some(name.unwrap_or_else(|| goodput_name(judged)))
     }
 
     /// Adds the figures of the phases that the observing end reports, and what follows from several of them.
@@ -180,7 +179,7 @@ impl Phases {
             },
         };
         let pacing = senders.first().and_then(|sender| sender.pacing.as_ref());
-        let was_silent = pacing.is_some_and(|p| p.missed_no_room + p.missed_no_time > 0);
+        let was_silent = pacing.is_some_and(|p| p.missed_no_room > 0 || p.missed_no_time > 0);
         let reported = |name: &str| {
             let all = observers.iter().map(|half| half.figures.get(name).copied());
             match observed {
@@ -191,8 +190,8 @@ impl Phases {
         };
         for metric in metrics(observed) {
             // The numbers of messages that never left are those of others then, and the times of lost ones unknown.
-            let counts_gaps = ["loss_", "burst_"].iter().any(|of| metric.name.starts_with(of));
-            let figure = reported(&metric.name).filter(|_| !(counts_gaps && was_silent));
+            let is_unknown = was_silent && counts_gaps(&metric.name);
+            let figure = reported(&metric.name).filter(|_| !is_unknown);
             let Some(figure) = figure else { continue };
             let is_time = observed == Observed::RoundTrips && metric.unit == Unit::Nanos;
             if is_time && figure >= task.timeout().0 as f64 {
@@ -217,8 +216,9 @@ fn compare(observed: Observed, findings: &mut Measurements) {
     let of = |name: String| findings.metrics.get(&name).copied();
     let both =
         |name: &dyn Fn(Phase) -> String| Some((of(name(Phase::Before))?, of(name(Phase::During))?));
-    let times = both(&|phase| quantile_name(observed, QUANTILES[0].0, phase).unwrap_or_default());
-    let losses = both(&|phase| format!("loss_{}_share", phase.name()));
+    let times =
+        both(&|phase| percentile_name(observed, Percentile::P50, phase).unwrap_or_default());
+    let losses = both(&loss_name);
     let ratio = times.filter(|(before, _)| *before > 0.0).map(|(before, during)| during / before);
     let induced = losses.map(|(before, during)| during - before);
     if observed.names().is_none() {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::{Direction, Side};
 use crate::measurements::moments::nearest_rank;
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, MetricName, Percentile, Phase, Role, Suffix, Unit};
 use crate::time::Nanos;
 
 use super::super::setting::{spoken, typed};
@@ -102,22 +102,6 @@ impl Observed {
     }
 }
 
-/// Part of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Before,
-    During,
-    After,
-}
-
-impl Phase {
-    pub(super) const ALL: [Phase; 3] = [Phase::Before, Phase::During, Phase::After];
-
-    pub(super) fn name(self) -> &'static str {
-        ["before", "during", "after"][self as usize]
-    }
-}
-
 /// Phases that were asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Phases {
@@ -128,9 +112,8 @@ pub(super) struct Phases {
     pub(super) judged: Option<Phase>,
 }
 
-/// A quantile of a phase: its name, in thousandths, and the fewest messages of which ten lie beyond it.
-pub(super) const QUANTILES: [(&str, u64, u64); 3] =
-    [("p50", 500, 20), ("p90", 900, 100), ("p99", 990, 1000)];
+/// Percentiles of a phase.
+pub(super) const PERCENTILES: [Percentile; 3] = [Percentile::P50, Percentile::P90, Percentile::P99];
 
 /// Fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,31 +194,30 @@ impl Phases {
 
 /// Returns the figures of one phase, which lasts for `span`.
 fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(String, f64)> {
-    let name = phase.name();
     let mut figures = Vec::new();
     let mut times: Vec<u64> = own.iter().map(|fate| fate.took).collect();
     times.sort_unstable();
     let is_there_and_back = facts.observed == Observed::RoundTrips;
-    for (quantile, per_mille, fewest) in QUANTILES {
-        let rank = nearest_rank(times.len() as u64, per_mille) as usize;
-        let at = times.get(rank - 1).filter(|_| times.len() as u64 >= fewest);
+    for percentile in PERCENTILES {
+        let rank = nearest_rank(times.len() as u64, percentile.per_mille()) as usize;
+        let at = times.get(rank - 1).filter(|_| times.len() as u64 >= percentile.fewest());
         let value = match at {
             // The least that it can be. What goes one way has no timeout, and then no figure.
             Some(&LOST) if is_there_and_back => Some(facts.timeout.0),
             Some(&LOST) | None => None,
             Some(took) => Some(*took),
         };
-        let name = quantile_name(facts.observed, quantile, phase);
+        let name = percentile_name(facts.observed, percentile, phase);
         figures.extend(name.zip(value).map(|(name, ns)| (name, ns as f64)));
     }
     if is_there_and_back {
-        figures.extend(per_minute(&times).map(|rpm| (format!("probe_{name}_rpm"), rpm)));
+        figures.extend(per_minute(&times).map(|rpm| (probe_name(phase), rpm)));
     }
     let lost = times.iter().filter(|took| **took == LOST).count();
     let (longest, mean) = bursts(own);
-    figures.push((format!("loss_{name}_share"), lost as f64 / times.len() as f64));
-    figures.push((format!("burst_max_{name}_count"), longest as f64));
-    figures.extend(mean.map(|mean| (format!("burst_mean_{name}_count"), mean)));
+    figures.push((loss_name(phase), lost as f64 / times.len() as f64));
+    figures.push((burst_name("burst_max", phase), longest as f64));
+    figures.extend(mean.map(|mean| (burst_name("burst_mean", phase), mean)));
     if let Some(deadline) = facts.observed.deadline() {
         let missed = times.iter().filter(|took| **took > deadline.0).count();
         // Half an item more of one more, as for the whole trial, so that none missed has a ratio to others.
@@ -280,19 +262,52 @@ pub(super) const INDUCED: &str = "loss_induced_share";
 pub(super) const GOODPUT_RATIO: &str = "goodput_under_load_ratio";
 
 pub(super) fn ratio_name(observed: Observed) -> Option<String> {
-    observed.names().map(|[name, _]| format!("{name}_p50_under_load_ratio"))
+    let [name, _] = observed.names()?;
+    Some(MetricName::new(name, Suffix::UnderLoadRatio).at(Percentile::P50).to_string())
 }
 
-pub(super) fn quantile_name(observed: Observed, quantile: &str, phase: Phase) -> Option<String> {
-    observed.names().map(|[name, _]| format!("{name}_{quantile}_{}_ns", phase.name()))
+pub(super) fn percentile_name(
+    observed: Observed,
+    percentile: Percentile,
+    phase: Phase,
+) -> Option<String> {
+    let [name, _] = observed.names()?;
+    Some(MetricName::new(name, Suffix::Nanos).at(percentile).in_phase(phase).to_string())
+}
+
+fn of_a_phase(quantity: &str, suffix: Suffix, phase: Phase) -> String {
+    MetricName::new(quantity, suffix).in_phase(phase).to_string()
 }
 
 pub(super) fn missed_name(phase: Phase) -> String {
-    format!("missed_{}_share", phase.name())
+    of_a_phase("missed", Suffix::Share, phase)
 }
 
 pub(super) fn goodput_name(phase: Phase) -> String {
-    format!("goodput_{}_bps", phase.name())
+    of_a_phase("goodput", Suffix::BitRate, phase)
+}
+
+/// Quantity of what is lost in a phase.
+const LOSS: &str = "loss";
+/// Quantities of losses one after the other in a phase, with their labels.
+const BURSTS: [(&str, &str); 2] = [("burst_max", "longest"), ("burst_mean", "mean")];
+
+pub(super) fn loss_name(phase: Phase) -> String {
+    of_a_phase(LOSS, Suffix::Share, phase)
+}
+
+fn burst_name(quantity: &str, phase: Phase) -> String {
+    of_a_phase(quantity, Suffix::Count, phase)
+}
+
+fn probe_name(phase: Phase) -> String {
+    of_a_phase("probe", Suffix::PerMinute, phase)
+}
+
+/// Returns true if a figure is about gaps in the numbers of messages.
+pub(super) fn counts_gaps(name: &str) -> bool {
+    let quantity = MetricName::parse(name).quantity;
+    quantity == LOSS || BURSTS.iter().any(|(burst, _)| *burst == quantity)
 }
 
 pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Better) -> Metric {
@@ -305,18 +320,18 @@ pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
     let higher = |name: String, label: String, unit| descriptive(name, label, unit, Better::Higher);
     let mut metrics = Vec::new();
     for phase in Phase::ALL {
-        let name = phase.name();
-        let when = format!("{name} the load");
+        let when = format!("{} the load", phase.name());
         if let Some([_, times]) = observed.names() {
-            for (quantile, ..) in QUANTILES {
-                let called = quantile_name(observed, quantile, phase).unwrap_or_default();
-                metrics.push(lower(called, format!("{times} {quantile} {when}"), Unit::Nanos));
+            for percentile in PERCENTILES {
+                let called = percentile_name(observed, percentile, phase).unwrap_or_default();
+                let label = format!("{times} {} {when}", percentile.label());
+                metrics.push(lower(called, label, Unit::Nanos));
             }
             metrics.extend(of_losses(phase));
         }
         if observed == Observed::RoundTrips {
             let label = format!("probe round trips per minute {when}");
-            metrics.push(higher(format!("probe_{name}_rpm"), label, Unit::Count));
+            metrics.push(higher(probe_name(phase), label, Unit::Count));
         }
         if observed.deadline().is_some() {
             metrics.push(lower(missed_name(phase), format!("not in time {when}"), Unit::Share));
@@ -340,17 +355,13 @@ pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
 
 /// Returns the figures of what is lost in a phase.
 fn of_losses(phase: Phase) -> [Metric; 3] {
-    let (name, when) = (phase.name(), format!("{} the load", phase.name()));
+    let when = format!("{} the load", phase.name());
     let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
-    let burst = |which: &str, label: &str| {
-        let called = format!("burst_{which}_{name}_count");
-        lower(called, format!("{label} burst of losses {when}"), Unit::Count)
-    };
-    [
-        lower(format!("loss_{name}_share"), format!("lost {when}"), Unit::Share),
-        burst("max", "longest"),
-        burst("mean", "mean"),
-    ]
+    let [longest, mean] = BURSTS.map(|(quantity, label)| {
+        let label = format!("{label} burst of losses {when}");
+        lower(burst_name(quantity, phase), label, Unit::Count)
+    });
+    [lower(loss_name(phase), format!("lost {when}"), Unit::Share), longest, mean]
 }
 
 #[cfg(test)]

@@ -272,4 +272,4 @@ impl<W: Work> Task for Paced<W> {
 }
 
 /// The figure of messages that never arrived, for workloads that list it.
-pub(in crate::workload) const LOST: &str = "loss_share";
+pub(in crate::workload) use crate::measurements::name::LOST;

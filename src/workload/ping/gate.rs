@@ -1,10 +1,10 @@
 //! Figures of a trial, and the gate that decides if it counts.
 
-use crate::measurements::{Distribution, Quantile};
+use crate::measurements::{Distribution, Percentile, Quantile, name};
 use crate::time::Nanos;
 
 use super::super::MOST_LATE;
-use super::{CLAIMS, Claim, Pace, PingTask};
+use super::{Pace, PingTask, rtt as name_of};
 use crate::workload::{EndpointReport, Measurements};
 
 /// The most that lateness may do to the claimed figure in a trial that counts, as a ratio: a fifth of
@@ -30,7 +30,7 @@ impl PingTask {
         if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
             return Some(format!(
                 "the generator was late: without it {} would be {:.0} % less ({:.0} % allowed)",
-                self.claim().name,
+                self.claim().name(),
                 100.0 * (1.0 - (-effect).exp()),
                 100.0 * (1.0 - 1.0 / MOST_LATE_EFFECT)
             ));
@@ -47,9 +47,9 @@ impl PingTask {
 
 pub(super) fn put_percentiles(findings: &mut Measurements, rtt: &Distribution) {
     let percentiles = [rtt.p50, rtt.p90, rtt.p99, rtt.p999];
-    for (Claim { name, .. }, value) in CLAIMS.iter().zip(percentiles) {
+    for (percentile, value) in Percentile::ALL.into_iter().zip(percentiles) {
         let Some(value) = value else { continue };
-        let metric = format!("rtt_{name}_ns");
+        let metric = name_of(percentile);
         findings.metrics.insert(metric.clone(), value.at_least_ns() as f64);
         if matches!(value, Quantile::Beyond(_)) {
             findings.censored.push(metric);
@@ -59,6 +59,6 @@ pub(super) fn put_percentiles(findings: &mut Measurements, rtt: &Distribution) {
         findings.metrics.insert("rtt_pdv_p99_ns".into(), p99.saturating_sub(min) as f64);
     }
     if rtt.n > 0 {
-        findings.metrics.insert("loss_share".into(), rtt.censored as f64 / rtt.n as f64);
+        findings.metrics.insert(name::LOST.into(), rtt.censored as f64 / rtt.n as f64);
     }
 }

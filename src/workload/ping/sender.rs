@@ -91,7 +91,7 @@ impl Sender {
             stop: task.stop,
             warmup: task.warmup,
             warmed: WarmUp::default(),
-            claimed: task.claim().per_mille,
+            claimed: task.claim().per_mille(),
             late_from: task.late_from(part.transit),
             timeout: task.timeout,
             tag: part.tag,
