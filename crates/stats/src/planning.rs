@@ -98,7 +98,8 @@ const PLANNED: f64 = 0.85;
 /// that the truth is the estimate and nothing else (conditional power) promises too much near the margin. Intervals are taken
 /// as they are now and shrink by `√(done/n)`.
 pub(super) fn deciding(known: &Known, limit: f64, level: f64) -> u64 {
-    let does = |blocks: u64| known.chance(blocks, limit, level) >= PLANNED;
+    let doubt = known.doubt();
+    let does = |blocks: u64| known.chance(blocks, limit, level, doubt) >= PLANNED;
     let mut most = known.done + 1;
     while !does(most) {
         if most > 4 * REASONABLE_BLOCKS {
@@ -143,11 +144,15 @@ impl Known {
         (below + self.slack.below, above + self.slack.above)
     }
 
-    /// Returns the chance that so many blocks in all decide the claim.
-    fn chance(&self, blocks: u64, limit: f64, level: f64) -> f64 {
+    /// Returns the factor by which the scatter may be larger than it seems: from few blocks it is known little, which
+    /// Student's t has in it.
+    fn doubt(&self) -> f64 {
+        quantile(1.0 - PLANNED, self.done as f64) / normal::upper_quantile(1.0 - PLANNED)
+    }
+
+    /// Returns the chance that so many blocks in all decide the claim, by the [`doubt`](Known::doubt) in the scatter.
+    fn chance(&self, blocks: u64, limit: f64, level: f64, doubt: f64) -> f64 {
         let (done, n) = (self.done as f64, blocks as f64);
-        // From few blocks the scatter is known little, which Student's t has in it.
-        let doubt = quantile(1.0 - PLANNED, done) / normal::upper_quantile(1.0 - PLANNED);
         let spread = self.after(1.0 / done - 1.0 / n) * doubt;
         let above = |x: f64| match spread > 0.0 {
             true => normal::upper_tail((x - self.point) / spread),
