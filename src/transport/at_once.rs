@@ -81,26 +81,6 @@ pub fn at_once<T: Send>(
     })
 }
 
-/// Runs `open` in a thread while `meanwhile` lets another connection act, until it is over. Returns `None` where no thread
-/// can be started.
-pub fn beside<T: Send>(
-    name: &str,
-    open: impl FnOnce() -> Result<T> + Send,
-    meanwhile: impl FnOnce(&Missing),
-) -> Option<Result<T>> {
-    let missing = Missing(AtomicUsize::new(0));
-    thread::scope(|scope| {
-        let attempt = missing.attempt();
-        let run = move || {
-            let _over_at_the_end = attempt;
-            contained(name, open)
-        };
-        let thread = Builder::new().spawn_scoped(scope, run).ok()?;
-        meanwhile(&missing);
-        thread.join().ok()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,14 +107,6 @@ mod tests {
         let Err(broken @ Error::Broken { .. }) = &ended[1] else { panic!("{:?}", ended[1]) };
         assert!(broken.to_string().starts_with("second: it panicked at "), "{broken}");
         assert!(matches!(ended[2], Err(Error::Blocked { .. })));
-    }
-
-    #[test]
-    fn one_beside_another_is_over_when_it_panics() {
-        let ended = beside::<u8>("second", || panic!("asked to"), |missing| wait(&mut 0, missing));
-        assert!(matches!(ended, Some(Err(Error::Broken { .. }))));
-        let ended = beside("second", || Ok(3), |missing| wait(&mut 0, missing));
-        assert_eq!(ended.unwrap().unwrap(), 3);
     }
 
     #[test]

@@ -191,6 +191,33 @@ fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
     named.collect()
 }
 
+/// An open connection, and a second one if there is one.
+type WithSpare = (Box<dyn Conn>, Option<Box<dyn Conn>>);
+
+/// Opens a connection beside the open one `first`, which acts meanwhile; both have names for errors. Returns `first`, and
+/// the other if it could be opened.
+///
+/// # Errors
+/// [`Error::Broken`] where a library breaks down: that is no peer that does not answer.
+fn open_beside(
+    names: [&str; 2],
+    first: Box<dyn Conn>,
+    open: impl FnOnce() -> Result<Box<dyn Conn>> + Send,
+) -> Result<WithSpare> {
+    let opens = vec![
+        Open { name: names[0].to_owned(), open: Box::new(|| Ok(first)) },
+        Open { name: names[1].to_owned(), open: Box::new(open) },
+    ];
+    let mut opened = at_once(opens, &|conn, missing| keep_up(&mut **conn, missing)).into_iter();
+    let first = opened.next().transpose()?;
+    let first = first.ok_or_else(|| Error::broken(names[0], "it was not opened"))?;
+    match opened.next() {
+        Some(Ok(second)) => Ok((first, Some(second))),
+        Some(Err(broken @ Error::Broken { .. })) => Err(broken),
+        Some(Err(_)) | None => Ok((first, None)),
+    }
+}
+
 /// Lets a connection act while others are missing.
 fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
     while missing.any() {

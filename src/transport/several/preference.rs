@@ -14,12 +14,11 @@ use super::agree::{PreferenceListener, Terms, agree};
 use super::mix;
 use super::note::{Kind, NOTE, Note};
 use super::preferring::{Bulk, Preferring, Strand};
-use super::{Part, endpoints, keep_up, named, reach, weakest};
+use super::{Part, endpoints, named, open_beside, reach, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering, PeerKind};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::at_once;
 use crate::transport::external;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
@@ -217,12 +216,6 @@ impl Preference {
         let dial = Dial { to, knobs: &contender.knobs, lanes, largest_message, timeout, ..*dial };
         contender.transport.dial(&dial).map_err(|error| named(&self.parts[at].name, error))
     }
-
-    /// Opens a connection of the second beside the open one of the first, which is let act meanwhile.
-    fn stand_by(&self, dial: &Dial<'_>, first: &mut dyn Conn) -> Option<Box<dyn Conn>> {
-        let open = || self.open(dial, 1, self.after.min(dial.timeout));
-        at_once::beside(&self.parts[1].name, open, |missing| keep_up(first, missing))?.ok()
-    }
 }
 
 /// Returns what both promise.
@@ -278,10 +271,13 @@ impl Transport for Preference {
         let began = Monotonic.now();
         let patience = self.after.min(dial.timeout);
         let (mut conn, second, fell_back) = match self.open(dial, 0, patience) {
-            Ok(mut first) => {
-                let second = self.silence.and_then(|_| self.stand_by(dial, &mut *first));
+            Ok(first) if self.silence.is_some() => {
+                let names = [0, 1].map(|at| self.parts[at].name.as_str());
+                let open = || self.open(dial, 1, patience);
+                let (first, second) = open_beside(names, first, open)?;
                 (first, second, None)
             }
+            Ok(first) => (first, None, None),
             Err(first) => {
                 let second =
                     self.open(dial, 1, dial.timeout).map_err(|second| both(&first, second))?;

@@ -7,7 +7,7 @@ use crate::contract::{AsksLanes, Inbox, Patience};
 use crate::measurements::FallbackCause;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
-use crate::transport::{Dial, Listen, Listener, Progress, Tickets};
+use crate::transport::{Dial, Listen, Listener, Progress, Tickets, mem};
 
 const LONG: Nanos = Nanos::from_secs(60);
 const HELLO: Hello = Hello { token: Token::from_bytes([6; 16]), flow: 3 };
@@ -98,6 +98,20 @@ fn pass(conns: &mut [Box<dyn Conn>; 2], from: usize, message: &[u8]) {
         conns[1 - from].receive(Patience::None, &mut kept).unwrap();
     }
     assert_eq!(kept.0, [message], "one message, and no note");
+}
+
+#[test]
+fn a_second_that_breaks_down_is_an_error_and_one_that_does_not_answer_is_none() {
+    let names = ["first", "second"];
+    let first = || {
+        let clock = crate::time::Manual::default();
+        let (near, _) = mem::pair(&clock, mem::losing(0, 1), mem::losing(0, 2));
+        Box::new(near) as Box<dyn Conn>
+    };
+    let refused = open_beside(names, first(), || Err(Error::blocked("nobody answers")));
+    assert!(refused.unwrap().1.is_none());
+    let broken = open_beside(names, first(), || panic!("asked to")).err().unwrap();
+    assert!(broken.to_string().starts_with("second: it panicked"), "{broken}");
 }
 
 #[test]
