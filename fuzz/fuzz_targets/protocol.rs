@@ -7,8 +7,8 @@ use deadheat::contract::{Inbox, Lane, Patience, Side};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Manual, Nanos};
 use deadheat::transport::hello::Token;
-use deadheat::transport::userspace::{Opening, OverPath, Userspace};
-use deadheat::transport::{ALL, Conn, Progress};
+use deadheat::transport::userspace::{Opening, OverPath, Received, Userspace};
+use deadheat::transport::{ALL, Conn};
 use libfuzzer_sys::fuzz_target;
 
 struct Ignored;
@@ -40,19 +40,19 @@ fn open(transport: &dyn Userspace, corrects: bool, side: Side, clock: &Manual) -
 }
 
 /// Carries what one end has to say to the other; the first datagram with one byte changed, if so asked.
-fn carry(from: &mut OverPath, to: &mut OverPath, change: Option<(usize, u8)>) {
+fn carry(now: Nanos, from: &mut OverPath, to: &mut OverPath, change: Option<(usize, u8)>) {
     let mut datagram = Vec::new();
     let mut change = change;
     for _ in 0..32 {
         datagram.clear();
-        if from.poll_transmit(&mut datagram) != Progress::Moved {
+        if from.transmit(&mut datagram).is_none() {
             return;
         }
         if let Some((at, by)) = change.take() {
             let at = at % datagram.len();
             datagram[at] ^= by;
         }
-        to.handle_datagram(&datagram);
+        to.handle(Received::plain(now, &datagram));
     }
 }
 
@@ -73,11 +73,11 @@ fuzz_target!(|data: &[u8]| {
         let [near, far] = &mut ends;
         let change = datagram.first_chunk().map(|[at, by]: &[u8; 2]| (usize::from(*at), *by));
         let (first, second) = if choice & 1 == 0 { (near, far) } else { (far, near) };
-        first.handle_datagram(datagram);
+        first.handle(Received::plain(now, datagram));
         // A message that finds no room is not sent; whatever the connection then says is no panic.
         let _ = second.send(Lane(0), &[*len; 40]);
-        carry(second, first, change);
-        carry(first, second, None);
+        carry(now, second, first, change);
+        carry(now, first, second, None);
         for end in [first, second] {
             let _ = end.receive(Patience::None, &mut Ignored);
             let _ = end.on_deadline(now);

@@ -29,8 +29,8 @@ mod outgoing;
 mod receive;
 mod send;
 
-pub use outgoing::Outgoing;
-pub use receive::{ReceiveBatch, ReceiveEngine};
+pub use outgoing::{Outgoing, Transmit};
+pub use receive::{ReceiveBatch, ReceiveEngine, Received};
 pub use send::{MOST_SEGMENTED, MOST_SEGMENTS, Room, SendBatch, SendEngine};
 
 /// Peer of a socket: bound to it, or addressed on each call.

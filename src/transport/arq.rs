@@ -9,11 +9,12 @@
 use std::io;
 
 use super::frame::PREFIX;
-use super::userspace::{Counts, InOrder, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Guarantees, Lane};
 use crate::error::{Error, Result};
-use crate::measurements::TcpView;
 use crate::time::Nanos;
 use receiver::Receiver;
 use segment::{HEADER, Segment, Then, write_header};
@@ -121,14 +122,14 @@ impl Protocol for End {
         State::Open
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         if let Some(segment) = Segment::read(datagram) {
             self.sender.acknowledge(now, &segment);
             self.receiver.take(&segment);
         }
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let from = batch.len();
         let acknowledged = self.receiver.acknowledged();
         if self.sender.transmit(now, acknowledged, batch) {
@@ -137,7 +138,7 @@ impl Protocol for End {
             self.receiver.answered_once();
             write_header(self.sender.next(), acknowledged, Then::More, batch);
         }
-        Some(batch.len() - from).filter(|len| *len > 0)
+        Some(batch.len() - from).filter(|len| *len > 0).map(Transmit::plain)
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -152,9 +153,9 @@ impl Protocol for End {
         self.sender.room() as usize
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.sender.put(bytes);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -173,12 +174,9 @@ impl Protocol for End {
         self.sender.is_drained()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        Some(self.sender.view())
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
     }
 
     fn effective(&self) -> Effective {
@@ -254,7 +252,7 @@ mod tests {
             let now = clock.now();
             for (from, end) in ends.iter_mut().enumerate() {
                 let mut room = Vec::new();
-                while end.poll_transmit(&mut room) == Progress::Moved {
+                while end.transmit(&mut room).is_some() {
                     for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][rng.below(8) as usize] {
                         let at = now + Nanos::from_millis(10 + rng.below(5));
                         flying.push((at, 1 - from, room.clone()));
@@ -274,7 +272,7 @@ mod tests {
             flying.sort_by_key(|(at, ..)| *at);
             while flying.first().is_some_and(|(at, ..)| *at <= now) {
                 let (_, to, datagram) = flying.remove(0);
-                ends[to].handle_datagram(&datagram);
+                ends[to].handle(Received::plain(now, &datagram));
             }
         }
     }
@@ -305,9 +303,9 @@ mod tests {
                 noise[16] &= 1;
             }
             clock.advance_to(Nanos(len));
-            end.handle_datagram(&noise);
+            end.handle(Received::plain(Nanos(len), &noise));
             let mut room = Vec::new();
-            while end.poll_transmit(&mut room) == Progress::Moved {}
+            while end.transmit(&mut room).is_some() {}
         }
     }
 }

@@ -21,7 +21,10 @@ use str0m::{Candidate, Event, IceCreds, Input, Output, Rtc, RtcConfig, RtcError}
 use super::equal::Own;
 use super::sctp::CC;
 use super::sctp_udp::{LARGEST, PROMISED};
-use super::userspace::{Counts, Epoch, MTU, Opening, Protocol, State, Userspace, nowhere};
+use super::userspace::{
+    Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+    nowhere,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
 use crate::error::{Error, Result};
@@ -126,7 +129,7 @@ impl Userspace for DataChannel {
             arrived: VecDeque::new(),
             buffered: 0,
             unpolled: 0,
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             sent: 0,
             window: opening.knobs.size("window").map_or(1 << 20, |size| size.0),
             payload,
@@ -324,21 +327,17 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, now: Nanos) {
-        self.act(now, None);
+    fn handle(&mut self, datagram: Received<'_>) {
+        self.act(datagram.at, Some(datagram.bytes));
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        self.act(now, Some(datagram));
-    }
-
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.packets.is_empty() && self.unpolled > 0 {
             self.act(now, None);
         }
         let packet = self.packets.pop_front()?;
         batch.extend_from_slice(&packet);
-        Some(packet.len())
+        Some(Transmit::plain(packet.len()))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -355,7 +354,7 @@ impl Protocol for End {
         if self.state == State::Open && has_room { LARGEST as usize } else { 0 }
     }
 
-    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         let Some(rtc) = &mut self.rtc else { return Err(nowhere(lane)) };
         let channel = self.channels.get(usize::from(lane.0)).and_then(|id| rtc.channel(*id));
         let Some(mut channel) = channel else {
@@ -365,7 +364,7 @@ impl Protocol for End {
             Ok(true) => {
                 self.buffered += bytes.len();
                 self.unpolled += 1;
-                Ok(())
+                Ok(bytes.len())
             }
             Ok(false) => Err(io::Error::new(io::ErrorKind::WouldBlock, "the buffer is full")),
             Err(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error)),
@@ -391,8 +390,12 @@ impl Protocol for End {
 
     /// Counters by what shows outside of the encryption: what went again is not among it, and an acknowledgement that
     /// names gaps passes for data.
-    fn counts(&self) -> Counts {
-        Counts { packets: Some(self.sent), header_bytes: RECORD + SCTP, ..Counts::default() }
+    fn stats(&self) -> ProtocolStats {
+        ProtocolStats {
+            packets: Some(self.sent),
+            header_bytes: RECORD + SCTP,
+            ..ProtocolStats::default()
+        }
     }
 
     fn effective(&self) -> Effective {

@@ -23,7 +23,9 @@ use rusty_enet::consts::{
 use rusty_enet::{Event, Host, HostSettings, MTU_MAX, Packet, PeerID};
 
 use super::equal::Own;
-use super::userspace::{Counts, Held, MTU, Opening, Protocol, State, Userspace, Waits};
+use super::userspace::{
+    Held, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace, Waits,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
@@ -155,7 +157,7 @@ impl Userspace for Enet {
             arrived: VecDeque::new(),
             unsent: 0,
             is_fresh: false,
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             now: Nanos::ZERO,
             held: Held::default(),
             is_throttled: opening.knobs.switch("throttle").unwrap_or(true),
@@ -283,26 +285,14 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, now: Nanos) {
-        if self.side == Side::Far {
-            return;
-        }
-        self.tell(now);
-        match self.host.connect((), self.lanes.len().max(1), 0) {
-            Ok(peer) => stay(peer),
-            Err(error) => self.state = State::Closed(error.to_string()),
-        }
-        self.service();
-    }
-
     /// Takes a datagram. The library sees it with the next call that may send: it acknowledges once for all that it
     /// sees at a time.
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.tell(now);
         self.host.socket_mut().arrived(datagram);
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.host.socket().has_arrivals() {
             self.tell(now);
             self.service();
@@ -312,7 +302,7 @@ impl Protocol for End {
             (self.is_fresh, self.unsent) = (false, 0);
             self.plan();
         }
-        self.host.socket_mut().leave(batch)
+        self.host.socket_mut().leave(batch).map(Transmit::plain)
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -320,7 +310,14 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, now: Nanos) {
+        let begins = self.side == Side::Near && self.began.is_none();
         self.tell(now);
+        if begins {
+            match self.host.connect((), self.lanes.len().max(1), 0) {
+                Ok(peer) => stay(peer),
+                Err(error) => self.state = State::Closed(error.to_string()),
+            }
+        }
         self.service();
     }
 
@@ -331,7 +328,7 @@ impl Protocol for End {
         if has_room { LARGEST as usize } else { 0 }
     }
 
-    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.tell(now);
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let service = self.lanes.get(usize::from(lane.0)).copied();
@@ -351,7 +348,7 @@ impl Protocol for End {
             Delivery::BestEffort | Delivery::Within(_) => self.unsent += bytes.len(),
         }
         self.is_fresh = true;
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -378,22 +375,18 @@ impl Protocol for End {
         !self.is_fresh && wire.ledger.owed() == 0 && wire.waiting() == 0
     }
 
-    fn counts(&self) -> Counts {
-        let ledger = &self.host.socket().ledger;
-        Counts::of(ledger.packets, ledger.resent, HEADER)
-    }
-
     /// Its window is the library's own affair: it tells neither how wide the throttle left it nor how full it is.
-    fn view(&self) -> Option<TcpView> {
+    fn stats(&self) -> ProtocolStats {
         let (peer, ledger) = (self.host.peer(PEER), &self.host.socket().ledger);
-        Some(self.held.tell(TcpView {
+        let view = self.held.tell(TcpView {
             mss_bytes: u64::from(peer.mtu()),
             srtt_ns: Some(self.srtt_ns()),
             rttvar_ns: Some(peer.round_trip_time_variance().as_nanos() as u64),
             retransmits: ledger.resent,
             data_segs_out: Some(ledger.packets),
             ..TcpView::default()
-        }))
+        });
+        ProtocolStats::of(ledger.packets, ledger.resent, HEADER).seen(view)
     }
 
     fn effective(&self) -> Effective {
@@ -438,7 +431,7 @@ mod tests {
         fn new() -> Pair {
             let mut ends = [Side::Near, Side::Far].map(|side| open(side, 1_500).unwrap());
             let now = Nanos::from_secs(1);
-            ends[0].start(now);
+            ends[0].on_deadline(now);
             Pair { ends, now }
         }
 
@@ -450,9 +443,9 @@ mod tests {
                 let mut datagram = Vec::new();
                 while self.ends[from].transmit(self.now, 1, &mut datagram).is_some() {
                     if let Some(changed) = change(&datagram) {
-                        self.ends[1 - from].handle(self.now, &changed);
+                        self.ends[1 - from].handle(Received::plain(self.now, &changed));
                     }
-                    self.ends[1 - from].handle(self.now, &datagram);
+                    self.ends[1 - from].handle(Received::plain(self.now, &datagram));
                     datagram.clear();
                 }
             }
@@ -482,7 +475,7 @@ mod tests {
         }
         let message: Vec<u8> = (0..LARGEST).map(|i| (i ^ (i >> 8)) as u8).collect();
         assert!(pair.ends[0].room(Lane(0)) >= message.len());
-        pair.ends[0].write(pair.now, Lane(0), &message).unwrap();
+        pair.ends[0].write(pair.now, Lane(0), &message, Rest::Kept).unwrap();
         assert_eq!(pair.ends[0].room(Lane(0)), 0);
         let mut came = Vec::new();
         for _ in 0..1_000 {
@@ -491,7 +484,7 @@ mod tests {
         assert!(came == [message], "{} messages", came.len());
         assert!(pair.ends[0].is_drained() && pair.ends[0].room(Lane(0)) > 0);
         // The window is full, and no more than that, each millisecond.
-        let counts = pair.ends[0].counts();
+        let counts = pair.ends[0].stats();
         assert_eq!((counts.packets, counts.resent), (Some(LARGEST.div_ceil(1_444)), Some(0)));
     }
 
@@ -506,7 +499,12 @@ mod tests {
                     let len = if lane == 1 { len.min(1_400) } else { len };
                     if pair.ends[end].room(Lane(lane)) >= len {
                         // It fails where what was changed has ended the connection.
-                        let _ = pair.ends[end].write(pair.now, Lane(lane), &vec![n as u8; len]);
+                        let _ = pair.ends[end].write(
+                            pair.now,
+                            Lane(lane),
+                            &vec![n as u8; len],
+                            Rest::Kept,
+                        );
                     }
                 }
                 pair.step(|datagram| {

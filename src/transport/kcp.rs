@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kcp::Kcp as Machine;
 
 use super::equal::Own;
-use super::userspace::{Counts, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace};
+use super::userspace::{
+    MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State, Transmit,
+    Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Offers, Service};
 use crate::error::{Error, Result};
@@ -279,7 +282,7 @@ impl Waiting {
         }
     }
 
-    /// Counts the segments of a datagram that carry data.
+    /// ProtocolStats the segments of a datagram that carry data.
     fn count(&mut self, datagram: &[u8]) {
         const PUSH: u8 = 81;
         let data = segments(datagram).filter(|segment| segment.command == PUSH);
@@ -337,7 +340,7 @@ impl Protocol for End {
         }
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.tick(now);
         let End { machine, is_fresh, round_trip, least_ms, .. } = self;
         // What makes no sense is ignored.
@@ -362,14 +365,14 @@ impl Protocol for End {
         self.plan(now);
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.is_fresh && self.tuning.flushes {
             self.is_fresh = false;
             self.tick(now);
             let _ = self.machine.flush();
             self.plan(now);
         }
-        self.packets.with(|waiting| waiting.take(batch))
+        self.packets.with(|waiting| waiting.take(batch)).map(Transmit::plain)
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -392,14 +395,14 @@ impl Protocol for End {
         }
     }
 
-    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.machine.send(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         self.is_fresh = true;
         if self.due.is_none() {
             self.tick(now);
             self.plan(now);
         }
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -423,32 +426,21 @@ impl Protocol for End {
         self.machine.wait_snd() == 0
     }
 
-    fn counts(&self) -> Counts {
-        self.packets.with(|waiting| Counts {
-            packets: Some(waiting.sent.packets),
-            resent: Some(waiting.sent.resent),
-            recovered: self.fec.as_ref().map(Decoder::recovered),
-            header_bytes: HEADER + self.shape.map_or(0, |_| fec::HEADER as u64),
-        })
-    }
-
     /// Its congestion window, in `mode=default` or with `cc=kcp`, is the library's secret; without congestion control the
     /// windows of both ends are the limit.
-    fn view(&self) -> Option<TcpView> {
-        let (sent, resent) =
-            self.packets.with(|waiting| (waiting.sent.packets, waiting.sent.resent));
+    fn stats(&self) -> ProtocolStats {
+        let Segments { packets, resent, .. } = self.packets.with(|waiting| waiting.sent);
         let window = self.machine.snd_wnd().min(self.machine.rmt_wnd());
         let mss_bytes = self.machine.mss() as u64;
-        Some(TcpView {
+        let view = TcpView {
             cwnd_bytes: if self.tuning.is_controlled { 0 } else { u64::from(window) * mss_bytes },
             mss_bytes,
-            srtt_ns: self.round_trip.smoothed,
-            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
             min_rtt_ns: self.least_ms.map(|ms| Nanos::from_millis(u64::from(ms)).0),
-            retransmits: resent,
-            data_segs_out: Some(sent + resent),
-            ..TcpView::default()
-        })
+            ..self.round_trip.view(packets, resent)
+        };
+        let header_bytes = HEADER + self.shape.map_or(0, |_| fec::HEADER as u64);
+        let recovered = self.fec.as_ref().map(Decoder::recovered);
+        ProtocolStats { recovered, ..ProtocolStats::of(packets, resent, header_bytes).seen(view) }
     }
 
     fn effective(&self) -> Effective {

@@ -22,7 +22,9 @@ use std::time::Instant;
 use laminar::{Config, Connection, ConnectionMessenger, Packet, SocketEvent, VirtualConnection};
 
 use super::options::Meaning;
-use super::userspace::{Counts, Epoch, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
@@ -132,13 +134,12 @@ impl Userspace for Laminar {
             connection: VirtualConnection::new(PEER, &config, Instant::now()),
             wire: Wire { config, out: VecDeque::new(), ledger: Ledger::default() },
             epoch: Epoch::default(),
-            side: opening.side,
             delivered: vec![0; opening.lanes.len()],
             lanes: opening.lanes.to_vec(),
             state: State::Handshaking,
             arrived: VecDeque::new(),
             tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(10)),
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             came: 0,
             repair: Repair::Done,
         }))
@@ -178,7 +179,6 @@ struct End {
     connection: VirtualConnection,
     wire: Wire,
     epoch: Epoch,
-    side: Side,
     /// Their services; the number of a lane is that of its stream.
     lanes: Vec<Service>,
     /// Number of messages that were put in order, by lane, modulo 65,536.
@@ -261,13 +261,7 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, now: Nanos) {
-        if self.side == Side::Near {
-            self.acknowledge(now);
-        }
-    }
-
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         let Some(headers) = Headers::read(datagram).filter(|headers| self.admits(headers)) else {
             return;
         };
@@ -292,13 +286,13 @@ impl Protocol for End {
         }
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.repair == Repair::Due {
             self.repair(now);
         }
         let datagram = self.wire.out.pop_front()?;
         batch.extend_from_slice(&datagram);
-        Some(datagram.len())
+        Some(Transmit::plain(datagram.len()))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -323,7 +317,7 @@ impl Protocol for End {
         if has_room && self.state == State::Open { LARGEST } else { 0 }
     }
 
-    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         if let State::Closed(why) = &self.state {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why.clone()));
         }
@@ -345,7 +339,7 @@ impl Protocol for End {
             Delivery::BestEffort | Delivery::Within(_) => Packet::unreliable(PEER, payload),
         };
         self.send(now, packet);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -365,8 +359,8 @@ impl Protocol for End {
         self.wire.ledger.owed() == 0 && self.wire.out.is_empty()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.wire.ledger.packets, self.wire.ledger.resent, HEADER as u64)
+    fn stats(&self) -> ProtocolStats {
+        ProtocolStats::of(self.wire.ledger.packets, self.wire.ledger.resent, HEADER as u64)
     }
 
     fn effective(&self) -> Effective {

@@ -20,11 +20,12 @@
 use std::io;
 
 use super::frame::PREFIX;
-use super::userspace::{Counts, InOrder, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
-use crate::measurements::TcpView;
 use crate::spec::plain;
 use crate::time::Nanos;
 use crate::units::{BitRate, parse_rate, rate_text};
@@ -160,7 +161,7 @@ impl Protocol for End {
         State::Open
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         match wire::read(datagram) {
             Some(Datagram::Data(data)) => self.receiver.take(now, &data),
             Some(Datagram::Ask(round)) => self.receiver.asked(round),
@@ -169,12 +170,12 @@ impl Protocol for End {
         }
     }
 
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let from = batch.len();
         if self.receiver.transmit(self.datagram, batch) {
-            return Some(batch.len() - from);
+            return Some(Transmit::plain(batch.len() - from));
         }
-        self.sender.transmit(now, most, batch)
+        self.sender.transmit(now, most, batch).map(Transmit::plain)
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -189,9 +190,9 @@ impl Protocol for End {
         self.sender.room() as usize
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.sender.put(bytes);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -210,12 +211,9 @@ impl Protocol for End {
         self.sender.is_drained()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        Some(self.sender.view())
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
     }
 
     fn effective(&self) -> Effective {

@@ -18,7 +18,9 @@ use renet::{ChannelConfig, ConnectionConfig, RenetClient, SendType};
 
 use super::equal::Own;
 use super::options::Meaning;
-use super::userspace::{Counts, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
@@ -185,7 +187,7 @@ impl Userspace for Renet {
             memory,
             tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(1)),
             resend,
-            counts: Counts::of(0, 0, HEADER),
+            counts: ProtocolStats::of(0, 0, HEADER),
         }))
     }
 }
@@ -236,7 +238,7 @@ struct End {
     memory: usize,
     tick: Nanos,
     resend: Nanos,
-    counts: Counts,
+    counts: ProtocolStats,
 }
 
 impl End {
@@ -301,7 +303,7 @@ impl End {
         }
     }
 
-    /// Counts the bytes that are not acknowledged.
+    /// ProtocolStats the bytes that are not acknowledged.
     fn reckon(&mut self) {
         let lanes = (0_u8..).zip(&self.lanes);
         let reliable = lanes.filter(|(_, service)| service.delivery == Delivery::Reliable);
@@ -321,7 +323,7 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         let Some(content) = self.guard.admit(datagram) else { return };
         self.tell(now);
         self.client.process_packet(datagram);
@@ -342,13 +344,13 @@ impl Protocol for End {
         self.note_end();
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.due().is_some_and(|due| due <= now) {
             self.pay_visit(now);
         }
         let datagram = self.out.pop_front()?;
         batch.extend_from_slice(&datagram);
-        Some(datagram.len())
+        Some(Transmit::plain(datagram.len()))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -370,7 +372,7 @@ impl Protocol for End {
         if has_room && self.state == State::Open { most } else { 0 }
     }
 
-    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         if let State::Closed(why) = &self.state {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why.clone()));
         }
@@ -387,7 +389,7 @@ impl Protocol for End {
         }
         self.visit = Visit::Now;
         self.note_end();
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -407,7 +409,7 @@ impl Protocol for End {
         self.owed == 0 && self.unsent == 0 && self.out.is_empty()
     }
 
-    fn counts(&self) -> Counts {
+    fn stats(&self) -> ProtocolStats {
         self.counts
     }
 

@@ -18,7 +18,8 @@ use sctp_proto::{
 use super::equal::Own;
 use super::sctp::CC;
 use super::userspace::{
-    Counts, Epoch, MTU, Opening, Protocol, RoundTrip, Segments, State, Userspace, nowhere,
+    Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
+    Transmit, Userspace, nowhere,
 };
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{
@@ -150,7 +151,7 @@ impl Userspace for SctpUdp {
             packets: VecDeque::new(),
             message: Vec::new(),
             buffered: 0,
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             sent: Segments::default(),
             timed: Timed::default(),
             window,
@@ -244,6 +245,22 @@ fn chunks(packet: &[u8]) -> impl Iterator<Item = [u8; 8]> {
 }
 
 impl End {
+    /// Begins the handshake.
+    fn connect(&mut self, now: Nanos, client: ClientConfig) {
+        match self.endpoint.connect(client, PEER) {
+            Ok((handle, association)) => {
+                // The library reads the clock here, and nowhere else. Its first timer says what it read,
+                // so that the same call at the same time has the same consequences.
+                let read =
+                    association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
+                self.epoch = Epoch::at(now, read.unwrap_or_else(Instant::now));
+                self.association = Some((handle, association));
+            }
+            Err(error) => self.state = State::Closed(error.to_string()),
+        }
+        self.attend();
+    }
+
     /// Lets endpoint and association talk, hears what happened, and plans the next look.
     fn attend(&mut self) {
         let Some((handle, association)) = &mut self.association else { return };
@@ -313,23 +330,7 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, now: Nanos) {
-        let Some(client) = self.client.take() else { return };
-        match self.endpoint.connect(client, PEER) {
-            Ok((handle, association)) => {
-                // The library reads the clock here, and nowhere else. Its first timer says what it read,
-                // so that the same call at the same time has the same consequences.
-                let read =
-                    association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
-                self.epoch = Epoch::at(now, read.unwrap_or_else(Instant::now));
-                self.association = Some((handle, association));
-            }
-            Err(error) => self.state = State::Closed(error.to_string()),
-        }
-        self.attend();
-    }
-
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.timed.came(now, datagram);
         let now = self.epoch.instant(now);
         let data = Bytes::copy_from_slice(datagram);
@@ -348,7 +349,7 @@ impl Protocol for End {
         self.attend();
     }
 
-    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.packets.is_empty() {
             let at = now;
             let now = self.epoch.instant(now);
@@ -369,7 +370,7 @@ impl Protocol for End {
         }
         let packet = self.packets.pop_front()?;
         batch.extend_from_slice(&packet);
-        Some(packet.len())
+        Some(Transmit::plain(packet.len()))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -377,6 +378,9 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, now: Nanos) {
+        if let Some(client) = self.client.take() {
+            return self.connect(now, client);
+        }
         let now = self.epoch.instant(now);
         if let Some((_, association)) = &mut self.association {
             association.handle_timeout(now);
@@ -390,14 +394,14 @@ impl Protocol for End {
         if has_room { LARGEST as usize } else { 0 }
     }
 
-    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         let Some((_, association)) = &mut self.association else { return Err(nowhere(lane)) };
         association
             .stream(lane.0)
             .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary))
             .map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))?;
         self.buffered += bytes.len();
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -437,21 +441,14 @@ impl Protocol for End {
         self.buffered == 0 && self.packets.is_empty()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.sent.packets, self.sent.resent, u64::from(COMMON_HEADER + DATA_HEADER))
-    }
-
     /// Its congestion window is the library's secret.
-    fn view(&self) -> Option<TcpView> {
-        let RoundTrip { smoothed, variation } = self.timed.round_trip;
-        Some(TcpView {
-            srtt_ns: smoothed,
-            rttvar_ns: smoothed.map(|_| variation),
+    fn stats(&self) -> ProtocolStats {
+        let Segments { packets, resent, .. } = self.sent;
+        let view = TcpView {
             min_rtt_ns: self.timed.least.map(|least| least.0),
-            retransmits: self.sent.resent,
-            data_segs_out: Some(self.sent.packets + self.sent.resent),
-            ..TcpView::default()
-        })
+            ..self.timed.round_trip.view(packets, resent)
+        };
+        ProtocolStats::of(packets, resent, u64::from(COMMON_HEADER + DATA_HEADER)).seen(view)
     }
 
     fn effective(&self) -> Effective {

@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::userspace::{Counts, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, PeerKind, Progress, Reach};
 use crate::contract::{Guarantees, Lane};
 use crate::error::Result;
@@ -84,14 +86,14 @@ impl Protocol for Datagrams {
         State::Open
     }
 
-    fn handle(&mut self, _now: Nanos, datagram: &[u8]) {
-        self.arrived.push(datagram);
+    fn handle(&mut self, datagram: Received<'_>) {
+        self.arrived.push(datagram.bytes);
     }
 
-    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let from = batch.len();
         let moved = self.outgoing.pop(|message| batch.extend_from_slice(message));
-        (moved == Progress::Moved).then(|| batch.len() - from)
+        (moved == Progress::Moved).then(|| Transmit::plain(batch.len() - from))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -108,9 +110,9 @@ impl Protocol for Datagrams {
         }
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.outgoing.push(bytes);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -130,8 +132,8 @@ impl Protocol for Datagrams {
         true
     }
 
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn stats(&self) -> ProtocolStats {
+        ProtocolStats::default()
     }
 
     fn effective(&self) -> Effective {
@@ -171,8 +173,8 @@ mod tests {
             assert_eq!(near.send(Lane(0), message).unwrap(), Progress::Moved);
         }
         let mut room = Vec::new();
-        while near.poll_transmit(&mut room) == Progress::Moved {
-            far.handle_datagram(&room);
+        while near.transmit(&mut room).is_some() {
+            far.handle(Received::plain(Nanos::ZERO, &room));
             room.clear();
         }
         struct Kept(Vec<Vec<u8>>);
@@ -195,7 +197,7 @@ mod tests {
             .count();
         assert_eq!(taken, SEND_BUFFER / 1_000);
         let mut room = Vec::new();
-        assert_eq!(near.poll_transmit(&mut room), Progress::Moved);
+        assert!(near.transmit(&mut room).is_some());
         assert_eq!(near.send(Lane(0), &message).unwrap(), Progress::Moved);
         assert!(near.send(Lane(0), &[0; 65_508]).is_err());
     }

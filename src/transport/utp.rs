@@ -18,11 +18,12 @@
 use std::io;
 
 use super::frame::PREFIX;
-use super::userspace::{Counts, MTU, Opening, Protocol, State, Userspace};
+use super::userspace::{
+    MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
 use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
 use crate::contract::{Guarantees, Lane, Side};
 use crate::error::{Error, Result};
-use crate::measurements::TcpView;
 use crate::time::Nanos;
 use receiver::Receiver;
 use sender::{Sender, Terms};
@@ -267,12 +268,7 @@ impl Protocol for End {
         }
     }
 
-    fn start(&mut self, now: Nanos) {
-        let again = now + self.sender.first_timeout(0);
-        self.phase = Phase::Asking { times: 0, last: now, again, is_due: true };
-    }
-
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         let Some(packet) = wire::read(datagram) else { return };
         let header = &packet.header;
         match header.kind {
@@ -292,18 +288,19 @@ impl Protocol for End {
         }
     }
 
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let from = batch.len();
         self.shake_hands(now, batch);
         if batch.len() > from || self.phase != Phase::Open {
-            return Some(batch.len() - from).filter(|len| *len > 0);
+            return Some(batch.len() - from).filter(|len| *len > 0).map(Transmit::plain);
         }
         let header = self.header(now);
         if let Some(len) = self.sender.transmit(now, most, &header, batch) {
             self.receiver.piggybacked(header.window);
-            return Some(len);
+            return Some(Transmit::plain(len));
         }
-        self.receiver.transmit(&header, batch).then(|| batch.len() - from)
+        let has_more = self.receiver.transmit(&header, batch);
+        has_more.then(|| Transmit::plain(batch.len() - from))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -312,13 +309,18 @@ impl Protocol for End {
             Phase::Open => {
                 [self.sender.timer(), self.receiver.made_room()].into_iter().flatten().min()
             }
-            Phase::Waiting | Phase::Reset => None,
+            Phase::Waiting => (self.side == Side::Near).then_some(Nanos::ZERO),
+            Phase::Reset => None,
         }
     }
 
     /// Acts on the deadline, which then lies ahead, whenever what is to leave does.
     fn on_deadline(&mut self, now: Nanos) {
         match self.phase {
+            Phase::Waiting if self.side == Side::Near => {
+                let again = now + self.sender.first_timeout(0);
+                self.phase = Phase::Asking { times: 0, last: now, again, is_due: true };
+            }
             Phase::Asking { times, last, again, .. } if now >= again => {
                 let again = now + self.sender.first_timeout(times);
                 self.phase = Phase::Asking { times, last, again, is_due: true };
@@ -335,9 +337,9 @@ impl Protocol for End {
         self.sender.room() as usize
     }
 
-    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.sender.put(now, bytes);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -356,12 +358,9 @@ impl Protocol for End {
         self.sender.is_drained()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        Some(self.sender.view())
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
     }
 
     fn effective(&self) -> Effective {

@@ -65,7 +65,7 @@ mod tests {
     use crate::time::Nanos;
     use crate::transport::hello::Token;
     use crate::transport::quic::Quic;
-    use crate::transport::userspace::State;
+    use crate::transport::userspace::{Received, State};
 
     fn open(transport: &dyn Userspace, side: Side) -> Box<dyn Protocol> {
         let info = transport.info();
@@ -87,7 +87,7 @@ mod tests {
     fn carry(now: Nanos, from: &mut dyn Protocol, to: &mut dyn Protocol) {
         let mut datagram = Vec::new();
         while from.transmit(now, 1, &mut datagram).is_some() {
-            to.handle(now, &datagram);
+            to.handle(Received::plain(now, &datagram));
             datagram.clear();
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     /// Round trips until the near end may send.
     fn connecting(transport: &dyn Userspace) -> u64 {
         let [mut near, mut far] = [Side::Near, Side::Far].map(|side| open(transport, side));
-        near.start(Nanos::ZERO);
+        near.on_deadline(Nanos::ZERO);
         for trips in 1..10 {
             let now = Nanos::from_millis(50 * trips);
             carry(now, &mut *near, &mut *far);

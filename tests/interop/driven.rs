@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use deadheat::contract::{Lane, Service, Side};
-use deadheat::time::{Clock, Monotonic};
-use deadheat::transport::userspace::{Opening, Protocol, State};
+use deadheat::time::{Clock, Monotonic, Nanos};
+use deadheat::transport::userspace::{Opening, Protocol, Received, Rest, State};
 use deadheat::transport::{Contender, Tickets};
 
 use crate::other::Other;
@@ -70,8 +70,9 @@ impl Driven {
             tickets: &Tickets::default(),
         };
         let mut protocol = contender.transport.userspace().unwrap().open(&opening).unwrap();
-        if side == Side::Near {
-            protocol.start(Monotonic.now());
+        // A near end with a handshake is due at once.
+        if protocol.next_deadline() == Some(Nanos::ZERO) {
+            protocol.on_deadline(Monotonic.now());
         }
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
@@ -114,7 +115,7 @@ impl Driven {
         {
             self.peer = Some(from);
             let datagram = self.wrapping.unwrap(room[..len].to_vec());
-            self.protocol.handle(Monotonic.now(), &datagram);
+            self.protocol.handle(Received::plain(Monotonic.now(), &datagram));
         }
         let now = Monotonic.now();
         if self.protocol.next_deadline().is_some_and(|due| due <= now) {
@@ -142,7 +143,7 @@ impl Driven {
     #[track_caller]
     pub(crate) fn write(&mut self, lane: u16, bytes: &[u8]) {
         self.until(|end| end.protocol.room(Lane(lane)) >= bytes.len());
-        self.protocol.write(Monotonic.now(), Lane(lane), bytes).unwrap();
+        self.protocol.write(Monotonic.now(), Lane(lane), bytes, Rest::Kept).unwrap();
     }
 
     /// Sends each message on each of the lanes, and checks that it comes back there before the next one goes.

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deadheat::contract::Service;
-use deadheat::transport::userspace::Counts;
+use deadheat::transport::userspace::ProtocolStats;
 use flate2::Crc;
 
 use crate::content;
@@ -172,7 +172,7 @@ fn read(from: &mut TcpStream, most: usize) -> Vec<u8> {
 }
 
 /// Has a server of kcp-go answer `contender` over a lossy path, with this correction; returns the counts of ours.
-fn answered(contender: &str, shards: [&str; 2], more: &[&str]) -> (Counts, Kcptun) {
+fn answered(contender: &str, shards: [&str; 2], more: &[&str]) -> (ProtocolStats, Kcptun) {
     let target = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free_port();
     let at = [
@@ -205,7 +205,7 @@ fn answered(contender: &str, shards: [&str; 2], more: &[&str]) -> (Counts, Kcptu
         near.until(|near| near.protocol.is_drained());
         assert!(frames.data == back, "{} bytes came", frames.data.len());
         assert!(behind.join().unwrap() == there);
-        near.protocol.counts()
+        near.protocol.stats()
     });
     (counts, server)
 }

@@ -42,11 +42,11 @@ fn aioquic_answers_us_with_each_cipher() {
         near.until(|near| near.protocol.state() == State::Open);
         come_back(&mut near);
         if lanes == STREAMS {
-            assert!(near.protocol.counts().resent > Some(0));
+            assert!(near.protocol.stats().resent > Some(0));
             continue;
         }
         near.is_answered(2..3, &[1, 100, 1_199, LARGEST, 20]);
-        assert!(near.protocol.counts().resent > Some(0));
+        assert!(near.protocol.stats().resent > Some(0));
         near.loses = None;
         near.is_answered(3..4, &[1_000; 10]);
     }

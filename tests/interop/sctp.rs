@@ -44,7 +44,7 @@ fn usrsctp_answers_us() {
     near.until(|near| near.protocol.state() == State::Open);
     near.is_answered(0..3, &[1, 100, 1_400, 5_000, LARGEST, 20, 3_000, 1_200]);
     near.until(|near| near.protocol.is_drained());
-    assert!(near.protocol.counts().resent > Some(0));
+    assert!(near.protocol.stats().resent > Some(0));
     near.loses = None;
     near.is_answered(3..4, &[1_000; 10]);
 }
@@ -58,5 +58,5 @@ fn usrsctp_is_answered_by_us() {
     let ports = [free_port(), far.port()].map(|port| port.to_string());
     let other = Other::start(Command::new(program).arg("dial").args(ports));
     assert_eq!(far.answers(other), "all came back");
-    assert!(far.protocol.counts().resent > Some(0));
+    assert!(far.protocol.stats().resent > Some(0));
 }

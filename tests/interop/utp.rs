@@ -53,7 +53,7 @@ fn is_answered(path: impl FnOnce(Driven) -> Driven) -> Option<u64> {
     near.until(|near| near.protocol.has_ended(Lane(0)) && near.protocol.is_drained());
     let came: Vec<u8> = near.came.drain(..).flat_map(|(_, bytes)| bytes).collect();
     assert!(came == sent, "{} of {WAY} bytes", came.len());
-    near.protocol.counts().resent
+    near.protocol.stats().resent
 }
 
 #[test]

@@ -13,6 +13,23 @@ use crate::datapath::policer;
 /// Largest number of datagrams that wait at once.
 const MOST_WAITING: usize = 64;
 
+/// Datagrams that were appended to a buffer, to leave together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// Length of each in bytes; the last one may be shorter.
+    pub segment: usize,
+    /// Codepoint that they leave with.
+    pub ecn: Codepoint,
+}
+
+impl Transmit {
+    /// Creates datagrams of this length that are not marked as capable of ECN.
+    #[inline]
+    pub fn plain(segment: usize) -> Transmit {
+        Transmit { segment, ecn: Codepoint::NotEct }
+    }
+}
+
 /// Run of datagrams that lie behind each other in [`Outgoing::bytes`], and leave in one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
@@ -120,26 +137,16 @@ impl Outgoing {
         self.segments
     }
 
-    /// Lets `write` append datagrams until it has no more or there is no more room. It is told how many it may write,
-    /// and returns the length of each, the last possibly shorter.
+    /// Lets `write` append datagrams, at most as many as its argument, until it has no more or there is no more room.
     #[inline]
-    pub fn fill(&mut self, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<usize>) {
-        self.fill_marked(|most, bytes| Some((write(most, bytes)?, Codepoint::NotEct)));
-    }
-
-    /// Lets `write` append datagrams likewise, and say which codepoint they leave with.
-    #[inline]
-    pub fn fill_marked(
-        &mut self,
-        mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<(usize, Codepoint)>,
-    ) {
+    pub fn fill(&mut self, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>) {
         loop {
             let (most, from) = (self.room(), self.bytes.len());
             if most == 0 {
                 return;
             }
-            let Some((segment, codepoint)) = write(most, &mut self.bytes) else { return };
-            self.note(from, segment, codepoint);
+            let Some(transmit) = write(most, &mut self.bytes) else { return };
+            self.note(from, transmit);
         }
     }
 
@@ -151,8 +158,8 @@ impl Outgoing {
         waiting.min(MOST_SEGMENTED.saturating_sub(self.bytes.len()) / segment)
     }
 
-    /// Adds the bytes written from `from` on as datagrams of `segment` bytes each.
-    fn note(&mut self, from: usize, segment: usize, codepoint: Codepoint) {
+    /// Adds the bytes written from `from` on as datagrams.
+    fn note(&mut self, from: usize, Transmit { segment, ecn: codepoint }: Transmit) {
         let segment = segment.max(1);
         self.segment = Some(segment);
         let bytes = self.bytes.len() - from;
@@ -294,7 +301,7 @@ mod tests {
         outgoing.fill(|_, bytes| {
             let (len, mark) = left.next()?;
             bytes.resize(bytes.len() + len, mark);
-            Some(*len)
+            Some(Transmit::plain(*len))
         });
     }
 
@@ -317,7 +324,7 @@ mod tests {
         let mut outgoing = Outgoing::new(true);
         outgoing.fill(|most, bytes| {
             (most == MOST_WAITING).then(|| bytes.resize(30_000, 1))?;
-            Some(9_000)
+            Some(Transmit::plain(9_000))
         });
         assert_eq!(runs(&outgoing), [4]);
     }

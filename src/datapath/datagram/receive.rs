@@ -14,6 +14,7 @@ use crate::datapath::ecn::{self, Codepoint};
 use crate::datapath::patience::flag;
 use crate::datapath::policer;
 use crate::datapath::uring;
+use crate::time::Nanos;
 
 /// Largest size in bytes of one datagram, or of several that the kernel put together: the largest IP packet.
 const LARGEST: usize = 65_536;
@@ -72,6 +73,24 @@ impl ReceiveEngine {
     }
 }
 
+/// Datagram that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
+    /// Time at which it was there.
+    pub at: Nanos,
+    /// Content.
+    pub bytes: &'a [u8],
+    /// Codepoint that it arrived with, where codepoints are read; otherwise [`Codepoint::NotEct`].
+    pub ecn: Codepoint,
+}
+
+impl Received<'_> {
+    /// Creates a datagram that is not marked as capable of ECN.
+    pub fn plain(at: Nanos, bytes: &[u8]) -> Received<'_> {
+        Received { at, bytes, ecn: Codepoint::NotEct }
+    }
+}
+
 /// Buffers for one receiving call.
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,
@@ -82,6 +101,8 @@ pub struct ReceiveBatch {
     engine: ReceiveEngine,
     /// Bytes of room for the control messages of a buffer; 0 where none are asked for.
     room: usize,
+    /// True if the kernel gives the codepoint of each buffer.
+    has_codepoints: bool,
     slot: usize,
     arrived: usize,
     /// True once any buffer held several datagrams.
@@ -134,6 +155,7 @@ impl ReceiveBatch {
             names,
             engine,
             room: 0,
+            has_codepoints: false,
             slot,
             arrived: 0,
             coalesced: false,
@@ -170,6 +192,7 @@ impl ReceiveBatch {
         assert!(self.ring.is_none(), "a request of io_uring has no room for control messages");
         ecn::announce(socket.socket())?;
         self.make_room(BOTH);
+        self.has_codepoints = true;
         Ok(())
     }
 
@@ -276,32 +299,27 @@ impl ReceiveBatch {
             ring.take(take);
             return;
         }
-        self.each_of(|_| (), |bytes, ()| take(bytes));
+        self.each_marked(|bytes, _| take(bytes));
     }
 
-    /// Hands over each datagram likewise, with the codepoint that it arrived with; datagrams that the kernel put
-    /// together have the same one (`inet_gro_receive`). It is asked for by [`ReceiveBatch::read_codepoints`].
-    pub fn each_marked(&mut self, take: impl FnMut(&[u8], Codepoint)) {
-        self.each_of(codepoint, take);
-    }
-
-    /// Hands over each datagram with what `read` finds beside its buffer.
+    /// Hands over each datagram likewise, with the codepoint that it arrived with if
+    /// [`ReceiveBatch::read_codepoints`] asked for it; datagrams that the kernel put together have the same one
+    /// (`inet_gro_receive`).
     #[inline]
-    fn each_of<T: Copy>(
-        &mut self,
-        read: impl Fn(&libc::msghdr) -> T,
-        mut take: impl FnMut(&[u8], T),
-    ) {
+    pub fn each_marked(&mut self, mut take: impl FnMut(&[u8], Codepoint)) {
         for at in 0..self.arrived {
             let header = &self.headers[at];
             let len = (header.msg_len as usize).min(self.slot);
             let segment = segment_size(&header.msg_hdr).filter(|size| (1..len).contains(size));
             self.note(segment.map_or(1, |size| len.div_ceil(size)));
-            let beside = read(&self.headers[at].msg_hdr);
+            let ecn = match self.has_codepoints {
+                true => codepoint(&self.headers[at].msg_hdr),
+                false => Codepoint::NotEct,
+            };
             let bytes = &self.bytes[at * self.slot..][..len];
             match segment {
-                Some(size) => bytes.chunks(size).for_each(|bytes| take(bytes, beside)),
-                None => take(bytes, beside),
+                Some(size) => bytes.chunks(size).for_each(|bytes| take(bytes, ecn)),
+                None => take(bytes, ecn),
             }
         }
     }

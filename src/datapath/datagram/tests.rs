@@ -335,10 +335,10 @@ fn codepoints_arrive_as_they_were_sent_and_no_buffer_has_two() {
             into.read_codepoints(&b).unwrap();
             let mut out = Outgoing::new(segments);
             let mut left = sent.iter();
-            out.fill_marked(|_, bytes| {
-                let (codepoint, datagrams) = left.next()?;
+            out.fill(|_, bytes| {
+                let (ecn, datagrams) = left.next()?;
                 bytes.resize(bytes.len() + datagrams * 100, 7);
-                Some((100, *codepoint))
+                Some(Transmit { segment: 100, ecn: *ecn })
             });
             out.send(&mut a, &mut 0).unwrap();
             // One call for each stretch of one codepoint.

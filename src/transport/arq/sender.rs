@@ -129,12 +129,8 @@ impl Sender {
         TcpView {
             cwnd_bytes: self.congestion_window.min(self.terms.window),
             mss_bytes: segment,
-            srtt_ns: self.round_trip.smoothed,
-            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
-            retransmits: self.resent,
             unacked_segments: (self.fresh - self.unacknowledged).div_ceil(segment),
-            data_segs_out: Some(self.sent + self.resent),
-            ..TcpView::default()
+            ..self.round_trip.view(self.sent, self.resent)
         }
     }
 

@@ -7,9 +7,10 @@ use super::sender::Sender;
 use super::terms::{Control, Repair, Terms};
 use super::wire::{self, Call, Datagram, HEADER, Tag, write_call};
 use crate::contract::Lane;
-use crate::measurements::TcpView;
 use crate::time::Nanos;
-use crate::transport::userspace::{Counts, InOrder, Protocol, State};
+use crate::transport::userspace::{
+    InOrder, Protocol, ProtocolStats, Received, Rest, State, Transmit,
+};
 use crate::transport::{Effective, told};
 
 /// Time between two calls for those that have not answered.
@@ -68,7 +69,7 @@ impl Protocol for Sending {
         }
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         if let Some(Datagram::Status(status)) = wire::read(self.tag, datagram) {
             self.sender.heard(now, &status);
             if self.sender.is_complete() {
@@ -77,7 +78,7 @@ impl Protocol for Sending {
         }
     }
 
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.closed.is_some() {
             return None;
         }
@@ -85,13 +86,13 @@ impl Protocol for Sending {
             Some(due) if due > now => return None,
             Some(_) => self.calls = Some(now + BETWEEN_CALLS),
             None if self.sender.calls => self.sender.calls = false,
-            None => return self.sender.transmit(now, most, batch),
+            None => return self.sender.transmit(now, most, batch).map(Transmit::plain),
         }
         let from = batch.len();
         let Terms { receivers, segment, .. } = self.terms;
         let call = Call { port: self.port, receivers, segment: segment as u16 };
         write_call(self.tag, &call, batch);
-        Some(batch.len() - from)
+        Some(Transmit::plain(batch.len() - from))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -116,9 +117,9 @@ impl Protocol for Sending {
         self.sender.room() as usize
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         self.sender.put(bytes);
-        Ok(())
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, _take: &mut dyn FnMut(Lane, &[u8]) -> usize) {}
@@ -136,12 +137,9 @@ impl Protocol for Sending {
         self.sender.is_drained()
     }
 
-    fn counts(&self) -> Counts {
-        Counts::of(self.sender.sent, self.sender.resent, HEADER as u64)
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        Some(self.sender.view())
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
     }
 
     fn effective(&self) -> Effective {
@@ -171,7 +169,7 @@ impl Protocol for Receiving {
         State::Open
     }
 
-    fn handle(&mut self, _now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { bytes: datagram, .. }: Received<'_>) {
         match wire::read(self.tag, datagram) {
             Some(Datagram::Data(data)) => self.receiver.take(&data),
             Some(Datagram::Call(_)) => self.receiver.called(),
@@ -179,9 +177,9 @@ impl Protocol for Receiving {
         }
     }
 
-    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, _now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let from = batch.len();
-        self.receiver.transmit(batch).then(|| batch.len() - from)
+        self.receiver.transmit(batch).then(|| Transmit::plain(batch.len() - from))
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
@@ -195,7 +193,7 @@ impl Protocol for Receiving {
         0
     }
 
-    fn write(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8], _: Rest) -> io::Result<usize> {
         let why = "a receiver of a group sends nothing to it";
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
@@ -214,8 +212,8 @@ impl Protocol for Receiving {
         true
     }
 
-    fn counts(&self) -> Counts {
-        Counts { header_bytes: HEADER as u64, ..Counts::default() }
+    fn stats(&self) -> ProtocolStats {
+        ProtocolStats { header_bytes: HEADER as u64, ..ProtocolStats::default() }
     }
 
     fn effective(&self) -> Effective {

@@ -422,14 +422,10 @@ impl Sender {
         TcpView {
             cwnd_bytes: self.limit() * segment,
             mss_bytes: segment,
-            srtt_ns: self.round_trip.smoothed,
-            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
-            retransmits: self.resent,
             unacked_segments: self.window.len() as u64,
             bytes_acked: Some(self.begin),
-            data_segs_out: Some(self.sent + self.resent),
             notsent_bytes: Some(self.end - self.cut),
-            ..TcpView::default()
+            ..self.round_trip.view(self.sent, self.resent)
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::contract::Lane;
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
-use crate::transport::userspace::{Protocol, State};
+use crate::transport::userspace::{Protocol, Received, Rest, State, Transmit};
 
 mod loopback;
 
@@ -67,7 +67,9 @@ impl Group {
 
     fn send(&mut self, fate: Fate<'_>) {
         let mut batch = Vec::new();
-        while let Some(len) = self.sending.transmit(self.now, 64, &mut batch) {
+        while let Some(Transmit { segment: len, .. }) =
+            self.sending.transmit(self.now, 64, &mut batch)
+        {
             for datagram in std::mem::take(&mut batch).chunks(len) {
                 if let Some(Datagram::Data(data)) = wire::read(tag(), datagram) {
                     self.left.push(data.number);
@@ -108,10 +110,10 @@ impl Group {
         while self.flying.first().is_some_and(|(at, ..)| *at <= self.now) {
             let (_, _, to, datagram) = self.flying.remove(0);
             if to == SENDER {
-                self.sending.handle(self.now, &datagram);
+                self.sending.handle(Received::plain(self.now, &datagram));
                 self.send(fate);
             } else {
-                self.receiving[to].handle(self.now, &datagram);
+                self.receiving[to].handle(Received::plain(self.now, &datagram));
                 self.answer(to, fate);
             }
         }
@@ -135,7 +137,7 @@ impl Group {
         let mut at = 0;
         for _ in 0..1_000_000 {
             let len = self.sending.room(Lane(0)).min(stream.len() - at);
-            self.sending.write(self.now, Lane(0), &stream[at..at + len]).unwrap();
+            self.sending.write(self.now, Lane(0), &stream[at..at + len], Rest::Kept).unwrap();
             at += len;
             if at == stream.len() {
                 self.sending.finish(self.now, Lane(0));
@@ -151,7 +153,7 @@ impl Group {
     }
 
     fn resent(&self) -> u64 {
-        self.sending.counts().resent.unwrap()
+        self.sending.stats().resent.unwrap()
     }
 }
 
@@ -278,7 +280,7 @@ fn a_receiver_that_falls_silent_ends_it_and_is_named() {
     let mut died = None;
     while group.sending.state() == State::Open {
         let len = group.sending.room(Lane(0)).min(all.len() - at);
-        group.sending.write(group.now, Lane(0), &all[at..at + len]).unwrap();
+        group.sending.write(group.now, Lane(0), &all[at..at + len], Rest::Kept).unwrap();
         at += len;
         let now = group.now;
         let is_dead = now >= dies;
@@ -305,7 +307,7 @@ fn a_receiver_that_does_not_read_holds_all_back_and_lost_word_of_room_does_no_ha
     let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 3));
     group.gather(&mut on_time);
     group.reads[1] = false;
-    group.sending.write(group.now, Lane(0), &all[..3_200]).unwrap();
+    group.sending.write(group.now, Lane(0), &all[..3_200], Rest::Kept).unwrap();
     let until = group.now + MS(3_000);
     while group.now < until && group.step(&mut on_time) {}
     assert_eq!([group.got[0].len(), group.got[1].len()], [16 * SEGMENT, 0]);
@@ -326,9 +328,9 @@ fn reno_begins_with_ten_doubles_and_halves_once_for_a_loss() {
     let all = stream(100_000);
     let mut group = Group::new(terms(Repair::Selective, Control::Reno, 400, 2));
     group.gather(&mut on_time);
-    group.sending.write(group.now, Lane(0), &all[..80_000]).unwrap();
+    group.sending.write(group.now, Lane(0), &all[..80_000], Rest::Kept).unwrap();
     let began = group.now;
-    let window = |group: &Group| group.sending.view().unwrap().cwnd_bytes / SEGMENT as u64;
+    let window = |group: &Group| group.sending.stats().view.unwrap().cwnd_bytes / SEGMENT as u64;
     group.send(&mut on_time);
     assert_eq!(group.left.len(), 10);
     while group.now < began + MS(11) {
@@ -384,9 +386,9 @@ fn what_strangers_send_changes_nothing() {
     for _ in 0..200 {
         let noise: Vec<u8> = (0..rng.below(80)).map(|_| rng.below(256) as u8).collect();
         for bytes in [&forged, &from_other, &too_far, &too_long, &noise] {
-            group.sending.handle(group.now, bytes);
+            group.sending.handle(Received::plain(group.now, bytes));
             for receiving in &mut group.receiving {
-                receiving.handle(group.now, bytes);
+                receiving.handle(Received::plain(group.now, bytes));
             }
         }
     }

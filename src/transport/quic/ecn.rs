@@ -21,19 +21,11 @@ impl Ecn {
         if on == Some(true) { Ecn::On(Codepoint::NotEct) } else { Ecn::Off }
     }
 
-    /// Notes the codepoint that quinn-proto wants for datagrams of the connection.
-    pub(super) fn leaves(&mut self, wanted: Option<EcnCodepoint>) {
-        if let Ecn::On(last) = self {
-            *last = wanted.map_or(Codepoint::NotEct, |wanted| Codepoint::of(wanted as u8));
-        }
-    }
-
-    /// Returns the codepoint of the last datagrams.
-    pub(super) fn codepoint(self) -> Codepoint {
-        match self {
-            Ecn::Off => Codepoint::NotEct,
-            Ecn::On(last) => last,
-        }
+    /// Returns the codepoint of datagrams for which quinn-proto wants this one, and notes it.
+    pub(super) fn leaves(&mut self, wanted: Option<EcnCodepoint>) -> Codepoint {
+        let Ecn::On(last) = self else { return Codepoint::NotEct };
+        *last = wanted.map_or(Codepoint::NotEct, |wanted| Codepoint::of(wanted as u8));
+        *last
     }
 
     /// Describes what came of it, with so many acknowledgements from the peer.
@@ -63,10 +55,11 @@ mod tests {
     use crate::transport::Tickets;
     use crate::transport::hello::Token;
     use crate::transport::quic::{KEYS, Quic};
-    use crate::transport::userspace::{Opening, Protocol, State, Userspace};
+    use crate::transport::userspace::{Opening, Protocol, Received, Rest, State, Userspace};
 
-    /// Both ends over a path of 10 ms that changes codepoints; 100 kB of content go over it. The near end.
-    fn after(change: impl Fn(Codepoint) -> Codepoint) -> Box<dyn Protocol> {
+    /// Takes 100 kB of content over a path of 10 ms that changes codepoints. Returns the near end, and the codepoint of its
+    /// last datagram.
+    fn after(change: impl Fn(Codepoint) -> Codepoint) -> (Box<dyn Protocol>, Codepoint) {
         let knobs = Settings::check(&Spec::parse("quic:ecn=on").unwrap(), KEYS).unwrap();
         let open = |side| {
             let opening = Opening {
@@ -82,19 +75,20 @@ mod tests {
             Quic.open(&opening).unwrap()
         };
         let mut ends = [Side::Near, Side::Far].map(open);
-        assert!(ends.iter().all(|end| end.uses_ecn()));
-        let mut now = Nanos::from_secs(1);
-        ends[0].start(now);
+        let (mut now, mut last) = (Nanos::from_secs(1), [Codepoint::NotEct; 2]);
+        ends[0].on_deadline(now);
         let mut left = 100_000;
         for _ in 0..500 {
             for from in [0, 1] {
                 let (mut datagram, mut flying) = (Vec::new(), Vec::new());
-                while ends[from].transmit(now, 1, &mut datagram).is_some() {
-                    flying.push((std::mem::take(&mut datagram), ends[from].codepoint()));
+                while let Some(transmit) = ends[from].transmit(now, 1, &mut datagram) {
+                    last[from] = transmit.ecn;
+                    flying.push((std::mem::take(&mut datagram), transmit.ecn));
                 }
                 now += Nanos::from_millis(10);
-                for (datagram, codepoint) in flying {
-                    ends[1 - from].handle_marked(now, &datagram, change(codepoint));
+                for (bytes, ecn) in flying {
+                    let arrived = Received { at: now, bytes: &bytes, ecn: change(ecn) };
+                    ends[1 - from].handle(arrived);
                 }
             }
             for end in &mut ends {
@@ -105,31 +99,31 @@ mod tests {
             }
             let piece = ends[0].room(Lane(0)).min(left).min(10_000);
             if ends[0].state() == State::Open && piece > 0 {
-                ends[0].write(now, Lane(0), &vec![7; piece]).unwrap();
+                ends[0].write(now, Lane(0), &vec![7; piece], Rest::Kept).unwrap();
                 left -= piece;
             }
         }
         let [near, _] = ends;
         assert!(left == 0 && near.is_drained());
-        near
+        (near, last[0])
     }
 
     #[test]
     fn marks_are_validated_and_one_that_a_queue_set_is_congestion() {
-        let near = after(|codepoint| codepoint);
+        let (near, last) = after(|codepoint| codepoint);
         assert_eq!(near.effective()["ecn"], "on, validated");
-        assert_eq!(near.codepoint(), Codepoint::Ect0);
-        assert_eq!(near.view().unwrap().congestion_events, Some(0));
-        let congested = after(|_| Codepoint::Ce);
+        assert_eq!(last, Codepoint::Ect0);
+        assert_eq!(near.stats().view.unwrap().congestion_events, Some(0));
+        let (congested, _) = after(|_| Codepoint::Ce);
         assert_eq!(congested.effective()["ecn"], "on, validated");
-        assert!(congested.view().unwrap().congestion_events > Some(0));
-        assert!(congested.view().unwrap().cwnd_bytes < near.view().unwrap().cwnd_bytes);
+        assert!(congested.stats().view.unwrap().congestion_events > Some(0));
+        assert!(congested.stats().view.unwrap().cwnd_bytes < near.stats().view.unwrap().cwnd_bytes);
     }
 
     #[test]
     fn a_path_that_clears_the_marks_ends_them() {
-        let near = after(|_| Codepoint::NotEct);
+        let (near, last) = after(|_| Codepoint::NotEct);
         assert_eq!(near.effective()["ecn"], "off: the path clears the marks");
-        assert_eq!(near.codepoint(), Codepoint::NotEct);
+        assert_eq!(last, Codepoint::NotEct);
     }
 }

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event,
-    Incoming, StreamEvent,
+    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, Endpoint,
+    Event, Incoming, StreamEvent,
 };
 
 use super::AROUND;
@@ -19,12 +19,13 @@ use super::layer::{Layer, Session};
 use super::qlog::{Direction, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
 use crate::contract::{Lane, Side};
-use crate::datapath::ecn::Codepoint;
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, NAME, Resume};
-use crate::transport::userspace::{Counts, Epoch, Held, Opening, Protocol, State, Waits, nowhere};
+use crate::transport::userspace::{
+    Epoch, Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+};
 use crate::transport::{Effective, told};
 
 /// The address of the peer, for a state machine that never looks at one: whoever carries its datagrams
@@ -93,7 +94,7 @@ impl End {
             session: (layer.session)(opening.side),
             answers: VecDeque::new(),
             scratch: Vec::new(),
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             room: PIECE.max(PREFIX + opening.largest_message),
             mtu: opening.mtu,
             control: setup.control,
@@ -209,27 +210,21 @@ impl End {
         self.held.note(now, waits, None);
     }
 
-    /// Takes a datagram that arrived at `at`, with this codepoint.
-    fn take(&mut self, at: Nanos, datagram: &[u8], codepoint: Option<EcnCodepoint>) {
-        let now = self.epoch.instant(at);
-        self.scratch.clear();
-        let data = BytesMut::from(datagram);
-        match self.endpoint.handle(now, PEER, None, codepoint, data, &mut self.scratch) {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut self.connection {
-                    connection.handle_event(event);
+    /// Begins the handshake.
+    fn connect(&mut self, now: Nanos, client: ClientConfig) {
+        let now = self.epoch.instant(now);
+        match self.endpoint.connect(now, client, PEER, NAME) {
+            Ok((handle, mut connection)) => {
+                self.is_early = connection.has_0rtt();
+                if self.is_early {
+                    self.state = State::Open;
+                    self.lanes.open(&mut connection);
                 }
+                self.connection = Some((handle, connection));
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
-            Some(DatagramEvent::Response(answer)) => {
-                self.answers.push_back(self.scratch[..answer.size].to_vec());
-            }
-            None => {}
+            Err(error) => self.state = State::Closed(error.to_string()),
         }
-        self.attend();
-        self.bound_what_is_kept();
         self.plan();
-        self.note(at, Direction::Received, datagram, datagram.len());
     }
 
     /// Plans the next look.
@@ -270,44 +265,34 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, now: Nanos) {
-        let now = self.epoch.instant(now);
-        let Some(client) = self.client.take() else { return };
-        match self.endpoint.connect(now, client, PEER, NAME) {
-            Ok((handle, mut connection)) => {
-                self.is_early = connection.has_0rtt();
-                if self.is_early {
-                    self.state = State::Open;
-                    self.lanes.open(&mut connection);
+    fn handle(&mut self, Received { at, bytes: datagram, ecn }: Received<'_>) {
+        let codepoint = if self.ecn == Ecn::Off { None } else { ecn::arrived(ecn) };
+        let now = self.epoch.instant(at);
+        self.scratch.clear();
+        let data = BytesMut::from(datagram);
+        match self.endpoint.handle(now, PEER, None, codepoint, data, &mut self.scratch) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
                 }
-                self.connection = Some((handle, connection));
             }
-            Err(error) => self.state = State::Closed(error.to_string()),
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::Response(answer)) => {
+                self.answers.push_back(self.scratch[..answer.size].to_vec());
+            }
+            None => {}
         }
+        self.attend();
+        self.bound_what_is_kept();
         self.plan();
+        self.note(at, Direction::Received, datagram, datagram.len());
     }
 
-    fn handle(&mut self, at: Nanos, datagram: &[u8]) {
-        self.take(at, datagram, None);
-    }
-
-    fn uses_ecn(&self) -> bool {
-        self.ecn != Ecn::Off
-    }
-
-    fn codepoint(&self) -> Codepoint {
-        self.ecn.codepoint()
-    }
-
-    fn handle_marked(&mut self, at: Nanos, datagram: &[u8], codepoint: Codepoint) {
-        self.take(at, datagram, ecn::arrived(codepoint));
-    }
-
-    fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(answer) = self.answers.pop_front() {
             batch.extend_from_slice(&answer);
             self.note(at, Direction::Sent, &answer, answer.len());
-            return Some(answer.len());
+            return Some(Transmit::plain(answer.len()));
         }
         let now = self.epoch.instant(at);
         let start = batch.len();
@@ -326,12 +311,12 @@ impl Protocol for End {
         };
         self.attend();
         self.plan();
-        let sent = sent.map(|sent| {
-            self.ecn.leaves(sent.ecn);
-            sent.segment_size.unwrap_or(sent.size)
+        let sent = sent.map(|sent| Transmit {
+            segment: sent.segment_size.unwrap_or(sent.size),
+            ecn: self.ecn.leaves(sent.ecn),
         });
         match sent {
-            Some(size) => self.note(at, Direction::Sent, &batch[start..], size),
+            Some(sent) => self.note(at, Direction::Sent, &batch[start..], sent.segment),
             None => self.note_wait(at),
         }
         sent
@@ -342,6 +327,9 @@ impl Protocol for End {
     }
 
     fn on_deadline(&mut self, at: Nanos) {
+        if let Some(client) = self.client.take() {
+            return self.connect(at, client);
+        }
         let now = self.epoch.instant(at);
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);
@@ -356,14 +344,9 @@ impl Protocol for End {
         if self.state == State::Open && self.lanes.has_room(lane) { self.room } else { 0 }
     }
 
-    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
         let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
-        self.lanes.write(connection, lane, bytes)
-    }
-
-    fn offer(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<usize> {
-        let Some((_, connection)) = &mut self.connection else { return Ok(0) };
-        self.lanes.offer(connection, lane, bytes)
+        self.lanes.write(connection, lane, bytes, rest)
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -387,33 +370,31 @@ impl Protocol for End {
         !self.lanes.any_reliable() || (!self.lanes.wait() && self.due.is_none())
     }
 
-    fn counts(&self) -> Counts {
+    fn stats(&self) -> ProtocolStats {
         let stats = self.connection.as_ref().map(|(_, connection)| connection.stats());
         let (packets, resent) = stats.map_or((0, 0), |stats| {
             (stats.frame_tx.stream + stats.frame_tx.datagram, stats.path.lost_packets)
         });
         let resent = self.lanes.any_reliable().then_some(resent);
-        Counts {
+        let view = stats.map(|ConnectionStats { path, .. }| {
+            self.held.tell(TcpView {
+                cwnd_bytes: path.cwnd,
+                mss_bytes: u64::from(path.current_mtu),
+                srtt_ns: nanoseconds(path.rtt),
+                min_rtt_ns: nanoseconds(path.min_rtt),
+                retransmits: path.lost_packets,
+                data_segs_out: Some(path.sent_packets),
+                congestion_events: Some(path.congestion_events),
+                ..TcpView::default()
+            })
+        });
+        ProtocolStats {
             packets: Some(packets.saturating_sub(resent.unwrap_or(0))),
             resent,
             header_bytes: AROUND,
-            ..Counts::default()
+            view,
+            ..ProtocolStats::default()
         }
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        let stats = self.connection.as_ref()?.1.stats();
-        let ns = nanoseconds;
-        Some(self.held.tell(TcpView {
-            cwnd_bytes: stats.path.cwnd,
-            mss_bytes: u64::from(stats.path.current_mtu),
-            srtt_ns: ns(stats.path.rtt),
-            min_rtt_ns: ns(stats.path.min_rtt),
-            retransmits: stats.path.lost_packets,
-            data_segs_out: Some(stats.path.sent_packets),
-            congestion_events: Some(stats.path.congestion_events),
-            ..TcpView::default()
-        }))
     }
 
     fn effective(&self) -> Effective {

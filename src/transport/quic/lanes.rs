@@ -10,7 +10,7 @@ use quinn_proto::{Connection, Dir, ReadError, SendDatagramError, StreamId, Write
 
 use super::layer::Heads;
 use crate::contract::{Delivery, Lane, Ordering, Service};
-use crate::transport::userspace::nowhere;
+use crate::transport::userspace::{Rest, nowhere};
 
 /// Bytes of a lane's number in front of a message.
 pub(super) const TAG: usize = 2;
@@ -114,19 +114,25 @@ impl Lanes {
         lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == Ends::NotYet)
     }
 
+    /// Takes bytes of a lane, and returns how many: all, but for what the rest of a stream's leaves with the caller.
     pub(super) fn write(
         &mut self,
         connection: &mut Connection,
         lane: Lane,
         bytes: &[u8],
-    ) -> io::Result<()> {
+        rest: Rest,
+    ) -> io::Result<usize> {
         let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else {
             return Err(nowhere(lane));
         };
         if end.carrier == Carrier::Stream && end.unsent.is_empty() {
             let taken = end.offer(connection, bytes)?;
+            if rest == Rest::Left {
+                end.was_refused = taken < bytes.len();
+                return Ok(taken);
+            }
             end.unsent.extend_from_slice(&bytes[taken..]);
-            return Ok(());
+            return Ok(bytes.len());
         }
         match end.carrier {
             Carrier::Stream => {}
@@ -137,23 +143,10 @@ impl Lanes {
             end.unsent.extend_from_slice(&lane.0.to_be_bytes());
         }
         end.unsent.extend_from_slice(bytes);
-        if end.carrier == Carrier::Stream { Ok(()) } else { end.offer_the_rest(connection) }
-    }
-
-    /// Hands quinn bytes of a lane, as many as it takes where the lane has a stream; how many.
-    pub(super) fn offer(
-        &mut self,
-        connection: &mut Connection,
-        lane: Lane,
-        bytes: &[u8],
-    ) -> io::Result<usize> {
-        let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else { return Ok(bytes.len()) };
-        if end.carrier != Carrier::Stream || !end.unsent.is_empty() {
-            return self.write(connection, lane, bytes).map(|()| bytes.len());
+        if end.carrier != Carrier::Stream {
+            end.offer_the_rest(connection)?;
         }
-        let taken = end.offer(connection, bytes)?;
-        end.was_refused = taken < bytes.len();
-        Ok(taken)
+        Ok(bytes.len())
     }
 
     /// Hands quinn what waits, and ends behind it.

@@ -23,7 +23,9 @@ use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, Failure, NAME};
 use crate::transport::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
-use crate::transport::userspace::{Counts, Held, Opening, Protocol, State, Waits, nowhere};
+use crate::transport::userspace::{
+    Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+};
 use crate::transport::{Effective, told};
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
@@ -150,7 +152,7 @@ impl End {
             state: State::Handshaking,
             seen,
             scratch: Vec::new(),
-            due: None,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             held: Held::default(),
             room: PIECE.max(PREFIX + opening.largest_message),
             payload: setup.payload as usize,
@@ -275,21 +277,14 @@ impl Protocol for End {
         self.state.clone()
     }
 
-    fn start(&mut self, _now: Nanos) {
-        if let Way::Asks(client, attempt) = &mut self.way {
-            *attempt = Some(client.connect(Connect::new(PEER).with_server_name(NAME)));
-        }
-        self.attend();
-    }
-
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.scratch.clear();
         self.scratch.extend_from_slice(datagram);
         self.endpoint.take(timestamp(now), &mut self.scratch);
         self.attend();
     }
 
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         let mut leaving = Leaving::new(batch, most, self.payload);
         self.endpoint.write(timestamp(now), &mut leaving);
         let size = leaving.size();
@@ -298,16 +293,22 @@ impl Protocol for End {
         if size.is_none() {
             self.note_wait(now);
         }
-        size
+        size.map(Transmit::plain)
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
         self.due
     }
 
-    /// Timers fire as it transmits.
+    /// Asks for the connection, if it has not. Timers fire as it transmits.
     fn on_deadline(&mut self, _now: Nanos) {
         self.due = None;
+        if let Way::Asks(client, attempt @ None) = &mut self.way
+            && self.state == State::Handshaking
+        {
+            *attempt = Some(client.connect(Connect::new(PEER).with_server_name(NAME)));
+            self.attend();
+        }
     }
 
     fn room(&self, lane: Lane) -> usize {
@@ -319,14 +320,15 @@ impl Protocol for End {
         if lane.is_full || self.state != State::Open { 0 } else { self.room }
     }
 
-    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
         let number = lane;
         let lane = self.lanes.get_mut().get_mut(usize::from(number.0));
         let lane = lane.ok_or_else(|| nowhere(number))?;
         let stream = lane.outgoing.as_mut().ok_or_else(|| nowhere(number))?;
         let written = stream.send_data(Bytes::copy_from_slice(bytes));
         lane.is_owed = true;
-        written.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))
+        written.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
+        Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
@@ -367,25 +369,23 @@ impl Protocol for End {
         self.lanes.borrow_mut().iter_mut().all(LaneEnd::is_drained)
     }
 
-    fn counts(&self) -> Counts {
+    fn stats(&self) -> ProtocolStats {
         let seen = self.seen.told();
-        Counts::of(seen.frames.saturating_sub(seen.lost), seen.lost, AROUND)
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.connection.as_ref()?;
-        let seen = self.seen.told();
-        Some(self.held.tell(TcpView {
-            cwnd_bytes: seen.window,
-            mss_bytes: self.payload as u64,
-            srtt_ns: seen.smoothed_ns,
-            rttvar_ns: seen.variation_ns,
-            min_rtt_ns: seen.least_ns,
-            retransmits: seen.lost,
-            data_segs_out: Some(seen.packets),
-            congestion_events: Some(seen.congestion_events),
-            ..TcpView::default()
-        }))
+        let stats = ProtocolStats::of(seen.frames.saturating_sub(seen.lost), seen.lost, AROUND);
+        let view = self.connection.as_ref().map(|_| {
+            self.held.tell(TcpView {
+                cwnd_bytes: seen.window,
+                mss_bytes: self.payload as u64,
+                srtt_ns: seen.smoothed_ns,
+                rttvar_ns: seen.variation_ns,
+                min_rtt_ns: seen.least_ns,
+                retransmits: seen.lost,
+                data_segs_out: Some(seen.packets),
+                congestion_events: Some(seen.congestion_events),
+                ..TcpView::default()
+            })
+        });
+        ProtocolStats { view, ..stats }
     }
 
     fn effective(&self) -> Effective {

@@ -184,18 +184,14 @@ impl Sender {
         TcpView {
             cwnd_bytes: self.ring.capacity(),
             mss_bytes: self.terms.segment,
-            srtt_ns: self.round_trip.smoothed,
-            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
-            retransmits: self.resent,
             lost_segments: self.flights.iter().filter(|f| f.fate == Fate::Missing).count() as u64,
             unacked_segments: self.flights.len() as u64,
             delivery_rate_bps: self.pace.delivered(),
             pacing_rate_bps: self.pace.rate(),
             bytes_acked: Some(self.begin),
-            data_segs_out: Some(self.sent + self.resent),
             notsent_bytes: Some(self.end - self.cut),
             rounds: Some(self.round - 1),
-            ..TcpView::default()
+            ..self.round_trip.view(self.sent, self.resent)
         }
     }
 

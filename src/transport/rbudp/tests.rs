@@ -137,7 +137,7 @@ impl Path {
         self.now = self.now.max(next);
         while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= self.now) {
             let (to, datagram) = entry.remove();
-            self.ends[to].handle(self.now, &datagram);
+            self.ends[to].handle(Received::plain(self.now, &datagram));
         }
         for end in &mut self.ends {
             if end.next_deadline().is_some_and(|due| due <= self.now) {
@@ -158,7 +158,7 @@ impl Path {
             let room = self.ends[0].room(Lane(0)).min(rest.len());
             let (now, later) = rest.split_at(room);
             if room > 0 {
-                self.ends[0].write(self.now, Lane(0), now).unwrap();
+                self.ends[0].write(self.now, Lane(0), now, Rest::Kept).unwrap();
             }
             rest = later;
             if rest.is_empty() {
@@ -199,8 +199,8 @@ fn without_loss_a_payload_takes_one_round_and_the_time_that_the_paper_predicts()
         // The last batch leaves up to a millisecond before its time.
         assert!(took <= predicted && predicted - took <= MS(2), "{typed}: {took}, not {predicted}");
         assert_eq!((path.rounds.len(), path.resent(), path.asks), (rounds, 0, 0), "{typed}");
-        assert_eq!(path.ends[0].counts().packets, Some(packets));
-        let view = path.ends[0].view().unwrap();
+        assert_eq!(path.ends[0].stats().packets, Some(packets));
+        let view = path.ends[0].stats().view.unwrap();
         assert_eq!((view.rounds, view.retransmits), (Some(rounds as u64), 0));
         assert_eq!((view.pacing_rate_bps, view.srtt_ns), (Some(rate), Some(ROUND_TRIP.0)));
     }
@@ -261,7 +261,7 @@ fn small_messages_do_not_exceed_the_rate_either() {
             path.step();
             path.now = path.now.min(began + MS(n)).max(path.now);
         }
-        path.ends[0].write(path.now, Lane(0), &[n as u8; 100]).unwrap();
+        path.ends[0].write(path.now, Lane(0), &[n as u8; 100], Rest::Kept).unwrap();
     }
     let rate = path.packet_bytes as f64 * 8e9 / (path.now - began).0 as f64;
     assert!(rate < 1.02e6, "{rate}");
@@ -270,7 +270,7 @@ fn small_messages_do_not_exceed_the_rate_either() {
 #[test]
 fn a_message_alone_is_a_round_of_one_and_its_loss_is_found_by_the_timer() {
     let mut path = Path::new("rbudp", Line::default());
-    path.ends[0].write(path.now, Lane(0), b"ping").unwrap();
+    path.ends[0].write(path.now, Lane(0), b"ping", Rest::Kept).unwrap();
     let began = path.now;
     while !path.ends[0].is_drained() {
         path.step();
@@ -280,7 +280,7 @@ fn a_message_alone_is_a_round_of_one_and_its_loss_is_found_by_the_timer() {
     assert_eq!((&path.came[..], path.ends[0].next_deadline()), (&b"ping"[..], None));
     // A second one is lost: after the timeout the question leaves, and after the answer the message.
     let timeout = Nanos(ROUND_TRIP.0 + 4 * ROUND_TRIP.0 / 2);
-    path.ends[0].write(path.now, Lane(0), b"pong").unwrap();
+    path.ends[0].write(path.now, Lane(0), b"pong", Rest::Kept).unwrap();
     path.lines[0].loss = 1_000;
     let began = path.now;
     path.step();
@@ -298,11 +298,11 @@ fn the_loss_of_one_message_is_found_by_the_answer_to_the_next() {
     let mut path = Path::new("rbudp", Line::default());
     let began = path.now;
     path.lines[0].loss = 1_000;
-    path.ends[0].write(path.now, Lane(0), b"one").unwrap();
+    path.ends[0].write(path.now, Lane(0), b"one", Rest::Kept).unwrap();
     let mut datagram = Vec::new();
     path.ends[0].transmit(path.now, 1, &mut datagram);
     path.lines[0].loss = 0;
-    path.ends[0].write(path.now, Lane(0), b"two").unwrap();
+    path.ends[0].write(path.now, Lane(0), b"two", Rest::Kept).unwrap();
     while !path.ends[0].is_drained() {
         path.step();
     }
@@ -324,7 +324,7 @@ fn copies_and_changed_order_are_tolerated() {
 #[test]
 fn the_last_bytes_arrive_though_everything_was_lost_when_the_application_ended() {
     let mut path = Path::new("rbudp:rate=10mbit", Line { loss: 1_000, ..Line::default() });
-    path.ends[0].write(path.now, Lane(0), &payload(5_000)).unwrap();
+    path.ends[0].write(path.now, Lane(0), &payload(5_000), Rest::Kept).unwrap();
     path.ends[0].finish(path.now, Lane(0));
     let began = path.now;
     while path.now < began + Nanos::from_secs(5) {
@@ -349,7 +349,7 @@ fn a_full_window_is_asked_for_and_nothing_more_until_there_is_an_answer() {
     let mut path = Path::new("rbudp:rate=100mbit,window=100kB", Line::default());
     path.lines[1].loss = 1_000;
     let bytes = payload(300_000);
-    path.ends[0].write(path.now, Lane(0), &bytes[..100_000]).unwrap();
+    path.ends[0].write(path.now, Lane(0), &bytes[..100_000], Rest::Kept).unwrap();
     assert_eq!(path.ends[0].room(Lane(0)), 0);
     let began = path.now;
     while path.now < began + Nanos::from_secs(20) {
@@ -371,7 +371,7 @@ impl Path {
         let mut rest = &bytes[100_000..];
         while self.came.len() < bytes.len() {
             let room = self.ends[0].room(Lane(0)).min(rest.len());
-            self.ends[0].write(self.now, Lane(0), &rest[..room]).unwrap();
+            self.ends[0].write(self.now, Lane(0), &rest[..room], Rest::Kept).unwrap();
             rest = &rest[room..];
             self.step();
         }
@@ -450,9 +450,9 @@ fn a_hostile_peer_finds_no_panic_and_no_more_memory_than_a_window() {
                     wire::write_tally(&tally, bits.into_iter(), &mut datagram);
                 }
             }
-            end.handle(now, &datagram);
+            end.handle(Received::plain(now, &datagram));
             let room = end.room(Lane(0)).min(rng.below(2_000) as usize);
-            end.write(now, Lane(0), &vec![1; room]).unwrap();
+            end.write(now, Lane(0), &vec![1; room], Rest::Kept).unwrap();
             let mut out = Vec::new();
             while end.transmit(now, 64, &mut out).is_some() && out.len() < 100_000 {}
             assert!(out.len() < 100_000, "it sends without end");

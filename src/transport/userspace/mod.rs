@@ -21,11 +21,12 @@ mod timed;
 mod too_large;
 mod wrapped;
 
+pub use crate::datapath::datagram::{Received, Transmit};
 pub use epoch::Epoch;
 pub(in crate::transport) use held::{Held, Waits};
 pub use over_path::OverPath;
 pub(in crate::transport) use protocol::nowhere;
-pub use protocol::{Counts, Opening, Protocol, State, UDP_HEADER, Userspace};
+pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
 pub(in crate::transport) use ring::{InOrder, Ring};
 pub(in crate::transport) use round_trip::RoundTrip;
 pub use serial::Segments;

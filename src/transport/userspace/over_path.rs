@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 
 use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::ecn::Codepoint;
+use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::datagram::{Received, Transmit};
 use crate::error::Result;
 use crate::measurements::{ConnStats, TcpView};
 use crate::time::{Clock, Manual, Nanos};
@@ -39,9 +39,8 @@ impl OverPath {
     ) -> Result<OverPath> {
         let mut session = Session::open(transport, opening)?;
         let began = clock.now();
-        if opening.side == Side::Near {
-            session.protocol.start(began);
-        }
+        // A near end begins.
+        session.on_deadline(began);
         Ok(OverPath {
             session,
             clock: clock.clone(),
@@ -67,33 +66,18 @@ impl OverPath {
         }
     }
 
-    /// Handles a datagram that arrived, not marked as capable of ECN.
-    pub fn handle_datagram(&mut self, datagram: &[u8]) {
-        self.handle_marked(datagram, Codepoint::NotEct);
+    /// Handles a datagram that arrived.
+    pub fn handle(&mut self, datagram: Received<'_>) {
+        self.session.handle(datagram);
     }
 
-    /// Handles a datagram that arrived, with this codepoint.
-    pub fn handle_marked(&mut self, datagram: &[u8], codepoint: Codepoint) {
-        self.session.handle(self.clock.now(), datagram, codepoint);
-    }
-
-    /// Appends the next datagram that is to leave to `room`, or answers `Idle`.
-    pub fn poll_transmit(&mut self, room: &mut Vec<u8>) -> Progress {
+    /// Appends the next datagram that is to leave to `room`; `None` if none is.
+    pub fn transmit(&mut self, room: &mut Vec<u8>) -> Option<Transmit> {
         let before = room.len();
-        if self.session.protocol.transmit(self.clock.now(), 1, room).is_none() {
-            return Progress::Idle;
-        }
+        let transmit = self.session.protocol.transmit(self.clock.now(), 1, room)?;
         self.left[0] += 1;
         self.left[1] += (room.len() - before) as u64;
-        Progress::Moved
-    }
-
-    /// Returns the codepoint that the last datagram leaves with.
-    pub fn codepoint(&self) -> Codepoint {
-        match self.session.uses_ecn() {
-            true => self.session.protocol.codepoint(),
-            false => Codepoint::NotEct,
-        }
+        Some(transmit)
     }
 }
 
@@ -156,6 +140,6 @@ impl Conn for OverPath {
     }
 
     fn view(&self) -> Option<TcpView> {
-        self.session.protocol.view()
+        self.session.protocol.stats().view
     }
 }

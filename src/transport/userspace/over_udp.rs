@@ -16,10 +16,9 @@ use super::session::{Make, Session};
 use super::too_large;
 use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
 use crate::datapath::datagram::{
-    Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, is_full, is_network_error,
-    probe_coalescing, probe_segmentation,
+    Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, Received, is_full,
+    is_network_error, probe_coalescing, probe_segmentation,
 };
-use crate::datapath::ecn::Codepoint;
 use crate::datapath::option::{self, Buffer};
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
@@ -240,9 +239,8 @@ impl OverUdp {
     fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
         let began = Monotonic.now();
         let failed = |e| Error::setup(format!("shake hands with {} over UDP", ends.peer), e);
-        if self.side == Side::Near {
-            self.session.protocol.start(began);
-        }
+        // Before anything that has arrived: a near end begins.
+        self.session.on_deadline(began);
         loop {
             let now = Monotonic.now();
             self.on_deadline(now).map_err(failed)?;
@@ -287,21 +285,12 @@ impl OverUdp {
         let now = Monotonic.now();
         let session = &mut self.session;
         let mut late = None;
-        if session.uses_ecn() {
-            self.arriving.each_marked(|datagram, codepoint| {
-                match udp_handshake::late(datagram, &self.hello, &self.welcome) {
-                    None => session.handle(now, datagram, codepoint),
-                    found => late = found,
-                }
-            });
-        } else {
-            self.arriving.each(|datagram| {
-                match udp_handshake::late(datagram, &self.hello, &self.welcome) {
-                    None => session.handle(now, datagram, Codepoint::NotEct),
-                    found => late = found,
-                }
-            });
-        }
+        self.arriving.each_marked(|bytes, ecn| {
+            match udp_handshake::late(bytes, &self.hello, &self.welcome) {
+                None => session.handle(Received { at: now, bytes, ecn }),
+                found => late = found,
+            }
+        });
         if late == Some(Late::Hello) && self.side == Side::Far {
             // Its welcome was lost. Another hello will come where this does not get through.
             let _ = self.socket.send(&self.welcome);
@@ -315,16 +304,8 @@ impl OverUdp {
     fn transmit(&mut self, now: Nanos) -> io::Result<()> {
         self.owes_transmit = false;
         loop {
-            let uses_ecn = self.session.uses_ecn();
             let protocol = &mut *self.session.protocol;
-            if uses_ecn {
-                self.outgoing.fill_marked(|most, batch| {
-                    let segment = protocol.transmit(now, most, batch)?;
-                    Some((segment, protocol.codepoint()))
-                });
-            } else {
-                self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
-            }
+            self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
             if self.outgoing.is_empty() {
                 return Ok(());
             }
@@ -480,6 +461,6 @@ impl Conn for OverUdp {
     }
 
     fn view(&self) -> Option<TcpView> {
-        self.session.protocol.view()
+        self.session.protocol.stats().view
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 
 use crate::contract::{Lane, Service, Side};
-use crate::datapath::ecn::Codepoint;
+use crate::datapath::datagram::{Received, Transmit};
 use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::spec::Settings;
@@ -93,34 +93,14 @@ pub trait Protocol: Send {
     /// Returns the state of the connection.
     fn state(&self) -> State;
 
-    /// Begins the handshake at `now`. The far end is not asked to: the near end's first datagram does.
-    fn start(&mut self, _now: Nanos) {}
+    /// Takes a datagram. What makes no sense is ignored.
+    fn handle(&mut self, datagram: Received<'_>);
 
-    /// Takes a datagram that arrived at `now`. What makes no sense is ignored.
-    fn handle(&mut self, now: Nanos, datagram: &[u8]);
+    /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer. `None` if nothing is to leave.
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit>;
 
-    /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer: all as long
-    /// as the answer says, in bytes, the last one possibly shorter. `None` if nothing is to leave.
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize>;
-
-    /// Returns true if it marks datagrams as capable of ECN (RFC 3168), and is to be told the codepoints of those that
-    /// arrive, by [`Protocol::handle_marked`]. Asked once, before the handshake.
-    fn uses_ecn(&self) -> bool {
-        false
-    }
-
-    /// Returns the codepoint that the datagrams of the last [`Protocol::transmit`] leave with.
-    fn codepoint(&self) -> Codepoint {
-        Codepoint::NotEct
-    }
-
-    /// Takes a datagram as [`Protocol::handle`] does, with the codepoint that it arrived with.
-    fn handle_marked(&mut self, now: Nanos, datagram: &[u8], _codepoint: Codepoint) {
-        self.handle(now, datagram);
-    }
-
-    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something
-    /// else happens.
+    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something else happens. A near
+    /// end with a handshake is due at once, before anything else: it then begins. A far end waits for its first datagram.
     fn next_deadline(&self) -> Option<Nanos>;
 
     /// Acts on its deadline having come.
@@ -129,21 +109,12 @@ pub trait Protocol: Send {
     /// Returns the most bytes that [`Protocol::write`] takes on a lane now.
     fn room(&self, lane: Lane) -> usize;
 
-    /// Takes bytes to send, no more than there is room for: the next ones of a byte stream, or one
-    /// message whole.
+    /// Takes bytes to send, no more than there is room for, and returns how many: all of a message; of a byte stream
+    /// fewer where `rest` stays with the caller.
     ///
     /// # Errors
-    /// Fails if the connection is closed.
-    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()>;
-
-    /// Takes bytes of a byte stream to send, and answers how many, of no more than there is room for. Unlike
-    /// [`Protocol::write`] it may leave some to whoever offers them.
-    ///
-    /// # Errors
-    /// Fails if the connection is closed.
-    fn offer(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<usize> {
-        self.write(now, lane, bytes).map(|()| bytes.len())
-    }
+    /// Fails if the connection is closed, or nothing carries the bytes.
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize>;
 
     /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. Nobody
     /// asks again before more arrives.
@@ -159,21 +130,25 @@ pub trait Protocol: Send {
     /// Returns true if the peer has everything that was written and is to arrive.
     fn is_drained(&self) -> bool;
 
-    /// Returns the counters so far.
-    fn counts(&self) -> Counts;
-
-    /// Returns its congestion control and round-trip time now, if it has them.
-    fn view(&self) -> Option<TcpView> {
-        None
-    }
+    /// Returns the counters so far, and its state now.
+    fn stats(&self) -> ProtocolStats;
 
     /// Returns the options as they are in effect, by the names of knobs where there is one.
     fn effective(&self) -> Effective;
 }
 
-/// Counters of a protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+/// Place of bytes of a stream that a protocol cannot put on the path at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// At the protocol, which had room for them.
+    Kept,
+    /// At the caller, who offers them again.
+    Left,
+}
+
+/// Counters of a protocol, and its state.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ProtocolStats {
     /// Datagrams with data that were sent for the first time; absent if each message is one.
     pub packets: Option<u64>,
     /// Datagrams, or segments in them, that were sent again; absent if none ever is.
@@ -182,11 +157,23 @@ pub struct Counts {
     pub recovered: Option<u64>,
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,
+    /// Congestion control and round-trip time now; absent if it has neither.
+    pub view: Option<TcpView>,
 }
 
-impl Counts {
+impl ProtocolStats {
     /// Makes the counters of a protocol that sends again what was lost.
-    pub fn of(packets: u64, resent: u64, header_bytes: u64) -> Counts {
-        Counts { packets: Some(packets), resent: Some(resent), recovered: None, header_bytes }
+    pub fn of(packets: u64, resent: u64, header_bytes: u64) -> ProtocolStats {
+        ProtocolStats {
+            packets: Some(packets),
+            resent: Some(resent),
+            header_bytes,
+            ..ProtocolStats::default()
+        }
+    }
+
+    /// Returns the same with this view.
+    pub fn seen(self, view: TcpView) -> ProtocolStats {
+        ProtocolStats { view: Some(view), ..self }
     }
 }

@@ -1,5 +1,6 @@
 //! The retransmission timer of RFC 6298, without a clock.
 
+use crate::measurements::TcpView;
 use crate::time::Nanos;
 
 /// The timeout before anything was measured (RFC 6298, 2.1), and the longest one (2.5).
@@ -14,6 +15,17 @@ pub(in crate::transport) struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// Returns the view of a sender that has sent so many packets for the first time, and so many again.
+    pub(in crate::transport) fn view(&self, sent: u64, resent: u64) -> TcpView {
+        TcpView {
+            srtt_ns: self.smoothed,
+            rttvar_ns: self.smoothed.map(|_| self.variation),
+            retransmits: resent,
+            data_segs_out: Some(sent + resent),
+            ..TcpView::default()
+        }
+    }
+
     /// Takes a measurement into account.
     pub(in crate::transport) fn note(&mut self, took: Nanos) {
         let took = took.0;

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use super::protocol::{Counts, Opening, Protocol, UDP_HEADER, Userspace};
+use super::protocol::{Opening, Protocol, ProtocolStats, Rest, UDP_HEADER, Userspace};
 use super::timed::timed;
 use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
+use crate::datapath::datagram::Received;
 use crate::datapath::ecn::Codepoint;
 use crate::datapath::pump::read_exact;
 use crate::error::Result;
@@ -40,8 +41,8 @@ pub(super) struct Session {
 pub(super) type Make<'a> = &'a dyn Fn(&Opening<'_>) -> Result<Box<dyn Protocol>>;
 
 impl Session {
-    /// Opens one end over a path whose largest packet `opening` says; the knob `mtu` may ask for
-    /// less.
+    /// Opens one end over a path whose largest packet `opening` says; the knob `mtu` may ask for less. Codepoints of ECN
+    /// are looked at where the knob `ecn` asks for it.
     pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
         Session::over(transport.info(), opening, &|opening| transport.open(opening))
     }
@@ -59,7 +60,7 @@ impl Session {
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {
             lanes: lanes.collect(),
-            marks: protocol.uses_ecn().then(Marks::default),
+            marks: (opening.knobs.switch("ecn") == Some(true)).then(Marks::default),
             protocol,
             info,
             pattern: if is_stream { pattern() } else { Box::default() },
@@ -78,15 +79,16 @@ impl Session {
         self.marks.is_some()
     }
 
-    /// Hands a datagram to the protocol, with the codepoint that it arrived with.
+    /// Hands a datagram to the protocol.
     #[inline]
-    pub(super) fn handle(&mut self, now: Nanos, datagram: &[u8], codepoint: Codepoint) {
-        self.arrived += datagram.len() as u64;
-        let Some(marks) = &mut self.marks else { return self.protocol.handle(now, datagram) };
-        marks.datagrams += 1;
-        marks.capable += u64::from(codepoint.is_capable());
-        marks.ce += u64::from(codepoint == Codepoint::Ce);
-        self.protocol.handle_marked(now, datagram, codepoint);
+    pub(super) fn handle(&mut self, datagram: Received<'_>) {
+        self.arrived += datagram.bytes.len() as u64;
+        if let Some(marks) = &mut self.marks {
+            marks.datagrams += 1;
+            marks.capable += u64::from(datagram.ecn.is_capable());
+            marks.ce += u64::from(datagram.ecn == Codepoint::Ce);
+        }
+        self.protocol.handle(datagram);
     }
 
     /// Takes one message whole, or not at all.
@@ -96,9 +98,10 @@ impl Session {
             return Ok(Progress::Idle);
         }
         if prefix > 0 {
-            self.protocol.write(now, lane, &(message.len() as u32).to_be_bytes())?;
+            let prefix = (message.len() as u32).to_be_bytes();
+            self.protocol.write(now, lane, &prefix, Rest::Kept)?;
         }
-        self.protocol.write(now, lane, message)?;
+        self.protocol.write(now, lane, message, Rest::Kept)?;
         Ok(Progress::Moved)
     }
 
@@ -189,7 +192,7 @@ impl Session {
                 }
                 None => &self.pattern[from..from + len],
             };
-            let taken = self.protocol.offer(now, Lane(0), bytes)?;
+            let taken = self.protocol.write(now, Lane(0), bytes, Rest::Left)?;
             if taken == 0 {
                 return Ok(progress);
             }
@@ -209,7 +212,7 @@ impl Session {
             if self.protocol.room(Lane(0)) < self.unsent.len() {
                 break;
             }
-            self.protocol.write(now, Lane(0), &self.unsent)?;
+            self.protocol.write(now, Lane(0), &self.unsent, Rest::Kept)?;
             source.accepted(self.unsent.len() as u64);
             self.unsent.clear();
             progress = Progress::Moved;
@@ -254,7 +257,7 @@ impl Session {
 
     /// Returns the protocol's part of a connection's counters, with so many datagrams and their bytes that left.
     pub(super) fn stats(&self, [datagrams, bytes]: [u64; 2]) -> ConnStats {
-        let Counts { packets, resent, recovered, header_bytes } = self.protocol.counts();
+        let ProtocolStats { packets, resent, recovered, header_bytes, .. } = self.protocol.stats();
         ConnStats {
             retransmits: resent,
             recovered,

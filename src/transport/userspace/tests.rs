@@ -51,12 +51,16 @@ fn bytes_that_nothing_carries_are_an_error() {
         let mut far = transport.open(&opening).unwrap();
         // Those with one lane have no other to mistake for it.
         if info.guarantees.lanes > 1 {
-            let written = far.write(Nanos::ZERO, Lane(60_000), b"bytes");
-            assert!(written.is_err(), "{}: no such lane", info.id);
+            for rest in [Rest::Kept, Rest::Left] {
+                let written = far.write(Nanos::ZERO, Lane(60_000), b"bytes", rest);
+                assert!(written.is_err(), "{}: no such lane", info.id);
+            }
         }
         let has_state = far.state() == State::Handshaking && far.room(Lane(0)) == 0;
-        if has_state && far.write(Nanos::ZERO, Lane(0), b"bytes").is_ok() {
-            assert!(!far.is_drained(), "{}: it took bytes, and owes none", info.id);
+        for rest in [Rest::Left, Rest::Kept] {
+            if has_state && far.write(Nanos::ZERO, Lane(0), b"bytes", rest).is_ok() {
+                assert!(!far.is_drained(), "{}: it took bytes, and owes none", info.id);
+            }
         }
     }
 }
@@ -96,7 +100,7 @@ impl Path {
         let now = self.clock.now();
         for from in [0, 1] {
             let mut datagram = Vec::new();
-            while self.ends[from].poll_transmit(&mut datagram) == Progress::Moved {
+            while self.ends[from].transmit(&mut datagram).is_some() {
                 let sent = std::mem::take(&mut datagram);
                 self.carry(now, 1 - from, sent, faults);
             }
@@ -112,7 +116,7 @@ impl Path {
         self.flying.sort_by_key(|(at, ..)| *at);
         while self.flying.first().is_some_and(|(at, ..)| *at <= now) {
             let (_, to, datagram) = self.flying.remove(0);
-            self.ends[to].handle_datagram(&datagram);
+            self.ends[to].handle(Received::plain(now, &datagram));
         }
     }
 
@@ -341,11 +345,11 @@ fn whatever_a_stranger_sends_panics_nobody() {
                 for byte in noise.iter_mut().filter(|byte| **byte < 128) {
                     *byte %= 4;
                 }
-                end.handle_datagram(&noise);
+                end.handle(Received::plain(clock.now(), &noise));
                 end.on_deadline(clock.now()).unwrap();
                 let mut out = Vec::new();
                 for _ in 0..10 {
-                    let _ = end.poll_transmit(&mut out);
+                    let _ = end.transmit(&mut out);
                 }
             }
         }
@@ -364,7 +368,7 @@ fn a_peer_that_never_answers_is_asked_again_and_no_busier_than_that() {
         let (mut datagrams, mut visits) = (0, 0);
         while clock.now() < Nanos::from_secs(10) && visits < 5_000 {
             let mut out = Vec::new();
-            while near.poll_transmit(&mut out) == Progress::Moved {
+            while near.transmit(&mut out).is_some() {
                 datagrams += 1;
             }
             let Some(due) = near.next_deadline() else { break };
@@ -393,9 +397,10 @@ fn what_is_sent_is_seen_on_the_path_unless_encryption_is_promised() {
         for _ in 0..1_000 {
             for from in [0, 1] {
                 let mut datagram = Vec::new();
-                while path.ends[from].poll_transmit(&mut datagram) == Progress::Moved {
+                while path.ends[from].transmit(&mut datagram).is_some() {
                     seen |= datagram.windows(WORDS.len()).any(|part| part == WORDS);
-                    path.ends[1 - from].handle_datagram(&datagram);
+                    let now = path.clock.now();
+                    path.ends[1 - from].handle(Received::plain(now, &datagram));
                     datagram.clear();
                 }
             }

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use super::protocol::{Counts, Protocol, State};
+use super::protocol::{Protocol, ProtocolStats, Rest, State};
 use crate::contract::Lane;
-use crate::datapath::ecn::Codepoint;
-use crate::measurements::TcpView;
+use crate::datapath::datagram::{Received, Transmit};
 use crate::time::Nanos;
 use crate::transport::Effective;
 
@@ -41,27 +40,11 @@ impl<A: Around> Protocol for Wrapped<A> {
         self.protocol.state()
     }
 
-    fn start(&mut self, now: Nanos) {
-        self.around.within(|| self.protocol.start(now));
+    fn handle(&mut self, datagram: Received<'_>) {
+        self.around.within(|| self.protocol.handle(datagram));
     }
 
-    fn handle(&mut self, now: Nanos, datagram: &[u8]) {
-        self.around.within(|| self.protocol.handle(now, datagram));
-    }
-
-    fn uses_ecn(&self) -> bool {
-        self.protocol.uses_ecn()
-    }
-
-    fn codepoint(&self) -> Codepoint {
-        self.protocol.codepoint()
-    }
-
-    fn handle_marked(&mut self, now: Nanos, datagram: &[u8], codepoint: Codepoint) {
-        self.around.within(|| self.protocol.handle_marked(now, datagram, codepoint));
-    }
-
-    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<usize> {
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         self.around.within(|| self.protocol.transmit(now, most, batch))
     }
 
@@ -77,12 +60,8 @@ impl<A: Around> Protocol for Wrapped<A> {
         self.protocol.room(lane)
     }
 
-    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<()> {
-        self.around.within(|| self.protocol.write(now, lane, bytes))
-    }
-
-    fn offer(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) -> io::Result<usize> {
-        self.around.within(|| self.protocol.offer(now, lane, bytes))
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
+        self.around.within(|| self.protocol.write(now, lane, bytes, rest))
     }
 
     /// Calls of `take` are the application's.
@@ -104,12 +83,8 @@ impl<A: Around> Protocol for Wrapped<A> {
         self.protocol.is_drained()
     }
 
-    fn counts(&self) -> Counts {
-        self.protocol.counts()
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.protocol.view()
+    fn stats(&self) -> ProtocolStats {
+        self.protocol.stats()
     }
 
     fn effective(&self) -> Effective {

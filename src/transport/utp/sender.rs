@@ -189,15 +189,11 @@ impl Sender {
         TcpView {
             cwnd_bytes: self.control.window().min(self.terms.window),
             mss_bytes: self.terms.segment,
-            srtt_ns: self.round_trip.smoothed,
-            rttvar_ns: self.round_trip.smoothed.map(|_| self.round_trip.variation),
-            retransmits: self.resent,
             lost_segments: self.lost as u64,
             unacked_segments: self.flights.len() as u64,
             bytes_acked: Some(self.begin),
-            data_segs_out: Some(self.sent + self.resent),
             notsent_bytes: Some(self.end - self.cut),
-            ..TcpView::default()
+            ..self.round_trip.view(self.sent, self.resent)
         }
     }
 

@@ -85,7 +85,7 @@ impl Path {
     fn with_mtu(typed: &str, up: Line, mtu: u32) -> Path {
         let mut ends = [Side::Near, Side::Far].map(|side| try_open(typed, side, mtu).unwrap());
         let now = Nanos::from_secs(1);
-        ends[0].start(now);
+        ends[0].on_deadline(now);
         Path {
             ends,
             lines: [up, Line::default()],
@@ -155,7 +155,7 @@ impl Path {
         self.now = self.now.max(next);
         while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= self.now) {
             let (to, datagram) = entry.remove();
-            self.ends[to].handle(self.clock(to), &datagram);
+            self.ends[to].handle(Received::plain(self.clock(to), &datagram));
         }
         for end in [0, 1] {
             self.ends[end].on_deadline(self.clock(end));
@@ -182,7 +182,7 @@ impl Path {
 
     fn write(&mut self, end: usize, bytes: &[u8]) {
         let now = self.clock(end);
-        self.ends[end].write(now, Lane(0), bytes).unwrap();
+        self.ends[end].write(now, Lane(0), bytes, Rest::Kept).unwrap();
     }
 
     /// Sends `bytes` from one end, and the end of the stream; the time until that end knows that all is there.
@@ -210,7 +210,7 @@ impl Path {
     }
 
     fn window(&self) -> u64 {
-        self.ends[0].view().unwrap().cwnd_bytes
+        self.ends[0].stats().view.unwrap().cwnd_bytes
     }
 }
 
@@ -224,7 +224,7 @@ fn the_near_end_is_open_after_a_round_trip_whatever_the_clocks_show() {
     assert!(path.ends.iter().all(|end| end.state() == State::Handshaking));
     path.until(Nanos::from_secs(1) + ROUND_TRIP);
     assert!(path.ends.iter().all(|end| end.state() == State::Open));
-    assert_eq!(path.ends[0].view().unwrap().srtt_ns, Some(ROUND_TRIP.0));
+    assert_eq!(path.ends[0].stats().view.unwrap().srtt_ns, Some(ROUND_TRIP.0));
     assert_eq!(path.ends.iter().filter_map(|end| end.next_deadline()).count(), 0);
     // The last identifier is followed by the first.
     assert_eq!((path.ends[0].comes, path.ends[0].leaves), (0xffff, 0));
@@ -237,7 +237,7 @@ fn the_near_end_is_open_after_a_round_trip_whatever_the_clocks_show() {
 fn a_deadline_that_was_acted_on_lies_ahead_though_nothing_could_leave() {
     let now = Nanos::from_secs(1);
     let mut near = try_open("utp", Side::Near, 1_500).unwrap();
-    near.start(now);
+    near.on_deadline(now);
     // Its interface is busy all the time.
     for after in [1, 3, 7] {
         let due = near.next_deadline().unwrap();
@@ -277,7 +277,7 @@ fn a_lost_question_and_a_lost_answer_cost_a_second_and_two_more() {
     path.until(Nanos::from_secs(4) + ROUND_TRIP);
     assert_eq!(path.ends[0].state(), State::Open);
     // Nothing of it was timed, since nobody knows which question was answered.
-    assert_eq!(path.ends[0].view().unwrap().srtt_ns, None);
+    assert_eq!(path.ends[0].stats().view.unwrap().srtt_ns, None);
     path.until(Nanos::from_secs(8));
     assert_eq!(path.came[0], b"welcome");
     path.send(0, b"thanks");
@@ -302,7 +302,7 @@ fn numbers_wrap() {
     // Ten bytes a packet: 70,000 of them.
     let mut path = Path::with_mtu("utp", Line { loss: 1, ..Line::default() }, 58);
     path.send(0, &payload(700_000));
-    assert_eq!(path.ends[0].counts().packets, Some(70_001));
+    assert_eq!(path.ends[0].stats().packets, Some(70_001));
     path.send(1, &payload(2_000));
 }
 
@@ -338,7 +338,7 @@ fn what_is_lost_at_one_moment_leaves_once_more_and_halves_the_window_once() {
     // It grew by a segment until the loss was found, of which half is left, and by one in each round trip since.
     let around = half..=half + segment / 2 + 3 * segment;
     assert!(around.contains(&path.window()), "{} of {before}", path.window());
-    assert_eq!(path.ends[0].counts().resent, Some(path.lines[0].lost));
+    assert_eq!(path.ends[0].stats().resent, Some(path.lines[0].lost));
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn alone_it_takes_the_link_and_its_queue_stays_at_the_target() {
         // A packet takes 1.2 ms.
         let around = MS(target - target / 10 - 2)..=MS(target + target / 10 + 3);
         assert!(around.contains(&longest), "{typed}: {longest}");
-        assert_eq!(path.ends[0].counts().resent, Some(0), "{typed}");
+        assert_eq!(path.ends[0].stats().resent, Some(0), "{typed}");
     }
 }
 
@@ -422,12 +422,12 @@ fn a_reset_ends_the_connection_and_a_stranger_s_does_not() {
     };
     let mut path = Path::new("utp", Line::default());
     // The far end knows no connection yet.
-    path.ends[1].handle(path.clock(1), &reset(0));
+    path.ends[1].handle(Received::plain(path.clock(1), &reset(0)));
     path.until(Nanos::from_secs(1) + ROUND_TRIP);
     for (end, connection, is_open) in
         [(0, 5, true), (0, 0, false), (1, 0xfffe, true), (1, 0, false)]
     {
-        path.ends[end].handle(path.clock(end), &reset(connection));
+        path.ends[end].handle(Received::plain(path.clock(end), &reset(connection)));
         assert_eq!(path.ends[end].state() == State::Open, is_open, "{connection} at {end}");
     }
     assert_eq!(path.ends[0].next_deadline(), None);

@@ -1,6 +1,7 @@
 //! End of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
 
 use crate::contract::{Action, GUARD, Patience};
+use crate::datapath::datagram::Received;
 use crate::datapath::ecn::Codepoint;
 use crate::error::Result;
 use crate::measurements::series::{Point, Series};
@@ -172,16 +173,16 @@ impl End {
     }
 
     /// Handles a datagram of one of the connection's strands that is here.
-    pub(super) fn arrive(&mut self, now: Nanos, strand: u8, datagram: &[u8], codepoint: Codepoint) {
+    pub(super) fn arrive(&mut self, strand: u8, datagram: Received<'_>) {
         if self.silent {
             return;
         }
         if let Some(conn) = self.flow.conn.conns().nth(strand.into()) {
-            conn.handle_marked(datagram, codepoint);
+            conn.handle(datagram);
         }
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = true;
-        self.wake_up(now);
+        self.wake_up(datagram.at);
     }
 
     /// Lets the flow, once it has begun, take a turn now.
@@ -220,7 +221,7 @@ impl End {
         let in_turn = (0..strands).map(|more| (self.turn + more) % strands);
         let found = in_turn.into_iter().find_map(|at| {
             let conn = self.flow.conn.conns().nth(at)?;
-            (conn.poll_transmit(room) == Progress::Moved).then(|| (at, conn.codepoint()))
+            conn.transmit(room).map(|transmit| (at, transmit.ecn))
         });
         self.turn = found.map_or(0, |(at, _)| at + 1);
         self.deadline = self.flow.conn.next_deadline();

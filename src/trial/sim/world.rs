@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::end::{End, Stops};
 use super::flight::{Arrival, Cutter, Flights, Part};
 use crate::contract::{Direction, Side};
+use crate::datapath::datagram::Received;
 use crate::error::{Error, Result};
 use crate::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
 use crate::measurements::series::Point;
@@ -279,10 +280,10 @@ impl World {
                 _ => None,
             };
             if sound.is_some_and(|marked| self.flights.arrive(part, marked) == Arrival::Whole) {
-                let ((to, connection), strand, codepoint, datagram) = self.flights.datagram(part);
+                let ((to, connection), strand, ecn, bytes) = self.flights.datagram(part);
                 // Nobody listens any more for one of a connection before.
                 if self.ends[to].connection() == connection {
-                    self.ends[to].arrive(now, strand, datagram, codepoint);
+                    self.ends[to].arrive(strand, Received { at: now, bytes, ecn });
                 }
             }
             self.flights.departed(part);
