@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadheat::contract::{Action, Inbox, Lane, Patience, Sink, Source};
-use deadheat::measurements::{ConnStats, Tally};
+use deadheat::datapath::stamps::Stamps;
+use deadheat::datapath::wait::Interest;
+use deadheat::measurements::Tally;
 use deadheat::time::{Clock, Monotonic, Nanos};
-use deadheat::transport::{Conn, Effective, Progress};
+use deadheat::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
 use deadheat::workload::{Endpoint, EndpointReport, Standing};
 
 /// Time at which a run begins: not 0, which some messages take for no time at all.
@@ -247,8 +249,32 @@ impl Through {
 }
 
 impl Conn for Through {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
+    }
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
         None
+    }
+
+    fn on_deadline(&mut self, _: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -286,7 +312,7 @@ impl Conn for Through {
         Effective::default()
     }
 
-    fn stats(&self) -> ConnStats {
-        ConnStats::default()
+    fn info(&self) -> ConnInfo {
+        ConnInfo::default()
     }
 }

@@ -112,25 +112,23 @@ impl DatagramSocket {
         &self.peer
     }
 
-    /// Enables kernel timestamps of the messages that [`DatagramSocket::send`] and [`DatagramSocket::receive`] move
-    /// from here on.
+    /// Returns the kernel's timestamps of the messages that [`DatagramSocket::send`] and [`DatagramSocket::receive`] move
+    /// from the first call on.
     ///
     /// # Errors
     /// As [`Stamps::switch_on`].
-    pub fn switch_stamps_on(&mut self) -> io::Result<()> {
+    pub fn stamps(&mut self) -> io::Result<&mut Stamps> {
         if let Peer::Addressed(_) = self.peer {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "calls that carry an address are not stamped; connected=on is",
             ));
         }
-        self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, Counts::Datagrams)?));
-        Ok(())
-    }
-
-    /// Returns the stamps, where they are on.
-    pub fn stamps(&mut self) -> Option<&mut Stamps> {
-        self.stamps.as_deref_mut()
+        let stamps = match self.stamps.take() {
+            Some(stamps) => stamps,
+            None => Box::new(Stamps::switch_on(&self.socket, Counts::Datagrams)?),
+        };
+        Ok(self.stamps.insert(stamps))
     }
 
     /// Sends one message with one send(2), without waiting.

@@ -264,8 +264,12 @@ fn send_echo(
 }
 
 impl Conn for IcmpConn {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::of(self.socket.as_fd())
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
     }
 
     #[inline]
@@ -308,6 +312,11 @@ impl Conn for IcmpConn {
         }
     }
 
+    /// Does nothing: it keeps no backlog.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
+    }
+
     fn pump(&mut self, _source: &mut dyn Source) -> io::Result<Progress> {
         Err(no_bulk())
     }
@@ -321,11 +330,20 @@ impl Conn for IcmpConn {
         Ok(())
     }
 
-    fn instrument(&mut self) -> io::Result<()> {
-        self.socket.switch_stamps_on()
+    /// Returns true: no peer acknowledges anything.
+    fn is_drained(&self) -> bool {
+        true
     }
 
-    fn stamps(&mut self) -> Option<&mut Stamps> {
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
         self.socket.stamps()
     }
 
@@ -338,8 +356,8 @@ impl Conn for IcmpConn {
         .into()
     }
 
-    fn stats(&self) -> ConnStats {
-        ConnStats {
+    fn info(&self) -> ConnInfo {
+        ConnInfo::counted(ConnStats {
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             socket_drops: self.socket.drops(),
@@ -349,7 +367,7 @@ impl Conn for IcmpConn {
                 option::path_mtu(self.socket.socket()).map(|mtu| mtu as u64),
             )),
             ..ConnStats::default()
-        }
+        })
     }
 }
 
@@ -435,7 +453,7 @@ mod tests {
                         assert_eq!(got, Progress::Moved);
                         assert_eq!(kept.0, [message], "{len} B to {ip} by {kind}");
                     }
-                    let stats = conn.stats();
+                    let stats = conn.info().stats;
                     assert_eq!((stats.socket_drops, stats.network_errors), (Some(0), 0));
                     let mut kept = Kept::default();
                     let idle = conn.receive(Patience::None, &mut kept).unwrap();

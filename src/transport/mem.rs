@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(kept.0.len() as u64, total / 10);
         assert!(kept.0.iter().enumerate().all(|(n, message)| message[0] == n as u8));
         drop(sender.join().unwrap());
-        assert_eq!(far.stats().socket_drops, Some(0));
+        assert_eq!(far.info().stats.socket_drops, Some(0));
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         for _ in 0..ROOM + 3 {
             assert_eq!(near.send(Lane::default(), b"x").unwrap(), Progress::Moved);
         }
-        assert_eq!(far.stats().socket_drops, Some(3));
+        assert_eq!(far.info().stats.socket_drops, Some(3));
     }
 
     #[test]

@@ -8,9 +8,12 @@ use socket2::Socket;
 
 use super::hello::{Hello, Token};
 use super::tcp::{self, Variant};
-use super::{Conn, Effective, Listen, Listener, Progress, refuse_server};
+use super::{
+    Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, refuse_server, unstamped,
+};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::prefaulted;
+use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::Result;
 use crate::measurements::ConnStats;
@@ -132,8 +135,12 @@ impl<M: Messenger> MessageConn<M> {
 }
 
 impl<M: Messenger> Conn for MessageConn<M> {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.messenger.socket().as_fd())
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::of(self.messenger.socket().as_fd())
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.messenger.socket().as_fd()]
     }
 
     #[inline]
@@ -154,6 +161,11 @@ impl<M: Messenger> Conn for MessageConn<M> {
             }
             Came::End => Progress::Closed,
         })
+    }
+
+    /// Does nothing: it keeps no backlog.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
@@ -204,17 +216,29 @@ impl<M: Messenger> Conn for MessageConn<M> {
         self.messenger.is_acknowledged()
     }
 
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         self.messenger.effective()
     }
 
-    fn stats(&self) -> ConnStats {
+    fn info(&self) -> ConnInfo {
         let socket = self.messenger.socket();
-        ConnStats {
+        ConnInfo::counted(ConnStats {
             connect_ns: self.connect_ns,
             send_calls: socket.send_calls(),
             receive_calls: socket.receive_calls(),
             ..self.messenger.stats()
-        }
+        })
     }
 }

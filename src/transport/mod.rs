@@ -365,13 +365,11 @@ fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
 /// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
 /// warm. System errors come back as they are; the driver names the operation and the peer.
 pub trait Conn: Send {
-    /// Returns the descriptor to poll; `None` for transports without a kernel.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Returns its descriptor to wait on, and what shows there.
+    fn readiness(&self) -> Readiness<'_>;
 
-    /// Returns its sockets: where it has several, [`Conn::fd`] is none of them.
-    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-        self.fd().into_iter().collect()
-    }
+    /// Returns its sockets: where it has several, the descriptor of [`Conn::readiness`] is none of them.
+    fn sockets(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
     /// took part of a message keeps the rest as backlog and answers `Moved`.
@@ -380,15 +378,8 @@ pub trait Conn: Send {
     /// Makes at most one receiving system call and hands over every whole message it brought.
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress>;
 
-    /// Returns true if part of a sent message still waits for room.
-    fn has_backlog(&self) -> bool {
-        false
-    }
-
     /// Sends backlog. Never blocks.
-    fn flush(&mut self) -> io::Result<Progress> {
-        Ok(Progress::Moved)
-    }
+    fn flush(&mut self) -> io::Result<Progress>;
 
     /// Sends from `source` until its budget is used, or, having waited at most
     /// [`crate::contract::GUARD`] for room, until there is none.
@@ -400,58 +391,74 @@ pub trait Conn: Send {
     /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Readiness of [`Conn::fd`] that shows room to send again.
-    fn room_comes_with(&self) -> Interest {
-        Interest::ReadWrite
-    }
-
     /// Returns true if the peer has acknowledged all that was sent, so that nothing is sent again and the counters are
-    /// final. Nobody acknowledges what may be lost, and what stays within this machine.
-    fn is_drained(&self) -> bool {
-        !self.has_backlog()
-    }
+    /// final. No peer acknowledges what may be lost, and what stays within this machine.
+    fn is_drained(&self) -> bool;
 
-    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's
-    /// transports only one with a backlog has this, where [`Conn::fd`] does not show when there is
-    /// room again. Nobody may sleep past it, and so not in a call with [`Patience::Block`].
-    fn next_deadline(&self) -> Option<Nanos> {
-        None
-    }
+    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
+    /// with a backlog has this, where its descriptor does not show when there is room again. No flow may sleep past it,
+    /// and so not in a call with [`Patience::Block`].
+    fn next_deadline(&self) -> Option<Nanos>;
 
     /// Lets a protocol in user space act: takes what has arrived, without handing it over yet, fires
     /// the timers that are due at `now`, and sends. May be called at any time.
-    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
-        Ok(())
-    }
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// Makes the kernel stamp each message from here on, for an instrumented pass.
+    /// Returns the kernel's stamps, for an instrumented pass; the first call makes the kernel stamp each message from then
+    /// on.
     ///
     /// # Errors
-    /// `Unsupported` where no kernel sees single messages of this transport; otherwise what
-    /// setsockopt(2) says.
-    fn instrument(&mut self) -> io::Result<()> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the kernel stamps no messages of this transport",
-        ))
-    }
-
-    /// Returns the kernel's stamps, where [`Conn::instrument`] has switched them on.
-    fn stamps(&mut self) -> Option<&mut Stamps> {
-        None
-    }
+    /// `Unsupported` where no kernel sees single messages of this transport; otherwise what setsockopt(2) says.
+    fn stamps(&mut self) -> io::Result<&mut Stamps>;
 
     /// Returns the options as read back.
     fn effective(&self) -> Effective;
 
-    /// Returns the counters so far.
-    fn stats(&self) -> ConnStats;
+    /// Returns the counters so far, and the state now. At most a few system calls, and no allocation.
+    fn info(&self) -> ConnInfo;
+}
 
-    /// Returns the current state of the connection as the kernel's TCP reports it; `None` if TCP
-    /// does not carry it. One system call, no allocation.
-    fn view(&self) -> Option<TcpView> {
-        None
+/// Descriptor of a connection to wait on, and what shows there.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
+    /// Descriptor to poll; `None` for transports without a kernel.
+    pub fd: Option<BorrowedFd<'a>>,
+    /// Readiness of the descriptor that shows room to send again.
+    pub room: Interest,
+    /// True if part of a sent message still waits for room.
+    pub has_backlog: bool,
+}
+
+impl<'a> Readiness<'a> {
+    /// Creates that of a socket which shows arrivals and room, and keeps no backlog.
+    #[inline]
+    pub fn of(fd: BorrowedFd<'a>) -> Readiness<'a> {
+        Readiness { fd: Some(fd), room: Interest::ReadWrite, has_backlog: false }
     }
+}
+
+/// Counters of a connection, and its state.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ConnInfo {
+    /// Counters so far, with the time that it took to set up.
+    pub stats: ConnStats,
+    /// Congestion control and round-trip time now, as the kernel's TCP or the protocol reports them; `None` if there are
+    /// none.
+    pub view: Option<TcpView>,
+}
+
+impl ConnInfo {
+    /// Creates that of a connection of which only counters are known.
+    pub fn counted(stats: ConnStats) -> ConnInfo {
+        ConnInfo { stats, view: None }
+    }
+}
+
+/// Returns the error of a connection whose messages no kernel stamps.
+#[cold]
+fn unstamped() -> io::Error {
+    let why = "the kernel stamps no messages of this transport";
+    io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
 /// Returns the reason why the transport `id` cannot be raced to a server.

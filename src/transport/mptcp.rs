@@ -231,7 +231,7 @@ mod tests {
             for end in [near.effective(), far.join().unwrap()] {
                 assert_eq!((end["subflows"].as_str(), end["cc"].as_str()), ("1", "reno"));
             }
-            let stats = near.stats();
+            let stats = near.info().stats;
             assert!(stats.connect_ns > 0);
             assert_eq!(stats.retransmits, Some(0));
             assert!(stats.headers.unwrap().packets.unwrap() >= 1);

@@ -252,7 +252,7 @@ mod tests {
         let (mut near, mut far) = ends("pipe");
         assert_eq!(near.next_deadline(), None);
         assert_eq!(near.send(Lane(0), &vec![1; LARGEST]).unwrap(), Progress::Moved);
-        assert!(near.has_backlog());
+        assert!(near.readiness().has_backlog);
         let due = near.next_deadline().unwrap();
         assert!(due < Monotonic.now() + Nanos::from_millis(1), "nothing else shows room");
         let mut inbox = Lengths::default();
@@ -261,7 +261,7 @@ mod tests {
             near.flush().unwrap();
         }
         assert_eq!(inbox.0, [LARGEST]);
-        assert_eq!((near.has_backlog(), near.next_deadline()), (false, None));
+        assert_eq!((near.readiness().has_backlog, near.next_deadline()), (false, None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use socket2::Socket;
 
 use super::frame::{Decoder, Encoder};
-use super::{Conn, Effective, Progress, lane_0_only};
+use super::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::{Channel, Kind};
 use crate::datapath::drain::{Drain, ReceiveBy};
@@ -34,17 +34,12 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// on a connection that came from elsewhere.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Makes the kernel stamp messages from here on.
-    fn instrument(&self, _channel: &mut Self::Channel) -> io::Result<()> {
+    /// Returns the kernel's stamps, as [`Conn::stamps`].
+    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> io::Result<&'a mut Stamps> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "its bytes pass no device, so the kernel stamps nothing",
         ))
-    }
-
-    /// Returns the stamps, where they are on.
-    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> Option<&'a mut Stamps> {
-        None
     }
 
     /// Sets the options that a connection must be established for.
@@ -238,6 +233,11 @@ impl<F: Flavour> StreamConn<F> {
         })
     }
 
+    #[inline]
+    fn has_backlog(&self) -> bool {
+        !self.outgoing.pending().is_empty() || self.channel.has_backlog()
+    }
+
     /// A pipe to send into is not the one that the driver polls, so its backlog has a time.
     #[inline]
     fn plan_to_try_again(&mut self) {
@@ -258,8 +258,13 @@ impl<F: Flavour> StreamConn<F> {
 }
 
 impl<F: Flavour> Conn for StreamConn<F> {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.channel.inlet())
+    fn readiness(&self) -> Readiness<'_> {
+        let has_backlog = self.has_backlog();
+        Readiness { has_backlog, ..Readiness::of(self.channel.inlet()) }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.channel.inlet()]
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -311,10 +316,6 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
         self.flush().map(|_| ())
-    }
-
-    fn has_backlog(&self) -> bool {
-        !self.outgoing.pending().is_empty() || self.channel.has_backlog()
     }
 
     fn flush(&mut self) -> io::Result<Progress> {
@@ -390,11 +391,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
     }
 
-    fn instrument(&mut self) -> io::Result<()> {
-        self.flavour.instrument(&mut self.channel)
-    }
-
-    fn stamps(&mut self) -> Option<&mut Stamps> {
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
         self.flavour.stamps(&mut self.channel)
     }
 
@@ -404,22 +401,19 @@ impl<F: Flavour> Conn for StreamConn<F> {
         all
     }
 
-    fn stats(&self) -> ConnStats {
+    fn info(&self) -> ConnInfo {
         let calls = self.channel.calls();
         let told = self.flavour.told(&self.channel);
-        ConnStats {
+        let stats = ConnStats {
             connect_ns: self.connect_ns + self.flavour.set_up_ns(&self.channel),
             send_calls: calls.send,
             receive_calls: calls.receive,
             retransmits: told.as_ref().map(|(view, _)| view.retransmits),
             wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
-            headers: told.map(|(_, headers)| headers),
+            headers: told.as_ref().map(|(_, headers)| *headers),
             zerocopy: self.pump.zerocopy(),
             ..ConnStats::default()
-        }
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.flavour.told(&self.channel).map(|(view, _)| view)
+        };
+        ConnInfo { stats, view: told.map(|(view, _)| view) }
     }
 }

@@ -363,13 +363,13 @@ mod tests {
             let near = dial(&to, &knobs, Nanos::from_secs(5)).unwrap();
             (near, far.join().unwrap())
         });
-        let before = near.stats().headers.unwrap();
+        let before = near.info().stats.headers.unwrap();
         assert_eq!((before.ip_bytes, before.framing_bytes), (20, 4));
         assert!([20, 32].contains(&before.transport_bytes));
         for _ in 0..10 {
             near.send(crate::contract::Lane(0), &[7; 100]).unwrap();
         }
-        let sent = near.stats().headers.unwrap().packets.unwrap() - before.packets.unwrap();
+        let sent = near.info().stats.headers.unwrap().packets.unwrap() - before.packets.unwrap();
         assert!((1..=10).contains(&sent), "{sent} segments for 10 messages");
     }
 
@@ -399,7 +399,7 @@ mod tests {
             let near = dial(&to, knobs, LONG).unwrap();
             let far = far.join().unwrap();
             let [near_says, far_says] = [&near, &far].map(|end| end.effective()[option].clone());
-            ([near_says, far_says], near.stats().connect_ns)
+            ([near_says, far_says], near.info().stats.connect_ns)
         })
     }
 
@@ -448,7 +448,7 @@ mod tests {
                 Dial { to, hello, knobs, lanes, largest_message: 100, timeout: LONG, tickets };
             let near = Tcp.dial(&dial).unwrap();
             assert!(near.effective()["fastopen"].starts_with("off (no data"));
-            assert!(near.stats().connect_ns > 0);
+            assert!(near.info().stats.connect_ns > 0);
             drop(far.join().unwrap());
         });
     }
@@ -514,7 +514,7 @@ mod tests {
                 near.pump(&mut source).unwrap();
             }
             near.finish().unwrap();
-            let told = near.stats().zerocopy.unwrap();
+            let told = near.info().stats.zerocopy.unwrap();
             assert_eq!((told.completed, told.copied), (5, 5));
             let io = &near.effective()["io"];
             assert!(io.starts_with("zerocopy (the kernel copied every call"), "{io}");
@@ -562,7 +562,7 @@ mod tests {
         let mut listener = listen(&to, knobs, ConnectionSource::Handed(door)).unwrap();
         assert_eq!(listener.endpoint(), to);
         thread::scope(|scope| {
-            let near = scope.spawn(|| dial(&to, knobs, LONG).map(|conn| conn.stats()));
+            let near = scope.spawn(|| dial(&to, knobs, LONG).map(|conn| conn.info().stats));
             let (mut stream, _) = server.accept().unwrap();
             let mut hello = [0; LEN];
             stream.read_exact(&mut hello).unwrap();

@@ -18,6 +18,7 @@ use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options};
 use crate::contract::{Guarantees, PeerKind, Reach, Side};
+use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{Headers, TcpView};
@@ -267,7 +268,7 @@ impl Flavour for Encrypted {
         self.options.opens_fast()
     }
 
-    fn instrument(&self, _channel: &mut TlsChannel) -> io::Result<()> {
+    fn stamps<'a>(&self, _channel: &'a mut TlsChannel) -> io::Result<&'a mut Stamps> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the kernel stamps encrypted records, which are not the messages",

@@ -288,8 +288,12 @@ impl UdpConn {
 }
 
 impl Conn for UdpConn {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::of(self.socket.as_fd())
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
     }
 
     #[inline]
@@ -320,6 +324,11 @@ impl Conn for UdpConn {
             }
             Err(error) => self.missed(error),
         }
+    }
+
+    /// Does nothing: it keeps no backlog.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
@@ -364,11 +373,20 @@ impl Conn for UdpConn {
         Ok(())
     }
 
-    fn instrument(&mut self) -> io::Result<()> {
-        self.socket.switch_stamps_on()
+    /// Returns true: no peer acknowledges anything.
+    fn is_drained(&self) -> bool {
+        true
     }
 
-    fn stamps(&mut self) -> Option<&mut Stamps> {
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
         self.socket.stamps()
     }
 
@@ -401,20 +419,20 @@ impl Conn for UdpConn {
 
     /// Drops of coalesced buffers, which the kernel counts once each, are scaled by what the
     /// others held: exact where the sender's buffers are alike, otherwise an estimate.
-    fn stats(&self) -> ConnStats {
+    fn info(&self) -> ConnInfo {
         let (early, each) = match &self.inbound {
             Some(batch) => (self.early_drops.unwrap_or(0), batch.datagrams_per_drop()),
             None => (0, 1),
         };
         let scaled = |drops: u64| early + drops.saturating_sub(early).saturating_mul(each);
-        ConnStats {
+        ConnInfo::counted(ConnStats {
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             socket_drops: self.socket.drops().map(scaled),
             network_errors: self.network_errors,
             headers: Some(self.headers()),
             ..ConnStats::default()
-        }
+        })
     }
 }
 
@@ -560,11 +578,11 @@ mod tests {
             }
             let mut kept = Kept::default();
             assert_eq!(far.receive(Patience::None, &mut kept).unwrap(), Progress::Idle);
-            let stats = near.stats();
+            let stats = near.info().stats;
             assert_eq!((stats.send_calls, stats.network_errors), (5, 0));
             assert_eq!(stats.connect_ns, 0, "it has no handshake");
-            assert_eq!(far.stats().receive_calls, 6);
-            assert_eq!(far.stats().socket_drops, Some(0));
+            assert_eq!(far.info().stats.receive_calls, 6);
+            assert_eq!(far.info().stats.socket_drops, Some(0));
         }
     }
 
@@ -618,7 +636,7 @@ mod tests {
     #[test]
     fn one_call_is_one_datagram_where_that_was_asked() {
         let (mut near, mut far) = open("127.0.0.1", "udp:rcvbuf=4MiB,io=send,rx=recv", 100);
-        let (sends, receives) = (near.stats().send_calls, far.stats().receive_calls);
+        let (sends, receives) = (near.info().stats.send_calls, far.info().stats.receive_calls);
         let mut source =
             Numbered { size: 100, call: 131_072, grant: 5_000, stamped: 0, accepted: 0 };
         near.pump(&mut source).unwrap();
@@ -626,9 +644,9 @@ mod tests {
         while kept.0.len() < 50 {
             far.drain(Patience::Block, &mut kept).unwrap();
         }
-        assert_eq!(near.stats().send_calls - sends, 50);
+        assert_eq!(near.info().stats.send_calls - sends, 50);
         // The confirmation of the welcome may come first.
-        assert!((50..=51).contains(&(far.stats().receive_calls - receives)));
+        assert!((50..=51).contains(&(far.info().stats.receive_calls - receives)));
     }
 
     #[test]
@@ -742,7 +760,7 @@ mod tests {
         assert_eq!(near.drain(Patience::Block, &mut kept).unwrap(), Progress::Moved);
         assert!(kept.0.is_empty());
         // The welcome to the repeated hello, and the one sent by hand.
-        assert_eq!(near.stats().receive_calls, 2);
+        assert_eq!(near.info().stats.receive_calls, 2);
     }
 
     #[test]
@@ -757,7 +775,7 @@ mod tests {
                 Numbered { size: 1_000, call: 40_000, grant: 2_000_000, stamped: 0, accepted: 0 };
             near.pump(&mut source).unwrap();
             while far.drain(Patience::None, &mut kept).unwrap() == Progress::Moved {}
-            let dropped = far.stats().socket_drops.unwrap();
+            let dropped = far.info().stats.socket_drops.unwrap();
             assert!(dropped > 0);
             assert_eq!(kept.0.len() as u64 + dropped, 2_000, "{spec}");
         }
@@ -771,6 +789,6 @@ mod tests {
         assert_eq!(near.pump(&mut source).unwrap(), Progress::Moved);
         assert_eq!(source.accepted, 6_400);
         assert_eq!(near.send(Lane::default(), &[1; 64]).unwrap(), Progress::Moved);
-        assert!(near.stats().network_errors > 0);
+        assert!(near.info().stats.network_errors > 0);
     }
 }

@@ -15,13 +15,15 @@ use super::unix::{
     Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
 };
 use super::{
-    Conn, Dial, Effective, Info, Listen, Listener, Progress, Transport, lane_0_only, options,
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Transport,
+    lane_0_only, options, unstamped,
 };
 use crate::contract::{
     Congestion, Ending, Framing, Guarantees, Inbox, Lane, Offers, Patience, PeerKind, Reach,
     Service, Sink, Source,
 };
 use crate::datapath::buffer::prefaulted;
+use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
@@ -271,8 +273,12 @@ impl DatagramConn {
 }
 
 impl Conn for DatagramConn {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness { has_backlog: self.ending, ..Readiness::of(self.socket.as_fd()) }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -295,10 +301,6 @@ impl Conn for DatagramConn {
                 Progress::Moved
             }
         })
-    }
-
-    fn has_backlog(&self) -> bool {
-        self.ending
     }
 
     fn flush(&mut self) -> io::Result<Progress> {
@@ -362,17 +364,33 @@ impl Conn for DatagramConn {
         }
     }
 
+    fn is_drained(&self) -> bool {
+        !self.ending
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         Buffers::effective(self.socket.socket())
     }
 
-    fn stats(&self) -> ConnStats {
-        ConnStats {
+    fn info(&self) -> ConnInfo {
+        ConnInfo::counted(ConnStats {
             connect_ns: self.connect_ns,
             send_calls: self.socket.send_calls(),
             receive_calls: self.socket.receive_calls(),
             ..ConnStats::default()
-        }
+        })
     }
 }
 
@@ -433,7 +451,7 @@ mod tests {
         });
         assert_eq!(far.0, HELLO.flow);
         let near_name = {
-            let fd = near.fd().unwrap().try_clone_to_owned().unwrap();
+            let fd = near.readiness().fd.unwrap().try_clone_to_owned().unwrap();
             Socket::from(fd).local_addr().unwrap()
         };
         let refused = stranger.send_to(b"junk", &near_name).unwrap_err();
@@ -458,11 +476,11 @@ mod tests {
         let mut b = DatagramConn::new(b, 0).unwrap();
         while a.send(Lane(0), &[1; 1000]).unwrap() == Progress::Moved {}
         a.finish().unwrap();
-        assert!(a.has_backlog());
+        assert!(a.readiness().has_backlog);
         assert_eq!(a.flush().unwrap(), Progress::Idle);
         while b.receive(Patience::None, &mut Nothing).unwrap() == Progress::Moved {}
         assert_eq!(a.flush().unwrap(), Progress::Moved);
-        assert!(!a.has_backlog());
+        assert!(!a.readiness().has_backlog);
         assert_eq!(b.receive(Patience::None, &mut Nothing).unwrap(), Progress::Closed);
     }
 

@@ -327,16 +327,16 @@ mod tests {
                     far.receive(Patience::Block, &mut kept).unwrap();
                 }
                 assert_eq!(kept.0, [vec![7; len]]);
-                assert_eq!(near.stats().headers.unwrap().framing_bytes, header + 4 + around);
+                assert_eq!(near.info().stats.headers.unwrap().framing_bytes, header + 4 + around);
                 assert_eq!(far.send(Lane(0), &kept.0[0]).unwrap(), Progress::Moved);
                 let mut back = Kept::default();
                 while back.0.is_empty() {
                     far.flush().unwrap();
                     near.receive(Patience::Block, &mut back).unwrap();
                 }
-                assert_eq!(far.stats().headers.unwrap().framing_bytes, header + around);
+                assert_eq!(far.info().stats.headers.unwrap().framing_bytes, header + around);
             }
-            assert!(near.stats().connect_ns > 0);
+            assert!(near.info().stats.connect_ns > 0);
         }
     }
 

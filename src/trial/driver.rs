@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::measurements::series::Point;
 use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Nanos};
-use crate::transport::{Conn, Progress};
+use crate::transport::{Conn, ConnInfo, Progress, Readiness};
 use crate::workload::Endpoint;
 
 use super::explain::probed::Probe;
@@ -276,9 +276,9 @@ impl<C: Conn + ?Sized> Flow<C> {
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
         let standing = self.half.standing(now);
-        let tcp = self.conn.view();
-        // Asking for counters asks the kernel's TCP for the same once more, and it drops no datagrams.
-        let socket_drops = if tcp.is_none() { self.stats().socket_drops } else { None };
+        let ConnInfo { stats, view: tcp } = self.info();
+        // TCP drops no datagrams, and a protocol sends again what it lost by drops.
+        let socket_drops = if tcp.is_none() { stats.socket_drops } else { None };
         Point {
             at_ns: self.sampler.since_start(now).0,
             sent_bytes: standing.sent.bytes,
@@ -330,7 +330,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             waiter.wait(clock, None, Some(until), Interest::Read).map_err(|e| failed("wait", e))?;
             return Ok(Spent::Watching);
         }
-        if self.conn.has_backlog() {
+        if self.conn.readiness().has_backlog {
             self.conn.flush().map_err(|e| failed("send", e))?;
         }
         if self.keep_up(now)? {
@@ -340,9 +340,10 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
         let until = [until, self.conn.next_deadline()].into_iter().flatten().min();
         let plan = plan(now, until, self.wait);
+        let has_backlog = self.conn.readiness().has_backlog;
         match plan {
             // Nothing is due for long: one receiving call does for waiting and receiving.
-            Plan::Sleep(to) if to - now >= GUARD && !self.conn.has_backlog() => {
+            Plan::Sleep(to) if to - now >= GUARD && !has_backlog => {
                 self.receive_once(Patience::UntilNudged, clock)?;
                 return Ok(Spent::Well);
             }
@@ -356,9 +357,9 @@ impl<C: Conn + ?Sized> Flow<C> {
             }
             Plan::Sleep(_) | Plan::Poll | Plan::ClockOnly | Plan::Due => {}
         }
-        let interest = if self.conn.has_backlog() { Interest::ReadWrite } else { Interest::Read };
-        let woke =
-            waiter.wait(clock, self.conn.fd(), until, interest).map_err(|e| failed("wait", e))?;
+        let interest = if has_backlog { Interest::ReadWrite } else { Interest::Read };
+        let fd = self.conn.readiness().fd;
+        let woke = waiter.wait(clock, fd, until, interest).map_err(|e| failed("wait", e))?;
         let spent = match woke {
             Woke::Readable | Woke::Near => {
                 Spent::looking(self.receive_once(Patience::None, clock)?)
@@ -382,15 +383,15 @@ impl<C: Conn + ?Sized> Flow<C> {
 
     /// Waits for room to send, for what makes room, or for the connection's own deadline.
     fn await_room(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
-        let interest = self.conn.room_comes_with();
+        let Readiness { fd, room, .. } = self.conn.readiness();
         // Not every full socket shows when there is room again; arrivals always show.
-        let longest = if interest == Interest::Read { GUARD } else { Nanos::from_millis(1) };
+        let longest = if room == Interest::Read { GUARD } else { Nanos::from_millis(1) };
         let latest = clock.now() + longest;
         let others = self.half.waits_for_room_until();
         let until =
             [self.conn.next_deadline(), others].into_iter().flatten().fold(latest, Nanos::min);
         waiter
-            .wait(clock, self.conn.fd(), Some(until), interest)
+            .wait(clock, fd, Some(until), room)
             .map_err(|e| failed("wait for room to send", e))?;
         Ok(())
     }

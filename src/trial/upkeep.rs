@@ -43,7 +43,7 @@ pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn C
 /// Sleeps until something happens, at most for `longest`, and lets `conns` act unless it was on `line`; whether
 /// it was.
 fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn]) -> bool {
-    let fds = conns.iter().filter_map(|conn| conn.fd());
+    let fds = conns.iter().filter_map(|conn| conn.readiness().fd);
     let entry =
         |fd: BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut entries: Vec<libc::pollfd> = iter::once(*line).chain(fds.map(entry)).collect();
@@ -99,16 +99,29 @@ mod tests {
 
     use super::*;
     use crate::contract::{Inbox, Lane, Patience, Sink, Source};
+    use crate::datapath::stamps::Stamps;
+    use crate::datapath::wait::Interest;
     use crate::error::Error;
-    use crate::measurements::ConnStats;
-    use crate::transport::{Effective, Progress};
+    use crate::transport::{ConnInfo, Effective, Progress, Readiness};
 
     /// A connection that is always due, and counts how often it was let act.
     struct Due(Arc<AtomicUsize>);
 
     impl Conn for Due {
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            None
+        fn readiness(&self) -> Readiness<'_> {
+            Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false }
+        }
+        fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+        fn flush(&mut self) -> io::Result<Progress> {
+            Ok(Progress::Moved)
+        }
+        fn is_drained(&self) -> bool {
+            true
+        }
+        fn stamps(&mut self) -> io::Result<&mut Stamps> {
+            Err(io::ErrorKind::Unsupported.into())
         }
         fn send(&mut self, _: Lane, _: &[u8]) -> io::Result<Progress> {
             Ok(Progress::Idle)
@@ -135,8 +148,8 @@ mod tests {
         fn effective(&self) -> Effective {
             Effective::new()
         }
-        fn stats(&self) -> ConnStats {
-            ConnStats::default()
+        fn info(&self) -> ConnInfo {
+            ConnInfo::default()
         }
     }
 
@@ -173,8 +186,23 @@ mod tests {
     struct Unread(Arc<AtomicUsize>, UnixStream);
 
     impl Conn for Unread {
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            Some(self.1.as_fd())
+        fn readiness(&self) -> Readiness<'_> {
+            Readiness::of(self.1.as_fd())
+        }
+        fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+            vec![self.1.as_fd()]
+        }
+        fn flush(&mut self) -> io::Result<Progress> {
+            Ok(Progress::Moved)
+        }
+        fn is_drained(&self) -> bool {
+            true
+        }
+        fn next_deadline(&self) -> Option<Nanos> {
+            None
+        }
+        fn stamps(&mut self) -> io::Result<&mut Stamps> {
+            Err(io::ErrorKind::Unsupported.into())
         }
         fn send(&mut self, _: Lane, _: &[u8]) -> io::Result<Progress> {
             Ok(Progress::Idle)
@@ -198,8 +226,8 @@ mod tests {
         fn effective(&self) -> Effective {
             Effective::new()
         }
-        fn stats(&self) -> ConnStats {
-            ConnStats::default()
+        fn info(&self) -> ConnInfo {
+            ConnInfo::default()
         }
     }
 

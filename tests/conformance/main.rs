@@ -188,7 +188,7 @@ fn what_a_full_transport_took_arrives_once_there_is_room() {
             tend(&mut *ends.near);
             arrived.extend(receive(&mut **far, Patience::None));
         }
-        assert!(!ends.near.has_backlog(), "{contender:?}");
+        assert!(!ends.near.readiness().has_backlog, "{contender:?}");
         for (n, message) in arrived.iter().enumerate() {
             assert_eq!(number(message, size), n as u64, "{contender:?}");
         }
@@ -309,8 +309,8 @@ fn timers_fire_though_the_window_is_full_and_nobody_answers() {
             deadline.check();
         }
         assert!(ends.near.next_deadline().is_some(), "{contender:?} waits for nothing");
-        let before = ends.near.stats().send_calls;
-        while ends.near.stats().send_calls == before {
+        let before = ends.near.info().stats.send_calls;
+        while ends.near.info().stats.send_calls == before {
             deadline.check();
             tend(&mut *ends.near);
         }
@@ -347,8 +347,8 @@ fn calls_are_counted() {
         let mut ends = connect(&contender, &at);
         ends.echo(b"ping");
         for conn in [Some(&ends.near), ends.far.as_ref()].into_iter().flatten() {
-            let stats = conn.stats();
-            if conn.fd().is_some() {
+            let stats = conn.info().stats;
+            if conn.readiness().fd.is_some() {
                 assert!(stats.send_calls > 0, "{contender:?}: {stats:?}");
                 assert!(stats.receive_calls > 0, "{contender:?}: {stats:?}");
             }
@@ -373,7 +373,7 @@ fn a_peer_that_vanishes_hangs_nobody() {
             );
             noticed |= ends.near.send(Lane(0), &content(0, 1000)).is_err();
             // A protocol in user space goes on trying, and the host answers that nobody is there.
-            noticed |= ends.near.stats().network_errors > 0;
+            noticed |= ends.near.info().stats.network_errors > 0;
         }
         if promised.service.delivery == Delivery::Reliable {
             assert!(noticed, "{contender:?} noticed nothing");

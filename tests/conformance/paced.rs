@@ -73,7 +73,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
         let mut flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
         flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();
         let report = flow.half.report(Monotonic.now());
-        let stats = flow.conn.stats();
+        let stats = flow.conn.info().stats;
         (report, stats, flow)
     };
     let (near, far) = thread::scope(|scope| {

@@ -257,7 +257,7 @@ impl Ends {
 
 /// Lets a connection do what is due: backlog, and the timers of protocols in user space.
 pub(crate) fn tend(conn: &mut dyn Conn) {
-    if conn.has_backlog() {
+    if conn.readiness().has_backlog {
         conn.flush().unwrap();
     }
     conn.on_deadline(Monotonic.now()).unwrap();

@@ -63,7 +63,7 @@ pub(crate) fn send(conn: &mut dyn Conn, message: &[u8], kept: &mut Kept) {
     while conn.send(Lane(0), message).unwrap() != Progress::Moved {
         conn.receive(Patience::None, kept).unwrap();
     }
-    while conn.has_backlog() {
+    while conn.readiness().has_backlog {
         conn.flush().unwrap();
         conn.receive(Patience::None, kept).unwrap();
     }

@@ -99,7 +99,7 @@ fn pass(from: &mut dyn Conn, to: &mut dyn Conn, message: &[u8]) {
     thread::scope(|scope| {
         let heard = scope.spawn(|| hear(to).unwrap());
         assert_eq!(from.send(Lane(0), message).unwrap(), Progress::Moved);
-        while from.has_backlog() {
+        while from.readiness().has_backlog {
             from.flush().unwrap();
         }
         assert!(heard.join().unwrap().as_deref() == Some(message), "{} bytes", message.len());

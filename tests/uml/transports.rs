@@ -124,9 +124,9 @@ fn exchange(ends: [Box<dyn Conn>; 2], lanes: u16, count: u32, silence: Duration)
             }
         }
         has_sent_all.store(true, Release);
-        println!("{:?}\n{:?}", near.effective(), near.stats());
+        println!("{:?}\n{:?}", near.effective(), near.info().stats);
         let kept = receiver.join().unwrap();
-        assert!(near.stats().send_calls >= u64::from(count));
+        assert!(near.info().stats.send_calls >= u64::from(count));
         kept
     })
 }

@@ -9,9 +9,11 @@ use std::{fmt, io};
 
 use super::{Fate, Fates, LARGEST, ROOM, lock};
 use crate::contract::{GUARD, Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::stamps::Stamps;
+use crate::datapath::wait::Interest;
 use crate::measurements::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::{Conn, Effective, Progress};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// Kind of time, and so whether anyone can wait for it to pass.
 #[derive(Debug, Clone)]
@@ -196,8 +198,12 @@ impl MemConn {
 }
 
 impl Conn for MemConn {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -210,6 +216,11 @@ impl Conn for MemConn {
 
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         Ok(self.collect(patience, |bytes| inbox.message(Lane::default(), bytes)))
+    }
+
+    /// Does nothing: it keeps no backlog.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
@@ -243,17 +254,34 @@ impl Conn for MemConn {
         Ok(())
     }
 
+    /// Returns true: no peer acknowledges anything.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         Effective::new()
     }
 
-    fn stats(&self) -> ConnStats {
-        ConnStats {
+    fn info(&self) -> ConnInfo {
+        ConnInfo::counted(ConnStats {
             send_calls: self.send_calls,
             receive_calls: self.receive_calls,
             socket_drops: Some(lock(&self.incoming.state).dropped),
             ..ConnStats::default()
-        }
+        })
     }
 }
 

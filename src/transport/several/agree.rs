@@ -76,7 +76,7 @@ pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos
 /// Lets a connection act, and takes what it has.
 fn turn(conn: &mut dyn Conn, heard: &mut Heard<'_>) -> std::io::Result<()> {
     conn.on_deadline(Monotonic.now())?;
-    if conn.has_backlog() {
+    if conn.readiness().has_backlog {
         conn.flush()?;
     }
     match conn.receive(Patience::None, heard)? {
@@ -87,7 +87,7 @@ fn turn(conn: &mut dyn Conn, heard: &mut Heard<'_>) -> std::io::Result<()> {
 
 /// Sleeps until something arrives, at most so long.
 fn rest(conn: &dyn Conn, span: Nanos) {
-    match conn.fd().map(|fd| readable(fd.as_fd(), span)) {
+    match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {
         Some(Ok(_)) => {}
         Some(Err(_)) | None => thread::sleep(span.min(LOOK).into()),
     }

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
+use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::measurements::{ConnStats, TcpView};
 use crate::time::Nanos;
-use crate::transport::{Conn, Effective, Progress};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// Most connections that can be one: a bit for each.
 pub const MOST: usize = 16;
@@ -64,7 +64,7 @@ impl<C: Conn + ?Sized> Joined<C> {
     /// `InvalidInput` if a lane is missing, or if there are too many; otherwise the error of epoll(7).
     pub fn new(strands: Vec<Strand<C>>) -> io::Result<Joined<C>> {
         let routes = routes(&strands)?;
-        let has_fds = strands.iter().any(|strand| strand.conn.fd().is_some());
+        let has_fds = strands.iter().any(|strand| strand.conn.readiness().fd.is_some());
         // A single one is waited for by itself.
         let ready = (has_fds && strands.len() > 1).then(Epoll::new).transpose()?;
         let held = strands.into_iter().map(|strand| Held {
@@ -95,7 +95,9 @@ impl<C: Conn + ?Sized> Joined<C> {
         if held.watched == wanted {
             return Ok(());
         }
-        let (Some(ready), Some(fd)) = (&self.ready, held.strand.conn.fd()) else { return Ok(()) };
+        let (Some(ready), Some(fd)) = (&self.ready, held.strand.conn.readiness().fd) else {
+            return Ok(());
+        };
         self.calls += 1;
         if held.watched == Watched::No {
             ready.add(fd, at)?;
@@ -113,7 +115,7 @@ impl<C: Conn + ?Sized> Joined<C> {
     /// Watches a strand for room as long as part of a message waits for it.
     #[inline]
     fn watch_for_room(&mut self, at: usize) -> io::Result<()> {
-        let waits = self.held[at].strand.conn.has_backlog();
+        let waits = self.held[at].strand.conn.readiness().has_backlog;
         self.watch(at, if waits { Watched::Room } else { Watched::Arrivals })
     }
 
@@ -169,6 +171,20 @@ impl<C: Conn + ?Sized> Joined<C> {
         Ok(if is_over { Progress::Closed } else { progress })
     }
 
+    fn has_backlog(&self) -> bool {
+        self.held.iter().any(|held| held.strand.conn.readiness().has_backlog)
+    }
+
+    /// Returns the readiness that shows room.
+    fn room(&self) -> Interest {
+        let waits = self.held.iter().any(|held| held.watched == Watched::Room);
+        match self.full {
+            Some(at) if !waits => self.held[at].strand.conn.readiness().room,
+            None if self.held.len() == 1 => self.held[0].strand.conn.readiness().room,
+            _ => Interest::ReadWrite,
+        }
+    }
+
     fn has_ended(&self) -> bool {
         let mut told = self.held.iter().filter(|held| held.strand.tells_end).peekable();
         told.peek().is_some() && told.all(|held| held.has_ended)
@@ -222,11 +238,12 @@ impl Inbox for OnLanes<'_> {
 
 /// Messages take the strand of their lane. Bulk data takes lane 0.
 impl<C: Conn + ?Sized> Conn for Joined<C> {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.ready {
+    fn readiness(&self) -> Readiness<'_> {
+        let fd = match &self.ready {
             Some(ready) => Some(ready.as_fd()),
-            None => self.held.first().and_then(|held| held.strand.conn.fd()),
-        }
+            None => self.held.first().and_then(|held| held.strand.conn.readiness().fd),
+        };
+        Readiness { fd, room: self.room(), has_backlog: self.has_backlog() }
     }
 
     fn sockets(&self) -> Vec<BorrowedFd<'_>> {
@@ -244,7 +261,7 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         match progress {
             Progress::Idle => {
                 self.full = Some(at);
-                if conn.room_comes_with() == Interest::ReadWrite {
+                if conn.readiness().room == Interest::ReadWrite {
                     self.watch(at, Watched::Room)?;
                 }
             }
@@ -267,14 +284,10 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         self.receive_from(found, self.left(patience), inbox)
     }
 
-    fn has_backlog(&self) -> bool {
-        self.held.iter().any(|held| held.strand.conn.has_backlog())
-    }
-
     fn flush(&mut self) -> io::Result<Progress> {
         self.each(|joined, at| {
             let conn = &mut joined.held[at].strand.conn;
-            if conn.has_backlog() {
+            if conn.readiness().has_backlog {
                 conn.flush()?;
                 joined.watch_for_room(at)?;
             }
@@ -296,15 +309,6 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         ended.into_iter().collect()
     }
 
-    fn room_comes_with(&self) -> Interest {
-        let waits = self.held.iter().any(|held| held.watched == Watched::Room);
-        match self.full {
-            Some(at) if !waits => self.held[at].strand.conn.room_comes_with(),
-            None if self.held.len() == 1 => self.held[0].strand.conn.room_comes_with(),
-            _ => Interest::ReadWrite,
-        }
-    }
-
     fn is_drained(&self) -> bool {
         self.held.iter().all(|held| held.strand.conn.is_drained())
     }
@@ -322,6 +326,10 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         acting.try_for_each(|conn| conn.on_deadline(now))
     }
 
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         let named = self.held.iter().flat_map(|Held { strand, .. }| {
             let prefix =
@@ -333,29 +341,23 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
     }
 
     /// Returns the sums of what is known of each. The handshakes were under way together, so that the
-    /// longest counts; headers differ.
-    fn stats(&self) -> ConnStats {
-        let mut all = self.held.iter().map(|held| held.strand.conn.stats());
-        let Some(mut sum) = all.next() else { return ConnStats::default() };
+    /// longest counts; headers differ, and none of several speaks for the others.
+    fn info(&self) -> ConnInfo {
+        let mut all = self.held.iter().map(|held| held.strand.conn.info());
+        let Some(ConnInfo { stats: mut sum, view }) = all.next() else {
+            return ConnInfo::default();
+        };
         let known = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
             (one, other) => one.or(other),
         };
-        for one in all {
+        for ConnInfo { stats: one, .. } in all {
             let drops = known(sum.socket_drops, one.socket_drops);
             let again = known(sum.retransmits, one.retransmits);
             sum.add(&one);
             (sum.socket_drops, sum.retransmits, sum.headers) = (drops, again, None);
         }
         sum.receive_calls += self.calls;
-        sum
-    }
-
-    /// Returns nothing where there are several, of which none speaks for the others.
-    fn view(&self) -> Option<TcpView> {
-        match &self.held[..] {
-            [only] => only.strand.conn.view(),
-            _ => None,
-        }
+        ConnInfo { stats: sum, view: view.filter(|_| self.held.len() == 1) }
     }
 }

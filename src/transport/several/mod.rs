@@ -222,7 +222,7 @@ fn open_beside(
 fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
     while missing.any() {
         let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
-        match conn.fd().map(|fd| readable(fd.as_fd(), span)) {
+        match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {
             Some(Ok(false)) => {}
             // What has arrived at a connection of the kernel's stays there, and shows all the time.
             Some(_) | None => thread::sleep(Nanos::from_millis(1).into()),

@@ -91,7 +91,7 @@ fn pass(conns: &mut [Box<dyn Conn>; 2], from: usize, message: &[u8]) {
         assert!(Monotonic.now() < deadline, "it did not come");
         for conn in &mut *conns {
             conn.on_deadline(Monotonic.now()).unwrap();
-            if conn.has_backlog() {
+            if conn.readiness().has_backlog {
                 conn.flush().unwrap();
             }
         }
@@ -134,11 +134,11 @@ fn the_first_carries_where_it_gets_through_and_the_second_otherwise() {
         for conn in &conns {
             assert_eq!(conn.effective()["carried_by"], by, "{typed}");
         }
-        let fallback = conns[0].stats().fallback;
+        let fallback = conns[0].info().stats.fallback;
         assert_eq!(fallback.is_some(), blocked, "{typed}");
         if let Some(fallback) = fallback {
             assert_eq!((fallback.cause, fallback.unheard), (FallbackCause::Start, 0), "{typed}");
-            assert_eq!(conns[0].stats().connect_ns, fallback.after_ns, "{typed}");
+            assert_eq!(conns[0].info().stats.connect_ns, fallback.after_ns, "{typed}");
         }
     }
 }
@@ -153,19 +153,19 @@ fn an_end_that_hears_nothing_falls_back_and_its_peer_follows() {
     for _ in 0..3 {
         conns[0].send(Lane(0), b"in vain").unwrap();
     }
-    while conns[0].stats().fallback.is_none() {
+    while conns[0].info().stats.fallback.is_none() {
         assert!(Monotonic.now() < deadline);
         conns[0].on_deadline(Monotonic.now()).unwrap();
         thread::yield_now();
     }
-    let fell = conns[0].stats().fallback.unwrap();
+    let fell = conns[0].info().stats.fallback.unwrap();
     assert_eq!((fell.cause, fell.unheard), (FallbackCause::Silence, 4));
     assert!(fell.after_ns >= 200_000_000, "{fell:?}");
-    let (mut kept, mut far) = (Kept::default(), conns[1].stats().fallback);
+    let (mut kept, mut far) = (Kept::default(), conns[1].info().stats.fallback);
     while far.is_none() {
         assert!(Monotonic.now() < deadline);
         conns[1].receive(Patience::None, &mut kept).unwrap();
-        far = conns[1].stats().fallback;
+        far = conns[1].info().stats.fallback;
     }
     assert_eq!(far.unwrap().cause, FallbackCause::Peer);
     assert_eq!(kept.0.len(), 3, "what was only late is handed over");
@@ -186,7 +186,7 @@ fn ends_that_are_attended_stay_with_the_first_however_quiet_they_are() {
         thread::sleep(std::time::Duration::from_millis(1));
     }
     pass(&mut conns, 0, b"still");
-    assert!(conns.iter().all(|conn| conn.stats().fallback.is_none()));
+    assert!(conns.iter().all(|conn| conn.info().stats.fallback.is_none()));
 }
 
 #[test]

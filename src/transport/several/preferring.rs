@@ -12,10 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::note::{Kind, Note};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
+use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::measurements::{ConnStats, Fallback, FallbackCause, TcpView};
+use crate::measurements::{Fallback, FallbackCause};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Conn, Effective, Progress};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// Times that an end is to be heard while it may be silent.
 const BEACONS: u64 = 4;
@@ -114,7 +115,7 @@ impl Preferring {
         self.strands.push(second);
         let ready = Epoll::new()?;
         for (at, strand) in self.strands.iter().enumerate() {
-            if let Some(fd) = strand.conn.fd() {
+            if let Some(fd) = strand.conn.readiness().fd {
                 ready.add(fd, at)?;
             }
         }
@@ -135,7 +136,7 @@ impl Preferring {
         if std::mem::replace(&mut strand.is_over, true) {
             return;
         }
-        if let (Some(ready), Some(fd)) = (&self.ready, strand.conn.fd()) {
+        if let (Some(ready), Some(fd)) = (&self.ready, strand.conn.readiness().fd) {
             // A descriptor that is closed is watched no more by itself.
             let _ = ready.remove(fd);
         }
@@ -236,7 +237,9 @@ impl Preferring {
         }
         self.wants_room = wanted;
         let strand = &self.strands[self.at];
-        let (Some(ready), Some(fd)) = (&self.ready, strand.conn.fd()) else { return Ok(()) };
+        let (Some(ready), Some(fd)) = (&self.ready, strand.conn.readiness().fd) else {
+            return Ok(());
+        };
         self.calls += 1;
         ready.change(fd, if wanted { Interest::ReadWrite } else { Interest::Read }, self.at)
     }
@@ -280,11 +283,13 @@ impl Inbox for Into<'_> {
 }
 
 impl Conn for Preferring {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.ready {
+    fn readiness(&self) -> Readiness<'_> {
+        let own = self.strands[self.at].conn.readiness();
+        let fd = match &self.ready {
             Some(ready) => Some(ready.as_fd()),
-            None => self.strands[0].conn.fd(),
-        }
+            None => self.strands[0].conn.readiness().fd,
+        };
+        Readiness { fd, ..own }
     }
 
     fn sockets(&self) -> Vec<BorrowedFd<'_>> {
@@ -303,8 +308,8 @@ impl Conn for Preferring {
         };
         let conn = &self.strands[self.at].conn;
         let waits = match progress {
-            Progress::Idle => conn.room_comes_with() == Interest::ReadWrite,
-            Progress::Moved | Progress::Closed => conn.has_backlog(),
+            Progress::Idle => conn.readiness().room == Interest::ReadWrite,
+            Progress::Moved | Progress::Closed => conn.readiness().has_backlog,
         };
         self.watch_for_room(waits)?;
         if let (Some(watch), Progress::Moved) = (&mut self.watch, progress) {
@@ -322,7 +327,7 @@ impl Conn for Preferring {
         if self.ready.is_none() {
             return self.receive_at(0, patience, inbox);
         }
-        self.watch_for_room(self.strands[self.at].conn.has_backlog())?;
+        self.watch_for_room(self.strands[self.at].conn.readiness().has_backlog)?;
         let mut found = u32::MAX;
         if let Some(ready) = &self.ready
             && patience != Patience::None
@@ -350,10 +355,6 @@ impl Conn for Preferring {
         Ok(all)
     }
 
-    fn has_backlog(&self) -> bool {
-        self.strands[self.at].conn.has_backlog()
-    }
-
     fn flush(&mut self) -> io::Result<Progress> {
         match self.strands[self.at].conn.flush() {
             Err(_) if self.is_spare(self.at) => {
@@ -361,7 +362,7 @@ impl Conn for Preferring {
                 Ok(Progress::Moved)
             }
             flushed => {
-                self.watch_for_room(self.has_backlog())?;
+                self.watch_for_room(self.readiness().has_backlog)?;
                 flushed
             }
         }
@@ -405,10 +406,6 @@ impl Conn for Preferring {
         }
     }
 
-    fn room_comes_with(&self) -> Interest {
-        self.strands[self.at].conn.room_comes_with()
-    }
-
     fn is_drained(&self) -> bool {
         self.strands[self.at].conn.is_drained()
     }
@@ -435,6 +432,10 @@ impl Conn for Preferring {
         self.look_after(now)
     }
 
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         let named = self.strands.iter().flat_map(|Strand { name, conn, .. }| {
             conn.effective().into_iter().map(move |(key, value)| (format!("{name}.{key}"), value))
@@ -445,10 +446,10 @@ impl Conn for Preferring {
     }
 
     /// Returns the counters of the one that carries, with the calls of both.
-    fn stats(&self) -> ConnStats {
-        let mut stats = self.strands[self.at].conn.stats();
+    fn info(&self) -> ConnInfo {
+        let ConnInfo { mut stats, view } = self.strands[self.at].conn.info();
         for (_, other) in self.strands.iter().enumerate().filter(|(at, _)| *at != self.at) {
-            let other = other.conn.stats();
+            let other = other.conn.info().stats;
             stats.send_calls += other.send_calls;
             stats.receive_calls += other.receive_calls;
             stats.network_errors += other.network_errors;
@@ -459,10 +460,6 @@ impl Conn for Preferring {
         if let Some(Fallback { cause: FallbackCause::Start, after_ns, .. }) = self.fallback {
             stats.connect_ns = after_ns;
         }
-        stats
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.strands[self.at].conn.view()
+        ConnInfo { stats, view }
     }
 }

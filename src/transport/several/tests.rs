@@ -86,7 +86,7 @@ fn receive(conns: &mut [Box<dyn Conn>; 2], at: usize, count: usize) -> Vec<(u16,
         assert!(Monotonic.now() < deadline, "{} of {count} messages came", kept.0.len());
         for conn in &mut *conns {
             conn.on_deadline(Monotonic.now()).unwrap();
-            if conn.has_backlog() {
+            if conn.readiness().has_backlog {
                 conn.flush().unwrap();
             }
         }
@@ -133,7 +133,7 @@ fn what_each_part_was_asked_and_read_back_has_its_name_in_front() {
         by.starts_with("mix:a=tcp/linux-6.1/") && by.ends_with(",others=udp/linux-6.1"),
         "{by}"
     );
-    let stats = conns[1].stats();
+    let stats = conns[1].info().stats;
     assert!(stats.headers.is_none() && stats.retransmits.is_some() && stats.socket_drops.is_some());
 }
 
@@ -176,7 +176,7 @@ fn what_was_taken_in_before_is_handed_over_though_nothing_more_arrives() {
 fn woke(conn: &dyn Conn, span: Nanos) -> Woke {
     let until = Monotonic.now() + span;
     let waiter = Waiter::new(WaitMode::Hybrid);
-    waiter.wait(&Monotonic, conn.fd(), Some(until), Interest::Read).unwrap()
+    waiter.wait(&Monotonic, conn.readiness().fd, Some(until), Interest::Read).unwrap()
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn one_part_without_room_holds_no_other_back_and_shows_when_it_has_some() {
     while send(&mut *conns[0], 0, &[0; 9_000]) == Progress::Moved {
         taken += 1;
     }
-    assert!(conns[0].has_backlog());
+    assert!(conns[0].readiness().has_backlog);
     assert_eq!(conns[0].flush().unwrap(), Progress::Idle);
     assert_eq!(send(&mut *conns[0], 1, b"past it"), Progress::Moved);
     assert_ne!(woke(&*conns[0], Nanos::from_millis(2)), Woke::Readable, "there is no room yet");
@@ -195,10 +195,10 @@ fn one_part_without_room_holds_no_other_back_and_shows_when_it_has_some() {
     while woke(&*conns[0], Nanos::from_millis(1)) != Woke::Readable {
         conns[1].receive(Patience::None, &mut kept).unwrap();
     }
-    assert_eq!(conns[0].room_comes_with(), Interest::ReadWrite);
+    assert_eq!(conns[0].readiness().room, Interest::ReadWrite);
     let rest = receive(&mut conns, 1, taken + 1 - kept.0.len());
     assert!(kept.0.iter().chain(&rest).any(|(lane, bytes)| *lane == 1 && bytes == b"past it"));
-    assert!(!conns[0].has_backlog());
+    assert!(!conns[0].readiness().has_backlog);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::transport::equal::{self, Own};
 use crate::transport::stream::{Engines, Flavour};
-use crate::transport::{Effective, frame};
+use crate::transport::{Effective, frame, unstamped};
 
 /// The congestion control.
 pub(in crate::transport) const CC: Key = Key {
@@ -241,12 +241,11 @@ impl Flavour for Options {
         Counted::new(socket)
     }
 
-    fn instrument(&self, channel: &mut Counted) -> io::Result<()> {
-        channel.switch_stamps_on(Counts::Bytes)
-    }
-
-    fn stamps<'a>(&self, channel: &'a mut Counted) -> Option<&'a mut Stamps> {
-        channel.stamps()
+    fn stamps<'a>(&self, channel: &'a mut Counted) -> io::Result<&'a mut Stamps> {
+        if channel.stamps().is_none() {
+            channel.switch_stamps_on(Counts::Bytes)?;
+        }
+        channel.stamps().ok_or_else(unstamped)
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {

@@ -8,10 +8,12 @@ use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::datagram::{Received, Transmit};
+use crate::datapath::stamps::Stamps;
+use crate::datapath::wait::Interest;
 use crate::error::Result;
-use crate::measurements::{ConnStats, TcpView};
+use crate::measurements::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::{Conn, Effective, Progress};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// End of a connection in virtual time. Its calls are of the present of the clock, and wait for
 /// nothing.
@@ -82,8 +84,12 @@ impl OverPath {
 }
 
 impl Conn for OverPath {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -94,6 +100,11 @@ impl Conn for OverPath {
     fn receive(&mut self, _patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         self.calls[1] += 1;
         self.session.receive(self.clock.now(), inbox)
+    }
+
+    /// Does nothing: it keeps no backlog.
+    fn flush(&mut self) -> io::Result<Progress> {
+        Ok(Progress::Moved)
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
@@ -124,22 +135,20 @@ impl Conn for OverPath {
         Ok(())
     }
 
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         self.session.protocol.effective()
     }
 
-    fn stats(&self) -> ConnStats {
+    fn info(&self) -> ConnInfo {
         let [send_calls, receive_calls] = self.calls;
-        ConnStats {
-            connect_ns: (self.opened - self.began).0,
-            send_calls,
-            receive_calls,
-            socket_drops: Some(0),
-            ..self.session.stats(self.left)
-        }
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.session.protocol.stats().view
+        let ConnInfo { stats, view } = self.session.info(self.left);
+        let connect_ns = (self.opened - self.began).0;
+        let stats =
+            ConnStats { connect_ns, send_calls, receive_calls, socket_drops: Some(0), ..stats };
+        ConnInfo { stats, view }
     }
 }

@@ -20,9 +20,10 @@ use crate::datapath::datagram::{
     is_network_error, probe_coalescing, probe_segmentation,
 };
 use crate::datapath::option::{self, Buffer};
+use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
-use crate::measurements::{ConnStats, TcpView};
+use crate::measurements::ConnStats;
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
@@ -30,7 +31,8 @@ use crate::transport::hello::{self, Hello};
 use crate::transport::udp::UDP;
 use crate::transport::udp_handshake::{self, Gate, Late};
 use crate::transport::{
-    Address, Conn, Dial, Effective, Info, Listen, Listener, Progress, Tickets, not_ip, told,
+    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
+    not_ip, told, unstamped,
 };
 use crate::units::Bytes;
 
@@ -336,9 +338,12 @@ impl OverUdp {
 }
 
 impl Conn for OverUdp {
-    /// Returns the one on which datagrams arrive.
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.inlet().as_fd())
+    /// Returns that of the socket on which datagrams arrive. One on which they only arrive always has room.
+    fn readiness(&self) -> Readiness<'_> {
+        let has_backlog = !self.outgoing.is_empty();
+        let shows_room = has_backlog && self.arrivals.is_none();
+        let room = if shows_room { Interest::ReadWrite } else { Interest::Read };
+        Readiness { fd: Some(self.inlet().as_fd()), room, has_backlog }
     }
 
     fn sockets(&self) -> Vec<BorrowedFd<'_>> {
@@ -364,13 +369,9 @@ impl Conn for OverUdp {
         }
     }
 
-    fn has_backlog(&self) -> bool {
-        !self.outgoing.is_empty()
-    }
-
     fn flush(&mut self) -> io::Result<Progress> {
         self.transmit(Monotonic.now())?;
-        Ok(if self.has_backlog() { Progress::Idle } else { Progress::Moved })
+        Ok(if self.outgoing.is_empty() { Progress::Moved } else { Progress::Idle })
     }
 
     /// Acknowledgements make room, and come here to be read, all that are there.
@@ -408,12 +409,6 @@ impl Conn for OverUdp {
         self.outgoing.is_empty() && self.session.protocol.is_drained()
     }
 
-    fn room_comes_with(&self) -> Interest {
-        // A socket on which datagrams only arrive always has room.
-        let shows = !self.outgoing.is_empty() && self.arrivals.is_none();
-        if shows { Interest::ReadWrite } else { Interest::Read }
-    }
-
     /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
     /// the protocol says.
     fn next_deadline(&self) -> Option<Nanos> {
@@ -435,6 +430,10 @@ impl Conn for OverUdp {
         self.transmit(now)
     }
 
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         let io = if self.outgoing.segments() { "gso+sendmmsg" } else { "sendmmsg" };
         let socket = self.socket.socket();
@@ -450,17 +449,15 @@ impl Conn for OverUdp {
     }
 
     /// Drops at the socket are not told: the protocol has sent again what it lost by them.
-    fn stats(&self) -> ConnStats {
-        ConnStats {
+    fn info(&self) -> ConnInfo {
+        let ConnInfo { stats, view } = self.session.info(self.outgoing.put());
+        let stats = ConnStats {
             connect_ns: self.connect.0,
             send_calls: self.socket.send_calls(),
             receive_calls: self.inlet().receive_calls(),
             network_errors: self.network_errors,
-            ..self.session.stats(self.outgoing.put())
-        }
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.session.protocol.stats().view
+            ..stats
+        };
+        ConnInfo { stats, view }
     }
 }

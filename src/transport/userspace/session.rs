@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::measurements::{ConnStats, Headers, Marks, Wire};
 use crate::time::Nanos;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
-use crate::transport::{Info, Progress};
+use crate::transport::{ConnInfo, Info, Progress};
 
 /// End of a connection, with messages framed if the protocol keeps no boundaries.
 pub(super) struct Session {
@@ -256,9 +256,10 @@ impl Session {
     }
 
     /// Returns the protocol's part of a connection's counters, with so many datagrams and their bytes that left.
-    pub(super) fn stats(&self, [datagrams, bytes]: [u64; 2]) -> ConnStats {
-        let ProtocolStats { packets, resent, recovered, header_bytes, .. } = self.protocol.stats();
-        ConnStats {
+    pub(super) fn info(&self, [datagrams, bytes]: [u64; 2]) -> ConnInfo {
+        let own = self.protocol.stats();
+        let ProtocolStats { packets, resent, recovered, header_bytes, view } = own;
+        let stats = ConnStats {
             retransmits: resent,
             recovered,
             marks: self.marks,
@@ -271,7 +272,8 @@ impl Session {
                 packets,
             }),
             ..ConnStats::default()
-        }
+        };
+        ConnInfo { stats, view }
     }
 }
 

@@ -11,11 +11,12 @@ use tungstenite::{Message, WebSocket, accept_with_config, client::client_with_co
 
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::Channel;
-use crate::measurements::{ConnStats, TcpView};
+use crate::datapath::stamps::Stamps;
+use crate::measurements::ConnStats;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::wrong_length;
 use crate::transport::stream::Flavour;
-use crate::transport::{Conn, Effective, Progress, lane_0_only};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped};
 
 /// Longest time of a handshake.
 const HANDSHAKE: Nanos = Nanos::from_secs(10);
@@ -226,8 +227,12 @@ fn failed(error: tungstenite::Error) -> io::Error {
 }
 
 impl<F: Flavour> Conn for WsConn<F> {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.channel().inlet())
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness { has_backlog: self.has_backlog, ..Readiness::of(self.channel().inlet()) }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.channel().inlet()]
     }
 
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
@@ -243,10 +248,6 @@ impl<F: Flavour> Conn for WsConn<F> {
 
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         self.take(patience, |bytes| inbox.message(Lane(0), bytes))
-    }
-
-    fn has_backlog(&self) -> bool {
-        self.has_backlog
     }
 
     fn flush(&mut self) -> io::Result<Progress> {
@@ -307,11 +308,15 @@ impl<F: Flavour> Conn for WsConn<F> {
         self.flush().map(|_| ())
     }
 
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
     fn effective(&self) -> Effective {
         self.flavour.effective(self.channel())
     }
 
-    fn stats(&self) -> ConnStats {
+    fn info(&self) -> ConnInfo {
         let calls = self.channel().calls();
         let told = self.flavour.told(self.channel());
         let headers = told.as_ref().map(|(_, headers)| {
@@ -319,18 +324,15 @@ impl<F: Flavour> Conn for WsConn<F> {
             headers.framing_bytes += self.header();
             headers
         });
-        ConnStats {
+        let stats = ConnStats {
             connect_ns: self.connect_ns + self.flavour.set_up_ns(self.channel()),
             send_calls: calls.send,
             receive_calls: calls.receive,
             wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
-            retransmits: told.map(|(view, _)| view.retransmits),
+            retransmits: told.as_ref().map(|(view, _)| view.retransmits),
             headers,
             ..ConnStats::default()
-        }
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.flavour.told(self.channel()).map(|(view, _)| view)
+        };
+        ConnInfo { stats, view: told.map(|(view, _)| view) }
     }
 }

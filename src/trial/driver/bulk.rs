@@ -28,7 +28,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             (WaitMode::Hybrid, Some(due)) => {
                 let until = due.min(clock.now() + GUARD);
                 waiter
-                    .wait(clock, self.conn.fd(), Some(until), Interest::Read)
+                    .wait(clock, self.conn.readiness().fd, Some(until), Interest::Read)
                     .map_err(|e| failed("wait", e))?;
                 Patience::None
             }

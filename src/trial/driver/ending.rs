@@ -20,7 +20,7 @@ impl Turns {
     /// Returns true if a flow whose endpoint is done may end: nothing that it sent depends on it any
     /// more, or it has waited for long enough.
     pub(in crate::trial) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
-        let acknowledged = || conn.view().and_then(|view| view.bytes_acked);
+        let acknowledged = || conn.info().view.and_then(|view| view.bytes_acked);
         let Some(since) = self.done_since else {
             (self.done_since, self.acknowledged) = (Some(self.now), acknowledged());
             // The peer waits for this end's acknowledgements as well.
@@ -32,7 +32,7 @@ impl Turns {
         if conn.is_drained() {
             return true;
         }
-        if self.now - since < LINGER || conn.has_backlog() {
+        if self.now - since < LINGER || conn.readiness().has_backlog {
             return false;
         }
         // A queue that empties slowly is no peer that is gone.
@@ -56,7 +56,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
         waiter: &Waiter,
     ) -> Result<()> {
-        if self.conn.room_comes_with() == Interest::Read {
+        if self.conn.readiness().room == Interest::Read {
             return self.await_room(clock, waiter);
         }
         let [shortest, longest] = LOOK_AGAIN;
@@ -78,7 +78,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
         waiter: &Waiter,
     ) -> Result<()> {
-        let flushed = match self.conn.has_backlog() {
+        let flushed = match self.conn.readiness().has_backlog {
             true => self.conn.flush().map_err(|e| failed("send", e))?,
             false => Progress::Moved,
         };

@@ -7,7 +7,7 @@ use crate::contract::Patience;
 use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
 use crate::time::{Clock, Nanos};
-use crate::transport::Conn;
+use crate::transport::{Conn, ConnInfo};
 
 use super::Flow;
 
@@ -61,16 +61,21 @@ impl<C: Conn + ?Sized> Flow<C> {
 
     /// Tells the endpoint that the next connection is open.
     pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
-        self.half.on_opened(clock.now(), Nanos(self.conn.stats().connect_ns));
+        self.half.on_opened(clock.now(), Nanos(self.conn.info().stats.connect_ns));
     }
 
     /// Returns the counters of all its connections.
     pub(in crate::trial) fn stats(&self) -> ConnStats {
-        let mut stats = self.conn.stats();
+        self.info().stats
+    }
+
+    /// Returns the counters of all its connections, and the state of the present one.
+    pub(super) fn info(&self) -> ConnInfo {
+        let mut info = self.conn.info();
         if let Some(past) = &self.past {
-            stats.add(past);
+            info.stats.add(past);
         }
-        stats
+        info
     }
 }
 

@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::{Gate, Passed, Stamps};
-use crate::datapath::wait::Interest;
-use crate::measurements::{ConnStats, TcpView};
 use crate::time::{self, Clock, Monotonic, Nanos, Realtime};
-use crate::transport::{Conn, Effective, Progress, spent};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
 use crate::workload::Numbering;
 
 /// Sends whose stamps may still come, newest last; those before them are given up.
@@ -36,19 +34,21 @@ impl Probe {
     ) -> (Box<dyn Conn>, Probe) {
         let mut noted = Noted::default();
         if numbering.is_some() {
-            noted.unstamped = conn.instrument().err().map(|error| error.to_string());
+            noted.unstamped = conn.stamps().err().map(|error| error.to_string());
             noted.slots = vec![EMPTY; MOST_ROWS];
             noted.awaited = Vec::with_capacity(AWAITED);
         }
+        let has_stamps = numbering.is_some() && noted.unstamped.is_none();
         let probe = Probe(Arc::new(Mutex::new(noted)));
-        let probed = Probed { inner: conn, numbering, peer, probe: probe.clone(), unfetched: 0 };
+        let own = probe.clone();
+        let probed = Probed { inner: conn, numbering, peer, probe: own, has_stamps, unfetched: 0 };
         (Box::new(probed), probe)
     }
 
     /// Returns the notes of a flow that has ended; called on its thread, whose CPU time is read.
     pub fn conclude(&self, conn: &mut dyn Conn) -> FlowNotes {
         let mut noted = self.noted();
-        if let Some(stamps) = conn.stamps() {
+        if let Ok(stamps) = conn.stamps() {
             // What cannot be fetched any more is only missing.
             let _ = stamps.fetch(|passed| noted.passed(passed));
         }
@@ -62,7 +62,7 @@ impl Probe {
             receiving: noted.receiving.visits(),
             thread_ns: thread_time().0,
             spent: spent::by_this_thread(noted.messages),
-            view: conn.view(),
+            view: conn.info().view,
         }
     }
 
@@ -214,6 +214,7 @@ struct Probed {
     numbering: Option<Numbering>,
     peer: PeerKind,
     probe: Probe,
+    has_stamps: bool,
     unfetched: u32,
 }
 
@@ -221,7 +222,10 @@ impl Probed {
     /// Takes the stamps that wait: a queue that is not empty would end every wait at once.
     fn fetch(&mut self) -> io::Result<()> {
         self.unfetched = 0;
-        let Some(stamps) = self.inner.stamps() else { return Ok(()) };
+        if !self.has_stamps {
+            return Ok(());
+        }
+        let stamps = self.inner.stamps()?;
         let mut noted = self.probe.noted();
         stamps.fetch(|passed| noted.passed(passed))
     }
@@ -234,8 +238,13 @@ impl Probed {
         (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }
 
+    /// Returns the stamps, where they are on.
+    fn own_stamps(&mut self) -> Option<&mut Stamps> {
+        if self.has_stamps { self.inner.stamps().ok() } else { None }
+    }
+
     fn key(&mut self) -> Option<u32> {
-        self.inner.stamps().map(|stamps| stamps.last_key())
+        self.own_stamps().map(|stamps| stamps.last_key())
     }
 }
 
@@ -264,8 +273,8 @@ impl Inbox for Noting<'_> {
 }
 
 impl Conn for Probed {
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.fd()
+    fn readiness(&self) -> Readiness<'_> {
+        self.inner.readiness()
     }
 
     fn sockets(&self) -> Vec<BorrowedFd<'_>> {
@@ -278,7 +287,7 @@ impl Conn for Probed {
         };
         let is_stamped = number.is_multiple_of(STAMPED);
         let before = self.key();
-        if let (true, Some(stamps)) = (is_stamped, self.inner.stamps()) {
+        if let (true, Some(stamps)) = (is_stamped, self.own_stamps()) {
             stamps.want();
         }
         let call = Realtime.now();
@@ -289,7 +298,7 @@ impl Conn for Probed {
         }
         // Without a new key, or with part of the message still here, no stamp would be its own.
         let key = self.key().filter(|key| is_stamped && Some(*key) != before);
-        let key = key.filter(|_| !self.inner.has_backlog());
+        let key = key.filter(|_| !self.inner.readiness().has_backlog);
         let sent = self.probe.noted().sent(number, call, returned, key);
         if is_stamped {
             self.unfetched += 1;
@@ -306,18 +315,14 @@ impl Conn for Probed {
         let progress = self.inner.receive(patience, &mut noting)?;
         let last = noting.last;
         let are_due = |stamps: &mut Stamps| stamps.are_due();
-        if progress == Progress::Idle && self.inner.stamps().is_some_and(are_due) {
+        if progress == Progress::Idle && self.own_stamps().is_some_and(are_due) {
             self.fetch()?;
         }
-        let arrived = self.inner.stamps().and_then(|stamps| stamps.received_ns());
+        let arrived = self.own_stamps().and_then(|stamps| stamps.received_ns());
         if let (Some(number), Some(arrived)) = (last, arrived) {
             self.probe.noted().slot(number).arrived = arrived;
         }
         Ok(progress)
-    }
-
-    fn has_backlog(&self) -> bool {
-        self.inner.has_backlog()
     }
 
     fn flush(&mut self) -> io::Result<Progress> {
@@ -347,10 +352,6 @@ impl Conn for Probed {
         self.inner.finish()
     }
 
-    fn room_comes_with(&self) -> Interest {
-        self.inner.room_comes_with()
-    }
-
     fn is_drained(&self) -> bool {
         self.inner.is_drained()
     }
@@ -363,19 +364,15 @@ impl Conn for Probed {
         self.inner.on_deadline(now)
     }
 
-    fn stamps(&mut self) -> Option<&mut Stamps> {
-        self.inner.stamps()
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        self.own_stamps().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     fn effective(&self) -> Effective {
         self.inner.effective()
     }
 
-    fn stats(&self) -> ConnStats {
-        self.inner.stats()
-    }
-
-    fn view(&self) -> Option<TcpView> {
-        self.inner.view()
+    fn info(&self) -> ConnInfo {
+        self.inner.info()
     }
 }

@@ -125,7 +125,7 @@ fn each_receiver_gets_every_message_and_strangers_on_the_group_change_nothing() 
         let effective = conn.effective();
         let repair = if typed.contains("go-back-n") { "go-back-n" } else { "selective" };
         assert_eq!(effective["repair"], repair);
-        assert!(conn.stats().headers.unwrap().packets.unwrap() > 0);
+        assert!(conn.info().stats.headers.unwrap().packets.unwrap() > 0);
     }
 }
 
