@@ -1033,7 +1033,7 @@ fn saved(race: &Race) -> String {
 #[test]
 fn a_race_is_the_same_to_the_last_bit() {
     let all = deadheat::transport::ALL.iter();
-    let virtually = all.filter(|one| one.userspace().is_some() && one.needs_real_time().is_none());
+    let virtually = all.filter(|one| one.userspace().is_some() && one.info().real_time.is_none());
     let contenders: Vec<&str> = virtually.map(|one| one.info().id).collect();
     let race = |seed| {
         Race::new(contenders.clone())

@@ -221,7 +221,7 @@ pub fn simulated(typed: &str) -> Option<String> {
     let transport = &contender.transport;
     if contender.external.is_some()
         || contender.via != Via::Direct
-        || transport.needs_real_time().is_some()
+        || transport.info().real_time.is_some()
     {
         return None;
     }

@@ -202,7 +202,7 @@ fn unfit(app: &App, contender: &Contender, path: &Path) -> Option<String> {
     if matches!(path, Path::Simulated(_)) {
         let lacks = candidate::simulated(&contender.spec.to_string()).is_none();
         let lacks = lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
-        return contender.transport.needs_real_time().or(lacks);
+        return contender.transport.info().real_time.map(str::to_owned).or(lacks);
     }
     match info.reach {
         Reach::Process => return Some("it is a model for simulated paths only".to_owned()),

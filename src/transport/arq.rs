@@ -12,7 +12,7 @@ use super::frame::PREFIX;
 use super::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Guarantees, Lane};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -32,22 +32,10 @@ static INFO: Info = Info {
     id: "arq",
     label: "ARQ",
     colour: "#3f8f8a",
-    implementation: "deadheat",
     summary: "a reliable byte stream in user space, over UDP: a model to learn from",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: PREFIX,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        options::MIN_RTO,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[
         Key {
             name: "cc",
@@ -69,6 +57,7 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for Arq {

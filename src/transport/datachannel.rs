@@ -25,7 +25,7 @@ use super::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
     nowhere,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -52,18 +52,7 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_STR0M"),
     summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, options::MTU],
     keys: &[
         Key {
             name: "window",
@@ -74,35 +63,29 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    deployed: &[
+        Own {
+            knob: "window",
+            value: "128KiB",
+            source: "`DEFAULT_MAX_BUFFERED_AMOUNT`: what a sender keeps; a receiver's is 1 MiB",
+        },
+        // With the headers of IPv4 and UDP.
+        Own {
+            knob: MTU.name,
+            value: "1178",
+            source: "`DATAGRAM_MTU_TARGET`: datagrams of 1150 bytes",
+        },
+    ],
+    real_time: Some(
+        "its certificates, signatures and timers come from random numbers that the library draws by itself, so no \
+             trial in virtual time would repeat another; race it without `sim:`",
+    ),
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for DataChannel {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[
-            Own {
-                knob: "window",
-                value: "128KiB",
-                source: "`DEFAULT_MAX_BUFFERED_AMOUNT`: what a sender keeps; a receiver's is 1 MiB",
-            },
-            // With the headers of IPv4 and UDP.
-            Own {
-                knob: MTU.name,
-                value: "1178",
-                source: "`DATAGRAM_MTU_TARGET`: datagrams of 1150 bytes",
-            },
-        ]
-    }
-
-    fn needs_real_time(&self) -> Option<String> {
-        Some(
-            "its certificates, signatures and timers come from random numbers that the library draws by itself, so no \
-             trial in virtual time would repeat another; race it without `sim:`"
-                .to_owned(),
-        )
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -17,7 +17,7 @@ use super::options::{self, TXQLEN};
 use super::tcp::{self, Variant};
 use super::udp::{RCVBUF, SNDBUF};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, lane_0_only, told};
-use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, PeerKind, Reach};
+use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, Reach};
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
@@ -52,16 +52,13 @@ static INFO: Info = Info {
     id: DCCP.id,
     label: "DCCP",
     colour: "#5f7f3f",
-    implementation: "linux",
     summary: "datagrams in a connection with congestion control: no order, no repair",
     guarantees: Guarantees {
         congestion: Congestion::Controlled,
         largest_message: Some(LARGEST),
         ..Guarantees::DATAGRAMS
     },
-    peer: PeerKind::Process,
     reach: Reach::Path,
-    framing_bytes: 0,
     options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
     keys: &[
         Key {
@@ -81,6 +78,9 @@ static INFO: Info = Info {
         SNDBUF,
         RCVBUF,
     ],
+    // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
+    deployed: &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }],
+    ..Info::KERNEL
 };
 
 impl Transport for Dccp {
@@ -116,11 +116,6 @@ impl Transport for Dccp {
                     format!("this kernel's DCCP does not have it ({e}); cc=ccid2 works wherever DCCP does"),
                 )
             })
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
-        &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

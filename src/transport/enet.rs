@@ -26,7 +26,7 @@ use super::equal::Own;
 use super::userspace::{
     Held, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace, Waits,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
@@ -84,19 +84,7 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST),
     },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        options::THROTTLE,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, options::THROTTLE, options::MTU],
     keys: &[
         Key {
             name: "throttle",
@@ -107,20 +95,18 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    // With the headers of IPv4 and UDP.
+    deployed: &[Own {
+        knob: MTU.name,
+        value: "1420",
+        source: "HOST_DEFAULT_MTU: datagrams of 1392 bytes",
+    }],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for Enet {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        // With the headers of IPv4 and UDP.
-        &[Own {
-            knob: MTU.name,
-            value: "1420",
-            source: "HOST_DEFAULT_MTU: datagrams of 1392 bytes",
-        }]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

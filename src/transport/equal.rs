@@ -229,7 +229,7 @@ pub struct Own {
 
 /// Sets what was not typed as a transport's implementation has it by itself.
 pub(super) fn leave(knobs: &mut Settings, transport: &dyn Transport) {
-    for own in transport.deployed() {
+    for own in transport.info().deployed {
         knobs.assume(own.knob, own.value);
     }
 }
@@ -309,7 +309,7 @@ mod tests {
         let mut found = 0;
         for transport in ALL {
             let info = transport.info();
-            for own in transport.deployed() {
+            for own in transport.info().deployed {
                 let key = info.keys.iter().find(|key| key.name == own.knob).unwrap();
                 assert!(own.value.is_empty() || key.kind.check(own.value).is_ok(), "{own:?}");
                 assert_ne!(own.value, key.default, "{}: {own:?}", info.id);

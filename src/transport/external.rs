@@ -393,12 +393,14 @@ fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
         implementation: "programs",
         summary: FORM.1,
         guarantees,
-        peer: PeerKind::Process,
         // The far command has a port of its own, which no server hands over.
         reach: Reach::Path,
         framing_bytes: inside.framing_bytes,
         options: inside.options,
+        below: inside.below,
         keys: inside.keys,
+        is_kept_up: inside.is_kept_up,
+        ..Info::KERNEL
     }
 }
 
@@ -430,10 +432,6 @@ impl Transport for External {
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         self.inside.transport.check_knob(key, value)
-    }
-
-    fn is_kept_up(&self) -> bool {
-        self.inside.transport.is_kept_up()
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

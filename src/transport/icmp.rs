@@ -56,14 +56,12 @@ static INFO: Info = Info {
     id: "icmp",
     label: "ICMP echo",
     colour: "#8a8d91",
-    implementation: "linux",
     summary: "ping: the far kernel answers, the floor for a round trip",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerKind::Kernel,
-    reach: Reach::Network,
-    framing_bytes: 0,
     options: &[options::SOCKET, options::RCVBUF],
     keys: KEYS,
+    ..Info::KERNEL
 };
 
 impl Transport for Icmp {

@@ -15,7 +15,7 @@ use super::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State, Transmit,
     Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Offers, Service};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
@@ -61,9 +61,6 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST),
     },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
     options: &[
         options::MODE,
         options::CC,
@@ -75,10 +72,6 @@ static INFO: Info = Info {
         options::FEC,
         options::WINDOW,
         options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
     ],
     keys: &[
         Key {
@@ -141,6 +134,8 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    deployed: DEPLOYED,
+    ..Info::IN_USER_SPACE
 };
 
 /// Defaults of the library by itself, from constants of its `src/kcp.rs`.
@@ -156,10 +151,6 @@ const DEPLOYED: &[Own] = &[
 impl Userspace for Kcp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        DEPLOYED
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -25,7 +25,7 @@ use super::options::Meaning;
 use super::userspace::{
     Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
@@ -92,18 +92,8 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST as u64),
     },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: FRAMING,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        TICK,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, TICK],
     keys: &[Key {
         name: TICK.name,
         kind: Kind::Span(1_000_000, 1_000_000_000),
@@ -111,6 +101,7 @@ static INFO: Info = Info {
         doc: "the time after which an end that sent no reliable message sends an empty packet, which acknowledges; a loss \
               is found 33 packets later",
     }],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for Laminar {

@@ -77,11 +77,8 @@ static MEM: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST),
     },
-    peer: PeerKind::Process,
     reach: Reach::Process,
-    framing_bytes: 0,
-    options: &[],
-    keys: &[],
+    ..Info::KERNEL
 };
 
 static LOSSY: Info = Info {

@@ -4,7 +4,7 @@
 use super::arq::Arq;
 use super::options::Meaning;
 use super::userspace::{Around, MTU, Opening, Protocol, Userspace, Wrapped};
-use super::{Contender, Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Contender, Effective, Info, Key, Kind, options, told};
 use crate::contract::{Guarantees, Side};
 use crate::error::Result;
 use crate::time::Nanos;
@@ -17,25 +17,10 @@ static INFO: Info = Info {
     id: "misbehaving",
     label: "Misbehaving",
     colour: "#6b6b6b",
-    implementation: "deadheat",
     summary: "arq that breaks down where it is told to: to see what a race does then",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: super::frame::PREFIX,
-    options: &[
-        HOW,
-        AT,
-        AFTER,
-        options::CC,
-        options::WINDOW,
-        options::MIN_RTO,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[HOW, AT, AFTER, options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[
         Key {
             name: "how",
@@ -57,6 +42,7 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    ..Info::IN_USER_SPACE
 };
 
 const HOW: Meaning = breaks("how", "it decides how this contender breaks down");

@@ -145,14 +145,56 @@ pub struct Info {
     pub framing_bytes: usize,
     /// Meaning, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],
+    /// Meaning of those of what carries it, as its adapter to UDP has them.
+    pub below: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],
+    /// Defaults of its implementation that [`equal`] replaces.
+    pub deployed: &'static [equal::Own],
+    /// Reason why it has to run in real time, though its protocols are in user space.
+    pub real_time: Option<&'static str>,
+    /// True if each of its packets is a UDP datagram, which a TURN server relays.
+    pub is_over_udp: bool,
+    /// True if its connections need to be let act while no flow runs on them, as those of protocols in user space do.
+    pub is_kept_up: bool,
 }
 
+/// Words that each transport says for itself.
+const UNSAID: &str = "";
+
 impl Info {
+    /// Facts that transports of the kernel share, for those that have no others.
+    pub const KERNEL: Info = Info {
+        id: UNSAID,
+        label: UNSAID,
+        colour: UNSAID,
+        implementation: "linux",
+        summary: UNSAID,
+        guarantees: Guarantees::DATAGRAMS,
+        peer: PeerKind::Process,
+        reach: Reach::Network,
+        framing_bytes: 0,
+        options: &[],
+        below: &[],
+        keys: &[],
+        deployed: &[],
+        real_time: None,
+        is_over_udp: false,
+        is_kept_up: false,
+    };
+
+    /// Facts that protocols in user space share.
+    pub const IN_USER_SPACE: Info = Info {
+        implementation: "deadheat",
+        below: &[options::IO, options::RX, options::SNDBUF, options::RCVBUF],
+        is_over_udp: true,
+        is_kept_up: true,
+        ..Info::KERNEL
+    };
+
     /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
     pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
-        self.options.iter().find(|option| option.name == name)
+        self.options.iter().chain(self.below).find(|option| option.name == name)
     }
 }
 
@@ -187,25 +229,10 @@ pub trait Transport: Send + Sync {
         Ok(())
     }
 
-    /// Returns the defaults of its implementation that [`equal`] replaces; none where it has no other.
-    fn deployed(&self) -> &'static [equal::Own] {
-        &[]
-    }
-
     /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
     /// if only a kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
         None
-    }
-
-    /// Returns the reason why it has to run in real time, though its protocols are in user space; `None` if it need not.
-    fn needs_real_time(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns true if each of its packets is a UDP datagram, which a TURN server relays.
-    fn is_over_udp(&self) -> bool {
-        self.userspace().is_some()
     }
 
     /// Returns the contenders that it is made of, in their order; none if it is one by itself.
@@ -219,12 +246,6 @@ pub trait Transport: Send + Sync {
     /// [`crate::Error::Usage`] where it cannot be, with what could.
     fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
         Ok(None)
-    }
-
-    /// Returns true if its connections need to be let act while no flow runs on them, as those of
-    /// protocols in user space do.
-    fn is_kept_up(&self) -> bool {
-        self.userspace().is_some() || any_is_kept_up(self.parts())
     }
 
     /// Opens a connection to a listener and proves the address with its token.
@@ -250,11 +271,6 @@ pub enum Place {
     Emulated,
     /// This host and one with a server.
     Remote,
-}
-
-/// Returns true if connections of one of them need to be let act while no flow runs on them.
-fn any_is_kept_up(parts: &[Part]) -> bool {
-    parts.iter().any(|part| part.contender.transport.is_kept_up())
 }
 
 /// Parameters with which a near end opens a connection.
@@ -484,4 +500,22 @@ fn lane_0_only(lane: Lane) -> io::Result<()> {
     }
     let why = format!("this transport has lane 0 only, not {}", lane.0);
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_transport_says_for_itself_what_it_is() {
+        let mut ids = BTreeSet::new();
+        for info in ALL.iter().map(|transport| transport.info()) {
+            for word in [info.id, info.label, info.colour, info.summary] {
+                assert_ne!(word, UNSAID, "{info:?}");
+            }
+            assert!(ids.insert(info.id), "{}", info.id);
+        }
+    }
 }

@@ -6,12 +6,11 @@ use std::io;
 
 use socket2::{Protocol, Socket};
 
-use super::equal::Own;
 use super::options::{self, SUBFLOWS};
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
-use crate::contract::{Guarantees, PeerKind, Reach, Side};
+use crate::contract::{Guarantees, Side};
 use crate::datapath::option;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
@@ -30,11 +29,8 @@ static INFO: Info = Info {
     id: "mptcp",
     label: "MPTCP",
     colour: "#7a4fa3",
-    implementation: "linux",
     summary: "the kernel's multipath TCP: one reliable byte stream over every link that both hosts have",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: frame::PREFIX,
     options: &[
         options::CC,
@@ -46,6 +42,8 @@ static INFO: Info = Info {
         SUBFLOWS,
     ],
     keys: KEYS,
+    deployed: &[tcp::OWN_CC, tcp::OWN_NODELAY],
+    ..Info::KERNEL
 };
 
 const KEYS: &[Key] = &[
@@ -84,10 +82,6 @@ impl Transport for Mptcp {
                 ),
             )
         })
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[tcp::OWN_CC, tcp::OWN_NODELAY]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -52,22 +52,12 @@ static INFO: Info = Info {
     id: "multicast",
     label: "Multicast",
     colour: "#9a5fa8",
-    implementation: "deadheat",
     summary: "UDP multicast with NACK repair in user space: each packet leaves once for all receivers",
     guarantees: Guarantees::BYTE_STREAM,
     peer: PeerKind::Group,
     reach: Reach::Path,
     framing_bytes: PREFIX,
-    options: &[
-        options::CC,
-        options::REPAIR,
-        options::WINDOW,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::REPAIR, options::WINDOW, options::MTU],
     keys: &[
         Key {
             name: "window",
@@ -89,6 +79,8 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    is_over_udp: false,
+    ..Info::IN_USER_SPACE
 };
 
 impl Transport for Multicast {
@@ -109,10 +101,6 @@ impl Transport for Multicast {
                 ),
             )
         })
-    }
-
-    fn is_kept_up(&self) -> bool {
-        true
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

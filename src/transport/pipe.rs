@@ -12,9 +12,7 @@ use socket2::{Socket, Type};
 use super::stream::{Engines, Flavour, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::contract::{
-    Congestion, Ending, Framing, Guarantees, Offers, PeerKind, Reach, Service, Side,
-};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -28,7 +26,6 @@ static INFO: Info = Info {
     id: "pipe",
     label: "Pipe",
     colour: "#cc79a7",
-    implementation: "linux",
     summary: "two pipes: a byte stream inside one machine without a socket",
     guarantees: Guarantees {
         service: Service::ORDERED,
@@ -40,11 +37,11 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: None,
     },
-    peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
     options: &[options::CAPACITY, options::IO, options::RX],
     keys: KEYS,
+    ..Info::KERNEL
 };
 
 const KEYS: &[Key] = &[

@@ -10,7 +10,7 @@ use super::equal::{self, Own};
 use super::frame::PREFIX;
 use super::options::Meaning;
 use super::userspace::{MTU, Opening, Protocol, Userspace};
-use super::{Info, Key, Kind, PeerKind, Reach, identity, options};
+use super::{Info, Key, Kind, identity, options};
 use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
 use end::End;
@@ -65,11 +65,11 @@ pub(super) static STREAM: Info = Info {
         lanes: MOST_LANES,
         ..Guarantees::BYTE_STREAM
     },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: PREFIX,
     options: OPTIONS,
     keys: KEYS,
+    deployed: DEPLOYED,
+    ..Info::IN_USER_SPACE
 };
 
 static DATAGRAM: Info = Info {
@@ -98,10 +98,6 @@ const OPTIONS: &[Meaning] = &[
     options::MTU,
     options::ECN,
     options::QLOG,
-    options::IO,
-    options::RX,
-    options::SNDBUF,
-    options::RCVBUF,
 ];
 
 const KEYS: &[Key] = &[
@@ -180,10 +176,6 @@ impl Userspace for Quic {
         &STREAM
     }
 
-    fn deployed(&self) -> &'static [Own] {
-        DEPLOYED
-    }
-
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         open(STREAM.id, &Layer::NONE, opening)
     }
@@ -192,10 +184,6 @@ impl Userspace for Quic {
 impl Userspace for QuicDatagram {
     fn info(&self) -> &'static Info {
         &DATAGRAM
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        DEPLOYED
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -59,12 +59,9 @@ static INFO: Info = Info {
         options::CERTIFICATE,
         options::WINDOW,
         options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
     ],
     keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET],
+    deployed: DEPLOYED,
     ..STREAM
 };
 
@@ -110,10 +107,6 @@ struct Setup {
 impl Userspace for QuicS2n {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        DEPLOYED
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -23,7 +23,7 @@ use super::frame::PREFIX;
 use super::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
 use crate::spec::plain;
@@ -55,22 +55,10 @@ static INFO: Info = Info {
     id: "rbudp",
     label: "RBUDP",
     colour: "#b0662f",
-    implementation: "deadheat",
     summary: "a byte stream in blasts over UDP, at a rate that is given or probed for, without congestion control",
     guarantees: Guarantees { congestion: Congestion::Uncontrolled, ..Guarantees::BYTE_STREAM },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: PREFIX,
-    options: &[
-        options::CC,
-        options::RATE,
-        options::WINDOW,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::RATE, options::WINDOW, options::MTU],
     keys: &[
         Key {
             name: "rate",
@@ -86,6 +74,7 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    ..Info::IN_USER_SPACE
 };
 
 fn check_rate(typed: &str) -> Result<()> {

@@ -21,7 +21,7 @@ use super::options::Meaning;
 use super::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
@@ -91,19 +91,7 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST as u64),
     },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        TICK,
-        AGAIN,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, TICK, AGAIN],
     keys: &[
         Key {
             name: "window",
@@ -124,22 +112,20 @@ static INFO: Info = Info {
             doc: "the time after which what was not acknowledged is sent again; the library's own is 300ms",
         },
     ],
+    deployed: &[
+        Own { knob: "window", value: "5MiB", source: "DefaultChannel: max_memory_usage_bytes" },
+        Own {
+            knob: TICK.name,
+            value: "16667us",
+            source: "ConnectionConfig: 60,000 bytes a tick at 60 Hz",
+        },
+    ],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for Renet {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[
-            Own { knob: "window", value: "5MiB", source: "DefaultChannel: max_memory_usage_bytes" },
-            Own {
-                knob: TICK.name,
-                value: "16667us",
-                source: "ConnectionConfig: 60,000 bytes a tick at 60 Hz",
-            },
-        ]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -14,7 +14,7 @@ use super::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
 use super::tcp::{self, Variant};
 use super::udp::{RCVBUF, SNDBUF};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, options, told};
-use crate::contract::{Delivery, Lane, Ordering, Patience, PeerKind, Reach, Service};
+use crate::contract::{Delivery, Lane, Ordering, Patience, Reach, Service};
 use crate::datapath::control::Control;
 use crate::datapath::option::{
     Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
@@ -59,12 +59,9 @@ static INFO: Info = Info {
     id: SCTP.id,
     label: "SCTP",
     colour: "#a0522d",
-    implementation: "linux",
     summary: "the kernel's SCTP: reliable messages in many streams, with congestion control",
     guarantees: PROMISED,
-    peer: PeerKind::Process,
     reach: Reach::Path,
-    framing_bytes: 0,
     options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
     keys: &[
         Key {
@@ -83,6 +80,12 @@ static INFO: Info = Info {
         SNDBUF,
         RCVBUF,
     ],
+    deployed: &[Own {
+        knob: "nodelay",
+        value: "off",
+        source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
+    }],
+    ..Info::KERNEL
 };
 
 impl Transport for Sctp {
@@ -99,14 +102,6 @@ impl Transport for Sctp {
             let lacks = format!("kernel has no SCTP (socket: {why}); sctp-udp works");
             Error::unsupported(INFO.id, lacks)
         })
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[Own {
-            knob: "nodelay",
-            value: "off",
-            source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
-        }]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -21,7 +21,7 @@ use super::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
     Transmit, Userspace, nowhere,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
 };
@@ -76,19 +76,7 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_SCTP_PROTO"),
     summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
     guarantees: PROMISED,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
-    options: &[
-        options::CC,
-        options::WINDOW,
-        options::MIN_RTO,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[
         Key {
             name: "window",
@@ -104,16 +92,18 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    // With the headers of IPv4 and UDP.
+    deployed: &[Own {
+        knob: MTU.name,
+        value: "1256",
+        source: "INITIAL_MTU: packets of 1228 bytes",
+    }],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for SctpUdp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        // With the headers of IPv4 and UDP.
-        &[Own { knob: MTU.name, value: "1256", source: "INITIAL_MTU: packets of 1228 bytes" }]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

@@ -7,7 +7,7 @@ use std::io;
 use super::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, PeerKind, Progress, Reach};
+use super::{Effective, Info, Progress, Reach};
 use crate::contract::{Guarantees, Lane};
 use crate::error::Result;
 use crate::time::Nanos;
@@ -27,14 +27,11 @@ static INFO: Info = Info {
     id: "sim-datagram",
     label: "simulated datagrams",
     colour: "#8a6fae",
-    implementation: "deadheat",
     summary: "a model of best-effort datagrams",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    peer: PeerKind::Process,
     reach: Reach::Process,
-    framing_bytes: 0,
-    options: &[],
-    keys: &[],
+    below: &[],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for SimDatagram {

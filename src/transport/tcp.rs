@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::equal::Own;
-use super::options;
+use super::options::{self, Meaning};
 use super::stream::{Flavour, check_engine};
 use super::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
-use crate::contract::{Guarantees, PeerKind, Reach, Side};
+use crate::contract::{Guarantees, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic};
@@ -26,32 +25,34 @@ mod knobs;
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
 
+/// Meaning of what a connection of TCP is asked and says.
+pub(super) const OPTIONS: &[Meaning] = &[
+    options::CC,
+    options::NODELAY,
+    options::SNDBUF,
+    options::RCVBUF,
+    options::MSS,
+    options::QUICKACK,
+    options::NOTSENT_LOWAT,
+    options::FASTOPEN,
+    options::THIN,
+    options::ECN,
+    options::RECOVERY,
+    options::IO,
+    options::RX,
+];
+
 static INFO: Info = Info {
     id: "tcp",
     label: "TCP",
     colour: "#0072b2",
-    implementation: "linux",
     summary: "the kernel's TCP: one reliable, ordered, congestion-controlled byte stream",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: frame::PREFIX,
-    options: &[
-        options::CC,
-        options::NODELAY,
-        options::SNDBUF,
-        options::RCVBUF,
-        options::MSS,
-        options::QUICKACK,
-        options::NOTSENT_LOWAT,
-        options::FASTOPEN,
-        options::THIN,
-        options::ECN,
-        options::RECOVERY,
-        options::IO,
-        options::RX,
-    ],
+    options: OPTIONS,
     keys: KEYS,
+    deployed: &[OWN_CC, OWN_NODELAY],
+    ..Info::KERNEL
 };
 
 impl Transport for Tcp {
@@ -69,10 +70,6 @@ impl Transport for Tcp {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         check_settings(TCP, key, value, place)
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[OWN_CC, OWN_NODELAY]
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -14,10 +14,11 @@ use socket2::Socket;
 use super::equal::Own;
 use super::hello::Token;
 use super::identity::{self, CERTIFICATE, Failure, NAME, Resume, Terms, Tickets};
+use super::options::{self, Meaning};
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options};
-use crate::contract::{Guarantees, PeerKind, Reach, Side};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame};
+use crate::contract::{Guarantees, Side};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
@@ -51,6 +52,15 @@ const RECORD_HEADER: usize = 5;
 /// 16 KiB.
 pub(super) const RECORD: usize = RECORD_HEADER + 1 + 16;
 
+/// Meaning of what encryption over TCP is asked and says.
+pub(super) const OPTIONS: &[Meaning] = &[
+    options::CIPHER,
+    options::KEY_EXCHANGE,
+    options::CERTIFICATE,
+    options::RESUME,
+    options::OFFLOAD,
+];
+
 static INFO: Info = Info {
     id: "tls",
     label: "TLS",
@@ -58,30 +68,12 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_RUSTLS"),
     summary: "TLS 1.3 over the kernel's TCP: one reliable, encrypted byte stream",
     guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: frame::PREFIX + RECORD,
-    options: &[
-        options::CC,
-        options::NODELAY,
-        options::SNDBUF,
-        options::RCVBUF,
-        options::MSS,
-        options::QUICKACK,
-        options::NOTSENT_LOWAT,
-        options::FASTOPEN,
-        options::THIN,
-        options::ECN,
-        options::RECOVERY,
-        options::CIPHER,
-        options::KEY_EXCHANGE,
-        options::CERTIFICATE,
-        options::RESUME,
-        options::OFFLOAD,
-        options::IO,
-        options::RX,
-    ],
+    options: OPTIONS,
+    below: tcp::OPTIONS,
     keys: KEYS,
+    deployed: DEPLOYED,
+    ..Info::KERNEL
 };
 
 const KEYS: &[Key] = &[
@@ -139,10 +131,6 @@ impl Transport for Tls {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(TLS, key, value, place)
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        DEPLOYED
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Protocol;
 
 use super::hello::{self, Hello};
-use super::options::{self, COVERAGE};
+use super::options::{self, COVERAGE, Meaning};
 use super::*;
 use crate::contract::Side;
 use crate::datapath::datagram::{
@@ -38,27 +38,28 @@ pub(super) const LARGEST: u64 = 65_535 - 20 - 8;
 /// UDP over the kernel.
 pub(super) struct Udp;
 
+/// Meaning of what a socket of UDP is asked and says.
+pub(super) const OPTIONS: &[Meaning] = &[
+    options::IO,
+    options::RX,
+    options::BATCH,
+    options::CONNECTED,
+    options::DF,
+    options::PATH_MTU,
+    options::RCVBUF,
+    options::SNDBUF,
+];
+
 static INFO: Info = Info {
     id: "udp",
     label: "UDP",
     colour: "#e6762e",
-    implementation: "linux",
     summary: "datagrams, nothing added: no order, no repair, no congestion control",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    peer: PeerKind::Process,
-    reach: Reach::Network,
-    framing_bytes: 0,
-    options: &[
-        options::IO,
-        options::RX,
-        options::BATCH,
-        options::CONNECTED,
-        options::DF,
-        options::PATH_MTU,
-        options::RCVBUF,
-        options::SNDBUF,
-    ],
+    options: OPTIONS,
     keys: KEYS,
+    is_over_udp: true,
+    ..Info::KERNEL
 };
 
 impl Transport for Udp {
@@ -68,10 +69,6 @@ impl Transport for Udp {
 
     fn check(&self) -> Result<()> {
         check(INFO.id)
-    }
-
-    fn is_over_udp(&self) -> bool {
-        true
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {

@@ -5,10 +5,10 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::options::{self, COVERAGE};
+use super::options::COVERAGE;
 use super::udp::{self, BATCH, CONNECTED, DF, LARGEST, RCVBUF, SNDBUF};
 use super::{Conn, Dial, Info, Listen, Listener, Transport, refuse_server};
-use crate::contract::{Guarantees, PeerKind, Reach};
+use crate::contract::{Guarantees, Reach};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind};
 use crate::transport::udp_handshake::Variant;
@@ -22,23 +22,11 @@ static INFO: Info = Info {
     id: UDP_LITE.id,
     label: UDP_LITE.label,
     colour: "#c9a227",
-    implementation: "linux",
     summary: "datagrams whose checksum covers as much of them as you say; without offloads",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    peer: PeerKind::Process,
     reach: Reach::Path,
-    framing_bytes: 0,
-    options: &[
-        COVERAGE,
-        options::IO,
-        options::RX,
-        options::BATCH,
-        options::CONNECTED,
-        options::DF,
-        options::PATH_MTU,
-        options::RCVBUF,
-        options::SNDBUF,
-    ],
+    options: &[COVERAGE],
+    below: udp::OPTIONS,
     keys: &[
         Key {
             name: COVERAGE.name,
@@ -69,6 +57,7 @@ static INFO: Info = Info {
         RCVBUF,
         SNDBUF,
     ],
+    ..Info::KERNEL
 };
 
 impl Transport for UdpLite {

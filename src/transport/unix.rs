@@ -8,9 +8,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::hello::Token;
 use super::stream::{Engines, Flavour, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::contract::{
-    Congestion, Ending, Framing, Guarantees, Offers, PeerKind, Reach, Service, Side,
-};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind, Settings};
@@ -26,7 +24,6 @@ static INFO: Info = Info {
     id: "unix",
     label: "Unix stream",
     colour: "#009e73",
-    implementation: "linux",
     summary: "Unix stream socket: a byte stream inside one machine, no network protocol at all",
     guarantees: Guarantees {
         service: Service::ORDERED,
@@ -38,7 +35,6 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: None,
     },
-    peer: PeerKind::Process,
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
     options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX],
@@ -66,6 +62,7 @@ static INFO: Info = Info {
                  buffer",
         },
     ],
+    ..Info::KERNEL
 };
 
 /// The send buffer of Unix sockets, streams and datagrams alike.

@@ -19,8 +19,8 @@ use super::{
     lane_0_only, options, unstamped,
 };
 use crate::contract::{
-    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Offers, Patience, PeerKind, Reach,
-    Service, Sink, Source,
+    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Offers, Patience, Reach, Service, Sink,
+    Source,
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::Stamps;
@@ -49,7 +49,6 @@ static INFO: Info = Info {
     id: "unixgram",
     label: "Unix datagram",
     colour: "#56b4e9",
-    implementation: "linux",
     summary: "Unix datagram socket: whole messages inside one machine, reliable and in order",
     guarantees: Guarantees {
         service: Service::ORDERED,
@@ -61,11 +60,10 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST as u64),
     },
-    peer: PeerKind::Process,
     reach: Reach::Machine,
-    framing_bytes: 0,
     options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX, options::BATCH],
     keys: KEYS,
+    ..Info::KERNEL
 };
 
 impl Transport for UnixDatagram {

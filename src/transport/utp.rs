@@ -21,7 +21,7 @@ use super::frame::PREFIX;
 use super::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use super::{Effective, Info, Key, Kind, PeerKind, Reach, options, told};
+use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Guarantees, Lane, Side};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -50,23 +50,10 @@ static INFO: Info = Info {
     id: "utp",
     label: "uTP",
     colour: "#4f7d3a",
-    implementation: "deadheat",
     summary: "a byte stream over UDP that yields to others: LEDBAT, congestion control by queueing delay",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: PREFIX,
-    options: &[
-        options::CC,
-        options::TARGET,
-        options::WINDOW,
-        options::MIN_RTO,
-        options::MTU,
-        options::IO,
-        options::RX,
-        options::SNDBUF,
-        options::RCVBUF,
-    ],
+    options: &[options::CC, options::TARGET, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[
         Key {
             name: "target",
@@ -88,6 +75,7 @@ static INFO: Info = Info {
         },
         MTU,
     ],
+    ..Info::IN_USER_SPACE
 };
 
 impl Userspace for Utp {

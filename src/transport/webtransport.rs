@@ -7,7 +7,6 @@
 //! number, 3 bytes, and each datagram with a quarter of that number (RFC 9297), 1 byte. web-transport-proto writes and
 //! reads SETTINGS and requests in buffers; nothing of its asynchronous part runs.
 
-use super::equal::Own;
 use super::quic::layer::{Heads, Layer};
 use super::quic::{self, CONTROL, ECN, OWN_ECN, OWN_PACKET, OWN_WINDOW, PACKET, QLOG, WINDOW};
 use super::userspace::{Opening, Protocol, Userspace};
@@ -32,6 +31,7 @@ static INFO: Info = Info {
     ),
     summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
     keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET, ECN, QLOG],
+    deployed: &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER],
     ..quic::STREAM
 };
 
@@ -46,10 +46,6 @@ static LAYER: Layer = Layer {
 impl Userspace for WebTransport {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER]
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {

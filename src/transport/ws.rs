@@ -8,12 +8,11 @@ use std::io;
 
 use socket2::Socket;
 
-use super::equal::Own;
 use super::stream::{Engines, Flavour};
 use super::tcp::{self, Variant};
 use super::tls::{self, Encrypted, OFFLOAD, RECORD};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options};
-use crate::contract::{Framing, Guarantees, PeerKind, Reach, Side};
+use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity};
+use crate::contract::{Framing, Guarantees, Side};
 use crate::error::Result;
 use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind};
@@ -48,25 +47,12 @@ static WS_INFO: Info = Info {
     implementation: env!("DEADHEAT_TUNGSTENITE"),
     summary: "WebSocket over the kernel's TCP: reliable, ordered messages, as browsers have them",
     guarantees: PROMISED,
-    peer: PeerKind::Process,
-    reach: Reach::Network,
     framing_bytes: HEADER,
-    options: &[
-        options::CC,
-        options::NODELAY,
-        options::SNDBUF,
-        options::RCVBUF,
-        options::MSS,
-        options::QUICKACK,
-        options::NOTSENT_LOWAT,
-        options::FASTOPEN,
-        options::THIN,
-        options::ECN,
-        options::RECOVERY,
-        options::IO,
-        options::RX,
-    ],
+    below: tcp::OPTIONS,
     keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, tcp::FASTOPEN, tcp::THIN, IO, RX],
+    // Nagle's algorithm is off: tungstenite's own client switches it off.
+    deployed: &[tcp::OWN_CC],
+    ..Info::KERNEL
 };
 
 static WSS_INFO: Info = Info {
@@ -76,26 +62,8 @@ static WSS_INFO: Info = Info {
     summary: "WebSocket over TLS 1.3: reliable, ordered, encrypted messages, as browsers have them",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
     framing_bytes: HEADER + RECORD,
-    options: &[
-        options::CC,
-        options::NODELAY,
-        options::SNDBUF,
-        options::RCVBUF,
-        options::MSS,
-        options::QUICKACK,
-        options::NOTSENT_LOWAT,
-        options::FASTOPEN,
-        options::THIN,
-        options::ECN,
-        options::RECOVERY,
-        options::CIPHER,
-        options::KEY_EXCHANGE,
-        options::CERTIFICATE,
-        options::RESUME,
-        options::OFFLOAD,
-        options::IO,
-        options::RX,
-    ],
+    options: tls::OPTIONS,
+    below: tcp::OPTIONS,
     keys: &[
         tcp::CC,
         tcp::NODELAY,
@@ -111,8 +79,8 @@ static WSS_INFO: Info = Info {
         RX,
     ],
     implementation: env!("DEADHEAT_TUNGSTENITE"),
-    peer: PeerKind::Process,
-    reach: Reach::Network,
+    deployed: &[tcp::OWN_CC, identity::OWN_CIPHER, identity::OWN_RESUME],
+    ..Info::KERNEL
 };
 
 const IO: Key = Key {
@@ -145,11 +113,6 @@ impl Transport for Ws {
         tcp::check_settings(WS, key, value, place)
     }
 
-    fn deployed(&self) -> &'static [Own] {
-        // Nagle's algorithm is off: tungstenite's own client switches it off.
-        &[tcp::OWN_CC]
-    }
-
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
         tcp::dial(WS, dial, flavour)
@@ -176,10 +139,6 @@ impl Transport for Wss {
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(WSS, key, value, place)
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        &[tcp::OWN_CC, identity::OWN_CIPHER, identity::OWN_RESUME]
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

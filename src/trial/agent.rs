@@ -117,7 +117,7 @@ fn trial(
         flows.push(flow);
     }
     say(&mut control, &FromAgent::Connected)?;
-    let userspace = contender.transport.is_kept_up();
+    let userspace = contender.transport.info().is_kept_up;
     if userspace {
         let mut conns: Vec<&mut dyn Conn> =
             flows.iter_mut().map(|flow| &mut *flow.conn as &mut dyn Conn).collect();
@@ -159,7 +159,7 @@ fn connect(
     if plan.side == Side::Near {
         let dial = |flow| dial(plan, contender, task, tickets, flow);
         let own = share(plan).flows(flows).count();
-        let dial_all = match contender.transport.is_kept_up() {
+        let dial_all = match contender.transport.info().is_kept_up {
             true if own > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };

@@ -99,7 +99,7 @@ pub fn suited(mut contender: Contender, task: &dyn Task) -> Result<Contender> {
 /// `None` if it can.
 pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let info = contender.transport.info();
-    if contender.via.is_turn() && !contender.transport.is_over_udp() {
+    if contender.via.is_turn() && !contender.transport.info().is_over_udp {
         return Some(format!(
             "TURN relays UDP, and {} is not over UDP; via=relay relays TCP, too",
             info.label

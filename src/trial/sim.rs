@@ -305,7 +305,7 @@ fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
 
 /// Checks that a contender does not ask for real time.
 fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
-    match contender.transport.needs_real_time() {
+    match contender.transport.info().real_time {
         Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
         None => Ok(()),
     }
@@ -315,9 +315,7 @@ fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
         .iter()
-        .filter(|transport| {
-            transport.userspace().is_some() && transport.needs_real_time().is_none()
-        })
+        .filter(|transport| transport.userspace().is_some() && transport.info().real_time.is_none())
         .map(|transport| transport.info().id)
         .collect();
     format!(

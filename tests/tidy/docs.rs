@@ -59,7 +59,7 @@ pub(crate) fn terms(root: &Path) {
             "" => "not set".to_owned(),
             value => format!("`{value}`"),
         };
-        for each in transport.deployed() {
+        for each in transport.info().deployed {
             let key = info.keys.iter().find(|key| key.name == each.knob);
             let equal = said(key.map_or("", |key| key.default));
             let deployed = said(each.value);

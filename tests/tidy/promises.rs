@@ -35,7 +35,7 @@ const COLUMNS: &[Column] = &[
         largest.map_or(word("any"), |bytes| format!("{bytes} B"))
     }),
     ("virtual time", |transport| {
-        yes(transport.userspace().is_some() && transport.needs_real_time().is_none())
+        yes(transport.userspace().is_some() && transport.info().real_time.is_none())
     }),
     ("through a server", |transport| {
         let info = transport.info();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Joined, MOST, Part, Strand, endpoints, open_parts, reach, weakest};
-use crate::contract::{AsksLanes, Ending, Guarantees, Lane, PeerKind};
+use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -118,11 +118,10 @@ impl Mix {
             implementation: "several",
             summary: FORM.1,
             guarantees: weakest(&parts, lanes),
-            peer: PeerKind::Process,
             reach: reach(typed, &parts)?,
             framing_bytes: parts.iter().map(|part| part.info().framing_bytes).max().unwrap_or(0),
-            options: &[],
-            keys: &[],
+            is_kept_up: any_is_kept_up(&parts),
+            ..Info::KERNEL
         };
         Ok(Mix { typed: typed.to_owned(), info, parts })
     }

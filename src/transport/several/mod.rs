@@ -174,6 +174,11 @@ fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
     }
 }
 
+/// Returns true if connections of one of them need to be let act while no flow runs on them.
+fn any_is_kept_up(parts: &[Part]) -> bool {
+    parts.iter().any(|part| part.info().is_kept_up)
+}
+
 /// Longest time for which a connection that is there is left alone while others are being opened.
 const SOON: Nanos = Nanos::from_millis(10);
 

@@ -15,7 +15,7 @@ use super::mix;
 use super::note::{Kind, NOTE, Note};
 use super::preferring::{Bulk, Preferring, Strand};
 use super::{Part, endpoints, named, open_beside, reach, weakest};
-use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering, PeerKind};
+use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -185,11 +185,17 @@ impl Preference {
             implementation: "several",
             summary: FORM.1,
             guarantees,
-            peer: PeerKind::Process,
             reach,
             framing_bytes: parts.iter().map(|part| part.info().framing_bytes).max().unwrap_or(0),
             options: OPTIONS,
             keys: KEYS,
+            real_time: Some(
+                "an order of preference falls back from one protocol of IP on another, and a simulated path has \
+                 UDP only; race it without `sim:`",
+            ),
+            // Two connections of which one stands by are watched at all times.
+            is_kept_up: silence.is_some() || any_is_kept_up(&parts),
+            ..Info::KERNEL
         };
         let after = knobs.span("after").unwrap_or(SILENCE);
         Ok(Preference { info, parts, after, silence })
@@ -241,14 +247,6 @@ impl Transport for Preference {
         &self.parts
     }
 
-    fn needs_real_time(&self) -> Option<String> {
-        Some(
-            "an order of preference falls back from one protocol of IP on another, and a simulated path has \
-             UDP only; race it without `sim:`"
-                .to_owned(),
-        )
-    }
-
     fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
         let mut parts = self.parts.clone();
         for part in &mut parts {
@@ -258,11 +256,6 @@ impl Transport for Preference {
         let Preference { after, silence, .. } = *self;
         let info = Info { ..self.info };
         Ok(Some(Carrier::Made(Arc::new(Preference { info, parts, after, silence }))))
-    }
-
-    /// Two connections of which one stands by are watched at all times.
-    fn is_kept_up(&self) -> bool {
-        self.silence.is_some() || any_is_kept_up(&self.parts)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

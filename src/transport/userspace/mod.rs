@@ -2,7 +2,7 @@
 //! answers [`Protocol`]s, state machines without socket and clock. What is here makes it a
 //! [`Transport`]: over the kernel's UDP, and on a simulated path in virtual time.
 
-use super::equal::{self, Own};
+use super::equal;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
 
@@ -48,14 +48,6 @@ impl<T: Userspace + Copy + Send + 'static> Transport for T {
 
     fn check(&self) -> Result<()> {
         super::udp::check(Userspace::info(self).id)
-    }
-
-    fn deployed(&self) -> &'static [Own] {
-        Userspace::deployed(self)
-    }
-
-    fn needs_real_time(&self) -> Option<String> {
-        Userspace::needs_real_time(self)
     }
 
     fn userspace(&self) -> Option<&dyn Userspace> {

@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
-use crate::transport::equal::Own;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Info, Tickets};
 
@@ -23,16 +22,6 @@ pub const UDP_HEADER: u32 = 8;
 pub trait Userspace: Sync {
     /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
-
-    /// Returns the defaults of its implementation that [`crate::transport::equal`] replaces.
-    fn deployed(&self) -> &'static [Own] {
-        &[]
-    }
-
-    /// Returns the reason why it has to run in real time; `None` if a trial in virtual time repeats itself.
-    fn needs_real_time(&self) -> Option<String> {
-        None
-    }
 
     /// Opens one end of a new connection.
     ///
