@@ -7,14 +7,14 @@ use std::io;
 use socket2::{Protocol, Socket};
 
 use super::options::{self, SUBFLOWS};
-use super::stream::{Engines, Flavour};
+use super::stream::{self, Flavour, FlavourFacts};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame};
+use super::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame};
 use crate::contract::{Guarantees, Side};
 use crate::datapath::option;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::measurements::{Headers, TcpView};
+use crate::measurements::Headers;
 use crate::spec::{Key, Kind};
 use crate::transport::Address;
 
@@ -106,8 +106,9 @@ struct Multipath {
 impl Flavour for Multipath {
     type Channel = Counted;
 
-    fn engines(&self) -> Engines {
-        self.options.engines()
+    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts { joins: true, ..FlavourFacts::moved_by(self.options.facts().engines) }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
@@ -123,12 +124,6 @@ impl Flavour for Multipath {
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// Returns true: a subflow comes in by the listener, as a connection of its own that names the
-    /// one it belongs to.
-    fn joins(&self) -> bool {
-        true
     }
 
     fn open(&self, socket: Socket, side: Side) -> io::Result<Counted> {
@@ -154,9 +149,10 @@ impl Flavour for Multipath {
     }
 
     /// Returns the view of all subflows together.
-    fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
-        let subflows = info::subflows(channel.socket()).ok()?;
-        let view = subflows.together()?;
+    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+        let counted = stream::counted(channel, connect_ns);
+        let Ok(subflows) = info::subflows(channel.socket()) else { return counted };
+        let Some(view) = subflows.together() else { return counted };
         let headers = Headers {
             ip_bytes: option::ip_header_bytes(channel.socket()),
             transport_bytes: Subflows::HEADER,
@@ -164,7 +160,7 @@ impl Flavour for Multipath {
             mtu: Some(subflows.pmtu_bytes()),
             packets: view.data_segs_out.map(|out| out.saturating_sub(view.retransmits)),
         };
-        Some((view, headers))
+        stream::reported(counted, view, headers)
     }
 }
 

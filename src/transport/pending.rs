@@ -189,7 +189,7 @@ impl<F: Flavour> Listener for StreamListener<F> {
     }
 
     fn stays(&self) -> bool {
-        self.flavour.joins()
+        self.flavour.facts().joins
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
     use crate::datapath::stream::Counted;
     use crate::spec::Settings;
     use crate::transport::Effective;
-    use crate::transport::stream::Engines;
+    use crate::transport::stream::{Engines, FlavourFacts};
 
     const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
     const WRONG: Hello = Hello { token: Token::from_bytes([2; 16]), flow: 5 };
@@ -407,8 +407,8 @@ mod tests {
     impl Flavour for Plain {
         type Channel = Counted;
 
-        fn engines(&self) -> Engines {
-            Engines::from(&Settings::default())
+        fn facts(&self) -> FlavourFacts {
+            FlavourFacts::moved_by(Engines::from(&Settings::default()))
         }
         fn apply(&self, _: &Socket) -> Result<()> {
             Ok(())

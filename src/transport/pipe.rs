@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Socket, Type};
 
-use super::stream::{Engines, Flavour, check_engine};
+use super::stream::{Engines, Flavour, FlavourFacts, check_engine};
 use super::unix::{check, dial_stream, listen_stream, refuse_handed};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
@@ -150,8 +150,8 @@ fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
 impl Flavour for Options {
     type Channel = pipe::Pipes;
 
-    fn engines(&self) -> Engines {
-        self.engines
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts::moved_by(self.engines)
     }
 
     fn apply(&self, _socket: &Socket) -> Result<()> {

@@ -27,8 +27,8 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Channel that carries the bytes once a connection is open.
     type Channel: Channel;
 
-    /// Returns the engines by which bulk bytes are moved.
-    fn engines(&self) -> Engines;
+    /// Returns its facts, which never change.
+    fn facts(&self) -> FlavourFacts;
 
     /// Sets the options that were asked for: before the handshake, so that it sees them, and again
     /// on a connection that came from elsewhere.
@@ -45,21 +45,6 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Sets the options that a connection must be established for.
     fn connected(&self, _socket: &Socket) -> Result<()> {
         Ok(())
-    }
-
-    /// Returns the time that it took to open a channel, beyond connecting, in nanoseconds.
-    fn set_up_ns(&self, _channel: &Self::Channel) -> u64 {
-        0
-    }
-
-    /// Returns true if a connection is to open with data in the first packet (RFC 7413).
-    fn opens_fast(&self) -> bool {
-        false
-    }
-
-    /// Returns true if further connections join one that is open, and need its listener for that.
-    fn joins(&self) -> bool {
-        false
     }
 
     /// Makes a connection of a connected, welcomed socket.
@@ -80,12 +65,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Makes a channel of a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 
-    /// Returns true if [`Flavour::rearm`] must follow each receive that brought something.
-    fn rearms(&self) -> bool {
-        false
-    }
-
-    /// Sets again, with one system call, what the kernel forgets after a receive.
+    /// Sets again, with one system call, what the kernel forgets after a receive, where [`FlavourFacts::rearms`].
     fn rearm(&self, _channel: &Self::Channel) -> io::Result<()> {
         Ok(())
     }
@@ -98,11 +78,52 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Returns the options as the kernel tells them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
-    /// Returns the state of the connection as the kernel's TCP reports it, and the headers around
-    /// its data; `None` if it is not TCP.
-    fn told(&self, _channel: &Self::Channel) -> Option<(TcpView, Headers)> {
-        None
+    /// Returns the counters of a channel that took `connect_ns` to connect, and its state as the kernel's TCP reports it.
+    fn info(&self, channel: &Self::Channel, connect_ns: u64) -> ConnInfo {
+        counted(channel, connect_ns)
     }
+}
+
+/// Facts of a flavour.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlavourFacts {
+    /// Engines by which bulk bytes are moved.
+    pub(super) engines: Engines,
+    /// True if a connection is to open with data in the first packet (RFC 7413).
+    pub(super) opens_fast: bool,
+    /// True if further connections join one that is open, and need its listener for that.
+    pub(super) joins: bool,
+    /// True if [`Flavour::rearm`] must follow each receive that brought something.
+    pub(super) rearms: bool,
+}
+
+impl FlavourFacts {
+    /// Creates those of a flavour of which nothing but engines is asked.
+    pub(super) fn moved_by(engines: Engines) -> FlavourFacts {
+        FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
+    }
+}
+
+/// Returns the counters of a channel that took `connect_ns` to connect.
+pub(super) fn counted<C: Channel>(channel: &C, connect_ns: u64) -> ConnInfo {
+    let calls = channel.calls();
+    ConnInfo::counted(ConnStats {
+        connect_ns,
+        send_calls: calls.send,
+        receive_calls: calls.receive,
+        ..ConnStats::default()
+    })
+}
+
+/// Adds to `info` what the kernel's TCP reports.
+pub(super) fn reported(info: ConnInfo, view: TcpView, headers: Headers) -> ConnInfo {
+    let stats = ConnStats {
+        retransmits: Some(view.retransmits),
+        wire: view.wire(&headers),
+        headers: Some(headers),
+        ..info.stats
+    };
+    ConnInfo { stats, view: Some(view) }
 }
 
 /// Engines by which both ends of a connection move bulk bytes.
@@ -197,6 +218,8 @@ pub(super) fn check_engine<C: Channel>(
 pub(super) struct StreamConn<F: Flavour> {
     channel: F::Channel,
     flavour: F,
+    engines: Engines,
+    rearms: bool,
     outgoing: Encoder,
     incoming: Decoder,
     pump: Pump,
@@ -220,7 +243,7 @@ impl<F: Flavour> StreamConn<F> {
         connect_ns: u64,
     ) -> io::Result<StreamConn<F>> {
         let channel = flavour.open(socket, side)?;
-        let engines = flavour.engines();
+        let FlavourFacts { engines, rearms, .. } = flavour.facts();
         Ok(StreamConn {
             outgoing: Encoder::new(largest_message),
             incoming: Decoder::new(largest_message),
@@ -228,6 +251,8 @@ impl<F: Flavour> StreamConn<F> {
             drain: Drain::new::<F::Channel>(engines.receive)?,
             channel,
             flavour,
+            engines,
+            rearms,
             try_again_at: None,
             connect_ns,
         })
@@ -249,7 +274,7 @@ impl<F: Flavour> StreamConn<F> {
 
     #[inline]
     fn brought(&mut self) -> io::Result<()> {
-        if self.flavour.rearms() {
+        if self.rearms {
             self.channel.count().receive += 1;
             self.flavour.rearm(&self.channel)?;
         }
@@ -397,23 +422,13 @@ impl<F: Flavour> Conn for StreamConn<F> {
 
     fn effective(&self) -> Effective {
         let mut all = self.flavour.effective(&self.channel);
-        all.extend(self.flavour.engines().effective(&self.pump));
+        all.extend(self.engines.effective(&self.pump));
         all
     }
 
     fn info(&self) -> ConnInfo {
-        let calls = self.channel.calls();
-        let told = self.flavour.told(&self.channel);
-        let stats = ConnStats {
-            connect_ns: self.connect_ns + self.flavour.set_up_ns(&self.channel),
-            send_calls: calls.send,
-            receive_calls: calls.receive,
-            retransmits: told.as_ref().map(|(view, _)| view.retransmits),
-            wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
-            headers: told.as_ref().map(|(_, headers)| *headers),
-            zerocopy: self.pump.zerocopy(),
-            ..ConnStats::default()
-        };
-        ConnInfo { stats, view: told.map(|(view, _)| view) }
+        let mut info = self.flavour.info(&self.channel, self.connect_ns);
+        info.stats.zerocopy = self.pump.zerocopy();
+        info
     }
 }

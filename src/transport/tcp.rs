@@ -135,9 +135,9 @@ pub(super) fn dial<F: Flavour>(
     let deadline = Monotonic.now() + dial.timeout;
     let (socket, mut connect_ns) = connect(variant, dial, |socket| {
         flavour.apply(socket)?;
-        if flavour.opens_fast() { fastopen::ask(variant.id, socket) } else { Ok(()) }
+        if flavour.facts().opens_fast { fastopen::ask(variant.id, socket) } else { Ok(()) }
     })?;
-    if flavour.opens_fast() {
+    if flavour.facts().opens_fast {
         connect_ns = fastopen::open(variant, dial, &socket, connect_ns, deadline)?;
         flavour.connected(&socket)?;
         hear(&socket, &dial.hello, dial.to, deadline)?;
@@ -181,7 +181,7 @@ pub(super) fn listen<F: Flavour>(
     let address = ip(variant, listen.at)?;
     let largest = listen.largest_message;
     if let ConnectionSource::Handed(door) = listen.door {
-        if flavour.opens_fast() {
+        if flavour.facts().opens_fast {
             return Err(fastopen::unserved(variant.id));
         }
         let at = listen.at.clone();
@@ -190,7 +190,7 @@ pub(super) fn listen<F: Flavour>(
     }
     let (socket, at) = bind(variant, address, |socket| {
         flavour.apply(socket)?;
-        if flavour.opens_fast() {
+        if flavour.facts().opens_fast {
             fastopen::offer(variant.id, socket, listen.token)?;
         }
         Ok(())

@@ -15,14 +15,13 @@ use super::equal::Own;
 use super::hello::Token;
 use super::identity::{self, CERTIFICATE, Failure, NAME, Resume, Terms, Tickets};
 use super::options::{self, Meaning};
-use super::stream::{Engines, Flavour};
+use super::stream::{Flavour, FlavourFacts};
 use super::tcp::{self, Variant};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame};
+use super::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame};
 use crate::contract::{Guarantees, Side};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 use channel::TlsChannel;
@@ -244,16 +243,12 @@ impl Encrypted {
 impl Flavour for Encrypted {
     type Channel = TlsChannel;
 
-    fn engines(&self) -> Engines {
-        self.options.engines()
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts { rearms: false, ..self.options.facts() }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.options.apply(socket)
-    }
-
-    fn opens_fast(&self) -> bool {
-        self.options.opens_fast()
     }
 
     fn stamps<'a>(&self, _channel: &'a mut TlsChannel) -> io::Result<&'a mut Stamps> {
@@ -278,10 +273,6 @@ impl Flavour for Encrypted {
         })
     }
 
-    fn set_up_ns(&self, channel: &TlsChannel) -> u64 {
-        channel.handshake().0
-    }
-
     fn is_acknowledged(&self, channel: &TlsChannel) -> bool {
         self.options.is_acknowledged(channel.wire())
     }
@@ -298,9 +289,13 @@ impl Flavour for Encrypted {
         read
     }
 
-    fn told(&self, channel: &TlsChannel) -> Option<(TcpView, Headers)> {
-        let (view, headers) = self.options.told(channel.wire())?;
-        Some((view, Headers { framing_bytes: INFO.framing_bytes as u64, ..headers }))
+    fn info(&self, channel: &TlsChannel, connect_ns: u64) -> ConnInfo {
+        let ConnInfo { mut stats, view } = self.options.info(channel.wire(), connect_ns);
+        stats.connect_ns += channel.handshake().0;
+        if let Some(headers) = &mut stats.headers {
+            headers.framing_bytes = INFO.framing_bytes as u64;
+        }
+        ConnInfo { stats, view }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::hello::Token;
-use super::stream::{Engines, Flavour, StreamConn, check_engine};
+use super::stream::{Engines, Flavour, FlavourFacts, StreamConn, check_engine};
 use super::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
 use crate::datapath::stream::Counted;
@@ -256,8 +256,8 @@ impl From<&Settings> for Options {
 impl Flavour for Options {
     type Channel = Counted;
 
-    fn engines(&self) -> Engines {
-        self.engines
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts::moved_by(self.engines)
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {

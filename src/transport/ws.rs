@@ -8,13 +8,12 @@ use std::io;
 
 use socket2::Socket;
 
-use super::stream::{Engines, Flavour};
+use super::stream::{Flavour, FlavourFacts};
 use super::tcp::{self, Variant};
 use super::tls::{self, Encrypted, OFFLOAD, RECORD};
-use super::{Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, identity};
+use super::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity};
 use crate::contract::{Framing, Guarantees, Side};
 use crate::error::Result;
-use crate::measurements::{Headers, TcpView};
 use crate::spec::{Key, Kind};
 
 mod conn;
@@ -164,8 +163,8 @@ struct Framed<F> {
 impl<F: Flavour> Flavour for Framed<F> {
     type Channel = F::Channel;
 
-    fn engines(&self) -> Engines {
-        self.below.engines()
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts { rearms: false, joins: false, ..self.below.facts() }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
@@ -174,14 +173,6 @@ impl<F: Flavour> Flavour for Framed<F> {
 
     fn connected(&self, socket: &Socket) -> Result<()> {
         self.below.connected(socket)
-    }
-
-    fn opens_fast(&self) -> bool {
-        self.below.opens_fast()
-    }
-
-    fn set_up_ns(&self, channel: &F::Channel) -> u64 {
-        self.below.set_up_ns(channel)
     }
 
     fn connection(
@@ -210,9 +201,12 @@ impl<F: Flavour> Flavour for Framed<F> {
         read
     }
 
-    fn told(&self, channel: &F::Channel) -> Option<(TcpView, Headers)> {
-        let (view, headers) = self.below.told(channel)?;
-        Some((view, Headers { framing_bytes: self.around as u64, ..headers }))
+    fn info(&self, channel: &F::Channel, connect_ns: u64) -> ConnInfo {
+        let ConnInfo { mut stats, view } = self.below.info(channel, connect_ns);
+        if let Some(headers) = &mut stats.headers {
+            headers.framing_bytes = self.around as u64;
+        }
+        ConnInfo { stats, view }
     }
 }
 

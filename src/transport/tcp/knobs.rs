@@ -11,11 +11,11 @@ use crate::datapath::option;
 use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::measurements::{Headers, TcpView};
+use crate::measurements::Headers;
 use crate::spec::{Key, Kind, Settings};
 use crate::transport::equal::{self, Own};
-use crate::transport::stream::{Engines, Flavour};
-use crate::transport::{Effective, frame, unstamped};
+use crate::transport::stream::{self, Engines, Flavour, FlavourFacts};
+use crate::transport::{ConnInfo, Effective, frame, unstamped};
 
 /// The congestion control.
 pub(in crate::transport) const CC: Key = Key {
@@ -233,8 +233,14 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 impl Flavour for Options {
     type Channel = Counted;
 
-    fn engines(&self) -> Engines {
-        self.engines
+    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts {
+            engines: self.engines,
+            opens_fast: self.fastopen,
+            joins: false,
+            rearms: self.quickack == Some(true),
+        }
     }
 
     fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
@@ -261,19 +267,9 @@ impl Flavour for Options {
         set("notsent_lowat", self.notsent_lowat, |size| socket.set_tcp_notsent_lowat(size))
     }
 
-    fn opens_fast(&self) -> bool {
-        self.fastopen
-    }
-
     /// The handshake itself changes the mode, so this one waits for it.
     fn connected(&self, socket: &Socket) -> Result<()> {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
-    }
-
-    /// Returns true if `quickack` is on, as TCP_QUICKACK is not permanent: the kernel may leave the
-    /// mode at any time (tcp(7)).
-    fn rearms(&self) -> bool {
-        self.quickack == Some(true)
     }
 
     fn rearm(&self, channel: &Counted) -> io::Result<()> {
@@ -310,8 +306,9 @@ impl Flavour for Options {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn told(&self, channel: &Counted) -> Option<(TcpView, Headers)> {
-        let info = info::read(channel.socket()).ok()?;
+    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+        let counted = stream::counted(channel, connect_ns);
+        let Ok(info) = info::read(channel.socket()) else { return counted };
         let headers = Headers {
             ip_bytes: option::ip_header_bytes(channel.socket()),
             // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
@@ -320,6 +317,6 @@ impl Flavour for Options {
             mtu: Some(info.pmtu_bytes),
             packets: info.view.data_segs_out.map(|out| out.saturating_sub(info.view.retransmits)),
         };
-        Some((info.view, headers))
+        stream::reported(counted, info.view, headers)
     }
 }

@@ -12,7 +12,6 @@ use tungstenite::{Message, WebSocket, accept_with_config, client::client_with_co
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::Channel;
 use crate::datapath::stamps::Stamps;
-use crate::measurements::ConnStats;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::wrong_length;
 use crate::transport::stream::Flavour;
@@ -317,22 +316,10 @@ impl<F: Flavour> Conn for WsConn<F> {
     }
 
     fn info(&self) -> ConnInfo {
-        let calls = self.channel().calls();
-        let told = self.flavour.told(self.channel());
-        let headers = told.as_ref().map(|(_, headers)| {
-            let mut headers = *headers;
+        let ConnInfo { mut stats, view } = self.flavour.info(self.channel(), self.connect_ns);
+        if let Some(headers) = &mut stats.headers {
             headers.framing_bytes += self.header();
-            headers
-        });
-        let stats = ConnStats {
-            connect_ns: self.connect_ns + self.flavour.set_up_ns(self.channel()),
-            send_calls: calls.send,
-            receive_calls: calls.receive,
-            wire: told.as_ref().and_then(|(view, headers)| view.wire(headers)),
-            retransmits: told.as_ref().map(|(view, _)| view.retransmits),
-            headers,
-            ..ConnStats::default()
-        };
-        ConnInfo { stats, view: told.map(|(view, _)| view) }
+        }
+        ConnInfo { stats, view }
     }
 }
