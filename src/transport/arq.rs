@@ -14,7 +14,7 @@ use super::userspace::{
 };
 use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Guarantees, Lane};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::time::Nanos;
 use receiver::Receiver;
 use segment::{HEADER, Segment, Then, write_header};
@@ -66,14 +66,8 @@ impl Userspace for Arq {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        let headers = opening.headers() + HEADER as u32;
-        let Some(segment) = opening.mtu.checked_sub(headers).filter(|room| *room > 0) else {
-            return Err(Error::usage(format!(
-                "`{}` has {headers} bytes of headers, and the path takes packets of {} bytes; raise \
-                 its mtu",
-                INFO.id, opening.mtu
-            )));
-        };
+        let header = HEADER as u32;
+        let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
         let window = knobs.size("window").map_or(0, |size| size.0).max(u64::from(segment));
         let control = match knobs.text("cc") {

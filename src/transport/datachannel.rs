@@ -27,7 +27,7 @@ use super::userspace::{
 };
 use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 
@@ -90,16 +90,7 @@ impl Userspace for DataChannel {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let (least, most) = (str0m::DATAGRAM_MTU_TARGET_MIN, str0m::DATAGRAM_MTU_TARGET_MAX);
-        let payload = opening.mtu.saturating_sub(opening.headers()) as usize;
-        if payload < least {
-            return Err(Error::usage(format!(
-                "`{}` needs packets of {} bytes here, and the path takes {}; raise its mtu",
-                INFO.id,
-                least as u32 + opening.headers(),
-                opening.mtu
-            )));
-        }
-        let payload = payload.min(most);
+        let payload = (opening.payload(INFO.id, least as u32)? as usize).min(most);
         Ok(Box::new(End {
             rtc: None,
             side: opening.side,

@@ -123,16 +123,10 @@ impl Userspace for Enet {
         };
         let wire = Wire::new(opening.lanes.len().max(1));
         let mut host = Host::new(wire, settings).map_err(|e| refused(e.to_string()))?;
-        let datagram = opening.mtu.saturating_sub(opening.headers()).min(MTU_MAX as u32);
+        let datagram = opening.payload(INFO.id, LEAST_DATAGRAM)?.min(MTU_MAX as u32);
         let limited = host.set_mtu(datagram as u16);
-        limited.and_then(|()| host.peer_mut(PEER).set_mtu(datagram as u16)).map_err(|_| {
-            Error::usage(format!(
-                "`{}` takes packets of {} bytes and more, and the path takes packets of {} bytes; raise its mtu",
-                INFO.id,
-                LEAST_DATAGRAM + opening.headers(),
-                opening.mtu
-            ))
-        })?;
+        let limited = limited.and_then(|()| host.peer_mut(PEER).set_mtu(datagram as u16));
+        limited.map_err(|_| refused(format!("it takes no datagrams of {datagram} bytes")))?;
         Ok(Box::new(End {
             host,
             clock,

@@ -39,6 +39,9 @@ const MOST_SEGMENTS: u64 = 127;
 /// The largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
 const LARGEST: u64 = MOST_SEGMENTS * (576 - 40 - 8 - HEADER);
 
+/// The smallest datagram that the library takes (`Kcp::set_mtu`).
+const LEAST_PAYLOAD: u32 = 50;
+
 /// The shortest datagram in which 127 segments hold the largest message.
 const LEAST_DATAGRAM: usize = 576 - 40 - 8;
 
@@ -159,7 +162,7 @@ impl Userspace for Kcp {
         let packets = Packets::new(shape)?;
         // Each flow has a socket of its own, so all may have one number.
         let mut machine = Machine::new(1, packets.clone());
-        let room = opening.mtu.saturating_sub(opening.headers()) as usize;
+        let room = opening.payload(INFO.id, LEAST_PAYLOAD)? as usize;
         let around = shape.map_or(0, |_| fec::HEADER);
         let datagram = room.saturating_sub(around);
         if shape.is_some() && datagram < LEAST_DATAGRAM {
@@ -170,13 +173,8 @@ impl Userspace for Kcp {
                 opening.mtu
             )));
         }
-        machine.set_mtu(datagram).map_err(|_| {
-            Error::usage(format!(
-                "`{}` takes packets of 78 bytes and more, and the path takes packets of {} bytes; raise \
-                 its mtu",
-                INFO.id, opening.mtu
-            ))
-        })?;
+        let refused = |e| Error::usage(format!("`{}`: packets of {datagram} bytes: {e}", INFO.id));
+        machine.set_mtu(datagram).map_err(refused)?;
         machine.set_nodelay(
             tuning.nodelay,
             tuning.interval as i32,

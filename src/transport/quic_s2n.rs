@@ -110,15 +110,7 @@ impl Userspace for QuicS2n {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        let payload = opening.mtu.saturating_sub(opening.headers());
-        if payload < LEAST_PAYLOAD {
-            return Err(Error::usage(format!(
-                "`{}` needs packets of {} bytes here, and the path takes {}; raise its mtu",
-                INFO.id,
-                LEAST_PAYLOAD + opening.headers(),
-                opening.mtu,
-            )));
-        }
+        let payload = opening.payload(INFO.id, LEAST_PAYLOAD)?;
         let end = Setup::new(opening, payload).and_then(|setup| End::new(opening, setup));
         let end = end.map_err(|e| {
             Error::setup(format!("set up the endpoint of `{}`", INFO.id), io::Error::other(e))

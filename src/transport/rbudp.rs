@@ -112,16 +112,9 @@ struct End {
 impl End {
     fn open(opening: &Opening<'_>) -> Result<End> {
         // A tally has the longer header, and says nothing without a byte of a bitmap.
-        let least = opening.headers() + TALLY as u32 + 1;
-        if opening.mtu < least {
-            return Err(Error::usage(format!(
-                "`{}` takes packets of {least} bytes and more, and the path takes packets of {} bytes; raise its \
-                 mtu",
-                INFO.id, opening.mtu
-            )));
-        }
+        let datagram = opening.payload(INFO.id, TALLY as u32 + 1)?;
         let headers = opening.headers() + HEADER as u32;
-        let segment = u64::from(opening.mtu - headers).min(u16::MAX.into());
+        let segment = u64::from(datagram - HEADER as u32).min(u16::MAX.into());
         let knobs = opening.knobs;
         let window = knobs.size("window").map_or(0, |size| size.0).max(segment);
         // A message is taken whole, so there must be room for one.
@@ -137,7 +130,7 @@ impl End {
         Ok(End {
             sender: Sender::new(terms),
             receiver: Receiver::new(buffer, most),
-            datagram: (opening.mtu - opening.headers()) as usize,
+            datagram: datagram as usize,
             window,
             mtu: opening.mtu,
         })

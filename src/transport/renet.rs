@@ -25,7 +25,7 @@ use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::time::Nanos;
 
 mod guard;
@@ -129,13 +129,7 @@ impl Userspace for Renet {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        let takes = LONGEST_DATAGRAM + opening.headers();
-        if takes > opening.mtu {
-            return Err(Error::usage(format!(
-                "`{}` sends packets of up to {takes} bytes, and the path takes packets of {} bytes; raise its mtu",
-                INFO.id, opening.mtu
-            )));
-        }
+        opening.payload(INFO.id, LONGEST_DATAGRAM)?;
         let window = opening.knobs.size("window").map_or(256_000, |window| window.0);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         // What arrives behind a loss waits for it, and the sender goes on meanwhile.

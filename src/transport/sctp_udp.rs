@@ -25,7 +25,7 @@ use super::{Effective, Info, Key, Kind, options, told};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 
@@ -107,15 +107,9 @@ impl Userspace for SctpUdp {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        let headers = opening.headers() + COMMON_HEADER + DATA_HEADER;
+        const HEADERS: u32 = COMMON_HEADER + DATA_HEADER;
         // Fragments in whole words, so that no padding makes a packet too long.
-        let payload = opening.mtu.saturating_sub(headers) / 4 * 4;
-        if payload == 0 {
-            return Err(Error::usage(format!(
-                "`{}` has {headers} bytes of headers, and the path takes packets of {} bytes; raise its mtu",
-                INFO.id, opening.mtu
-            )));
-        }
+        let payload = (opening.payload(INFO.id, HEADERS + 4)? - HEADERS) / 4 * 4;
         let window = opening.knobs.size("window").map_or(1 << 20, |size| size.0);
         let min_rto = opening.knobs.span("min-rto").map_or(1_000, |rto| (rto.0 / 1_000_000).max(1));
         let transport = TransportConfig::default()

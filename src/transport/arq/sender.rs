@@ -8,7 +8,7 @@
 use super::segment::{Segment, Then, write_header};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
-use crate::transport::userspace::{Ring, RoundTrip};
+use crate::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +33,11 @@ pub(super) struct Terms {
 
 pub(super) struct Sender {
     terms: Terms,
-    ring: Ring,
-    /// The first byte that is not acknowledged, the next to send, the first never sent, and the end of
-    /// what is there to send.
+    buffer: SendBuffer,
+    /// The first byte that is not acknowledged, the next to send, and the first never sent.
     unacknowledged: u64,
     next: u64,
     fresh: u64,
-    end: u64,
-    then: Then,
     congestion_window: u64,
     threshold: u64,
     /// Acknowledgements in a row that told of nothing new.
@@ -64,12 +61,10 @@ impl Sender {
     pub(super) fn new(terms: Terms, buffer: usize) -> Sender {
         Sender {
             terms,
-            ring: Ring::new(buffer),
+            buffer: SendBuffer::new(buffer),
             unacknowledged: 0,
             next: 0,
             fresh: 0,
-            end: 0,
-            then: Then::More,
             congestion_window: match terms.control {
                 Control::Reno => 10 * terms.segment,
                 Control::None => u64::MAX,
@@ -90,23 +85,27 @@ impl Sender {
 
     /// Returns the number of bytes that there is room for.
     pub(super) fn room(&self) -> u64 {
-        self.ring.capacity() - (self.end - self.unacknowledged.min(self.end))
+        self.buffer.room()
     }
 
     /// Puts bytes in, no more than there is room for.
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.ring.write(self.end, bytes);
-        self.end += bytes.len() as u64;
+        self.buffer.put(bytes);
     }
 
     /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
-        self.then = Then::End;
+        self.buffer.finish();
     }
 
     /// Returns the first number that is never sent: the end of the stream takes one.
     fn limit(&self) -> u64 {
-        self.end + u64::from(self.then == Then::End)
+        self.buffer.end() + u64::from(self.buffer.is_finished())
+    }
+
+    /// Returns true if the stream ends behind the byte before this number.
+    fn ends_with(&self, to: u64) -> bool {
+        self.buffer.is_finished() && to == self.buffer.end()
     }
 
     /// Returns the next number to be sent.
@@ -138,10 +137,9 @@ impl Sender {
     /// returns whether there was one.
     pub(super) fn transmit(&mut self, now: Nanos, acknowledged: u64, room: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
-            let len = self
-                .terms
-                .segment
-                .min(self.fresh.min(self.end) - self.unacknowledged.min(self.end));
+            let len = self.terms.segment.min(
+                self.fresh.min(self.buffer.end()) - self.unacknowledged.min(self.buffer.end()),
+            );
             self.write(now, self.unacknowledged, len, acknowledged, room);
             return true;
         }
@@ -149,7 +147,7 @@ impl Sender {
             return false;
         }
         let window = self.congestion_window.min(self.terms.window);
-        let left = self.end.saturating_sub(self.next);
+        let left = self.buffer.end().saturating_sub(self.next);
         let len = left.min(self.terms.segment).min(window.saturating_sub(self.under_way()));
         // Neither nothing, nor less than a segment where more is there to send (RFC 1122, 4.2.3.4).
         let too_small = len < left.min(self.terms.segment);
@@ -157,16 +155,16 @@ impl Sender {
             return false;
         }
         let from = self.next;
-        self.next += len + u64::from(from + len == self.end && self.then == Then::End);
+        self.next += len + u64::from(self.ends_with(from + len));
         self.write(now, from, len, acknowledged, room);
         self.fresh = self.fresh.max(self.next);
         true
     }
 
     fn write(&mut self, now: Nanos, from: u64, len: u64, acknowledged: u64, room: &mut Vec<u8>) {
-        let then = if from + len == self.end { self.then } else { Then::More };
+        let then = if self.ends_with(from + len) { Then::End } else { Then::More };
         write_header(from, acknowledged, then, room);
-        self.ring.append(from, len, room);
+        self.buffer.append(from, len, room);
         if from < self.fresh {
             self.resent += 1;
             self.timed = None;
@@ -196,6 +194,7 @@ impl Sender {
     fn advance(&mut self, now: Nanos, acknowledged: u64) {
         let news = acknowledged - self.unacknowledged;
         self.unacknowledged = acknowledged;
+        self.buffer.acknowledge(acknowledged.min(self.buffer.end()));
         self.next = self.next.max(acknowledged);
         (self.repeated, self.backoff) = (0, 0);
         if let Some((end, sent)) = self.timed

@@ -6,7 +6,7 @@ use super::terms::{Control, Repair, Terms};
 use super::wire::{Data, HEADER, Status, Tag, write_data};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
-use crate::transport::userspace::{Ring, RoundTrip};
+use crate::transport::userspace::{RoundTrip, SendBuffer};
 
 /// The shortest time after which the first packet of the window is sent again without a word from anyone: receivers are
 /// processes, which have to be woken.
@@ -47,7 +47,7 @@ struct Member {
 pub(super) struct Sender {
     tag: Tag,
     terms: Terms,
-    ring: Ring,
+    buffer: SendBuffer,
     members: Box<[Member]>,
     /// Number of the first packet that some receiver misses, and the packets from it on.
     base: u64,
@@ -55,12 +55,6 @@ pub(super) struct Sender {
     /// Numbers to be sent again: single ones, and all from one on.
     missing: VecDeque<u64>,
     rewind: Option<u64>,
-    /// Offset up to which all have everything, up to which there are packets, and end of what is there to send.
-    begin: u64,
-    cut: u64,
-    end: u64,
-    is_finished: bool,
-    has_cut_end: bool,
     /// Serial of the last transmission, and the one up to which all were heard of or given up.
     serial: u64,
     settled: u64,
@@ -88,17 +82,12 @@ impl Sender {
         let member = Member { room: terms.packets, ..Member::default() };
         Sender {
             tag,
-            ring: Ring::new(2 * window.max(terms.message)),
+            buffer: SendBuffer::new(2 * window.max(terms.message)),
             members: vec![member; terms.receivers.into()].into(),
             base: 0,
             window: VecDeque::with_capacity(terms.packets as usize),
             missing: VecDeque::new(),
             rewind: None,
-            begin: 0,
-            cut: 0,
-            end: 0,
-            is_finished: false,
-            has_cut_end: false,
             serial: 0,
             settled: 0,
             congestion_window: INITIAL,
@@ -119,18 +108,17 @@ impl Sender {
 
     /// Returns the number of bytes that there is room for.
     pub(super) fn room(&self) -> u64 {
-        self.ring.capacity() - (self.end - self.begin)
+        self.buffer.room()
     }
 
     /// Puts bytes in, no more than there is room for.
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.ring.write(self.end, bytes);
-        self.end += bytes.len() as u64;
+        self.buffer.put(bytes);
     }
 
     /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
-        self.is_finished = true;
+        self.buffer.finish();
     }
 
     /// Returns true if every receiver has answered.
@@ -140,11 +128,7 @@ impl Sender {
 
     /// Returns true if every receiver has all that was put in, the end included.
     pub(super) fn is_drained(&self) -> bool {
-        self.window.is_empty() && !self.has_new()
-    }
-
-    fn has_new(&self) -> bool {
-        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+        self.window.is_empty() && !self.buffer.has_new()
     }
 
     /// Returns the number behind the last packet.
@@ -185,11 +169,11 @@ impl Sender {
         let number = self.next_number();
         let room = self.members.iter().map(|member| member.room).min().unwrap_or(0);
         let fits = (self.window.len() as u64) < self.terms.packets && number < room;
-        let left = self.end - self.cut;
+        let left = self.buffer.uncut();
         // Less than a whole packet waits for more while others are under way (as RFC 896 has it).
         let is_whole = left >= self.terms.segment as u64;
-        let may = is_whole || self.is_finished || self.window.is_empty();
-        (fits && may && self.has_new()).then_some(number)
+        let may = is_whole || self.buffer.is_finished() || self.window.is_empty();
+        (fits && may && self.buffer.has_new()).then_some(number)
     }
 
     fn packet(&mut self, number: u64) -> Option<&mut Packet> {
@@ -199,15 +183,17 @@ impl Sender {
 
     /// Returns the number of bytes in the next new packet.
     fn next_len(&self) -> usize {
-        (self.end - self.cut).min(self.terms.segment as u64) as usize
+        self.buffer.uncut().min(self.terms.segment as u64) as usize
     }
 
     /// Makes the next packet of what was put in.
     fn cut_one(&mut self) {
-        let (offset, len) = (self.cut, self.next_len());
-        self.cut += len as u64;
-        let ends = self.is_finished && self.cut == self.end;
-        self.has_cut_end |= ends;
+        let len = self.next_len();
+        let offset = self.buffer.cut(len as u64);
+        let ends = self.buffer.is_at_end();
+        if ends {
+            self.buffer.cut_end();
+        }
         let packet = Packet { offset, len, ends, serial: 0, is_listed: false };
         self.window.push_back(packet);
     }
@@ -262,7 +248,7 @@ impl Sender {
             || (is_last && (has_little || self.limit() < 2 * self.terms.every()));
         let data = Data { number, serial, asks, ends, bytes: &[] };
         write_data(self.tag, &data, batch);
-        self.ring.append(offset, len as u64, batch);
+        self.buffer.append(offset, len as u64, batch);
         self.timed.get_or_insert((serial, now));
         self.timer.get_or_insert(now + self.timeout());
     }
@@ -287,7 +273,7 @@ impl Sender {
         }
         if self.window.is_empty() {
             // Where there is no room for more, the word that there is some may be lost.
-            self.timer = self.has_new().then(|| now + self.timeout());
+            self.timer = self.buffer.has_new().then(|| now + self.timeout());
         }
     }
 
@@ -324,7 +310,7 @@ impl Sender {
         while self.base < have {
             let Some(packet) = self.window.pop_front() else { return };
             self.base += 1;
-            self.begin = packet.offset + packet.len as u64;
+            self.buffer.acknowledge(packet.offset + packet.len as u64);
         }
     }
 
@@ -404,7 +390,7 @@ impl Sender {
                 packet.is_listed = true;
                 self.missing.push_front(base);
             }
-            (_, None) => self.calls = self.has_new(),
+            (_, None) => self.calls = self.buffer.has_new(),
             _ => {}
         }
     }
@@ -423,8 +409,8 @@ impl Sender {
             cwnd_bytes: self.limit() * segment,
             mss_bytes: segment,
             unacked_segments: self.window.len() as u64,
-            bytes_acked: Some(self.begin),
-            notsent_bytes: Some(self.end - self.cut),
+            bytes_acked: Some(self.buffer.begin()),
+            notsent_bytes: Some(self.buffer.uncut()),
             ..self.round_trip.view(self.sent, self.resent)
         }
     }

@@ -1,6 +1,6 @@
 //! Terms on which sender and receivers of a group agree: both ends have them from the same words.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::transport::userspace::Opening;
 
 use super::INFO;
@@ -46,17 +46,11 @@ impl Terms {
     /// Reads a sender's terms from its contender's knobs.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the path's packets are too small.
+    /// [`crate::error::Error::Usage`] where the path's packets are too small.
     pub(super) fn new(opening: &Opening<'_>, receivers: u16) -> Result<Terms> {
         // A status has the longer header, and says nothing of a gap without a byte of a bitmap.
-        let least = opening.headers() + STATUS_LEN as u32 + 1;
-        if opening.mtu < least {
-            return Err(Error::usage(format!(
-                "`{}` takes packets of {least} bytes and more, and the path takes packets of {} bytes; raise its mtu",
-                INFO.id, opening.mtu
-            )));
-        }
-        let segment = (opening.mtu - opening.headers()) as usize - HEADER;
+        let payload = opening.payload(INFO.id, STATUS_LEN as u32 + 1)?;
+        let segment = payload as usize - HEADER;
         let segment = segment.min(u16::MAX.into());
         Ok(Terms::read(opening, receivers.max(1), segment))
     }

@@ -7,7 +7,7 @@ use super::pace::{Pace, Rate};
 use super::wire::{Data, HEADER, Tally, write_ask, write_data};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
-use crate::transport::userspace::{Ring, RoundTrip};
+use crate::transport::userspace::{RoundTrip, SendBuffer};
 
 /// The shortest time after which an ask is repeated: the granularity of RFC 9002 (6.1.2).
 pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(1);
@@ -80,7 +80,7 @@ enum Next {
 
 pub(super) struct Sender {
     terms: Terms,
-    ring: Ring,
+    buffer: SendBuffer,
     /// Number of the first datagram that the peer does not have, and those from it on.
     base: u64,
     flights: VecDeque<Flight>,
@@ -88,12 +88,6 @@ pub(super) struct Sender {
     missing: VecDeque<u64>,
     /// Number of datagrams whose fate is unknown.
     unknown: usize,
-    /// Offset up to which the peer has everything, up to which there are datagrams, and end of what is there to send.
-    begin: u64,
-    cut: u64,
-    end: u64,
-    is_finished: bool,
-    has_cut_end: bool,
     /// Number of the round under way, and what has left in it.
     round: u64,
     datagrams: u64,
@@ -114,16 +108,11 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(terms: Terms) -> Sender {
         Sender {
-            ring: Ring::new(terms.buffer),
+            buffer: SendBuffer::new(terms.buffer),
             base: 0,
             flights: VecDeque::new(),
             missing: VecDeque::new(),
             unknown: 0,
-            begin: 0,
-            cut: 0,
-            end: 0,
-            is_finished: false,
-            has_cut_end: false,
             round: 1,
             datagrams: 0,
             bytes: 0,
@@ -144,29 +133,23 @@ impl Sender {
     /// nobody hands over now what leaves in a minute.
     pub(super) fn room(&self) -> u64 {
         let ahead = (ROUNDS_AHEAD * self.longest_round()).max(self.terms.message as u64);
-        let ahead = ahead.saturating_sub(self.end - self.cut);
-        ahead.min(self.ring.capacity() - (self.end - self.begin))
+        let ahead = ahead.saturating_sub(self.buffer.uncut());
+        ahead.min(self.buffer.room())
     }
 
     /// Puts bytes in, no more than there is room for.
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.ring.write(self.end, bytes);
-        self.end += bytes.len() as u64;
+        self.buffer.put(bytes);
     }
 
     /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
-        self.is_finished = true;
-    }
-
-    /// Returns true if there is something that never left.
-    fn has_new(&self) -> bool {
-        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+        self.buffer.finish();
     }
 
     /// Returns true if the peer has all that was put in, the end included.
     pub(super) fn is_drained(&self) -> bool {
-        self.flights.is_empty() && !self.has_new()
+        self.flights.is_empty() && !self.buffer.has_new()
     }
 
     /// Returns the number of datagrams that are kept, and of those to be sent again.
@@ -182,14 +165,14 @@ impl Sender {
     /// Returns its round-trip time, its rate, and what is under way.
     pub(super) fn view(&self) -> TcpView {
         TcpView {
-            cwnd_bytes: self.ring.capacity(),
+            cwnd_bytes: self.buffer.capacity(),
             mss_bytes: self.terms.segment,
             lost_segments: self.flights.iter().filter(|f| f.fate == Fate::Missing).count() as u64,
             unacked_segments: self.flights.len() as u64,
             delivery_rate_bps: self.pace.delivered(),
             pacing_rate_bps: self.pace.rate(),
-            bytes_acked: Some(self.begin),
-            notsent_bytes: Some(self.end - self.cut),
+            bytes_acked: Some(self.buffer.begin()),
+            notsent_bytes: Some(self.buffer.uncut()),
             rounds: Some(self.round - 1),
             ..self.round_trip.view(self.sent, self.resent)
         }
@@ -245,7 +228,7 @@ impl Sender {
                 flight.is_listed = false;
             }
         }
-        (self.flights.len() < self.terms.most && self.has_new()).then_some(Next::New)
+        (self.flights.len() < self.terms.most && self.buffer.has_new()).then_some(Next::New)
     }
 
     fn flight(&mut self, number: u64) -> Option<&mut Flight> {
@@ -255,7 +238,7 @@ impl Sender {
 
     /// Returns the length of a datagram that is next.
     fn len_of(&mut self, next: Next) -> usize {
-        let left = (self.end - self.cut).min(self.terms.segment) as usize;
+        let left = self.buffer.uncut().min(self.terms.segment) as usize;
         let len = match next {
             Next::Again(number) => self.flight(number).map_or(left, |flight| flight.len.into()),
             Next::New => left,
@@ -276,14 +259,15 @@ impl Sender {
                 (number, flight)
             }
             Next::New => {
-                let len = (self.end - self.cut).min(self.terms.segment);
-                let ends = self.is_finished && self.cut + len == self.end;
-                let (offset, round) = (self.cut, self.round);
+                let len = self.buffer.uncut().min(self.terms.segment);
+                let (offset, round) = (self.buffer.cut(len), self.round);
+                let ends = self.buffer.is_at_end();
+                if ends {
+                    self.buffer.cut_end();
+                }
                 let (fate, len16, is_listed) = (Fate::Unknown, len as u16, false);
                 let flight = Flight { offset, len: len16, ends, fate, round, is_listed };
                 self.flights.push_back(flight);
-                self.cut += len;
-                self.has_cut_end |= ends;
                 self.sent += 1;
                 (self.base + self.flights.len() as u64 - 1, flight)
             }
@@ -298,7 +282,7 @@ impl Sender {
         let (offset, ends) = (flight.offset, flight.ends);
         let data = Data { round: self.round, number, offset, ends, asks, bytes: &[] };
         write_data(&data, flight.len.into(), batch);
-        self.ring.append(offset, len, batch);
+        self.buffer.append(offset, len, batch);
         if asks {
             if !is_over {
                 self.pace.rest();
@@ -310,7 +294,7 @@ impl Sender {
     /// Returns the number of bytes of packets after which a round ends.
     fn longest_round(&self) -> u64 {
         let packet = self.terms.segment + self.terms.headers;
-        self.pace.round(packet).min(self.ring.capacity() / ROUNDS_PER_WINDOW)
+        self.pace.round(packet).min(self.buffer.capacity() / ROUNDS_PER_WINDOW)
     }
 
     /// Ends a round of which the rest turned out not to be missing.
@@ -349,7 +333,7 @@ impl Sender {
             self.base += 1;
             let Some(flight) = self.flights.pop_front() else { break };
             self.unknown -= usize::from(flight.fate == Fate::Unknown);
-            self.begin = flight.offset + u64::from(flight.len);
+            self.buffer.acknowledge(flight.offset + u64::from(flight.len));
         }
         let mut next = tally.from;
         for (number, is_here) in tally.bits().take_while(|(number, _)| *number < known) {

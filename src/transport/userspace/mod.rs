@@ -27,7 +27,7 @@ pub(in crate::transport) use held::{Held, Waits};
 pub use over_path::OverPath;
 pub(in crate::transport) use protocol::nowhere;
 pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
-pub(in crate::transport) use ring::{InOrder, Ring};
+pub(in crate::transport) use ring::{InOrder, Ring, SendBuffer};
 pub(in crate::transport) use round_trip::RoundTrip;
 pub use serial::Segments;
 #[cfg(feature = "misbehaving")]

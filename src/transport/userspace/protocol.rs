@@ -7,7 +7,7 @@ use std::io;
 
 use crate::contract::{Lane, Service, Side};
 use crate::datapath::datagram::{Received, Transmit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
@@ -55,6 +55,22 @@ impl Opening<'_> {
     /// Returns the number of bytes of the headers in front of each datagram's payload.
     pub fn headers(&self) -> u32 {
         self.ip_header + UDP_HEADER
+    }
+
+    /// Returns the most bytes of a datagram's payload, which are `least` or more.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the transport `id` where the path's packets have room for less.
+    pub(in crate::transport) fn payload(&self, id: &str, least: u32) -> Result<u32> {
+        let payload = self.mtu.saturating_sub(self.headers());
+        if payload >= least {
+            return Ok(payload);
+        }
+        Err(Error::usage(format!(
+            "`{id}` takes packets of {} bytes and more, and the path takes packets of {} bytes; raise its mtu",
+            least + self.headers(),
+            self.mtu
+        )))
     }
 }
 

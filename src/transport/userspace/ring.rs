@@ -44,6 +44,95 @@ impl Ring {
     }
 }
 
+/// Bytes of a stream from the first that the peer lacks to the end of what was written, some of them cut into packets.
+pub(in crate::transport) struct SendBuffer {
+    ring: Ring,
+    /// Offset up to which the peer has everything, up to which there are packets, and end of what was written.
+    begin: u64,
+    cut: u64,
+    end: u64,
+    is_finished: bool,
+    has_cut_end: bool,
+}
+
+impl SendBuffer {
+    /// Creates a buffer for so many bytes at once.
+    pub(in crate::transport) fn new(capacity: usize) -> SendBuffer {
+        let ring = Ring::new(capacity);
+        SendBuffer { ring, begin: 0, cut: 0, end: 0, is_finished: false, has_cut_end: false }
+    }
+
+    pub(in crate::transport) fn capacity(&self) -> u64 {
+        self.ring.capacity()
+    }
+
+    /// Returns the number of bytes that there is room for.
+    pub(in crate::transport) fn room(&self) -> u64 {
+        self.ring.capacity() - (self.end - self.begin)
+    }
+
+    /// Puts bytes in, no more than there is room for.
+    pub(in crate::transport) fn put(&mut self, bytes: &[u8]) {
+        self.ring.write(self.end, bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Ends the stream behind what was put in.
+    pub(in crate::transport) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    pub(in crate::transport) fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Returns the offset up to which the peer has everything.
+    pub(in crate::transport) fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// Returns the end of what was put in.
+    pub(in crate::transport) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the number of bytes that are in no packet yet.
+    pub(in crate::transport) fn uncut(&self) -> u64 {
+        self.end - self.cut
+    }
+
+    /// Returns true if bytes, or the end, are in no packet yet.
+    pub(in crate::transport) fn has_new(&self) -> bool {
+        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+    }
+
+    /// Returns true if all is in packets but for the end, which may go with the last of them.
+    pub(in crate::transport) fn is_at_end(&self) -> bool {
+        self.is_finished && self.cut == self.end
+    }
+
+    /// Cuts off `len` bytes for a packet; returns their offset.
+    pub(in crate::transport) fn cut(&mut self, len: u64) -> u64 {
+        self.cut += len;
+        self.cut - len
+    }
+
+    /// Notes that a packet has the end.
+    pub(in crate::transport) fn cut_end(&mut self) {
+        self.has_cut_end = true;
+    }
+
+    /// Notes that the peer has everything up to an offset.
+    pub(in crate::transport) fn acknowledge(&mut self, to: u64) {
+        self.begin = to;
+    }
+
+    /// Appends `len` bytes from `at` on to `room`.
+    pub(in crate::transport) fn append(&self, at: u64, len: u64, room: &mut Vec<u8>) {
+        self.ring.append(at, len, room);
+    }
+}
+
 /// Receiver of a byte stream that holds what arrived until it is read.
 pub(in crate::transport) trait InOrder {
     /// Returns the bytes that can be read, in one piece; empty if there are none.

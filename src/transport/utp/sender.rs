@@ -11,7 +11,7 @@ use super::ledbat::{Ledbat, Reaction, Sample};
 use super::wire::{HEADER, Header, Kind, Packet, write};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
-use crate::transport::userspace::{Ring, RoundTrip};
+use crate::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Number of packets that left later and were acknowledged, after which one is lost.
 const OVERTAKEN_BY: usize = 3;
@@ -79,7 +79,7 @@ struct News {
 
 pub(super) struct Sender {
     terms: Terms,
-    ring: Ring,
+    buffer: SendBuffer,
     control: Ledbat,
     /// Number of the first packet that is not acknowledged, and those from it on.
     base: u16,
@@ -91,12 +91,6 @@ pub(super) struct Sender {
     /// Places of the latest packets that left once and were acknowledged, the latest first.
     latest: [u64; OVERTAKEN_BY],
     order: u64,
-    /// Offset up to which the peer has everything, up to which there are packets, and end of what is there to send.
-    begin: u64,
-    cut: u64,
-    end: u64,
-    is_finished: bool,
-    has_cut_end: bool,
     peer_window: u64,
     /// True if one packet may leave whatever the windows say: the first one after a loss, or one to ask for room.
     is_free: bool,
@@ -111,7 +105,7 @@ impl Sender {
     /// Creates a sender whose first packet has the number `first`.
     pub(super) fn new(terms: Terms, first: u16) -> Sender {
         Sender {
-            ring: Ring::new(terms.buffer),
+            buffer: SendBuffer::new(terms.buffer),
             control: Ledbat::new(terms.target, terms.segment),
             base: first,
             flights: VecDeque::new(),
@@ -120,11 +114,6 @@ impl Sender {
             lost: 0,
             latest: [0; OVERTAKEN_BY],
             order: 0,
-            begin: 0,
-            cut: 0,
-            end: 0,
-            is_finished: false,
-            has_cut_end: false,
             peer_window: 0,
             is_free: false,
             round_trip: RoundTrip::default(),
@@ -158,30 +147,24 @@ impl Sender {
     /// hands over now what leaves in a minute.
     pub(super) fn room(&self) -> u64 {
         let ahead = (WINDOWS_AHEAD * self.control.window()).max(self.terms.message as u64);
-        let ahead = ahead.saturating_sub(self.end - self.cut);
-        ahead.min(self.ring.capacity() - (self.end - self.begin))
+        let ahead = ahead.saturating_sub(self.buffer.uncut());
+        ahead.min(self.buffer.room())
     }
 
     /// Puts bytes in, no more than there is room for.
     pub(super) fn put(&mut self, now: Nanos, bytes: &[u8]) {
-        self.ring.write(self.end, bytes);
-        self.end += bytes.len() as u64;
+        self.buffer.put(bytes);
         self.set_timer(now);
     }
 
     /// Ends the stream behind what was put in.
     pub(super) fn finish(&mut self) {
-        self.is_finished = true;
-    }
-
-    /// Returns true if there is something that never left.
-    fn has_new(&self) -> bool {
-        self.cut < self.end || (self.is_finished && !self.has_cut_end)
+        self.buffer.finish();
     }
 
     /// Returns true if the peer has all that was put in, the end included.
     pub(super) fn is_drained(&self) -> bool {
-        self.flights.is_empty() && !self.has_new()
+        self.flights.is_empty() && !self.buffer.has_new()
     }
 
     /// Returns its congestion control and round-trip time.
@@ -191,8 +174,8 @@ impl Sender {
             mss_bytes: self.terms.segment,
             lost_segments: self.lost as u64,
             unacked_segments: self.flights.len() as u64,
-            bytes_acked: Some(self.begin),
-            notsent_bytes: Some(self.end - self.cut),
+            bytes_acked: Some(self.buffer.begin()),
+            notsent_bytes: Some(self.buffer.uncut()),
             ..self.round_trip.view(self.sent, self.resent)
         }
     }
@@ -227,14 +210,15 @@ impl Sender {
             let at = self.flights.iter().position(|flight| flight.fate == Fate::Lost)?;
             return self.fits(Next::Again(at)).then_some(Next::Again(at));
         }
-        let is_new = self.has_new() && self.flights.len() < MOST_PACKETS && self.fits(Next::New);
+        let is_new =
+            self.buffer.has_new() && self.flights.len() < MOST_PACKETS && self.fits(Next::New);
         is_new.then_some(Next::New)
     }
 
     fn len_of(&self, next: Next) -> u64 {
         match next {
             Next::Again(at) => self.flights.get(at).map_or(0, |flight| flight.len.into()),
-            Next::New => (self.end - self.cut).min(self.terms.segment),
+            Next::New => self.buffer.uncut().min(self.terms.segment),
         }
     }
 
@@ -262,12 +246,13 @@ impl Sender {
             }
             Next::New => {
                 let kind = if len > 0 { Kind::Data } else { Kind::Fin };
-                self.has_cut_end |= kind == Kind::Fin;
-                let (offset, fate) = (self.cut, Fate::UnderWay);
+                if kind == Kind::Fin {
+                    self.buffer.cut_end();
+                }
+                let (offset, fate) = (self.buffer.cut(len), Fate::UnderWay);
                 let flight =
                     Flight { offset, len: len as u16, kind, fate, order: 0, left: now, times: 0 };
                 self.flights.push_back(flight);
-                self.cut += len;
                 self.outstanding += len;
                 self.sent += 1;
                 self.flights.len() - 1
@@ -279,7 +264,7 @@ impl Sender {
         (flight.fate, flight.order, flight.left) = (Fate::UnderWay, self.order, now);
         flight.times += 1;
         write(&Header { kind: flight.kind, sequence: number, ..*header }, batch);
-        self.ring.append(flight.offset, len, batch);
+        self.buffer.append(flight.offset, len, batch);
         self.timer
             .get_or_insert(now + self.round_trip.timeout(self.terms.least_timeout, self.backoff));
     }
@@ -297,7 +282,7 @@ impl Sender {
         for _ in 0..in_order {
             let Some(flight) = self.flights.pop_front() else { break };
             self.base = self.base.wrapping_add(1);
-            self.begin = flight.offset + u64::from(flight.len);
+            self.buffer.acknowledge(flight.offset + u64::from(flight.len));
             self.came(&flight, &mut news);
         }
         // The first one that is kept is the first behind the one acknowledged.
