@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Joined, MOST, Part, Strand, endpoints, open_parts, reach, weakest};
+use super::{Joined, MOST, Part, Strand, any_is_kept_up, endpoints, open_parts, reach, weakest};
 use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};

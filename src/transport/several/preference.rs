@@ -14,7 +14,7 @@ use super::agree::{PreferenceListener, Terms, agree};
 use super::mix;
 use super::note::{Kind, NOTE, Note};
 use super::preferring::{Bulk, Preferring, Strand};
-use super::{Part, endpoints, named, open_beside, reach, weakest};
+use super::{Part, any_is_kept_up, endpoints, named, open_beside, reach, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
@@ -24,8 +24,7 @@ use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
-    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, any_is_kept_up,
-    refuse_server,
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, refuse_server,
 };
 use crate::units::parse_span;
 
