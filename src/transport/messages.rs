@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
+use super::bulk_message::BulkMessage;
 use super::hello::{Hello, Token};
 use super::tcp::{self, Variant};
 use super::{
@@ -104,9 +105,7 @@ where
 pub(super) struct MessageConn<M> {
     messenger: M,
     incoming: Box<[u8]>,
-    outgoing: Box<[u8]>,
-    /// Length of a bulk message in `outgoing` that found no room yet.
-    stamped: Option<usize>,
+    bulk: BulkMessage,
     connect_ns: u64,
 }
 
@@ -116,22 +115,23 @@ impl<M: Messenger> MessageConn<M> {
         // One byte more than any message, so that a longer one shows by its length; and never less than
         // what opens a connection.
         let room = largest.max(super::hello::LEN) + 1;
-        let (incoming, outgoing) = (prefaulted(room), prefaulted(room));
-        MessageConn { messenger, incoming, outgoing, stamped: None, connect_ns }
-    }
-
-    fn fits(&self, len: usize) -> io::Result<()> {
-        let (largest, why) = self.messenger.largest();
-        if (1..=largest).contains(&len) {
-            return Ok(());
-        }
-        let what = format!("a message of {len} B where 1 to {largest} B fit ({why})");
-        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        let (incoming, bulk) = (prefaulted(room), BulkMessage::of(room));
+        MessageConn { messenger, incoming, bulk, connect_ns }
     }
 
     fn next(&mut self, patience: Patience) -> io::Result<Came> {
         self.messenger.receive(&mut self.incoming, patience)
     }
+}
+
+/// Checks that a messenger takes a message of `len` bytes.
+fn fits<M: Messenger>(messenger: &M, len: usize) -> io::Result<()> {
+    let (largest, why) = messenger.largest();
+    if (1..=largest).contains(&len) {
+        return Ok(());
+    }
+    let what = format!("a message of {len} B where 1 to {largest} B fit ({why})");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 impl<M: Messenger> Conn for MessageConn<M> {
@@ -145,7 +145,7 @@ impl<M: Messenger> Conn for MessageConn<M> {
 
     #[inline]
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        self.fits(message.len())?;
+        fits(&self.messenger, message.len())?;
         let went = self.messenger.send(lane, message, Patience::None)?;
         Ok(if went { Progress::Moved } else { Progress::Idle })
     }
@@ -169,30 +169,12 @@ impl<M: Messenger> Conn for MessageConn<M> {
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        loop {
-            let len = match self.stamped {
-                Some(len) => len,
-                None if source.budget() == 0 => return Ok(Progress::Moved),
-                None => {
-                    // A message is never cut, so the last one may go beyond the budget.
-                    let len = source.message_size();
-                    self.fits(len)?;
-                    if self.outgoing.len() < len {
-                        self.outgoing = prefaulted(len);
-                    }
-                    source.stamp(&mut self.outgoing[..len]);
-                    self.stamped = Some(len);
-                    len
-                }
-            };
-            if !self.messenger.send(Lane(0), &self.outgoing[..len], Patience::Block)? {
-                return Ok(progress);
-            }
-            self.stamped = None;
-            source.accepted(len as u64);
-            progress = Progress::Moved;
-        }
+        let messenger = &mut self.messenger;
+        self.bulk.pump(source, |message| {
+            fits(messenger, message.len())?;
+            let went = messenger.send(Lane(0), message, Patience::Block)?;
+            Ok(if went { Progress::Moved } else { Progress::Idle })
+        })
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {

@@ -22,6 +22,7 @@ use crate::time::Nanos;
 
 mod arq;
 pub mod at_once;
+mod bulk_message;
 mod contender;
 #[cfg(feature = "datachannel")]
 mod datachannel;

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{SockAddr, Socket, Type};
 
+use super::bulk_message::BulkMessage;
 use super::hello::{Hello, LEN, Token};
 use super::unix::{
     Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
@@ -239,9 +240,7 @@ impl DatagramListener {
 struct DatagramConn {
     socket: Counted,
     incoming: Box<[u8]>,
-    bulk: Box<[u8]>,
-    /// Length of a stamped bulk message in `bulk` that found no room yet.
-    stamped: Option<usize>,
+    bulk: BulkMessage,
     /// True if the empty datagram that ends this direction found no room yet.
     ending: bool,
     connect_ns: u64,
@@ -253,8 +252,7 @@ impl DatagramConn {
             socket: Counted::new(socket)
                 .map_err(|e| Error::setup("set up a unix datagram connection", e))?,
             incoming: prefaulted(LARGEST),
-            bulk: prefaulted(LARGEST),
-            stamped: None,
+            bulk: BulkMessage::of(LARGEST),
             ending: false,
             connect_ns,
         })
@@ -310,31 +308,14 @@ impl Conn for DatagramConn {
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        loop {
-            let len = match self.stamped {
-                Some(len) => len,
-                None => {
-                    if source.budget() == 0 {
-                        return Ok(Progress::Moved);
-                    }
-                    // A message is never cut, so the last one may go beyond the budget.
-                    let len = source.message_size();
-                    if len > LARGEST {
-                        return Err(wrong_length(io::ErrorKind::InvalidInput, len));
-                    }
-                    source.stamp(&mut self.bulk[..len]);
-                    self.stamped = Some(len);
-                    len
-                }
-            };
-            if self.socket.send(&self.bulk[..len], Patience::Block)?.is_none() {
-                return Ok(progress);
+        let socket = &mut self.socket;
+        self.bulk.pump(source, |message| {
+            if message.len() > LARGEST {
+                return Err(wrong_length(io::ErrorKind::InvalidInput, message.len()));
             }
-            self.stamped = None;
-            source.accepted(len as u64);
-            progress = Progress::Moved;
-        }
+            let sent = socket.send(message, Patience::Block)?;
+            Ok(if sent.is_some() { Progress::Moved } else { Progress::Idle })
+        })
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {

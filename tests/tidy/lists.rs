@@ -17,6 +17,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &["Userspace"],
         helpers: &[
             ("at_once", "several connections opened at once"),
+            ("bulk_message", "bulk data in messages"),
             ("contender", "a transport with its knobs"),
             ("equal", "what is made equal, and what cannot be"),
             ("handover", "where connections come from"),

@@ -13,6 +13,7 @@ use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::measurements::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
+use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// Kind of time, and so whether anyone can wait for it to pass.
@@ -87,8 +88,8 @@ pub struct MemConn {
     fates: Fates,
     outgoing: Arc<Wire>,
     incoming: Arc<Wire>,
-    message: Vec<u8>,
-    stamped: bool,
+    /// Bulk data on its way out.
+    bulk: BulkMessage,
     send_calls: u64,
     receive_calls: u64,
 }
@@ -108,8 +109,7 @@ pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemCon
         fates,
         outgoing: Arc::clone(&wires[outgoing]),
         incoming: Arc::clone(&wires[1 - outgoing]),
-        message: Vec::new(),
-        stamped: false,
+        bulk: BulkMessage::default(),
         send_calls: 0,
         receive_calls: 0,
     };
@@ -224,24 +224,10 @@ impl Conn for MemConn {
     }
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        while source.budget() > 0 {
-            let mut message = std::mem::take(&mut self.message);
-            if !self.stamped {
-                message.resize(source.message_size(), 0xA5);
-                source.stamp(&mut message);
-                self.stamped = true;
-            }
-            let sent = self.deliver(Patience::Block, &message);
-            self.message = message;
-            if sent == Progress::Idle {
-                break;
-            }
-            self.stamped = false;
-            source.accepted(self.message.len() as u64);
-            progress = Progress::Moved;
-        }
-        Ok(progress)
+        let mut bulk = std::mem::take(&mut self.bulk);
+        let pumped = bulk.pump(source, |message| Ok(self.deliver(Patience::Block, message)));
+        self.bulk = bulk;
+        pumped
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {

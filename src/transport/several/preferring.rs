@@ -16,6 +16,7 @@ use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::measurements::{Fallback, FallbackCause};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
 /// Times that an end is to be heard while it may be silent.
@@ -74,8 +75,8 @@ pub(super) struct Preferring {
     asked: Effective,
     opened: Nanos,
     bulk: Bulk,
-    /// A bulk message that found no room, and its length.
-    message: (Vec<u8>, usize),
+    /// Bulk data in messages.
+    message: BulkMessage,
     calls: u64,
 }
 
@@ -95,7 +96,7 @@ impl Preferring {
             asked,
             opened: Monotonic.now(),
             bulk,
-            message: (Vec::new(), 0),
+            message: BulkMessage::default(),
             calls: 0,
         }
     }
@@ -372,23 +373,10 @@ impl Conn for Preferring {
         if self.bulk == Bulk::Own {
             return self.strands[self.at].conn.pump(source);
         }
-        let (mut message, mut held) = std::mem::take(&mut self.message);
-        let mut result = Ok(Progress::Moved);
-        while source.budget() > 0 {
-            if held == 0 {
-                held = source.message_size();
-                message.resize(message.len().max(held), 0);
-                source.stamp(&mut message[..held]);
-            }
-            result = self.send(Lane(0), &message[..held]);
-            if !matches!(result, Ok(Progress::Moved)) {
-                break;
-            }
-            source.accepted(held as u64);
-            held = 0;
-        }
-        self.message = (message, held);
-        result
+        let mut message = std::mem::take(&mut self.message);
+        let pumped = message.pump(source, |bytes| self.send(Lane(0), bytes));
+        self.message = message;
+        pumped
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {

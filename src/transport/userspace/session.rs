@@ -12,6 +12,7 @@ use crate::datapath::pump::read_exact;
 use crate::error::Result;
 use crate::measurements::{ConnStats, Headers, Marks, Wire};
 use crate::time::Nanos;
+use crate::transport::bulk_message::BulkMessage;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{ConnInfo, Info, Progress};
 
@@ -27,8 +28,7 @@ pub(super) struct Session {
     written: u64,
     /// A piece of a file on its way to the protocol.
     piece: Vec<u8>,
-    /// A bulk message that is stamped and found no room; empty otherwise.
-    unsent: Vec<u8>,
+    bulk: BulkMessage,
     /// Bytes of all datagrams that arrived.
     arrived: u64,
     ip_header: u32,
@@ -66,7 +66,7 @@ impl Session {
             pattern: if is_stream { pattern() } else { Box::default() },
             written: 0,
             piece: Vec::new(),
-            unsent: Vec::new(),
+            bulk: BulkMessage::default(),
             arrived: 0,
             ip_header: opening.ip_header,
             mtu,
@@ -203,21 +203,14 @@ impl Session {
     }
 
     fn pump_messages(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
-        let mut progress = Progress::Idle;
-        while source.budget() > 0 {
-            if self.unsent.is_empty() {
-                self.unsent.resize(source.message_size(), 0xA5);
-                source.stamp(&mut self.unsent);
+        let protocol = &mut self.protocol;
+        self.bulk.pump(source, |message| {
+            if protocol.room(Lane(0)) < message.len() {
+                return Ok(Progress::Idle);
             }
-            if self.protocol.room(Lane(0)) < self.unsent.len() {
-                break;
-            }
-            self.protocol.write(now, Lane(0), &self.unsent, Rest::Kept)?;
-            source.accepted(self.unsent.len() as u64);
-            self.unsent.clear();
-            progress = Progress::Moved;
-        }
-        Ok(progress)
+            protocol.write(now, Lane(0), message, Rest::Kept)?;
+            Ok(Progress::Moved)
+        })
     }
 
     /// Hands over what arrived.
