@@ -1,7 +1,6 @@
-//! The contract of a protocol in user space: a state machine with datagrams in, datagrams out, and
-//! time as an argument. Whoever drives one decides what carries its datagrams and what time it is,
-//! so the same code runs over a UDP socket ([`super::over_udp`]) and on a simulated path in virtual
-//! time ([`super::over_path`]).
+//! The contract of a protocol in user space: a state machine with datagrams in, datagrams out, and time as an argument. Its
+//! adapter decides what carries its datagrams and what time it is, so the same code runs over a UDP socket
+//! ([`super::over_udp`]) and on a simulated path in virtual time ([`super::over_path`]).
 
 use std::io;
 
@@ -17,8 +16,8 @@ use crate::transport::{Effective, Info, Tickets};
 /// The bytes of a UDP header (RFC 768), which every datagram has in front of it.
 pub const UDP_HEADER: u32 = 8;
 
-/// A transport whose protocol runs in user space. Whoever implements this is a
-/// [`crate::transport::Transport`] on real and on simulated paths.
+/// A transport whose protocol runs in user space. An implementation is a [`crate::transport::Transport`] on real and on
+/// simulated paths.
 pub trait Userspace: Sync {
     /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
@@ -121,9 +120,9 @@ pub trait Protocol: Send {
     /// Fails if the connection is closed, or nothing carries the bytes.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize>;
 
-    /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. Nobody
-    /// asks again before more arrives.
-    /// `take` answers how many of the bytes it took; of messages all. What it leaves comes again.
+    /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. `take` returns
+    /// how many of the bytes it took: of a message all; bytes of a stream that it leaves come again. The adapter asks again
+    /// only once more arrives.
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize);
 
     /// Ends this direction of a lane behind what was written.
