@@ -428,7 +428,7 @@ fn receiver(messages: u64, last_ns: u64, pdv: u64) -> EndpointReport {
 fn pacing(slots: u64, no_room: u64, no_time: u64, late: u64) -> Pacing {
     Pacing {
         slots,
-        sent: slots - no_room - no_time,
+        sent: slots.saturating_sub(no_room.saturating_add(no_time)),
         missed_no_room: no_room,
         missed_no_time: no_time,
         late,

@@ -80,7 +80,7 @@ impl Peer {
             count,
             period,
             repeats,
-            intake: Intake::new(part.tag, part.transit, delivery),
+            intake: Intake::new(part.tag, part.transit, delivery).beating(period.times(1)),
             pacer: Pacer::new(plan, part),
             playing: Playing::new(count, task.input as u64, period, task.playout),
             begin: Nanos::ZERO,
@@ -141,6 +141,7 @@ impl Peer {
 impl Endpoint for Peer {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.polled = None;
+        self.intake.begin(now);
         match self.pacer.turn(now) {
             Turn::At(at) => Action::Wait(Some(at)),
             Turn::Over => self.finish(now, out),
@@ -217,6 +218,7 @@ impl Endpoint for Peer {
         let mut report = EndpointReport {
             sent: self.sent(),
             received: *self.intake.received(),
+            outages: self.intake.outages(),
             ..self.pacer.report()
         };
         if self.is_settled {

@@ -22,6 +22,8 @@ pub(in crate::workload) struct Intake {
     transit: Nanos,
     /// Time between two messages, if all are equally far apart.
     period: Option<Nanos>,
+    /// Time in which something is due at the least, if the work has such a beat.
+    beat: Option<Nanos>,
     silence: Silence,
     /// Messages that were overtaken since the last look.
     missing: Option<Missing>,
@@ -45,6 +47,7 @@ impl Intake {
             quiet: QUIET + transit,
             transit,
             period: None,
+            beat: None,
             silence: Silence::new(),
             missing: None,
         }
@@ -52,13 +55,19 @@ impl Intake {
 
     /// Sets the time between two messages, from which this end knows which ones it misses.
     pub(in crate::workload) fn every(self, period: Nanos) -> Intake {
-        Intake { period: Some(period).filter(|period| *period > Nanos::ZERO), ..self }
+        let period = Some(period).filter(|period| *period > Nanos::ZERO);
+        Intake { period, beat: period, ..self }
+    }
+
+    /// Sets the time in which something is due, one message or several, from which this end knows an outage.
+    pub(in crate::workload) fn beating(self, beat: Nanos) -> Intake {
+        Intake { beat: Some(beat).filter(|beat| *beat > Nanos::ZERO), ..self }
     }
 
     /// Notes that the flow is under way at `now`.
     #[inline]
     pub(in crate::workload) fn begin(&mut self, now: Nanos) {
-        if self.period.is_some() {
+        if self.beat.is_some() {
             self.silence.begin_receiving(now, self.transit);
         }
     }
@@ -79,22 +88,22 @@ impl Intake {
         if arrival == Arrival::Duplicate {
             return None;
         }
-        if let Some(period) = self.period {
-            self.silence.were_due(self.due_since_last(now, period));
+        if let Some(beat) = self.beat {
+            self.silence.were_due(self.due_since_last(now, beat));
             self.silence.came(now, None);
-            if seq > expected {
-                let due = |seq: u64| Nanos(seq.saturating_mul(period.0));
-                let first = Missing::with(self.missing, due(expected));
-                self.missing = Some(Missing::with(Some(first), due(seq - 1)));
-            }
+        }
+        if let Some(period) = self.period.filter(|_| seq > expected) {
+            let due = |seq: u64| Nanos(seq.saturating_mul(period.0));
+            let first = Missing::with(self.missing, due(expected));
+            self.missing = Some(Missing::with(Some(first), due(seq - 1)));
         }
         self.last = Some(now);
         Some(seq)
     }
 
-    /// Returns the number of messages that were due since the last arrival.
-    fn due_since_last(&self, now: Nanos, period: Nanos) -> u64 {
-        (now - self.last.unwrap_or(now)).0 / period.0
+    /// Returns the number of beats since the last arrival, in each of which something was due.
+    fn due_since_last(&self, now: Nanos, beat: Nanos) -> u64 {
+        (now - self.last.unwrap_or(now)).0 / beat.0
     }
 
     /// Returns the number of messages that later ones have overtaken and that have not come; `None` where they are
@@ -111,9 +120,9 @@ impl Intake {
 
     /// Returns the outages so far. One that lasts ends when the sender has sent all, as far as this end knows.
     pub(in crate::workload) fn outages(&mut self) -> Vec<Outage> {
-        match (self.peer_finished, self.period) {
-            (Some((sent, told)), Some(period)) if self.received.messages < sent.messages => {
-                self.silence.were_due(self.due_since_last(told, period));
+        match (self.peer_finished, self.beat) {
+            (Some((sent, told)), Some(beat)) if self.received.messages < sent.messages => {
+                self.silence.were_due(self.due_since_last(told, beat));
                 self.silence.outages(told)
             }
             _ => self.silence.outages(self.last.unwrap_or_default()),
@@ -157,5 +166,42 @@ impl Intake {
         let may_be_lost = self.delivery != Delivery::Reliable && !is_waiting;
         let (_, told) = self.peer_finished.filter(|_| may_be_lost)?;
         Some(self.last.unwrap_or_default().max(told) + self.quiet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bursts of three messages every 20 ms for 10 s, without those that are due between `down`, in milliseconds.
+    fn outages(down: std::ops::Range<u64>) -> Vec<Outage> {
+        let beat = Nanos::from_millis(20);
+        let transit = Nanos::from_millis(5);
+        let mut intake = Intake::new(7, transit, Delivery::BestEffort).beating(beat);
+        intake.begin(Nanos::ZERO);
+        let (mut seq, mut sent) = (0, Tally::default());
+        for at in (0..10_000).step_by(20) {
+            for _ in 0..3 {
+                let mut message = [0; 64];
+                Header { tag: 7, seq }.write(&mut message);
+                if !down.contains(&at) {
+                    intake.take(Nanos::from_millis(at + 5), &message);
+                }
+                (seq, sent.messages) = (seq + 1, sent.messages + 1);
+            }
+        }
+        intake.peer_finished(Nanos::from_secs(10), sent);
+        intake.outages()
+    }
+
+    #[test]
+    fn work_with_a_beat_knows_its_outages() {
+        let [outage] = outages(4_000..7_000)[..] else { panic!("not one outage") };
+        assert_eq!((outage.length_ns, outage.messages), (3_020_000_000, 151));
+        assert_eq!(outage.from_ns, 3_980_000_000);
+        assert_eq!(outages(0..0), []);
+        assert_eq!(outages(4_000..4_100), []);
+        let [last] = outages(9_000..10_000)[..] else { panic!("not one outage at the end") };
+        assert_eq!(last.from_ns, 8_980_000_000);
     }
 }

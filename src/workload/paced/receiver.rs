@@ -88,6 +88,11 @@ impl<M: Measure> Receiver<M> {
     pub(in crate::workload) fn every(self, period: Nanos) -> Receiver<M> {
         Receiver { intake: self.intake.every(period), ..self }
     }
+
+    /// Sets the time in which something is due, where messages are not equally far apart.
+    pub(in crate::workload) fn beating(self, beat: Nanos) -> Receiver<M> {
+        Receiver { intake: self.intake.beating(beat), ..self }
+    }
 }
 
 impl<M: Measure> Endpoint for Receiver<M> {

@@ -243,7 +243,7 @@ impl<W: Work> Task for Paced<W> {
         let receiver = Receiver::new(size, tag, transit, delivery, measure);
         Box::new(match self.work.is_even() {
             true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
-            false => receiver,
+            false => receiver.beating(self.pace.period.times(1)),
         })
     }
 

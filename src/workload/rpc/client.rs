@@ -13,6 +13,7 @@ use super::super::load::Item;
 use super::super::paced::{
     DRAIN, Intake, Otherwise, Pacer, Plan, STAMPED_LEN, Slot, Turn, fill, read_stamp, write_stamp,
 };
+use super::super::silence::Silence;
 use super::super::{Part, Standing};
 use super::Calls;
 use super::answers::{Answer, figures, items};
@@ -30,6 +31,7 @@ pub(super) struct Client {
     /// Time at which it gives up on responses that have not come.
     gives_up_at: Option<Nanos>,
     is_settled: bool,
+    silence: Silence,
     /// Response times since somebody last asked.
     times: RoundTrips,
 }
@@ -66,6 +68,7 @@ impl Client {
             polled: None,
             gives_up_at: None,
             is_settled: false,
+            silence: Silence::new(),
             times: RoundTrips::default(),
         }
     }
@@ -104,6 +107,8 @@ impl Endpoint for Client {
     fn on_sent(&mut self, now: Nanos) {
         if self.polled.take().is_some() {
             self.pacer.sent(now, self.request);
+            self.silence.begin(now);
+            self.silence.sent(now);
         }
     }
 
@@ -125,6 +130,7 @@ impl Endpoint for Client {
             self.intake.damaged();
             return;
         };
+        self.silence.came(now, is_whole.then_some(took));
         if is_whole {
             self.answered += 1;
             self.times.add(took.0);
@@ -163,9 +169,12 @@ impl Endpoint for Client {
         items(&self.requests[..left], Nanos::ZERO)
     }
 
-    fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let mut report =
-            EndpointReport { received: *self.intake.received(), ..self.pacer.report() };
+    fn report(&mut self, now: Nanos) -> EndpointReport {
+        let mut report = EndpointReport {
+            received: *self.intake.received(),
+            outages: self.silence.outages(now),
+            ..self.pacer.report()
+        };
         if self.is_settled {
             let figures = figures(&self.requests).into_iter().flatten();
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
