@@ -165,7 +165,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
 /// carries far stamps and takes from 5 to 70 µs, so that the summary has many values to keep apart.
 fn round_trips(task: &dyn Task, count: u64) -> Outcome<()> {
     let mut near = half(task, Side::Near)?;
-    let mut request = vec![0; task.largest_message()];
+    let mut request = vec![0; task.info().largest_message];
     let mut now = Nanos::from_secs(1);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     loop {

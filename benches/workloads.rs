@@ -137,7 +137,7 @@ fn compare(name: &str, typed: &str, task: &dyn Task) -> Outcome<()> {
 /// Runs both halves by the calls that the driver makes, and nothing else.
 fn by_itself(task: &dyn Task) -> Outcome<Ran> {
     let (mut near, mut conn, clock) = ends(task)?;
-    let mut out = vec![0; task.largest_message()];
+    let mut out = vec![0; task.info().largest_message];
     let began = Instant::now();
     near.run(&mut conn, &mut out)?;
     Ok(ran(&conn, began, &clock))
@@ -151,8 +151,13 @@ fn driven(task: &dyn Task) -> Outcome<Ran> {
     }
     let (near, conn, clock) = ends(task)?;
     let sampler = Sampler::new(Nanos::from_secs(1), 1);
-    let mut flow =
-        Flow::new(Box::new(conn), Box::new(near), WaitMode::Spin, sampler, task.largest_message());
+    let mut flow = Flow::new(
+        Box::new(conn),
+        Box::new(near),
+        WaitMode::Spin,
+        sampler,
+        task.info().largest_message,
+    );
     let signal = Signal::default();
     let began = Instant::now();
     flow.run(&clock, &signal, &mut Unseen)?;
@@ -175,11 +180,11 @@ fn ends(task: &dyn Task) -> Outcome<(NearHalf, Through, Virtual)> {
             seed: 7,
             transit: Nanos::ZERO,
             guarantees: EVERYTHING,
-            recorder: Box::new(Samples::new(None, task.timeout().0)?),
+            recorder: Box::new(Samples::new(None, task.info().timeout.0)?),
             store: None,
         }))
     };
-    let between = Between::new(half(Side::Far)?, clock.clone(), task.largest_message());
+    let between = Between::new(half(Side::Far)?, clock.clone(), task.info().largest_message);
     let conn = Through::new(between.clone());
     Ok((NearHalf::new(half(Side::Near)?, between), conn, clock))
 }

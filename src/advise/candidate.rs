@@ -195,7 +195,7 @@ fn pair(one: &Candidate, other: &Candidate, works: &[Asked<'_>]) -> Option<Candi
 /// Returns the mix of two contenders for work with lanes of which the first can carry some; `None` for other work.
 fn beside(one: &str, other: &str, asked: &Asked<'_>) -> Option<String> {
     let promised = usual(one)?;
-    let names = asked.task.lane_names();
+    let names = &asked.task.info().lane_names;
     let lanes = asked.task.lanes(&Guarantees { lanes: names.len() as u16, ..promised });
     let suits = |lane: &Service| promised.offers().any(|offer| offer.service.is_like(*lane));
     if lanes.len() != names.len() || lanes.iter().all(suits) || !lanes.iter().any(suits) {

@@ -11,7 +11,7 @@ use super::outcome::{Considered, Excluded};
 use crate::analysis::claims::fewest_for;
 use crate::contract::Reach;
 use crate::error::{Error, Result};
-use crate::measurements::{Metric, Role};
+use crate::measurements::Metric;
 use crate::path::Path;
 use crate::race::plan::SPARE;
 use crate::race::request::DEFAULT_CONFIDENCE;
@@ -221,7 +221,7 @@ fn task(traffic: &Traffic, spec: &Spec, setting: &Setting) -> Result<Box<dyn Tas
 
 /// Returns the figure that a task claims.
 fn claimed(task: &dyn Task, spec: &Spec) -> Result<Metric> {
-    let metric = task.metrics().into_iter().find(|metric| metric.role == Role::Claim);
+    let metric = task.info().claim().cloned();
     metric.ok_or_else(|| Error::usage(format!("`{spec}` has no figure to compare by")))
 }
 
@@ -252,7 +252,7 @@ impl Entry {
             candidate::simulated(typed).map(|simulated| (typed.clone(), simulated))
         });
         let simulated = simulated.collect();
-        let lengths = asked.task.lengths();
+        let lengths = asked.task.info().lengths;
         let per_item = lengths.filter(Lengths::counts_items).map(|lengths| lengths.unit_ns.max(1));
         let items_per_s = per_item.map_or(0.0, |unit| 1e9 / unit as f64);
         let packets_per_s = offered_bps.map_or(0.0, |bps| bps / 8.0 / PACKET).max(items_per_s);
@@ -277,7 +277,7 @@ impl Entry {
             rare,
             mean,
             lengths,
-            fixed: asked.task.planned().unwrap_or(UNKNOWN),
+            fixed: asked.task.info().planned.unwrap_or(UNKNOWN),
             packets_per_s,
             setting: *setting,
         })

@@ -117,7 +117,7 @@ pub fn courses(outcome: &Outcome) -> Vec<Courses> {
 fn together(outcome: &Outcome, group: &[&Entrant]) -> Option<Courses> {
     let cell = group[0].cell.as_ref().map(|cell| &cell.workload);
     let typed = cell.unwrap_or(&outcome.asked.workload);
-    let (stint, label) = (stint_of(typed)?, workload::parse(typed).ok()?.observed()?.label());
+    let (stint, label) = (stint_of(typed)?, workload::parse(typed).ok()?.info().observed?.label());
     let of = |id: usize| valid_trials(outcome, id).collect::<Vec<&Trial>>();
     let by_contender: Vec<(usize, Vec<&Trial>)> =
         group.iter().map(|entrant| (entrant.id, of(entrant.id))).collect();

@@ -83,12 +83,13 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
     let mut runner = Fake(|order: &Order| {
         let task = workload::parse_on(&order.workload, &setting).unwrap();
         let trips = Nanos(2 * setting.rtt.unwrap_or_default().0);
-        let took = task.planned().unwrap_or(UNKNOWN) + OVERHEAD + trips;
+        let took = task.info().planned.unwrap_or(UNKNOWN) + OVERHEAD + trips;
         ticking.pass(took);
         // Some are alike, and the others clearly apart.
         let level = 100.0 * 1.2f64.powi(order.contender.len() as i32 % 4);
         let figure = level * (0.003 * rng.normal()).exp();
-        let metrics = task.metrics().into_iter().map(|metric| (metric.name, figure)).collect();
+        let metrics =
+            task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
         let mut record = crate::trial::fake::record(metrics);
         record.took_ns = took.0;
         TrialOutcome::Ran(Box::new(record))

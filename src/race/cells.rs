@@ -234,7 +234,7 @@ impl Grid<'_> {
         check_misfits(&cells)?;
         let mut running = cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
         let first = running.next().ok_or_else(|| Error::usage("no contender to race"))?;
-        let load = if first.task.is_paced() { Load::Paced } else { Load::Bulk };
+        let load = if first.task.info().is_paced { Load::Paced } else { Load::Bulk };
         let metrics = compared(&*first.task);
         if let Some(other) = running.find(|runs| compared(&*runs.task) != metrics) {
             return Err(Error::usage(format!(
@@ -287,15 +287,15 @@ impl Grid<'_> {
         let to = self.request.to.as_deref();
         let task = workload::parse_on(&workload, &self.setting)?;
         // With its defaults, so that agents need not know the path.
-        let whole = task.spec().to_string();
+        let whole = task.info().spec.to_string();
         let task = files::check(task, to, self.request.overwrite)?;
-        if let Some(least) = self.least_rtt.filter(|least| *least >= task.timeout())
-            && task.timeout() > Nanos::ZERO
+        if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
+            && task.info().timeout > Nanos::ZERO
         {
             return Err(Error::usage(format!(
                 "a round trip takes at least {least} on this path and counts as lost after {} in \
                  `{workload}`; raise timeout",
-                task.timeout()
+                task.info().timeout
             )));
         }
         let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
@@ -325,7 +325,7 @@ impl Grid<'_> {
 
     /// Checks that the load that the work asks for is possible.
     fn check_load(&self, task: &dyn Task) -> Result<()> {
-        let Some(load) = task.load() else { return Ok(()) };
+        let Some(load) = &task.info().load else { return Ok(()) };
         if let Some(to) = &self.request.to {
             return Err(Error::usage(format!(
                 "load={}: {to} runs one pair of ends at a time; race beside a load on loopback, or with --path \
@@ -406,7 +406,7 @@ fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
 
 /// Claims first: the order in which results show them.
 fn compared(task: &dyn Task) -> Vec<Metric> {
-    let mut metrics = task.metrics();
+    let mut metrics = task.info().metrics.clone();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
     metrics
 }

@@ -30,7 +30,7 @@ impl BlockCost {
         let setting = request.setting().ok();
         let planned = |entrant: &Entrant| {
             let work = &entrant.cell.as_ref()?.workload;
-            workload::parse_on(work, setting.as_ref()?).ok()?.planned()
+            workload::parse_on(work, setting.as_ref()?).ok()?.info().planned
         };
         let racing = || entrants.iter().filter(|entrant| entrant.is_racing());
         let first = racing().find(|entrant| !entrant.floor);

@@ -166,7 +166,7 @@ fn explain(
     }
     let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
     let info = contender.transport.info();
-    if task.numbering().is_some() {
+    if task.info().numbering.is_some() {
         echo::explain(&trials, info.peer, &mut explanation);
     } else {
         bulk::explain(&trials, task, &info.guarantees, &mut explanation);

@@ -22,7 +22,7 @@ pub(super) fn check(
 ) -> Result<Box<dyn Task>> {
     let mut source = None;
     let mut sink = None;
-    for file in task.files() {
+    for file in &task.info().files {
         if file.path == ELSEWHERE {
             return Err(Error::usage(format!(
                 "`{ELSEWHERE}` names no file; a file of that name is ./{ELSEWHERE}"
@@ -32,8 +32,8 @@ pub(super) fn check(
             return Err(Error::usage(elsewhere(file.purpose, &file.path, host)));
         }
         match file.purpose {
-            Purpose::Read => source = Some(PathBuf::from(file.path)),
-            Purpose::Write => sink = Some(PathBuf::from(file.path)),
+            Purpose::Read => source = Some(PathBuf::from(&file.path)),
+            Purpose::Write => sink = Some(PathBuf::from(&file.path)),
         }
     }
     if let Some(sink) = &sink {
@@ -44,7 +44,7 @@ pub(super) fn check(
     if let Some(sink) = &sink {
         check_apart(&source, sink)?;
     }
-    workload::parse(&task.told(Side::Near, Some(length)).to_string())
+    workload::parse(&task.info().spec_for(Side::Near, Some(length)).to_string())
 }
 
 fn elsewhere(purpose: Purpose, path: &str, host: &str) -> String {
@@ -124,7 +124,7 @@ mod tests {
         fn check(&self, settings: &str, to: Option<&str>, overwrite: Overwrite) -> Result<u64> {
             let settings = settings.replace('@', &format!("{}/", self.0.path().display()));
             let task = workload::parse(&format!("bulk:{settings}")).unwrap();
-            check(task, to, overwrite).map(|task| task.most_bytes().unwrap())
+            check(task, to, overwrite).map(|task| task.info().most_bytes.unwrap())
         }
 
         fn say(&self, settings: &str) -> String {

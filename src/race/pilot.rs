@@ -86,9 +86,9 @@ impl Length {
             return None;
         }
         let task = workload::parse_on(&request.workload, &request.setting().ok()?).ok()?;
-        let lengths = task.lengths()?;
+        let lengths = task.info().lengths?;
         let shortest = Nanos(lengths.fewest.saturating_mul(lengths.unit_ns));
-        (shortest <= SHORT).then(|| Length { spec: task.spec(), lengths })
+        (shortest <= SHORT).then(|| Length { spec: task.info().spec.clone(), lengths })
     }
 
     fn spec(&self, units: u64) -> String {

@@ -334,7 +334,7 @@ impl Request {
     pub(super) fn asked_workload(&self) -> String {
         let parsed = self.setting().and_then(|at| workload::parse_on(&self.workload, &at));
         let Ok(task) = parsed else { return self.workload.clone() };
-        cells::without_varied(&task.spec().to_string(), &self.vary)
+        cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }
 
     pub(super) fn is_simulated(&self) -> bool {

@@ -140,7 +140,7 @@ impl Request {
             workloads.push(self.workload.clone());
         }
         for workload in &workloads {
-            if let Some(note) = workload::parse_on(workload, &setting)?.overload(&setting) {
+            if let Some(note) = workload::parse_on(workload, &setting)?.info().overload.clone() {
                 return Ok(Some(note));
             }
         }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn claims_of_bulk_data_are_rates_and_those_of_messages_and_connections_are_times() {
-        let of = |work: &str| claimed(&crate::workload::parse(work).unwrap().metrics());
+        let of = |work: &str| claimed(&crate::workload::parse(work).unwrap().info().metrics);
         assert_eq!(of("bulk"), Claimed::Rates);
         assert_eq!(of("bulk:bytes=1MB"), Claimed::Rates);
         for work in ["ping", "ping:load=tcp", "rpc", "connect"] {

@@ -54,18 +54,18 @@ pub(super) fn admit(
     let demand = Demand {
         transport: info.id,
         reach: info.reach,
-        planned: task.planned().unwrap_or_default(),
-        most_bytes: task.most_bytes(),
-        is_paced: task.is_paced(),
-        flows: task.flows().len(),
-        largest_message: task.largest_message(),
+        planned: task.info().planned.unwrap_or_default(),
+        most_bytes: task.info().most_bytes,
+        is_paced: task.info().is_paced,
+        flows: task.info().flows.len(),
+        largest_message: task.info().largest_message,
         cpu: plan.cpu,
         wait: plan.wait,
     };
     demand.check(limits, cpus)?;
-    check_files(task.files())?;
+    check_files(&task.info().files)?;
     contender.transport.check()?;
-    let span = task.longest().min(limits.duration_ns.saturating_add(task.timeout()));
+    let span = task.info().longest.min(limits.duration_ns.saturating_add(task.info().timeout));
     // A field that is not named here does not compile, so that what a client may ask is a list.
     let plan = AgentPlan {
         side: plan.side,
@@ -103,7 +103,7 @@ fn check_knobs(contender: &Contender) -> Result<()> {
 
 /// Refuses files of this host: a server neither reads nor writes a file because a client says so. An honest client
 /// names none: its own files it calls [`ELSEWHERE`]. (The agent refuses too, whatever gets past this.)
-fn check_files(files: Vec<NamedFile>) -> Result<()> {
+fn check_files(files: &[NamedFile]) -> Result<()> {
     let wrong = |file: &NamedFile| file.side == Side::Far || file.path != ELSEWHERE;
     if files.iter().any(wrong) { Err(Error::usage(NO_FILES)) } else { Ok(()) }
 }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn sized_work_may_take_as_long_as_the_path_takes_and_timed_work_may_not() {
-        let planned = |typed| workload::parse(typed).unwrap().planned().unwrap_or_default();
+        let planned = |typed| workload::parse(typed).unwrap().info().planned.unwrap_or_default();
         assert_eq!(planned("bulk:bytes=1GB"), Nanos::ZERO);
         assert!(planned("bulk:time=90s") >= Nanos::from_secs(90));
         assert!(planned("ping:count=1000,interval=1s") >= Nanos::from_secs(999));
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn no_file_is_read_or_written_for_a_client() {
-        let ask = |typed| check_files(workload::parse(typed).unwrap().files());
+        let ask = |typed| check_files(&workload::parse(typed).unwrap().info().files);
         for typed in [
             "bulk:file=/etc/passwd,direction=down",
             "bulk:sink=/tmp/x,bytes=1MB",

@@ -99,20 +99,20 @@ fn trial(
     let (conns, listener) = connect(&plan, &contender, &*task, &tickets, door, &mut control)?;
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
-    for (flow, conn) in share(&plan).flows(task.flows().len()).zip(conns) {
+    for (flow, conn) in share(&plan).flows(task.info().flows.len()).zip(conns) {
         let half = make_half(&plan, &contender, &*task, flow, file.as_ref())?;
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
                 let (conn, probe) =
-                    Probe::wrap(conn, task.numbering(), contender.transport.info().peer);
+                    Probe::wrap(conn, task.info().numbering, contender.transport.info().peer);
                 (conn, Some(probe))
             }
         };
         let (further, come_in) = further(&plan, &contender, &task, &tickets, flow);
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
-        let mut flow = Flow::new(conn, half, plan.wait, sampler, task.largest_message());
+        let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe) = (further, probe);
         flows.push(flow);
     }
@@ -129,7 +129,7 @@ fn trial(
         userspace,
         stopped: false,
     };
-    let (share, flows_in_all) = (share(&plan), task.flows().len() as u16);
+    let (share, flows_in_all) = (share(&plan), task.info().flows.len() as u16);
     let place = Box::new(move |number| share.place(number % flows_in_all));
     let entrance = listener.map(|listener| Entrance { listener, incoming, place });
     Session::start(control, flows, &plan, parting, entrance)?.finish()
@@ -152,8 +152,8 @@ fn connect(
     door: ConnectionSource,
     control: &mut UnixStream,
 ) -> Result<Connected> {
-    let flows = task.flows().len();
-    let largest_message = task.largest_message();
+    let flows = task.info().flows.len();
+    let largest_message = task.info().largest_message;
     let lanes = &task.lanes(&contender.promised())[..];
     let knobs = &contender.knobs;
     if plan.side == Side::Near {
@@ -187,7 +187,7 @@ fn connect(
             }
         }
     }
-    let stays = (listener.stays() || task.reconnects()).then_some(listener);
+    let stays = (listener.stays() || task.info().reconnects).then_some(listener);
     Ok((conns.into_values().flatten().collect(), stays))
 }
 
@@ -208,7 +208,7 @@ fn dial(
             &all
         }
         PeerKind::Process | PeerKind::Kernel => {
-            let node = usize::from(number) % task.flows().len().max(1) % nodes().count();
+            let node = usize::from(number) % task.info().flows.len().max(1) % nodes().count();
             nodes().nth(node).unwrap_or(&plan.endpoint)
         }
     };
@@ -217,7 +217,7 @@ fn dial(
         hello: Hello { token: plan.token, flow: number },
         knobs: &contender.knobs,
         lanes: &task.lanes(&contender.promised()),
-        largest_message: task.largest_message(),
+        largest_message: task.info().largest_message,
         timeout: dial_timeout(plan.emulated),
         tickets,
     })
@@ -232,7 +232,7 @@ fn further(
     tickets: &Tickets,
     flow: u16,
 ) -> (Further<dyn Conn>, Option<WayIn>) {
-    if !task.reconnects() {
+    if !task.info().reconnects {
         return (Further::None, None);
     }
     if plan.side == Side::Far {
@@ -243,7 +243,7 @@ fn further(
     let tickets = tickets.clone();
     let mut number = flow;
     let dial = move || {
-        number += task.flows().len() as u16;
+        number += task.info().flows.len() as u16;
         dial(&plan, &contender, &*task, &tickets, number)
     };
     (Further::Dial(Box::new(dial)), None)
@@ -266,7 +266,7 @@ fn make_half(
         seed: plan.seed,
         transit: plan.emulated.map_or(Nanos::ZERO, |path| path.transit_ns),
         guarantees: contender.promised(),
-        recorder: Box::new(Samples::new(keep, task.timeout().0)?),
+        recorder: Box::new(Samples::new(keep, task.info().timeout.0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
     }))
 }

@@ -193,12 +193,12 @@ impl Agents {
         let started_ms = epoch_ms();
         let start = Monotonic.now();
         let asked = crate::workload::parse(&order.workload)?;
-        if matches!(self.far, Far::Server { .. }) && asked.files().iter().any(is_far) {
+        if matches!(self.far, Far::Server { .. }) && asked.info().files.iter().any(is_far) {
             return Err(Error::usage(NO_FILES));
         }
         let ready = self.files.ready(&*asked)?;
-        let told = [Side::Near, Side::Far].map(|side| ready.told(&*asked, side, &order.workload));
-        let cast = self.cast(order, &*asked, told)?;
+        let specs = [Side::Near, Side::Far].map(|side| ready.spec(&*asked, side, &order.workload));
+        let cast = self.cast(order, &*asked, specs)?;
         let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
@@ -235,9 +235,9 @@ impl Agents {
             let group = Group::load(load, &work, Topology::here())?;
             Ok(Group { way: Way::of(&group.contender.via, &self.far)?, ..group })
         };
-        let loads: Option<Result<Group>> = asked.load().map(load);
-        let lead = asked.load().map_or(Nanos::ZERO, |load| load.lead);
-        let stint = asked.load().and_then(|load| load.stint);
+        let asked = asked.info().load.as_ref();
+        let loads: Option<Result<Group>> = asked.map(load);
+        let (lead, stint) = asked.map_or((Nanos::ZERO, None), |load| (load.lead, load.stint));
         Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, stint, work })
     }
 
@@ -275,11 +275,11 @@ impl Agents {
         nodes: &mut Nodes,
         stints: &mut Stints,
     ) -> Result<BothReports> {
-        let flows = group.task.flows().len();
+        let flows = group.task.info().flows.len();
         let far = if group.far_nodes > 0 { flows } else { 0 };
         let near = group.near_share().flows(flows).count();
         let mut live = Live::new(&group.order.contender, near + far);
-        let longest = group.task.longest() + SLACK + self.far.extra_time();
+        let longest = group.task.info().longest + SLACK + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
         stints.count_from(Monotonic.now());

@@ -95,7 +95,7 @@ impl Group {
         assigned: Assigned,
     ) -> Result<Group> {
         let far_nodes = match contender.transport.info().peer {
-            PeerKind::Process | PeerKind::Group => task.receivers(),
+            PeerKind::Process | PeerKind::Group => task.info().receivers,
             PeerKind::Kernel => 0,
         };
         Ok(Group {
@@ -202,7 +202,7 @@ impl Group {
             return Ok(None);
         };
         let Some(server) = started.or(way.server) else { return Ok(None) };
-        let flows = self.task.flows().len().div_ceil(usize::from(self.far_nodes.max(1)));
+        let flows = self.task.info().flows.len().div_ceil(usize::from(self.far_nodes.max(1)));
         Ok(Some(TurnPlan {
             server,
             to: self.behind_relay(far)?,

@@ -65,7 +65,7 @@ pub(super) fn conclude(
         network_errors: total(conns.iter().map(|conn| conn.network_errors)),
         delivered_bytes: Some(delivered_bytes(near, far)),
         // What the commands make of a message is theirs.
-        packets: packets(info, task.largest_message() as u64, &near.conns)
+        packets: packets(info, task.info().largest_message as u64, &near.conns)
             .filter(|_| contender.external.is_none()),
         counters: near.counters,
         far_counters: far.and_then(|far| far.counters),

@@ -62,7 +62,7 @@ impl Known<'_> {
     /// # Errors
     /// The first claim that cannot be true, and why.
     pub(super) fn check(&self, far: &AgentReport) -> Checked {
-        let flows = self.task.flows();
+        let flows = &self.task.info().flows;
         self.check_shape(far, flows.len())?;
         self.check_sizes(far)?;
         for (flow, direction) in flows.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Known<'_> {
     /// Checks that figures of the workload's own are among its metrics, and within what their units
     /// allow.
     fn check_figures(&self, half: &EndpointReport) -> Checked {
-        let metrics = self.task.metrics();
+        let metrics = &self.task.info().metrics;
         for (name, figure) in &half.figures {
             let Some(metric) = metrics.iter().find(|metric| metric.name == *name) else {
                 return Err(format!("it reports a figure that the workload has not: {name}"));
@@ -176,7 +176,7 @@ impl Known<'_> {
 
     /// Length of the trial, or of its schedule if that is longer: the last slot of a schedule may end after its message has arrived.
     fn scheduled(&self) -> Nanos {
-        self.took.max(self.task.planned().unwrap_or_default())
+        self.took.max(self.task.info().planned.unwrap_or_default())
     }
 
     /// Returns the longest that `span` of this end's clock may be on another.
@@ -212,9 +212,9 @@ impl Known<'_> {
     /// Checks that the far end sent what the workload asks for: to the byte, but for a last message
     /// that is whole, and for headers within the messages.
     fn check_sent(&self, far: &AgentReport) -> Checked {
-        let Some(most) = self.task.most_bytes() else { return Ok(()) };
-        let flows = self.task.flows();
-        let message = self.task.largest_message() as u64;
+        let Some(most) = self.task.info().most_bytes else { return Ok(()) };
+        let flows = &self.task.info().flows;
+        let message = self.task.info().largest_message as u64;
         let answers = far.halves.iter().map(|half| &half.received);
         let answers = answers.map(|got| got.messages.saturating_add(got.duplicates));
         let spare = total(answers).max(flows.len() as u64).saturating_mul(message);

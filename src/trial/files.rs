@@ -22,7 +22,7 @@ use crate::datapath::file::read_at;
 use crate::error::{Error, Result};
 use crate::measurements::{ContentState, Verified, total};
 use crate::units::hex::hex;
-use crate::workload::{self, Content, Origin, Piece, Purpose, Task};
+use crate::workload::{Content, Origin, Piece, Purpose, Task};
 
 /// Permission to replace a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,8 +86,8 @@ impl Files {
     /// cannot be read or made.
     pub(super) fn ready(&mut self, task: &dyn Task) -> Result<Ready> {
         let mut ready = Ready::default();
-        for file in task.files() {
-            let path = PathBuf::from(file.path);
+        for file in &task.info().files {
+            let path = PathBuf::from(&file.path);
             match file.purpose {
                 Purpose::Read => ready.source = Some(path),
                 Purpose::Write => ready.sink = Some(path),
@@ -96,8 +96,8 @@ impl Files {
         if let Some(path) = &ready.source {
             let whole = source_length(path)?;
             ready.source_bytes = Some(whole);
-            let told = workload::parse(&task.told(Side::Near, Some(whole)).to_string())?;
-            self.learn(path, told.most_bytes().unwrap_or(whole))?;
+            let most = task.info().most_bytes;
+            self.learn(path, most.map_or(whole, |most| most.min(whole)))?;
         }
         if let Some(path) = &ready.sink {
             self.make(path)?;
@@ -292,12 +292,12 @@ impl Files {
 }
 
 impl Ready {
-    /// Returns the workload as one end is told it; `order` where it names no files.
-    pub(super) fn told(&self, task: &dyn Task, side: Side, order: &str) -> String {
+    /// Returns the workload for one end; `order` where it names no files.
+    pub(super) fn spec(&self, task: &dyn Task, side: Side, order: &str) -> String {
         if self.source.is_none() && self.sink.is_none() {
             return order.to_owned();
         }
-        task.told(side, self.source_bytes).to_string()
+        task.info().spec_for(side, self.source_bytes).to_string()
     }
 }
 
@@ -471,7 +471,8 @@ mod tests {
 
         fn task(&self, settings: &str) -> Box<dyn Task> {
             let dir = self.dir.path().display().to_string();
-            workload::parse(&format!("bulk:{}", settings.replace('@', &format!("{dir}/")))).unwrap()
+            crate::workload::parse(&format!("bulk:{}", settings.replace('@', &format!("{dir}/"))))
+                .unwrap()
         }
 
         fn names(&self) -> Vec<String> {

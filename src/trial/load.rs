@@ -73,7 +73,7 @@ fn course(reports: &BothReports) -> Vec<Series> {
 /// Returns the bytes that arrived in each flow of a load per nanosecond in which it received; none where its flows go
 /// both ways, which share no direction of a link.
 fn flow_rates(task: &dyn Task, reports: &BothReports) -> Vec<f64> {
-    let flows = task.flows();
+    let flows = &task.info().flows;
     let receivers = match flows.first() {
         Some(first) if flows.iter().any(|flow| flow != first) => return Vec::new(),
         Some(Some(Direction::Down)) => Some(&reports.near),

@@ -42,9 +42,9 @@ pub(super) fn begin(plan: &AgentPlan, account: Option<Account>) -> Result<()> {
 /// # Errors
 /// [`Error::Usage`] where it may not, or cannot.
 pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile>> {
-    let need = task.memory(plan.side);
+    let need = task.info().memory.of(plan.side);
     check_memory(need, facts::memory(), plan.limits.as_ref())?;
-    let own = task.files().into_iter().find(|file| file.side == plan.side);
+    let own = task.info().files.iter().find(|file| file.side == plan.side).cloned();
     match &own {
         Some(_) if plan.limits.is_some() => Err(Error::usage(NO_FILES)),
         Some(file) if file.path == ELSEWHERE => {
@@ -81,7 +81,7 @@ fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result
 /// # Errors
 /// [`Error::Setup`] where the kernel refuses.
 pub(super) fn limit(plan: &AgentPlan, task: &dyn Task) -> Result<()> {
-    let most = most_memory(task.memory(plan.side), facts::memory(), plan.limits.as_ref());
+    let most = most_memory(task.info().memory.of(plan.side), facts::memory(), plan.limits.as_ref());
     most.map_or(Ok(()), limit_memory)
 }
 

@@ -76,7 +76,7 @@ struct Lanes<'a>(&'a dyn Task);
 
 impl AsksLanes for Lanes<'_> {
     fn lane_names(&self) -> Vec<String> {
-        self.0.lane_names()
+        self.0.info().lane_names.clone()
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -109,7 +109,7 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     if parts.is_empty() {
         return workload::misfit(task, &contender.promised(), info.peer);
     }
-    let largest = task.largest_message() as u64;
+    let largest = task.info().largest_message as u64;
     parts.iter().find_map(|part| {
         let info = part.contender.transport.info();
         let promised = part.contender.promised();

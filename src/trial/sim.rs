@@ -124,7 +124,8 @@ impl Simulation {
             clock: &clock,
         };
         let work = cast.hosts()?;
-        let load = task.load().map(|asked| load::parts(asked).map(|parts| (asked, parts)));
+        let load =
+            task.info().load.as_ref().map(|asked| load::parts(asked).map(|parts| (asked, parts)));
         let load = load.transpose()?;
         let (beside, when) = match &load {
             Some((asked, (contender, task))) => {
@@ -137,7 +138,7 @@ impl Simulation {
         };
         let mut live = Live::new(&order.contender, 2 * work[0].len());
         let on_interval = &mut self.on_interval;
-        let longest = task.longest() + SLACK + path_time::drain(&self.network);
+        let longest = task.info().longest + SLACK + path_time::drain(&self.network);
         let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
             if let Some(tell) = on_interval.as_mut()
                 && let Some(row) = live.note(side, flow, point)
@@ -195,7 +196,7 @@ impl Simulation {
                 contender.spec
             )));
         }
-        if let Some(file) = task.files().first() {
+        if let Some(file) = task.info().files.first() {
             return Err(Error::usage(format!(
                 "no file is read or written in virtual time; leave out `{}`, or race over a real path",
                 file.path
@@ -209,7 +210,7 @@ impl Simulation {
         if contender.promised().framing == Framing::ByteStream {
             return Ok(());
         }
-        let parts = self.cutter.parts(task.largest_message() as u64 + u64::from(UDP_HEADER));
+        let parts = self.cutter.parts(task.info().largest_message as u64 + u64::from(UDP_HEADER));
         if parts <= MOST_PARTS {
             return Ok(());
         }
@@ -217,7 +218,7 @@ impl Simulation {
             "path `{}`: a message of {} bytes is cut into {parts} packets, and {MOST_PARTS} can be \
              kept apart; raise mtu or lower size",
             self.typed,
-            task.largest_message()
+            task.info().largest_message
         )))
     }
 }
@@ -367,7 +368,7 @@ impl Cast<'_> {
 
     /// Creates the ends of all flows at one host.
     fn host(&self, side: Side) -> Result<Vec<end::End>> {
-        let flows = self.task.flows().len();
+        let flows = self.task.info().flows.len();
         (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
     }
 
@@ -376,7 +377,7 @@ impl Cast<'_> {
         let lanes = self.task.lanes(&self.contender.promised());
         let (contender, clock) = (self.contender.clone(), self.clock.clone());
         let (seed, largest_message, cutter) =
-            (self.order.seed, self.task.largest_message(), self.cutter);
+            (self.order.seed, self.task.info().largest_message, self.cutter);
         let tickets = Tickets::default();
         Box::new(move |connection| {
             let number = flow.wrapping_add(connection.wrapping_mul(flows));
@@ -410,11 +411,11 @@ impl Cast<'_> {
             seed: self.order.seed,
             transit: self.transit,
             guarantees: self.contender.promised(),
-            recorder: Box::new(Samples::new(keep, self.task.timeout().0)?),
+            recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
             store: None,
         });
         let sampler = Sampler::new(self.order.interval, flows);
-        let largest_message = self.task.largest_message();
+        let largest_message = self.task.info().largest_message;
         let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
         Ok(end::End::new(flow, connections))
     }

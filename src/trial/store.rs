@@ -86,7 +86,7 @@ mod tests {
     use crate::contract::Side;
 
     fn named(purpose: Purpose, path: &Path) -> NamedFile {
-        NamedFile { side: Side::Near, purpose, path: path.display().to_string() }
+        NamedFile { side: Side::Near, purpose, key: "file", path: path.display().to_string() }
     }
 
     #[test]

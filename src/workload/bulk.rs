@@ -10,7 +10,7 @@
 //!
 //! [`Store`]: crate::contract::Store
 
-use crate::contract::{Direction, Framing, Guarantees, PeerKind, Side};
+use crate::contract::{Direction, Framing, Guarantees, PeerKind, Service, Side};
 use crate::error::Result;
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Settings, Spec};
@@ -18,10 +18,10 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::load::Observed;
-use super::setting::{spoken, typed, ways};
+use super::setting::{filled, spoken, typed, ways};
 use super::theory::{Conditions, Prediction};
 use super::{
-    Content, ContentReport, Info, Lengths, NamedFile, Origin, Part, Piece, Reports, Setting, Task,
+    Content, ContentReport, Info, Lengths, Origin, Part, Piece, Reports, Setting, Task, TaskInfo,
     Traffic, Workload, header, traffic,
 };
 use crate::workload::{Endpoint, Measurements};
@@ -89,6 +89,7 @@ struct BulkTask {
     terms: Terms,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 /// Creates a bulk transfer in so many streams, with these options beside.
@@ -147,7 +148,9 @@ impl BulkTask {
             Extent::Time(_) if !settings.given("time") => Some(Lengths::steady(setting)),
             _ => None,
         };
-        Ok(BulkTask { settings, terms, lengths })
+        let mut task = BulkTask { settings, terms, lengths, info: TaskInfo::default() };
+        task.info = task.facts();
+        Ok(task)
     }
 
     /// Returns the time to send for, the warm-up included; `None` if bytes decide.
@@ -266,7 +269,7 @@ impl BulkTask {
         if !self.terms.cargo.is_content() {
             return None;
         }
-        let flows = self.flows();
+        let flows = &self.info.flows;
         let piece = |(flow, direction): (usize, &Option<Direction>)| {
             let (sender, receiver) = match direction {
                 Some(Direction::Down) => (reports.far.get(flow), reports.near.get(flow)),
@@ -288,7 +291,33 @@ impl BulkTask {
     }
 }
 
-impl Task for BulkTask {
+impl BulkTask {
+    fn facts(&self) -> TaskInfo {
+        let each = |direction: &Direction| vec![Some(*direction); self.terms.streams as usize];
+        let (spans, most_bytes) = match self.terms.extent {
+            Extent::Time(time) => {
+                (vec![("time", typed(time)), ("warmup", typed(self.terms.warmup))], None)
+            }
+            Extent::Bytes(bytes) => (Vec::new(), Some(bytes)),
+            Extent::WholeFile => (Vec::new(), None),
+        };
+        TaskInfo {
+            headline: self.headline(),
+            spec: filled(INFO.id, &self.settings, spans),
+            metrics: self.metrics(),
+            lengths: self.lengths,
+            flows: self.terms.directions.iter().flat_map(each).collect(),
+            largest_message: self.terms.size,
+            longest: self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + LONGEST_TO_DRAIN),
+            planned: self.sending_time(),
+            most_bytes,
+            files: self.terms.files(),
+            memory: self.terms.memory(),
+            observed: self.terms.one_way().map(Observed::Bytes),
+            ..TaskInfo::default()
+        }
+    }
+
     fn headline(&self) -> String {
         let what = match (&self.terms.cargo.source, self.terms.extent) {
             (_, Extent::Time(time)) => spoken(time),
@@ -302,10 +331,6 @@ impl Task for BulkTask {
             streams => format!(", {streams} streams"),
         };
         format!("bulk, {what} {}{streams}", ways(&self.terms.directions))
-    }
-
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -330,65 +355,28 @@ impl Task for BulkTask {
         }
         metrics
     }
+}
 
-    fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
+impl Task for BulkTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
         if peer == PeerKind::Kernel {
             return Some(
                 "the far host's kernel only echoes, so nobody could receive or count bulk data"
                     .into(),
             );
         }
-        match guarantees.framing {
+        match promised.framing {
             Framing::ByteStream => None,
             Framing::Messages => self.content_misfit(),
         }
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        let each = |direction: &Direction| vec![Some(*direction); self.terms.streams as usize];
-        self.terms.directions.iter().flat_map(each).collect()
-    }
-
-    fn largest_message(&self) -> usize {
-        self.terms.size
-    }
-
-    fn longest(&self) -> Nanos {
-        self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + LONGEST_TO_DRAIN)
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        self.sending_time()
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        if let Extent::Bytes(bytes) = self.terms.extent { Some(bytes) } else { None }
-    }
-
-    fn files(&self) -> Vec<NamedFile> {
-        self.terms.files()
-    }
-
-    fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
-        self.terms.told(side, source_bytes, self.spec())
-    }
-
-    fn memory(&self, side: Side) -> u64 {
-        let receives = |way: &Direction| (side == Side::Near) == (*way == Direction::Down);
-        match (self.terms.cargo.memory, self.terms.extent) {
-            (Memory::Fresh, Extent::Bytes(bytes)) if self.terms.directions.iter().any(receives) => {
-                bytes
-            }
-            _ => 0,
-        }
-    }
-
-    fn is_paced(&self) -> bool {
-        false
-    }
-
-    fn observed(&self) -> Option<Observed> {
-        self.terms.one_way().map(Observed::Bytes)
     }
 
     /// Returns the goodput that losses leave to a congestion control whose response to them is known.
@@ -397,7 +385,7 @@ impl Task for BulkTask {
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
-        let direction = self.flows().get(usize::from(part.flow)).copied().flatten();
+        let direction = self.info.flows.get(usize::from(part.flow)).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let framing = part.guarantees.framing;
         let Terms { size, call, cargo, .. } = &self.terms;
@@ -420,7 +408,7 @@ impl Task for BulkTask {
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
-        let flows = self.flows();
+        let flows = &self.info.flows;
         let directions = &self.terms.directions;
         let mut goodput = Rate::default();
         let mut offered = Rate::default();
@@ -428,7 +416,7 @@ impl Task for BulkTask {
         let mut lost = (0u64, 0u64);
         for direction in directions {
             let begin = Begin::of(self.terms.extent);
-            let part = way::gather(reports, &flows, *direction, self.terms.connect, begin);
+            let part = way::gather(reports, flows, *direction, self.terms.connect, begin);
             let account = part.account(reports.guarantees.framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
             goodput.add(part.goodput_bps());
@@ -461,21 +449,9 @@ impl Task for BulkTask {
         if lost.1 > 0 {
             findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
         }
-        findings.segments = way::segments(reports, &flows);
+        findings.segments = way::segments(reports, flows);
         findings.content = self.content(reports);
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        let mut options: Vec<(String, String)> =
-            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if let Extent::Time(time) = self.terms.extent {
-            let spans = [("time", time), ("warmup", self.terms.warmup)];
-            let open = spans.into_iter().filter(|(key, _)| !self.settings.given(key));
-            options.extend(open.map(|(key, span)| (key.to_owned(), typed(span))));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
     }
 }
 
@@ -487,6 +463,7 @@ pub(super) fn of(time: Nanos, warmup: Nanos, flows: u64, direction: &str) -> Str
 
 #[cfg(test)]
 mod tests {
+    use super::super::EndMemory;
     use super::super::{Clocks, Purpose, ReceiveSpan};
     use super::*;
     use crate::measurements::{ConnStats, Tally};
@@ -598,31 +575,31 @@ mod tests {
     #[test]
     fn defaults_are_spelled_out() {
         assert_eq!(
-            task("bulk").spec().to_string(),
+            task("bulk").info().spec.to_string(),
             "bulk:alloc=ready,call=128KiB,connect=apart,direction=up,size=1400,streams=1,time=300ms,\
              verify=off,warmup=50ms"
         );
         let setting = Setting { rtt: Some(Nanos::from_millis(50)), ..Setting::REMOTE };
         let on_path = super::super::parse_on("bulk:size=9000", &setting).unwrap();
-        let spec = on_path.spec().to_string();
+        let spec = on_path.info().spec.to_string();
         assert!(spec.ends_with("time=1000ms,verify=off,warmup=1000ms"), "{spec}");
-        assert_eq!(on_path.planned(), Some(Nanos::from_secs(2)));
-        assert_eq!(task(&spec).spec().to_string(), spec, "the same anywhere");
-        let bytes = task("bulk:bytes=1MB").spec().to_string();
+        assert_eq!(on_path.info().planned, Some(Nanos::from_secs(2)));
+        assert_eq!(task(&spec).info().spec.to_string(), spec, "the same anywhere");
+        let bytes = task("bulk:bytes=1MB").info().spec.to_string();
         assert!(!bytes.contains("warmup") && !bytes.contains("time="), "{bytes}");
-        assert!(task("bulk:connect=timed").spec().to_string().ends_with("warmup=0ms"));
+        assert!(task("bulk:connect=timed").info().spec.to_string().ends_with("warmup=0ms"));
     }
 
     #[test]
     fn headlines_and_lengths() {
-        assert_eq!(task("bulk").headline(), "bulk, 300 ms up");
-        let say = task("bulk:bytes=1GB,direction=both,streams=4").headline();
-        assert_eq!(say, "bulk, 1.00 GB both ways, 4 streams");
-        assert_eq!(task("bulk:file=x,direction=down").headline(), "bulk, a file down");
+        assert_eq!(task("bulk").info().headline, "bulk, 300 ms up");
+        let both = task("bulk:bytes=1GB,direction=both,streams=4");
+        assert_eq!(both.info().headline, "bulk, 1.00 GB both ways, 4 streams");
+        assert_eq!(task("bulk:file=x,direction=down").info().headline, "bulk, a file down");
         let lengths = Lengths { fewest: 300, unit_ns: 1_000_000, key: "time" };
-        assert_eq!(task("bulk").lengths(), Some(lengths));
-        assert_eq!(task("bulk:time=1s").lengths(), None);
-        assert_eq!(task("bulk:bytes=1GB").lengths(), None);
+        assert_eq!(task("bulk").info().lengths, Some(lengths));
+        assert_eq!(task("bulk:time=1s").info().lengths, None);
+        assert_eq!(task("bulk:bytes=1GB").info().lengths, None);
     }
 
     #[test]
@@ -729,17 +706,17 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_told_its_own_file_only() {
+    fn the_settings_for_an_end_name_its_own_file_only() {
         let task = task("bulk:file=a,sink=b,direction=down,bytes=500");
-        let told = |side, length| task.told(side, length).to_string();
-        assert!(told(Side::Near, Some(1000)).contains("bytes=500"));
-        assert!(told(Side::Near, Some(1000)).contains("file=-,sink=b"), "the near end receives");
-        let far = super::super::parse(&told(Side::Far, Some(300))).unwrap();
-        assert_eq!(far.most_bytes(), Some(300));
-        let paths: Vec<String> = far.files().into_iter().map(|file| file.path).collect();
+        let spec = |side, length| task.info().spec_for(side, length).to_string();
+        assert!(spec(Side::Near, Some(1000)).contains("bytes=500"));
+        assert!(spec(Side::Near, Some(1000)).contains("file=-,sink=b"), "the near end receives");
+        let far = super::super::parse(&spec(Side::Far, Some(300))).unwrap();
+        assert_eq!(far.info().most_bytes, Some(300));
+        let paths: Vec<&str> = far.info().files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["a", super::super::ELSEWHERE]);
         let own = |side| {
-            let files = task.files().into_iter();
+            let files = task.info().files.iter();
             files.filter(|f| f.side == side).map(|f| f.purpose).collect::<Vec<_>>()
         };
         assert_eq!((own(Side::Near), own(Side::Far)), (vec![Purpose::Write], vec![Purpose::Read]));
@@ -788,7 +765,7 @@ mod tests {
     #[test]
     fn only_the_receiving_end_allocates() {
         let task = task("bulk:alloc=fresh,bytes=1MB,direction=down");
-        assert_eq!((task.memory(Side::Near), task.memory(Side::Far)), (1_000_000, 0));
+        assert_eq!(task.info().memory, EndMemory { near: 1_000_000, far: 0 });
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
 
-use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Side};
+use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -13,9 +13,9 @@ use crate::units::{BitRate, OfferedRate};
 
 use super::bulk::{self, Begin, Rate, gather};
 use super::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
-use super::setting::{typed, ways};
+use super::setting::{filled, typed, ways};
 use super::theory::{Conditions, Prediction};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Workload, header};
+use super::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header};
 use crate::workload::{Endpoint, Measurements};
 
 mod conclude;
@@ -108,6 +108,7 @@ struct CbrTask {
     flows: u64,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 /// The bytes that one call hands over where there is no pace.
@@ -141,7 +142,8 @@ impl CbrTask {
             Some("both") => vec![Direction::Up, Direction::Down],
             _ => vec![Direction::Up],
         };
-        let task = CbrTask {
+        let mut task = CbrTask {
+            info: TaskInfo::default(),
             rate,
             size,
             flows,
@@ -158,6 +160,7 @@ impl CbrTask {
             settings,
         };
         task.check()?;
+        task.info = task.facts(setting);
         Ok(task)
     }
 
@@ -233,18 +236,32 @@ fn period(rate: OfferedRate, size: usize) -> Option<Period> {
     }
 }
 
-impl Task for CbrTask {
-    fn headline(&self) -> String {
+impl CbrTask {
+    fn facts(&self, setting: &Setting) -> TaskInfo {
         let pace = match self.rate {
             OfferedRate::Bits(rate) => rate.to_string(),
             OfferedRate::Packets(rate) => rate.to_string(),
             OfferedRate::Max => "as many as fit".to_owned(),
         };
-        format!("{}-byte messages, {pace} {}", self.size, ways(&self.directions))
-    }
-
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
+        let each = |direction: &Direction| vec![Some(*direction); self.flows as usize];
+        let spans = match self.stop {
+            Stop::At { time } => vec![("time", typed(time)), ("warmup", typed(self.warmup))],
+            Stop::After { .. } => Vec::new(),
+        };
+        TaskInfo {
+            headline: format!("{}-byte messages, {pace} {}", self.size, ways(&self.directions)),
+            spec: filled(INFO.id, &self.settings, spans),
+            metrics: self.metrics(),
+            lengths: self.lengths,
+            flows: self.directions.iter().flat_map(each).collect(),
+            largest_message: self.size,
+            longest: self.sending_time().map_or(LONGEST_FOR_COUNT, |time| time + DRAIN),
+            planned: self.sending_time(),
+            most_bytes: self.slots().map(|slots| slots.saturating_mul(self.size as u64)),
+            is_paced: self.period().is_some(),
+            overload: self.overload(setting),
+            ..TaskInfo::default()
+        }
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -279,41 +296,6 @@ impl Task for CbrTask {
         metrics
     }
 
-    fn misfit(&self, _guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer == PeerKind::Kernel {
-            return Some(
-                "the far host's kernel only echoes, so nobody could receive or count what is offered"
-                    .into(),
-            );
-        }
-        None
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        let each = |direction: &Direction| vec![Some(*direction); self.flows as usize];
-        self.directions.iter().flat_map(each).collect()
-    }
-
-    fn largest_message(&self) -> usize {
-        self.size
-    }
-
-    fn longest(&self) -> Nanos {
-        self.sending_time().map_or(LONGEST_FOR_COUNT, |time| time + DRAIN)
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        self.sending_time()
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        Some(self.slots()?.saturating_mul(self.size as u64))
-    }
-
-    fn is_paced(&self) -> bool {
-        self.period().is_some()
-    }
-
     fn overload(&self, setting: &Setting) -> Option<String> {
         let bps = self.offered_bps()?;
         let narrow =
@@ -324,6 +306,26 @@ impl Task for CbrTask {
             BitRate(bps.round() as u64),
             setting.bounds(*way).rate?
         ))
+    }
+}
+
+impl Task for CbrTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        if peer == PeerKind::Kernel {
+            return Some(
+                "the far host's kernel only echoes, so nobody could receive or count what is offered"
+                    .into(),
+            );
+        }
+        None
     }
 
     /// Returns the share of messages that are lost where none is sent again: those with any packet lost.
@@ -346,7 +348,7 @@ impl Task for CbrTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let flow = usize::from(part.flow);
-        let direction = self.flows().get(flow).copied().flatten();
+        let direction = self.info.flows.get(flow).copied().flatten();
         let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
         let Some(period) = self.period() else {
             return if sends {
@@ -371,7 +373,7 @@ impl Task for CbrTask {
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
-        let flows = self.flows();
+        let flows = &self.info.flows;
         // Paced messages are messages on a byte stream, too.
         let framing = match self.period() {
             Some(_) => Framing::Messages,
@@ -380,11 +382,11 @@ impl Task for CbrTask {
         let (mut goodput, mut wire, mut sent) = (Rate::default(), Rate::default(), Rate::default());
         let mut lost = (0u64, 0u64);
         for direction in &self.directions {
-            let way = gather(reports, &flows, *direction, Begin::Receive);
+            let way = gather(reports, flows, *direction, Begin::Receive);
             let account = way.account(framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
             goodput.add(way.goodput_bps());
-            let around = self.around(reports, &flows, *direction);
+            let around = self.around(reports, flows, *direction);
             wire.add(way.goodput_bps().zip(around).map(|(bps, around)| bps * around));
             sent.add(way.sent_bps());
             if let (Some(bps), true) = (way.goodput_bps(), self.directions.len() > 1) {
@@ -404,25 +406,13 @@ impl Task for CbrTask {
         if lost.1 > 0 {
             findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
         }
-        findings.segments = bulk::segments(reports, &flows);
+        findings.segments = bulk::segments(reports, flows);
         self.conclude_pacing(reports, &mut findings);
         if goodput.0.is_none() && findings.why_invalid.is_none() {
             findings.why_invalid =
                 Some("fewer than two messages arrived, which have no rate; raise time".into());
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        let mut options: Vec<(String, String)> =
-            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if let Stop::At { time } = self.stop {
-            let spans = [("time", time), ("warmup", self.warmup)];
-            let open = spans.into_iter().filter(|(key, _)| !self.settings.given(key));
-            options.extend(open.map(|(key, span)| (key.to_owned(), typed(span))));
-        }
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
     }
 }
 

@@ -10,15 +10,16 @@
 //! Set-up is the transport's own handshake: a trial's token, by which a far end knows its peer, is presented in
 //! an exchange of its own that no time counts.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Side};
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::Result;
-use crate::measurements::{Better, Metric, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::{self, account_of};
-use super::setting::{claiming, reopens, with_count};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use super::setting::{claiming, filled, reopens};
+use super::theory::{Conditions, Prediction};
+use super::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload, traffic};
 use crate::workload::{Endpoint, Measurements};
 
 mod answerer;
@@ -118,6 +119,7 @@ struct ConnectTask {
     retry: Nanos,
     claimed: String,
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 impl ConnectTask {
@@ -129,7 +131,8 @@ impl ConnectTask {
         let each = Nanos(3 * setting.rtt_or_long().0) + Nanos::from_micros(500) + pause;
         let lengths = Lengths { fewest, unit_ns: each.0, key: "count" };
         let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
-        ConnectTask {
+        let mut task = ConnectTask {
+            info: TaskInfo::default(),
             count: settings.count("count").unwrap_or(fewest),
             pause,
             request: size("request"),
@@ -138,58 +141,44 @@ impl ConnectTask {
             claimed: format!("first_byte_{claim}_ns"),
             lengths: settings.count("count").is_none().then_some(lengths),
             settings,
+        };
+        task.info = task.facts();
+        task
+    }
+}
+
+impl ConnectTask {
+    fn facts(&self) -> TaskInfo {
+        let (count, request, answer) = (self.count, self.request, self.answer);
+        TaskInfo {
+            headline: format!("{count} connections, {request} bytes asked, {answer} answered"),
+            spec: filled(INFO.id, &self.settings, [("count", count.to_string())]),
+            metrics: claiming(FIGURES, &self.claimed),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: request.max(answer),
+            longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
+            reconnects: true,
+            ..TaskInfo::default()
         }
     }
 }
 
 impl Task for ConnectTask {
-    fn headline(&self) -> String {
-        format!(
-            "{} connections, {} bytes asked, {} answered",
-            self.count, self.request, self.answer
-        )
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        claiming(FIGURES, &self.claimed)
-    }
-
-    fn reconnects(&self) -> bool {
-        true
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
         (peer == PeerKind::Kernel).then(|| "it has no connections to open".to_owned())
     }
 
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![None]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.request.max(self.answer)
-    }
-
-    fn longest(&self) -> Nanos {
-        let each = self.pause + LONGEST;
-        Nanos(each.0.saturating_mul(self.count))
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        None
-    }
-
-    /// Each request may be asked several times.
-    fn most_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn is_paced(&self) -> bool {
-        false
+    fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
@@ -212,10 +201,6 @@ impl Task for ConnectTask {
             findings.why_invalid = Some(why.to_owned());
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        with_count(INFO.id, &self.settings, self.count)
     }
 }
 

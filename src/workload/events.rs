@@ -18,7 +18,7 @@ use crate::units::OfferedRate;
 
 use super::draw::{Arrivals, Spread, arrivals_key};
 use super::paced::{
-    ItemNames, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, count_key,
+    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts, count_key,
     direction_key, size_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
@@ -184,7 +184,7 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
     let mut pace = Pace::of(settings, events, fewest);
     pace.size = event_size.max(state_size);
     work.count = pace.count;
-    Ok(Paced { pace, work })
+    Ok(Paced::new(pace, work))
 }
 
 /// Messages that are sent: updates of the state and events, by the times at which they are due.
@@ -250,22 +250,21 @@ impl Beside {
 impl Work for Beside {
     type Measure = Deliveries;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
+    fn facts(&self, pace: &Pace) -> WorkFacts {
         let (events, hz) = (pace.text("events"), pace.text("hz"));
         let ways = ways(&[pace.direction]);
-        format!("{events} events beside a state at {hz} Hz on one connection, {ways}")
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        FIGURES
-    }
-
-    fn claimed(&self) -> String {
-        self.claimed.clone()
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "{events} events beside a state at {hz} Hz on one connection, {ways}"
+            ),
+            figures: FIGURES,
+            claimed: self.claimed.clone(),
+            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            messages: Some(self.count.saturating_add(self.states())),
+            is_even: false,
+            items: Some((["delivery", "delivery"], None)),
+        }
     }
 
     /// Returns the lane of the state first, if it has its own.
@@ -276,14 +275,6 @@ impl Work for Beside {
             (false, 0 | 1) => vec![events],
             (false, _) => vec![promised.service, events],
         }
-    }
-
-    fn lane_names(&self) -> Vec<String> {
-        LANES.iter().map(|lane| lane.name.to_owned()).collect()
-    }
-
-    fn is_even(&self) -> bool {
-        false
     }
 
     fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<Planned> {
@@ -302,14 +293,6 @@ impl Work for Beside {
             span: self.events.times(self.count),
             is_even: false,
         })
-    }
-
-    fn messages(&self, _pace: &Pace) -> u64 {
-        self.count.saturating_add(self.states())
-    }
-
-    fn items(&self) -> Option<ItemNames> {
-        Some((["delivery", "delivery"], None))
     }
 
     fn measure(&self, _slots: u64, seed: u64) -> Deliveries {

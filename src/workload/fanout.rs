@@ -5,15 +5,16 @@
 //! Every receiver is a process of its own. The sender is one process with a thread for each connection, all on the
 //! CPU of its end.
 
-use crate::contract::{Direction, Guarantees, PeerKind};
+use crate::contract::{Direction, Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, SEGMENTS, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
-use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::bulk::{self, Begin, gather};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Workload};
+use super::setting::filled;
+use super::theory::{Conditions, Prediction};
+use super::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
 use crate::workload::{Endpoint, Measurements};
 
 /// The workload.
@@ -69,9 +70,10 @@ impl Workload for Fanout {
 
 /// A fan-out with its settings: a bulk transfer with a stream for each receiver, of which each is looked at.
 struct FanoutTask {
-    settings: Settings,
+    info: TaskInfo,
     bulk: Box<dyn Task>,
-    receivers: u16,
+    /// Beginning of the span that the rate of each receiver is taken over.
+    begin: Begin,
 }
 
 impl FanoutTask {
@@ -102,78 +104,61 @@ impl FanoutTask {
         let mut options: Vec<(String, String)> =
             given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         options.extend(total.map(|total| (BYTES.to_owned(), total.to_string())));
-        Ok(FanoutTask {
-            bulk: bulk::task(receivers, options, setting)?,
+        let bulk = bulk::task(receivers, options, setting)?;
+        let facts = bulk.info();
+        // The length and the warm-up that were not given follow from the path.
+        let open = facts.spec.options.iter().filter(|(key, _)| key == "time" || key == "warmup");
+        let info = TaskInfo {
+            headline: format!("fan-out, {}", facts.headline),
+            spec: filled(INFO.id, &settings, open.cloned()),
+            metrics: metrics(&facts.metrics),
             receivers: receivers as u16,
-            settings,
-        })
+            sends_all_the_same: true,
+            ..facts.clone()
+        };
+        let begin = if total.is_some() { Begin::Send } else { Begin::Receive };
+        Ok(FanoutTask { info, bulk, begin })
     }
 }
 
+/// Returns the figures of a fan-out: its own, and those of all receivers together.
+fn metrics(together: &[Metric]) -> Vec<Metric> {
+    let rate = |name: &str, label: &str, role| Metric {
+        name: name.to_owned(),
+        label: label.to_owned(),
+        unit: Unit::BitRate,
+        better: Better::Higher,
+        role,
+    };
+    let own = [
+        rate(SLOWEST, "goodput of the slowest", Role::Claim),
+        rate(FASTEST, "of the fastest", Role::Descriptive),
+    ];
+    let together = together.iter().cloned().map(|metric| match metric.role {
+        Role::Claim => {
+            Metric { role: Role::Descriptive, label: "of all together".into(), ..metric }
+        }
+        _ => metric,
+    });
+    own.into_iter().chain(together).collect()
+}
+
+/// Everything but the figures is the bulk transfer's.
 impl Task for FanoutTask {
-    fn headline(&self) -> String {
-        format!("fan-out, {}", self.bulk.headline())
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.bulk.lengths()
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        let rate = |name: &str, label: &str, role| Metric {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            unit: Unit::BitRate,
-            better: Better::Higher,
-            role,
-        };
-        let own = [
-            rate(SLOWEST, "goodput of the slowest", Role::Claim),
-            rate(FASTEST, "of the fastest", Role::Descriptive),
-        ];
-        let together = self.bulk.metrics().into_iter().map(|metric| match metric.role {
-            Role::Claim => {
-                Metric { role: Role::Descriptive, label: "of all together".into(), ..metric }
-            }
-            _ => metric,
-        });
-        own.into_iter().chain(together).collect()
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        self.bulk.lanes(promised)
     }
 
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
         self.bulk.misfit(promised, peer)
     }
 
-    fn flows(&self) -> Vec<Option<Direction>> {
-        self.bulk.flows()
-    }
-
-    fn receivers(&self) -> u16 {
-        self.receivers
-    }
-
-    fn sends_all_the_same(&self) -> bool {
-        true
-    }
-
-    fn largest_message(&self) -> usize {
-        self.bulk.largest_message()
-    }
-
-    fn longest(&self) -> Nanos {
-        self.bulk.longest()
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        self.bulk.planned()
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        self.bulk.most_bytes()
-    }
-
-    fn is_paced(&self) -> bool {
-        false
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        self.bulk.theory(on)
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
@@ -182,9 +167,8 @@ impl Task for FanoutTask {
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = self.bulk.conclude(reports);
-        let flows = self.flows().len();
-        let begin = if self.settings.given(BYTES) { Begin::Send } else { Begin::Receive };
-        let one = |flow| gather(reports, &only(flow, flows), Direction::Up, begin);
+        let flows = self.info.flows.len();
+        let one = |flow| gather(reports, &only(flow, flows), Direction::Up, self.begin);
         let rates = (0..flows).map(|flow| one(flow).goodput_bps());
         match rates.collect::<Option<Vec<f64>>>() {
             Some(rates) => findings.metrics.extend([
@@ -201,16 +185,6 @@ impl Task for FanoutTask {
         }
         findings.segments = slowest_by_part(reports, flows);
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        let mut options: Vec<(String, String)> =
-            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        // What was not typed follows from where the race is.
-        let open = |key: &str| (key == "time" || key == "warmup") && !self.settings.given(key);
-        options.extend(self.bulk.spec().options.into_iter().filter(|(key, _)| open(key)));
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
     }
 }
 
@@ -233,9 +207,11 @@ fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::theory::Way;
     use super::super::{Clocks, ReceiveSpan, parse, parse_on};
     use super::*;
     use crate::measurements::{ConnStats, Tally};
+    use crate::time::Nanos;
     use crate::workload::{EndpointReport, PathKind};
 
     fn halves(received: &[u64]) -> [Vec<EndpointReport>; 2] {
@@ -308,10 +284,36 @@ mod tests {
     #[test]
     fn each_receiver_is_a_node_of_its_own_and_gets_all_of_it() {
         let task = parse("fanout:receivers=8,bytes=2MB").unwrap();
-        assert_eq!((task.receivers(), task.flows().len()), (8, 8));
-        assert_eq!(task.most_bytes(), Some(16_000_000));
-        assert_eq!(parse(&task.spec().to_string()).unwrap().spec(), task.spec());
-        assert!(task.spec().to_string().contains("bytes=2MB"), "{}", task.spec());
+        assert_eq!((task.info().receivers, task.info().flows.len()), (8, 8));
+        assert_eq!(task.info().most_bytes, Some(16_000_000));
+        assert_eq!(parse(&task.info().spec.to_string()).unwrap().info().spec, task.info().spec);
+        assert!(task.info().spec.to_string().contains("bytes=2MB"), "{}", task.info().spec);
+    }
+
+    #[test]
+    fn what_a_bulk_transfer_has_the_fan_out_of_it_has_too() {
+        let fan = parse("fanout:receivers=3,time=1s").unwrap();
+        let bulk = parse("bulk:streams=3,time=1s").unwrap();
+        let (of_fan, of_bulk) = (fan.info(), bulk.info());
+        assert_eq!(of_fan.observed, of_bulk.observed);
+        assert!(of_fan.observed.is_some());
+        assert_eq!((of_fan.memory, &of_fan.files), (of_bulk.memory, &of_bulk.files));
+        assert_eq!((of_fan.planned, of_fan.longest), (of_bulk.planned, of_bulk.longest));
+        let way = Way { delay: Nanos::from_millis(10), loss: 0.01, rate: None };
+        let guarantees = &Guarantees::BYTE_STREAM;
+        let control = Some("reno");
+        let on = Conditions { up: way, down: way, mtu: 1_500, ip_header: 20, guarantees, control };
+        assert_eq!(fan.theory(&on), bulk.theory(&on));
+        assert_eq!(fan.theory(&on).len(), 1);
+    }
+
+    #[test]
+    fn phases_of_a_fan_out_are_those_of_all_its_data() {
+        let task = parse("fanout:load=kcp,load-from=2s").unwrap();
+        assert_eq!(task.info().claim().unwrap().name, "goodput_during_bps");
+        assert_eq!(task.info().receivers, 4);
+        let all = parse("fanout:load=kcp,load-from=2s,load-phase=all").unwrap();
+        assert_eq!(all.info().claim().unwrap().name, SLOWEST);
     }
 
     #[test]
@@ -322,9 +324,9 @@ mod tests {
             ..Setting::REMOTE
         };
         let task = parse_on("fanout", &setting).unwrap();
-        assert!(task.lengths().is_some());
-        assert_eq!(task.planned(), Some(Nanos::from_millis(2_000)));
-        assert!(task.spec().to_string().contains("time=1000ms"), "{}", task.spec());
+        assert!(task.info().lengths.is_some());
+        assert_eq!(task.info().planned, Some(Nanos::from_millis(2_000)));
+        assert!(task.info().spec.to_string().contains("time=1000ms"), "{}", task.info().spec);
     }
 
     #[test]

@@ -11,16 +11,18 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 
 use super::header::account_of;
 use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, conclude_both};
-use super::setting::{claiming, fits_rate, one_clock, with_count};
+use super::setting::{claiming, filled, fits_rate, one_clock};
 use super::theory::{Conditions, Prediction};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use super::{
+    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload, traffic,
+};
 use crate::workload::{Endpoint, Measurements};
 
 mod peer;
@@ -132,6 +134,7 @@ struct Lockstep {
     claimed: &'static str,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 impl Lockstep {
@@ -141,7 +144,8 @@ impl Lockstep {
         let asked = settings.count("count");
         let period_ns = Period::of_packets(hz).times(1).0.max(1);
         let lengths = Lengths { fewest: ENOUGH, unit_ns: period_ns, key: "count" };
-        let task = Lockstep {
+        let mut task = Lockstep {
+            info: TaskInfo::default(),
             hz,
             input: size("size"),
             playout: settings.span("playout").unwrap_or_default(),
@@ -168,6 +172,7 @@ impl Lockstep {
                 task.mtu
             )));
         }
+        task.info = task.facts();
         Ok(task)
     }
 
@@ -185,18 +190,38 @@ impl Lockstep {
     }
 }
 
-impl Task for Lockstep {
-    fn headline(&self) -> String {
+impl Lockstep {
+    fn facts(&self) -> TaskInfo {
         let playout = self.settings.text("playout").unwrap_or_default();
-        format!("inputs in lockstep at {} Hz, both ways, played {playout} later", self.hz)
+        let planned = self.period().times(self.count);
+        let longest = planned + DRAIN + DRAIN;
+        let names = ["delay", "delay of an input"];
+        TaskInfo {
+            headline: format!(
+                "inputs in lockstep at {} Hz, both ways, played {playout} later",
+                self.hz
+            ),
+            spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
+            metrics: claiming(FIGURES, self.claimed),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: self.mtu,
+            longest,
+            planned: Some(planned),
+            // A full message each tick, until the last input is acknowledged.
+            most_bytes: Some(self.period().within(longest).saturating_mul(self.mtu as u64)),
+            memory: EndMemory::both(self.count.saturating_mul(size_of::<Option<Nanos>>() as u64)),
+            is_paced: true,
+            // The other player's inputs as the near end plays them.
+            observed: Some(Observed::Items(Items { side: Side::Near, names, deadline: None })),
+            ..TaskInfo::default()
+        }
     }
+}
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        claiming(FIGURES, self.claimed)
+impl Task for Lockstep {
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -208,42 +233,6 @@ impl Task for Lockstep {
             "the far host's kernel only echoes, and the other player has inputs of its own"
                 .to_owned()
         })
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![None]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.mtu
-    }
-
-    fn longest(&self) -> Nanos {
-        self.period().times(self.count) + DRAIN + DRAIN
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        Some(self.period().times(self.count))
-    }
-
-    /// Returns the bytes of a full message each tick, until the last input is acknowledged.
-    fn most_bytes(&self) -> Option<u64> {
-        let ticks = self.period().within(self.longest());
-        Some(ticks.saturating_mul(self.mtu as u64))
-    }
-
-    fn memory(&self, _side: Side) -> u64 {
-        self.count.saturating_mul(size_of::<Option<Nanos>>() as u64)
-    }
-
-    fn is_paced(&self) -> bool {
-        true
-    }
-
-    /// Returns the other player's inputs as the near end plays them.
-    fn observed(&self) -> Option<Observed> {
-        let names = ["delay", "delay of an input"];
-        Some(Observed::Items(Items { side: Side::Near, names, deadline: None }))
     }
 
     /// Returns the time that the game stands still, where each message repeats what is not acknowledged.
@@ -270,7 +259,7 @@ impl Task for Lockstep {
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
-        conclude_both(&mut findings, reports, self.metrics().iter());
+        conclude_both(&mut findings, reports, self.info.metrics.iter());
         for direction in [Direction::Up, Direction::Down] {
             let (senders, receivers, conns) = reports.of(direction);
             findings.ledger.set(direction, account_of(senders, receivers, conns));
@@ -280,10 +269,6 @@ impl Task for Lockstep {
             findings.why_invalid = Some(why.to_owned());
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        with_count(INFO.id, &self.settings, self.count)
     }
 }
 

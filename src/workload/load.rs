@@ -9,7 +9,7 @@
 //! the work  connects ─► begins ── before ──|──────── during ──────────|── after ──► is over
 //! ```
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::contract::{Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
@@ -17,7 +17,7 @@ use crate::time::Nanos;
 
 use super::setting::typed;
 use super::theory::{Conditions, Prediction};
-use super::{Lengths, NamedFile, Numbering, Part, Reports, Setting, Task, bulk};
+use super::{EndMemory, Part, Reports, Setting, Task, TaskInfo, bulk};
 use crate::workload::{Endpoint, Measurements};
 
 mod log;
@@ -173,13 +173,6 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Returns the settings of the work with those of the load.
-    fn with(&self, mut spec: Spec) -> Spec {
-        spec.options.extend(self.options.iter().cloned());
-        spec.options.sort();
-        spec
-    }
-
     /// Puts the work that `parse` makes of `spec` beside the load. Where that has phases and the work's length is
     /// open, it is as long as they are.
     ///
@@ -190,173 +183,91 @@ impl Terms {
         spec: &Spec,
         parse: impl Fn(&Spec) -> Result<Box<dyn Task>>,
     ) -> Result<Box<dyn Task>> {
-        let Some(phases) = self.phases.clone() else {
-            return Ok(Box::new(Loaded { task: parse(spec)?, terms: self }));
+        let (task, phases) = match &self.phases {
+            None => (parse(spec)?, None),
+            Some(phases) => {
+                let (task, observed) = in_phases(phases, spec, parse)?;
+                (task, Some((phases.clone(), observed)))
+            }
         };
-        let task = in_phases(&phases, spec, parse)?;
-        Ok(Box::new(Loaded { task, terms: self }))
-    }
-}
-
-/// Work beside a load.
-struct Loaded {
-    task: Box<dyn Task>,
-    terms: Terms,
-}
-
-impl Loaded {
-    /// Returns the time that the load runs before the work begins.
-    fn lead(&self) -> Nanos {
-        let leads = self.terms.load.as_ref().filter(|load| load.stint.is_none());
-        leads.map_or(Nanos::ZERO, |load| load.lead)
+        let info = self.edit(task.info(), phases.as_ref());
+        Ok(Box::new(Loaded { info, task, phases }))
     }
 
-    /// Returns the phases, and how messages of the work are observed.
-    fn phases(&self) -> Option<(&Phases, Observed)> {
-        Some((self.terms.phases.as_ref()?, self.task.observed()?))
-    }
-}
-
-impl Task for Loaded {
-    fn headline(&self) -> String {
-        let Terms { load, value, flows, phases, .. } = &self.terms;
-        let beside = match (load, flows) {
-            (None, _) => return self.task.headline(),
-            (Some(_), 1) => format!("{} beside a bulk flow of {value}", self.task.headline()),
-            (Some(_), n) => format!("{} beside {n} bulk flows of {value}", self.task.headline()),
-        };
-        match phases {
-            Some(phases) => format!("{beside} {}", phases.spoken()),
-            None => beside,
+    /// Returns the facts of a work beside this load.
+    fn edit(self, work: &TaskInfo, phases: Option<&(Phases, Observed)>) -> TaskInfo {
+        let mut info = work.clone();
+        if self.load.is_some() {
+            let flows = match self.flows {
+                1 => "a bulk flow".to_owned(),
+                n => format!("{n} bulk flows"),
+            };
+            info.headline.push_str(&format!(" beside {flows} of {}", self.value));
+            if let Some((phases, _)) = phases {
+                info.headline.push_str(&format!(" {}", phases.spoken()));
+            }
         }
-    }
-
-    fn lengths(&self) -> Option<Lengths> {
-        self.task.lengths().filter(|_| self.terms.phases.is_none())
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        let mut metrics = match self.phases() {
-            Some((phases, observed)) => phases.add_metrics(observed, &*self.task),
-            None => self.task.metrics(),
-        };
-        metrics.push(Metric {
+        if let Some((phases, observed)) = phases {
+            info.lengths = None;
+            info.metrics = phases.add_metrics(*observed, work);
+            info.memory = info.memory.plus(EndMemory::both(log::memory(work)));
+        }
+        info.metrics.push(Metric {
             name: GOODPUT.to_owned(),
             label: "goodput of the load".to_owned(),
             unit: Unit::BitRate,
             better: Better::Higher,
             role: Role::Descriptive,
         });
-        if self.phases().is_some() {
-            metrics.extend(share_metrics());
-        }
-        metrics
+        info.metrics.extend(phases.iter().flat_map(|_| share_metrics()));
+        let leads = self.load.as_ref().filter(|load| load.stint.is_none());
+        let lead = leads.map_or(Nanos::ZERO, |load| load.lead);
+        info.planned = info.planned.map(|planned| planned + lead);
+        info.spec.options.extend(self.options);
+        info.spec.options.sort();
+        TaskInfo { load: self.load, ..info }
     }
+}
 
-    fn load(&self) -> Option<&Load> {
-        self.terms.load.as_ref()
+/// Work beside a load.
+struct Loaded {
+    info: TaskInfo,
+    task: Box<dyn Task>,
+    /// The phases, and the way to observe the work.
+    phases: Option<(Phases, Observed)>,
+}
+
+impl Task for Loaded {
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         self.task.lanes(promised)
     }
 
-    fn lane_names(&self) -> Vec<String> {
-        self.task.lane_names()
-    }
-
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
         self.task.misfit(promised, peer)
     }
 
-    fn flows(&self) -> Vec<Option<Direction>> {
-        self.task.flows()
-    }
-
-    fn receivers(&self) -> u16 {
-        self.task.receivers()
-    }
-
-    fn sends_all_the_same(&self) -> bool {
-        self.task.sends_all_the_same()
-    }
-
-    fn largest_message(&self) -> usize {
-        self.task.largest_message()
-    }
-
-    fn longest(&self) -> Nanos {
-        self.task.longest()
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        self.task.planned().map(|planned| planned + self.lead())
-    }
-
-    fn timeout(&self) -> Nanos {
-        self.task.timeout()
-    }
-
-    fn observed(&self) -> Option<Observed> {
-        self.task.observed()
-    }
-
-    fn overload(&self, setting: &Setting) -> Option<String> {
-        self.task.overload(setting)
-    }
-
-    /// Returns the forms of the work alone, which know of no load.
+    /// Returns the forms of the work alone, which have no load in them.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
-        if self.terms.load.is_some() { Vec::new() } else { self.task.theory(on) }
-    }
-
-    fn reconnects(&self) -> bool {
-        self.task.reconnects()
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        self.task.most_bytes()
-    }
-
-    fn files(&self) -> Vec<NamedFile> {
-        self.task.files()
-    }
-
-    /// Returns the settings of the work alone, as an end is told no more. None that has phases has files.
-    fn told(&self, side: Side, source_bytes: Option<u64>) -> Spec {
-        self.task.told(side, source_bytes)
-    }
-
-    fn memory(&self, side: Side) -> u64 {
-        let logged = self.phases().map_or(0, |_| log::memory(&*self.task));
-        self.task.memory(side).saturating_add(logged)
-    }
-
-    fn is_paced(&self) -> bool {
-        self.task.is_paced()
-    }
-
-    fn numbering(&self) -> Option<Numbering> {
-        self.task.numbering()
+        if self.info.load.is_some() { Vec::new() } else { self.task.theory(on) }
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
-        match self.phases() {
-            Some((phases, observed)) => log::watched(&*self.task, phases, observed, part),
+        match &self.phases {
+            Some((phases, observed)) => log::watched(&*self.task, phases, *observed, part),
             None => self.task.half(part),
         }
     }
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = self.task.conclude(reports);
-        if let Some((phases, observed)) = self.phases() {
-            phases.conclude(observed, &*self.task, reports, &mut findings);
+        if let Some((phases, observed)) = &self.phases {
+            phases.conclude(*observed, self.task.info(), reports, &mut findings);
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        self.terms.with(self.task.spec())
     }
 }
 
@@ -373,13 +284,13 @@ mod tests {
     fn any_workload_may_have_a_load_and_is_the_same_work_beside_it() {
         for plain in workload::ALL.iter().map(|workload| workload.info().id) {
             let task = parse(&format!("{plain}:load=kcp:mode=fast+mtu=1400B,load-flows=2"));
-            let load = task.load().unwrap();
+            let load = task.info().load.as_ref().unwrap();
             assert_eq!(load.contender, "kcp:mode=fast,mtu=1400B");
-            assert!(parse(&load.workload).headline().contains("2"), "{}", load.workload);
-            assert_eq!(task.told(Side::Near, None), parse(plain).told(Side::Near, None));
-            assert_eq!(task.flows(), parse(plain).flows());
-            let again = parse(&task.spec().to_string());
-            assert_eq!((again.spec(), again.load()), (task.spec(), task.load()));
+            assert!(parse(&load.workload).info().headline.contains("2"), "{}", load.workload);
+            assert_eq!(task.info().flows, parse(plain).info().flows);
+            let again = parse(&task.info().spec.to_string());
+            assert_eq!(again.info().spec, task.info().spec);
+            assert_eq!(again.info().load, task.info().load);
         }
     }
 
@@ -388,18 +299,18 @@ mod tests {
         let rtt = Some(Nanos::from_millis(20));
         let setting = Setting { kind: PathKind::Emulated, rtt, ..Setting::REMOTE };
         let task = workload::parse_on("ping:load=tcp", &setting).unwrap();
-        assert_eq!(task.load().unwrap().lead, Nanos::from_millis(400));
-        assert!(task.load().unwrap().workload.contains("warmup=400ms"));
-        assert!(task.spec().to_string().contains("load-lead=400ms"));
+        assert_eq!(task.info().load.as_ref().unwrap().lead, Nanos::from_millis(400));
+        assert!(task.info().load.as_ref().unwrap().workload.contains("warmup=400ms"));
+        assert!(task.info().spec.to_string().contains("load-lead=400ms"));
     }
 
     #[test]
     fn without_one_only_the_figure_is_there_so_that_both_can_be_compared() {
         let (none, some) = (parse("ping:load=none"), parse("ping:load=tcp"));
-        assert_eq!(none.load(), None);
-        assert_eq!(none.metrics(), some.metrics());
-        assert_eq!(parse(&none.spec().to_string()).spec(), none.spec());
-        assert!(parse("ping").metrics().iter().all(|metric| metric.name != GOODPUT));
+        assert_eq!(none.info().load, None);
+        assert_eq!(none.info().metrics, some.info().metrics);
+        assert_eq!(parse(&none.info().spec.to_string()).info().spec, none.info().spec);
+        assert!(parse("ping").info().metrics.iter().all(|metric| metric.name != GOODPUT));
     }
 
     #[test]

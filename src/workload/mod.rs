@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{
-    Action, Direction, Guarantees, Lane, PeerKind, Service, Side, Sink, Source, Store,
-};
+use crate::contract::{Action, Direction, Guarantees, Lane, Side, Sink, Source, Store};
 use crate::error::{Error, Result, unknown};
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{
-    ClockEstimate, ConnStats, Distribution, Ledger, Metric, Metrics, Outage, PacedFlow, Pacing,
-    Recorder, Tally, WarmUp,
+    ClockEstimate, ConnStats, Distribution, Ledger, Metrics, Outage, PacedFlow, Pacing, Recorder,
+    Tally, WarmUp,
 };
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
@@ -36,6 +34,7 @@ mod share;
 mod silence;
 mod state;
 mod streams;
+mod task;
 pub mod theory;
 pub mod traffic;
 mod video;
@@ -44,6 +43,7 @@ mod voice;
 pub use crate::path::PathKind;
 pub use load::Load;
 pub use setting::{Bounds, Lengths, Setting};
+pub use task::{ELSEWHERE, EndMemory, NamedFile, Numbering, Purpose, Task, TaskInfo, misfit};
 pub use traffic::Traffic;
 
 /// Every workload, in the order in which lists show them. The first is the default.
@@ -97,157 +97,11 @@ pub trait Workload: Sync {
     }
 }
 
-/// Workload with its settings: the work of one trial.
-pub trait Task: Send + Sync {
-    /// Returns the work in a few words: `64-byte ping, 1000/s`.
-    fn headline(&self) -> String;
-
-    /// Returns the length that a trial has to have; `None` if the settings fix it.
-    fn lengths(&self) -> Option<Lengths>;
-
-    /// Returns the figures that contenders are compared by.
-    fn metrics(&self) -> Vec<Metric>;
-
-    /// Services of the lanes of each connection, first to last. What is sent without a word about lanes
-    /// takes the first.
-    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
-        vec![promised.service]
-    }
-
-    /// Returns the names of its lanes, first to last, where a connection has as many as it would use;
-    /// none if one is all that it ever uses.
-    fn lane_names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. Lanes
-    /// and the length of messages are [`misfit`]'s to check.
-    fn misfit(&self, guarantees: &Guarantees, peer: PeerKind) -> Option<String>;
-
-    /// Returns the connections it needs, one entry each: the direction of bulk data, or `None` for both.
-    fn flows(&self) -> Vec<Option<Direction>>;
-
-    /// Returns the number of far nodes, each a receiver of its own: flow `f` goes to the node `f` modulo their
-    /// number.
-    fn receivers(&self) -> u16 {
-        1
-    }
-
-    /// Returns true if all receivers are to get the same, so that one connection may serve them all.
-    fn sends_all_the_same(&self) -> bool {
-        false
-    }
-
-    /// Returns the largest message in bytes.
-    fn largest_message(&self) -> usize;
-
-    /// Returns the longest time that a trial lasts, waiting for the last answer included. After this it is
-    /// given up.
-    fn longest(&self) -> Nanos;
-
-    /// Returns the planned duration of the work, if the workload sets it and not the path.
-    fn planned(&self) -> Option<Nanos>;
-
-    /// Returns the time after which a sample counts as lost.
-    fn timeout(&self) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// Returns the load that shares the path with it, if one was asked for.
-    fn load(&self) -> Option<&Load> {
-        None
-    }
-
-    /// Returns how it is observed over time, for figures of parts of a trial; `None` if it is not.
-    fn observed(&self) -> Option<load::Observed> {
-        None
-    }
-
-    /// Returns a sentence where it offers more than the path carries, as it may on purpose; `None` if it does not, or nobody
-    /// knows.
-    fn overload(&self, _setting: &Setting) -> Option<String> {
-        None
-    }
-
-    /// Returns what closed forms say of its figures on such a path, as means over trials; none where nobody knows one.
-    fn theory(&self, _on: &theory::Conditions<'_>) -> Vec<theory::Prediction> {
-        Vec::new()
-    }
-
-    /// Returns true if connections are opened while it runs, one after the other.
-    fn reconnects(&self) -> bool {
-        false
-    }
-
-    /// Returns the maximum of application bytes that one direction may carry; `None` for as many as fit in
-    /// the time.
-    fn most_bytes(&self) -> Option<u64>;
-
-    /// Returns the files that it reads and writes, with their ends.
-    fn files(&self) -> Vec<NamedFile> {
-        Vec::new()
-    }
-
-    /// Returns the settings as one end is told them: with [`ELSEWHERE`] for the other end's files, and with
-    /// the length of the file that is read, in bytes, where one is.
-    fn told(&self, _side: Side, _source_bytes: Option<u64>) -> Spec {
-        self.spec()
-    }
-
-    /// Bytes of memory that one end takes during a trial, beyond its buffers.
-    fn memory(&self, _side: Side) -> u64 {
-        0
-    }
-
-    /// Returns true if the schedule must be kept to the microsecond, so that waiting may spin.
-    fn is_paced(&self) -> bool;
-
-    /// Returns the function that reads the number of a message, which it keeps on the way there and back;
-    /// `None` if its messages have none.
-    fn numbering(&self) -> Option<Numbering> {
-        None
-    }
-
-    /// Creates one endpoint of one flow.
-    fn half(&self, part: Part) -> Box<dyn Endpoint>;
-
-    /// Turns what both ends report into the trial's figures.
-    fn conclude(&self, reports: &Reports<'_>) -> Measurements;
-
-    /// Returns the settings as JSON results show them, defaults included.
-    fn spec(&self) -> Spec;
-}
-
-/// The number of a message that may be anything.
-pub type Numbering = fn(&[u8]) -> Option<u64>;
-/// Placeholder for the path of a file that is the other end's: no end learns more of it.
-pub const ELSEWHERE: &str = "-";
-
-/// A file that a workload names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedFile {
-    /// The end that reads or writes it.
-    pub side: Side,
-    /// Purpose of the file.
-    pub purpose: Purpose,
-    /// Its path as typed, or [`ELSEWHERE`].
-    pub path: String,
-}
-
-/// Purpose of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// File whose content is sent.
-    Read,
-    /// File that keeps the data that arrives.
-    Write,
-}
-
 /// Endpoint of a flow to create, and its parameters.
 pub struct Part {
     /// The end.
     pub side: Side,
-    /// The flow's index in [`Task::flows`].
+    /// The flow's index in [`TaskInfo::flows`].
     pub flow: u16,
     /// Marks this trial's messages.
     pub tag: u32,
@@ -260,7 +114,7 @@ pub struct Part {
     pub guarantees: Guarantees,
     /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
-    /// The file that this end reads or writes, if [`Task::files`] names one.
+    /// The file that this end reads or writes, if [`TaskInfo::files`] names one.
     pub store: Option<Box<dyn Store>>,
 }
 
@@ -557,16 +411,6 @@ pub struct Piece {
 /// The largest share of sends that may be late in a trial that counts.
 const MOST_LATE: f64 = 0.25;
 
-/// Returns the reason why a transport cannot carry `task`, as a sentence; `None` if it can.
-pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
-    if peer == PeerKind::Group && !task.sends_all_the_same() {
-        let why = "it sends the same to a group of receivers, and this is work between two ends";
-        return Some(why.to_owned());
-    }
-    task.misfit(promised, peer)
-        .or_else(|| promised.misfit(&task.lanes(promised), task.largest_message() as u64))
-}
-
 /// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
 ///
 /// # Errors
@@ -576,7 +420,7 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 }
 
 /// Reads a workload whose keys, where they are not given, follow from where it is done. What
-/// [`Task::spec`] then says stands for the same work anywhere.
+/// [`TaskInfo::spec`] then says stands for the same work anywhere.
 ///
 /// # Errors
 /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
@@ -630,15 +474,31 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::MetricName;
+    use crate::measurements::{MetricName, Role};
 
     #[test]
     fn the_name_of_a_metric_has_its_unit() {
         for workload in ALL {
-            for metric in parse(workload.info().id).unwrap().metrics() {
+            for metric in &parse(workload.info().id).unwrap().info().metrics {
                 let unit = MetricName::parse(&metric.name).suffix.unit();
                 assert_eq!(unit, Some(metric.unit), "{}", metric.name);
             }
+        }
+    }
+
+    #[test]
+    fn every_workload_has_the_facts_that_a_trial_needs() {
+        for id in ALL.iter().map(|workload| workload.info().id) {
+            let task = parse(id).unwrap();
+            let info = task.info();
+            assert!(!info.headline.is_empty() && info.spec.name == id, "{id}");
+            assert!(info.receivers > 0 && !info.flows.is_empty(), "{id}");
+            assert!(info.largest_message > 0 && info.longest > Nanos::ZERO, "{id}");
+            let claims = info.metrics.iter().filter(|metric| metric.role == Role::Claim);
+            assert_eq!(claims.count(), 1, "{id}");
+            let lanes = task.lanes(&Guarantees { lanes: 64, ..Guarantees::BYTE_STREAM });
+            assert!(!lanes.is_empty(), "{id}");
+            assert!(info.lane_names.is_empty() || info.lane_names.len() == lanes.len(), "{id}");
         }
     }
 
@@ -647,13 +507,13 @@ mod tests {
         let old = "ping:claim=p50,count=1000,interval=1ms,size=64,think=0,timeout=3s";
         assert_eq!(saved(old), format!("{old},warmup=0"));
         for workload in ALL {
-            let now = parse(workload.info().id).unwrap().spec().to_string();
+            let now = parse(workload.info().id).unwrap().info().spec.to_string();
             assert_eq!(saved(&now), now, "what has a warm-up keeps it");
         }
         for typed in ["ping:size=64", "pong:a=b", "", "bulk:bytes=1MB"] {
             assert_eq!(saved(typed), typed);
         }
-        let bytes = parse("bulk:bytes=1MB").unwrap().spec().to_string();
+        let bytes = parse("bulk:bytes=1MB").unwrap().info().spec.to_string();
         assert!(parse(&saved(&bytes)).is_ok());
     }
 }

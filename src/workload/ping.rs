@@ -5,7 +5,7 @@
 //! Each message is matched by its sequence number. One that is not back within the timeout is lost
 //! to the statistics (censored there); if it comes after all it is counted as late.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Side};
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, MetricName, Percentile, Role, Suffix, Unit, name};
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -13,8 +13,9 @@ use crate::time::Nanos;
 
 use super::header::{self, account};
 use super::load::Observed;
-use super::setting::{fits_rate, spoken, typed};
-use super::{Info, Lengths, Numbering, Part, Reports, Setting, Task, Workload};
+use super::setting::{filled, fits_rate, spoken, typed};
+use super::theory::{Conditions, Prediction};
+use super::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload};
 use crate::workload::{Endpoint, Measurements};
 
 mod defaults;
@@ -139,6 +140,7 @@ struct PingTask {
     timeout: Nanos,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 /// The most questions that may be open at once, as each keeps 24 bytes.
@@ -192,7 +194,8 @@ impl PingTask {
             (None, Some(time)) => Stop::At { time },
             (None, None) => Stop::After { count: fewest },
         };
-        Ok(PingTask {
+        let mut task = PingTask {
+            info: TaskInfo::default(),
             size,
             think,
             timeout: settings.span("timeout").unwrap_or_else(|| default_timeout(setting) + think),
@@ -204,7 +207,9 @@ impl PingTask {
             pace,
             stop,
             settings,
-        })
+        };
+        task.info = task.facts();
+        Ok(task)
     }
 
     fn check(&self) -> Result<()> {
@@ -293,7 +298,30 @@ fn rtt(percentile: Percentile) -> String {
     MetricName::new("rtt", Suffix::Nanos).at(percentile).to_string()
 }
 
-impl Task for PingTask {
+impl PingTask {
+    fn facts(&self) -> TaskInfo {
+        TaskInfo {
+            headline: self.headline(),
+            spec: self.spec(),
+            metrics: self.metrics(),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: self.size,
+            longest: self.asking_time() + self.timeout + Nanos::from_secs(1),
+            planned: match (self.stop, self.pace) {
+                (_, Pace::Open { .. }) => Some(self.asking_time()),
+                (Stop::At { time }, Pace::Closed { .. }) => Some(time),
+                (Stop::After { .. }, Pace::Closed { .. }) => None,
+            },
+            timeout: self.timeout,
+            most_bytes: self.most_bytes(),
+            is_paced: true,
+            observed: Some(Observed::RoundTrips),
+            numbering: Some(|message| header::Header::read(message).map(|header| header.seq)),
+            ..TaskInfo::default()
+        }
+    }
+
     fn headline(&self) -> String {
         let size = self.size;
         match self.pace {
@@ -306,8 +334,17 @@ impl Task for PingTask {
         }
     }
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
+    fn spec(&self) -> Spec {
+        let interval = match self.pace {
+            Pace::Open { interval } => Some(("interval", typed(interval))),
+            Pace::Closed { .. } => None,
+        };
+        let count = match self.stop {
+            Stop::After { count } => Some(("count", count.to_string())),
+            Stop::At { .. } => None,
+        };
+        let open = [("warmup", self.warmup.to_string()), ("timeout", typed(self.timeout))];
+        filled(INFO.id, &self.settings, open.into_iter().chain(interval).chain(count))
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -333,37 +370,6 @@ impl Task for PingTask {
         metrics
     }
 
-    fn misfit(&self, _guarantees: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer == PeerKind::Kernel && self.think > Nanos::ZERO {
-            return Some("the far host's kernel answers at once, so it cannot think".to_owned());
-        }
-        None
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![None]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.size
-    }
-
-    fn longest(&self) -> Nanos {
-        self.asking_time() + self.timeout + Nanos::from_secs(1)
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        match (self.stop, self.pace) {
-            (_, Pace::Open { .. }) => Some(self.asking_time()),
-            (Stop::At { time }, Pace::Closed { .. }) => Some(time),
-            (Stop::After { .. }, Pace::Closed { .. }) => None,
-        }
-    }
-
-    fn timeout(&self) -> Nanos {
-        self.timeout
-    }
-
     fn most_bytes(&self) -> Option<u64> {
         let messages = match (self.stop, self.pace) {
             (Stop::After { count }, _) => count,
@@ -372,17 +378,26 @@ impl Task for PingTask {
         };
         Some(messages.saturating_add(self.warmup).saturating_mul(self.size as u64))
     }
+}
 
-    fn is_paced(&self) -> bool {
-        true
+impl Task for PingTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
-    fn observed(&self) -> Option<Observed> {
-        Some(Observed::RoundTrips)
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
     }
 
-    fn numbering(&self) -> Option<Numbering> {
-        Some(|message| header::Header::read(message).map(|header| header.seq))
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        if peer == PeerKind::Kernel && self.think > Nanos::ZERO {
+            return Some("the far host's kernel answers at once, so it cannot think".to_owned());
+        }
+        None
+    }
+
+    fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
@@ -431,28 +446,6 @@ impl Task for PingTask {
         }
         findings
     }
-
-    fn spec(&self) -> Spec {
-        let mut options: Vec<(String, String)> =
-            self.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let given = |key: &str| options.iter().any(|(name, _)| name == key);
-        let mut filled = Vec::new();
-        if let (Pace::Open { interval }, false) = (self.pace, given("interval")) {
-            filled.push(("interval".to_owned(), typed(interval)));
-        }
-        if !given("warmup") {
-            filled.push(("warmup".to_owned(), self.warmup.to_string()));
-        }
-        if !given("timeout") {
-            filled.push(("timeout".to_owned(), typed(self.timeout)));
-        }
-        if let (Stop::After { count }, false) = (self.stop, given("count")) {
-            filled.push(("count".to_owned(), count.to_string()));
-        }
-        options.extend(filled);
-        options.sort();
-        Spec { name: INFO.id.to_owned(), options }
-    }
 }
 
 /// Fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
@@ -480,11 +473,11 @@ mod tests {
     #[test]
     fn defaults_are_spelled_out() {
         assert_eq!(
-            task("ping").unwrap().spec().to_string(),
+            task("ping").unwrap().info().spec.to_string(),
             "ping:claim=p50,count=100,interval=1ms,size=64,think=0,timeout=1000ms,warmup=20"
         );
         assert_eq!(
-            task("ping:window=1").unwrap().spec().to_string(),
+            task("ping:window=1").unwrap().info().spec.to_string(),
             "ping:claim=p50,count=2000,size=64,think=0,timeout=1000ms,warmup=100,window=1"
         );
     }
@@ -510,7 +503,7 @@ mod tests {
 
     #[test]
     fn defaults_fit_the_path_and_mean_the_same_elsewhere() {
-        let on_path = |typed, rtt| on(typed, rtt).spec().to_string();
+        let on_path = |typed, rtt| on(typed, rtt).info().spec.to_string();
         assert_eq!(
             on_path("ping", Some(50)),
             "ping:claim=p50,count=100,interval=20ms,size=64,think=0,timeout=1000ms,warmup=20"
@@ -530,19 +523,19 @@ mod tests {
             ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"]
         {
             let there = on_path(typed, Some(80));
-            assert_eq!(task(&there).unwrap().spec().to_string(), there);
+            assert_eq!(task(&there).unwrap().info().spec.to_string(), there);
         }
         // 1400 bytes take 112 ms at 100 kbit/s.
         let rate = Some(crate::units::BitRate(100_000));
         let slow = Setting { rate, ..Setting::REMOTE };
-        let spec = super::super::parse_on("ping:size=1400", &slow).unwrap().spec();
+        let spec = super::super::parse_on("ping:size=1400", &slow).unwrap().info().spec.clone();
         assert!(spec.to_string().contains("interval=234ms"), "{spec}");
     }
 
     #[test]
     fn headlines_say_what_is_done() {
-        let say = |typed, rtt| on(typed, rtt).headline();
-        assert_eq!(task("ping").unwrap().headline(), "64-byte ping, 1000/s");
+        let say = |typed, rtt| on(typed, rtt).info().headline.clone();
+        assert_eq!(task("ping").unwrap().info().headline, "64-byte ping, 1000/s");
         assert_eq!(say("ping:size=1kB", Some(50)), "1000-byte ping every 20 ms");
         assert_eq!(say("ping:interval=1500us", None), "64-byte ping every 1.50 ms");
         assert_eq!(say("ping:window=1", None), "64-byte ping, one at a time");
@@ -551,12 +544,12 @@ mod tests {
 
     #[test]
     fn a_length_is_open_until_it_is_given() {
-        let lengths = task("ping:claim=p99").unwrap().lengths();
+        let lengths = task("ping:claim=p99").unwrap().info().lengths;
         assert_eq!(lengths, Some(Lengths { fewest: 1000, unit_ns: 1_000_000, key: "count" }));
-        let closed = on("ping:window=2", Some(50)).lengths();
+        let closed = on("ping:window=2", Some(50)).info().lengths;
         assert_eq!(closed, Some(Lengths { fewest: 100, unit_ns: 25_000_000, key: "count" }));
-        assert_eq!(task("ping:count=100").unwrap().lengths(), None);
-        assert_eq!(task("ping:time=1s").unwrap().lengths(), None);
+        assert_eq!(task("ping:count=100").unwrap().info().lengths, None);
+        assert_eq!(task("ping:time=1s").unwrap().info().lengths, None);
     }
 
     #[test]
@@ -600,7 +593,7 @@ mod tests {
 
     #[test]
     fn the_claimed_percentile_comes_first() {
-        let metrics = task("ping:claim=p99").unwrap().metrics();
+        let metrics = task("ping:claim=p99").unwrap().info().metrics.clone();
         assert_eq!(metrics[0].name, "rtt_p99_ns");
         assert_eq!(metrics.iter().filter(|m| m.role == Role::Claim).count(), 1);
     }

@@ -11,7 +11,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Unit};
+use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec, plain};
 use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
@@ -20,9 +20,11 @@ use super::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use super::header::account_of;
 use super::load::{Items, Observed};
 use super::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
-use super::setting::{claiming, fits_rate, numbered, reopens, set_apart, with_count};
+use super::setting::{claiming, filled, fits_rate, numbered, reopens, set_apart};
 use super::theory::{Conditions, Prediction};
-use super::{Info, Lengths, Part, Reports, Setting, Task, Traffic, Workload, traffic};
+use super::{
+    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload, traffic,
+};
 use crate::workload::{Endpoint, Measurements};
 
 mod answers;
@@ -220,6 +222,7 @@ struct Calls {
     claimed: String,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
+    info: TaskInfo,
 }
 
 impl Calls {
@@ -234,7 +237,8 @@ impl Calls {
             _ => Connect::Kept,
         };
         let unit_ns = Period::of_packets(rate).times(1).0.max(1);
-        Ok(Calls {
+        let mut task = Calls {
+            info: TaskInfo::default(),
             rate,
             spread: Spread::named(settings.text("arrivals")),
             request: size("request"),
@@ -249,7 +253,9 @@ impl Calls {
             claimed: format!("response_{claim}_ns"),
             lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
             settings,
-        })
+        };
+        task.info = task.facts();
+        Ok(task)
     }
 
     fn period(&self) -> Period {
@@ -275,84 +281,56 @@ impl Calls {
     }
 }
 
-impl Task for Calls {
-    fn headline(&self) -> String {
+impl Calls {
+    fn facts(&self) -> TaskInfo {
         let [response, rate] =
             ["response", "rate"].map(|key| self.settings.text(key).unwrap_or_default());
-        let over = match self.connect {
-            Connect::Kept => "over one connection",
-            Connect::Each => "over a connection each",
+        let planned = self.period().times(self.count);
+        let (over, longest) = match self.connect {
+            Connect::Kept => ("one connection", planned + DRAIN + DRAIN),
+            Connect::Each => {
+                ("a connection each", planned + Nanos(LONGEST.0.saturating_mul(self.count)))
+            }
         };
-        format!("{}-byte requests for {response}, {rate}, {over}", self.request)
+        let most = self.response.1;
+        let largest = most.saturating_add(most.div_ceil(self.room()) * STAMPED_LEN as u64);
+        let names = ["response", "response time"];
+        TaskInfo {
+            headline: format!("{}-byte requests for {response}, {rate}, over {over}", self.request),
+            spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
+            metrics: claiming(FIGURES, &self.claimed),
+            lengths: self.lengths,
+            lane_names: numbered(self.lanes),
+            flows: vec![None],
+            largest_message: self.request.max(self.mtu),
+            longest,
+            planned: Some(planned),
+            reconnects: self.connect == Connect::Each,
+            most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),
+            memory: EndMemory {
+                near: self.count.saturating_mul(client::BYTES_EACH),
+                far: self.count.saturating_mul(service::BYTES_EACH),
+            },
+            is_paced: true,
+            observed: Some(Observed::Items(Items { side: Side::Near, names, deadline: None })),
+            ..TaskInfo::default()
+        }
     }
+}
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.lengths
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        claiming(FIGURES, &self.claimed)
+impl Task for Calls {
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![Service::ORDERED; usize::from(self.lanes.min(promised.lanes).max(1))]
     }
 
-    fn lane_names(&self) -> Vec<String> {
-        numbered(self.lanes)
-    }
-
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
         (peer == PeerKind::Kernel).then(|| {
             "the far host's kernel only echoes, and has no response of another size".to_owned()
         })
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![None]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.request.max(self.mtu)
-    }
-
-    fn longest(&self) -> Nanos {
-        let planned = self.period().times(self.count);
-        match self.connect {
-            Connect::Kept => planned + DRAIN + DRAIN,
-            Connect::Each => planned + Nanos(LONGEST.0.saturating_mul(self.count)),
-        }
-    }
-
-    fn reconnects(&self) -> bool {
-        self.connect == Connect::Each
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        Some(self.period().times(self.count))
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        let most = self.response.1;
-        let response = most.saturating_add(most.div_ceil(self.room()) * STAMPED_LEN as u64);
-        Some(self.count.saturating_mul(response.max(self.request as u64)))
-    }
-
-    fn memory(&self, side: Side) -> u64 {
-        let each = match side {
-            Side::Near => client::BYTES_EACH,
-            Side::Far => service::BYTES_EACH,
-        };
-        self.count.saturating_mul(each)
-    }
-
-    fn is_paced(&self) -> bool {
-        true
-    }
-
-    fn observed(&self) -> Option<Observed> {
-        let names = ["response", "response time"];
-        Some(Observed::Items(Items { side: Side::Near, names, deadline: None }))
     }
 
     /// Returns the mean response time of responses of one size and one packet that wait at the link for those before
@@ -389,7 +367,7 @@ impl Task for Calls {
 
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
-        conclude_one(&mut findings, Direction::Up, reports.near, self.metrics().iter());
+        conclude_one(&mut findings, Direction::Up, reports.near, self.info.metrics.iter());
         for direction in [Direction::Up, Direction::Down] {
             let (senders, receivers, conns) = reports.of(direction);
             findings.ledger.set(direction, account_of(senders, receivers, conns));
@@ -399,10 +377,6 @@ impl Task for Calls {
             findings.why_invalid = Some(why.to_owned());
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        with_count(INFO.id, &self.settings, self.count)
     }
 }
 

@@ -119,11 +119,30 @@ impl Lengths {
     /// Returns the same work with a length of `units`.
     pub fn apply(&self, mut spec: Spec, units: u64) -> Spec {
         let value = if self.key == "time" { format!("{units}ms") } else { units.to_string() };
-        spec.options.retain(|(key, _)| key != self.key);
-        spec.options.push((self.key.to_owned(), value));
-        spec.options.sort();
+        set(&mut spec, self.key, value);
         spec
     }
+}
+
+/// Gives an option of a spec this value, whether it has one or not, and sorts the options.
+pub(super) fn set(spec: &mut Spec, key: &str, value: String) {
+    spec.options.retain(|(name, _)| name != key);
+    spec.options.push((key.to_owned(), value));
+    spec.options.sort();
+}
+
+/// Returns the settings as results show them: defaults included, and of these options those that were not given.
+pub(super) fn filled(
+    id: &str,
+    settings: &Settings,
+    options: impl IntoIterator<Item = (impl AsRef<str>, String)>,
+) -> Spec {
+    let given = settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let open = options.into_iter().filter(|(key, _)| !settings.given(key.as_ref()));
+    let open = open.map(|(key, value)| (key.as_ref().to_owned(), value));
+    let mut all: Vec<_> = given.chain(open).collect();
+    all.sort();
+    Spec { name: id.to_owned(), options: all }
 }
 
 /// Formats a duration as it is said: `20 ms`.
@@ -216,17 +235,6 @@ pub(super) fn claiming(figures: &[(&str, &str, Unit, Better)], claimed: &str) ->
     let mut metrics: Vec<Metric> = figures.iter().map(metric).collect();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
     metrics
-}
-
-/// Returns the settings as results show them: defaults included, and the count, which may follow from others.
-pub(super) fn with_count(id: &str, settings: &Settings, count: u64) -> Spec {
-    let mut options: Vec<(String, String)> =
-        settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    if !settings.given("count") {
-        options.push(("count".to_owned(), count.to_string()));
-    }
-    options.sort();
-    Spec { name: id.to_owned(), options }
 }
 
 /// Formats a duration as it would be typed.

@@ -13,12 +13,11 @@
 
 use crate::contract::{Guarantees, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-use super::paced::{ItemNames, MOST_MESSAGES, Pace, Paced, Period, Work, count_key, direction_key};
+use super::paced::{MOST_MESSAGES, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key};
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Endpoint, Info, Part, Setting, Task, Workload};
 
@@ -253,7 +252,7 @@ fn task(settings: Settings) -> Result<Paced<Session>> {
             work.pictures.messages()
         )));
     }
-    Ok(Paced { pace, work })
+    Ok(Paced::new(pace, work))
 }
 
 impl Session {
@@ -279,11 +278,7 @@ impl Session {
 impl Work for Session {
     type Measure = Seen;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
+    fn facts(&self, pace: &Pace) -> WorkFacts {
         let [picture, pictures, pen, pose] =
             ["picture", "pictures", "pen", "pose"].map(|key| pace.text(key));
         let shown = match self.pictures.count {
@@ -292,21 +287,18 @@ impl Work for Session {
             _ => format!("{pictures} pictures of {picture}"),
         };
         let ways = ways(&[pace.direction]);
-        format!(
-            "{shown}, a pen at {pen} Hz, a voice, and a pose at {pose} Hz on one connection, {ways}"
-        )
-    }
-
-    fn items(&self) -> Option<ItemNames> {
-        Some((["pen", "delay of the pen"], None))
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        seen::FIGURES
-    }
-
-    fn claimed(&self) -> String {
-        self.claimed.to_owned()
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "{shown}, a pen at {pen} Hz, a voice, and a pose at {pose} Hz on one connection, {ways}"
+            ),
+            figures: seen::FIGURES,
+            claimed: self.claimed.to_owned(),
+            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            messages: Some(self.messages()),
+            is_even: true,
+            items: Some((["pen", "delay of the pen"], None)),
+        }
     }
 
     /// Returns a lane for each part, the pen's last; those that are too many share the pen's.
@@ -321,14 +313,6 @@ impl Work for Session {
             true => vec![Service::ORDERED; most],
             false => all.to_vec(),
         }
-    }
-
-    fn lane_names(&self) -> Vec<String> {
-        LANES.iter().map(|lane| lane.name.to_owned()).collect()
-    }
-
-    fn messages(&self, _pace: &Pace) -> u64 {
-        self.messages()
     }
 
     fn sender(&self, _pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {

@@ -16,7 +16,7 @@ use crate::units::BitRate;
 
 use super::paced::{
     LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
-    count_key, direction_key, size_key,
+    WorkFacts, count_key, direction_key, size_key,
 };
 use super::setting::{fits_rate, one_clock, set_apart, ways};
 use super::theory::{Conditions, Prediction};
@@ -254,33 +254,31 @@ fn task(settings: Settings) -> Result<Paced<Updates>> {
             )));
         }
     }
-    Ok(Paced { pace, work })
+    Ok(Paced::new(pace, work))
 }
 
 impl Work for Updates {
     type Measure = Told;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
-        let ways = ways(&[pace.direction]);
-        let hz = pace.text("hz");
-        match self.crowd {
-            None => format!("{}-byte state updates at {hz} Hz {ways}", pace.size),
-            Some(Crowd { objects, each, .. }) => {
-                format!("state of {objects} objects, {each} in each update, at {hz} Hz {ways}")
-            }
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (hz, ways) = (pace.text("hz"), ways(&[pace.direction]));
+        let (headline, figures) = match self.crowd {
+            None => (format!("{}-byte state updates at {hz} Hz {ways}", pace.size), FIGURES),
+            Some(Crowd { objects, each, .. }) => (
+                format!("state of {objects} objects, {each} in each update, at {hz} Hz {ways}"),
+                CROWD_FIGURES,
+            ),
+        };
+        WorkFacts {
+            id: INFO.id,
+            headline,
+            figures,
+            claimed: self.claimed.clone(),
+            lane_names: Vec::new(),
+            messages: None,
+            is_even: true,
+            items: None,
         }
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        if self.crowd.is_some() { CROWD_FIGURES } else { FIGURES }
-    }
-
-    fn claimed(&self) -> String {
-        self.claimed.clone()
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {

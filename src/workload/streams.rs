@@ -16,7 +16,7 @@ use crate::measurements::{Better, Unit};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::OfferedRate;
 
-use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
+use super::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
 use super::setting::{fits_rate, numbered, one_clock, ways};
 use super::theory::{Conditions, Prediction, held_back, overlap};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
@@ -161,32 +161,29 @@ fn task(settings: Settings) -> Result<Paced<Shared>> {
     if work.over == Over::Connections {
         pace.flows = work.streams;
     }
-    Ok(Paced { pace, work })
+    Ok(Paced::new(pace, work))
 }
 
 impl Work for Shared {
     type Measure = Delays;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
-        let over = match self.over {
-            Over::Lanes => "one connection",
-            Over::Connections => "a connection each",
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (over, lane_names) = match self.over {
+            Over::Lanes => ("one connection", numbered(self.streams)),
+            Over::Connections => ("a connection each", Vec::new()),
         };
         let (streams, size, rate) = (self.streams, pace.size, pace.text("rate"));
         let ways = ways(&[pace.direction]);
-        format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}")
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        FIGURES
-    }
-
-    fn claimed(&self) -> String {
-        self.claimed.clone()
+        WorkFacts {
+            id: INFO.id,
+            headline: format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}"),
+            figures: FIGURES,
+            claimed: self.claimed.clone(),
+            lane_names,
+            messages: None,
+            is_even: true,
+            items: None,
+        }
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
@@ -195,13 +192,6 @@ impl Work for Shared {
             Over::Connections => 1,
         };
         vec![self.service.unwrap_or_else(|| promised.arriving()); usize::from(lanes)]
-    }
-
-    fn lane_names(&self) -> Vec<String> {
-        match self.over {
-            Over::Lanes => numbered(self.streams),
-            Over::Connections => Vec::new(),
-        }
     }
 
     /// Returns the mean delay: of the path, and what losses hold back where each is found by three later messages.

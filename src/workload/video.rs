@@ -17,7 +17,7 @@ use crate::units::{parse_rate, span_text};
 
 use super::draw::{MOST_OVER_MEAN, Sizes};
 use super::paced::{
-    ItemNames, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts,
     direction_key,
 };
 use super::setting::{fits_rate, one_clock, ways};
@@ -190,7 +190,7 @@ fn task(settings: Settings) -> Paced<Moving> {
     let mut pace = Pace::of(settings, period, ENOUGH);
     pace.size = frames.mtu;
     frames.count = pace.count;
-    Paced { pace, work: Moving { frames, deadline, service, claimed } }
+    Paced::new(pace, Moving { frames, deadline, service, claimed })
 }
 
 impl Frames {
@@ -238,30 +238,23 @@ impl Frames {
 impl Work for Moving {
     type Measure = Pictures;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
+    fn facts(&self, pace: &Pace) -> WorkFacts {
         let [rate, hz, deadline] = ["rate", "hz", "deadline"].map(|key| pace.text(key));
         let ways = ways(&[pace.direction]);
-        format!("{rate} of video at {hz} Hz, shown {deadline} later, {ways}")
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        FIGURES
-    }
-
-    fn claimed(&self) -> String {
-        self.claimed.to_owned()
+        WorkFacts {
+            id: INFO.id,
+            headline: format!("{rate} of video at {hz} Hz, shown {deadline} later, {ways}"),
+            figures: FIGURES,
+            claimed: self.claimed.to_owned(),
+            lane_names: Vec::new(),
+            messages: Some(self.frames.most()),
+            is_even: false,
+            items: Some((["latency", "latency"], Some(self.deadline))),
+        }
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![self.service.unwrap_or(promised.service)]
-    }
-
-    fn is_even(&self) -> bool {
-        false
     }
 
     fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<Planned> {
@@ -280,14 +273,6 @@ impl Work for Moving {
             span: period.times(pace.count),
             is_even: false,
         })
-    }
-
-    fn messages(&self, _pace: &Pace) -> u64 {
-        self.frames.most()
-    }
-
-    fn items(&self) -> Option<ItemNames> {
-        Some((["latency", "latency"], Some(self.deadline)))
     }
 
     /// Returns the frames that are not whole and cannot be shown, where no message is sent again.

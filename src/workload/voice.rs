@@ -16,7 +16,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::span_text;
 
-use super::paced::{Pace, Paced, Period, Work, count_key, direction_key, size_key};
+use super::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
 use super::setting::{fits_rate, one_clock, ways};
 use super::{Info, Setting, Task, Traffic, Workload, traffic};
 
@@ -109,28 +109,27 @@ fn task(settings: Settings) -> Paced<Speech> {
         buffer: settings.span("buffer").unwrap_or_default(),
     };
     let period = Period { ns: work.frame.0, over: 1 };
-    Paced { pace: Pace::of(settings, period, ENOUGH), work }
+    Paced::new(Pace::of(settings, period, ENOUGH), work)
 }
 
 impl Work for Speech {
     type Measure = Frames;
 
-    fn id(&self) -> &'static str {
-        INFO.id
-    }
-
-    fn headline(&self, pace: &Pace) -> String {
+    fn facts(&self, pace: &Pace) -> WorkFacts {
         let (frame, buffer) = (pace.text("frame"), pace.text("buffer"));
         let ways = ways(&[pace.direction]);
-        format!("a voice in frames of {frame} with a jitter buffer of {buffer}, {ways}")
-    }
-
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)] {
-        FIGURES
-    }
-
-    fn claimed(&self) -> String {
-        CLAIMED.to_owned()
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "a voice in frames of {frame} with a jitter buffer of {buffer}, {ways}"
+            ),
+            figures: FIGURES,
+            claimed: CLAIMED.to_owned(),
+            lane_names: Vec::new(),
+            messages: None,
+            is_even: true,
+            items: None,
+        }
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> Frames {

@@ -53,7 +53,7 @@ impl Watch for Tell<'_> {
 /// Runs both ends of the only flow to their end. They spin, as nobody is there to nudge them.
 fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
     let task = parse(typed).unwrap();
-    let ends = connect_with(contender, at, task.largest_message());
+    let ends = connect_with(contender, at, task.info().largest_message);
     let guarantees = contender.transport.info().guarantees;
     let signals = [Signal::default(), Signal::default()];
     let end = |side: Side, conn: Box<dyn Conn>, own: usize| {
@@ -68,7 +68,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
             recorder,
             store: None,
         });
-        let largest_message = task.largest_message();
+        let largest_message = task.info().largest_message;
         let sampler = Sampler::new(intervals::DEFAULT, 1);
         let mut flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
         flow.run(&Monotonic, &signals[own], &mut Tell(&signals[1 - own])).unwrap();

@@ -50,6 +50,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("paced", "messages at times that are fixed at the start"),
             ("setting", "what defaults depend on"),
             ("silence", "times without an arrival"),
+            ("task", "facts of a work, and what it does"),
             ("theory", "closed forms of what is measured"),
             ("traffic", "traffic in the words of an application"),
         ],

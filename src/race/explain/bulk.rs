@@ -15,7 +15,7 @@ pub(super) fn explain(
     guarantees: &Guarantees,
     into: &mut Explanation,
 ) {
-    let flows = task.flows();
+    let flows = &task.info().flows;
     let mut directions: Vec<Direction> = flows.iter().flatten().copied().collect();
     directions.dedup();
     if directions.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn explain(
     for direction in directions {
         let mut told: Vec<Moving> = trials
             .iter()
-            .filter_map(|explored| OneWay::of(explored, &flows, direction)?.tell(guarantees))
+            .filter_map(|explored| OneWay::of(explored, flows, direction)?.tell(guarantees))
             .collect();
         told.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
         let middle = told.len() / 2;

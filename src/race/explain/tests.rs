@@ -26,7 +26,7 @@ struct Made<F> {
 impl<F: FnMut(&Order) -> std::result::Result<u64, TrialOutcome>> Runner for Made<F> {
     fn run(&mut self, order: &Order) -> TrialOutcome {
         let task = workload::parse(&order.workload).unwrap();
-        let names = task.metrics().into_iter().map(|metric| metric.name);
+        let names = task.info().metrics.iter().map(|metric| metric.name.clone());
         if order.pass == Pass::Figures {
             return TrialOutcome::Ran(Box::new(fake::record(
                 names.map(|name| (name, 50e3)).collect(),

@@ -2,13 +2,13 @@
 
 use crate::contract::{Direction, Framing, Side};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
 use super::super::header;
 use super::super::theory::{Conditions, Prediction};
-use super::super::{ELSEWHERE, NamedFile, Purpose, Setting};
+use super::super::{ELSEWHERE, EndMemory, NamedFile, Purpose, Setting};
 
 /// Option with which the span of the goodput begins before the connection is set up.
 pub(super) const TIMED: (&str, &str) = ("connect", "timed");
@@ -324,36 +324,27 @@ impl Terms {
             Side::Near => Side::Far,
             Side::Far => Side::Near,
         };
-        let file = |side, purpose, path: &Option<String>| {
-            path.clone().map(|path| NamedFile { side, purpose, path })
+        let file = |side, purpose, key, path: &Option<String>| {
+            path.clone().map(|path| NamedFile { side, purpose, key, path })
         };
         [
-            file(self.sender(), Purpose::Read, &self.cargo.source),
-            file(receiver, Purpose::Write, &self.cargo.sink),
+            file(self.sender(), Purpose::Read, "file", &self.cargo.source),
+            file(receiver, Purpose::Write, "sink", &self.cargo.sink),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    /// Returns `spec` as the end `side` is told it.
-    pub(super) fn told(&self, side: Side, source_bytes: Option<u64>, mut spec: Spec) -> Spec {
-        let reads = (Purpose::Read, "file");
-        for (purpose, key) in [reads, (Purpose::Write, "sink")] {
-            let other = self.files().into_iter().any(|f| f.purpose == purpose && f.side != side);
-            for (_, value) in spec.options.iter_mut().filter(|(k, _)| other && k == key) {
-                ELSEWHERE.clone_into(value);
-            }
-        }
-        if let Some(whole) = source_bytes {
-            let bytes = match self.extent {
-                Extent::Bytes(bytes) => bytes.min(whole),
-                _ => whole,
-            };
-            spec.options.retain(|(key, _)| key != "bytes");
-            spec.options.push(("bytes".to_owned(), bytes.to_string()));
-            spec.options.sort();
-        }
-        spec
+    /// Returns the memory that the receivers allocate for all that comes.
+    pub(super) fn memory(&self) -> EndMemory {
+        let (Memory::Fresh, Extent::Bytes(bytes)) = (self.cargo.memory, self.extent) else {
+            return EndMemory::default();
+        };
+        let received = |way: &Direction| match way {
+            Direction::Up => EndMemory::at(Side::Far, bytes),
+            Direction::Down => EndMemory::at(Side::Near, bytes),
+        };
+        self.directions.iter().map(received).fold(EndMemory::default(), EndMemory::plus)
     }
 }

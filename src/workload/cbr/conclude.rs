@@ -5,7 +5,7 @@ use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, 
 use crate::time::Nanos;
 
 use super::super::bulk::Timing;
-use super::super::{Reports, Task, paced};
+use super::super::{Reports, paced};
 use super::{CbrTask, Stop};
 use crate::workload::{EndpointReport, Measurements};
 
@@ -53,9 +53,9 @@ impl CbrTask {
     /// Adds the outcome of the schedules to `findings`. Of several flows the one with the greatest figure
     /// stands for the trial.
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
-        let flows = self.flows();
+        let flows = &self.info.flows;
         for direction in &self.directions {
-            for (sender, receiver, _) in self.ends(reports, &flows, *direction) {
+            for (sender, receiver, _) in self.ends(reports, flows, *direction) {
                 let Some(pacing) = sender.pacing.clone() else { continue };
                 let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
                 findings.paced.push(PacedFlow {

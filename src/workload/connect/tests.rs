@@ -22,7 +22,7 @@ fn race(
     lost: &[u64],
 ) -> [workload::EndpointReport; 2] {
     let (mut near, mut far) = (Sender::new(task, 7), Answerer::new(task, 7));
-    let mut out = vec![0; task.largest_message()];
+    let mut out = vec![0; task.info().largest_message];
     let mut under_way: VecDeque<(Nanos, Side, Vec<u8>)> = VecDeque::new();
     let (mut now, mut opened, mut sent) = (Nanos(MS), 0, 0);
     loop {
@@ -139,8 +139,11 @@ fn it_says_where_it_cannot_be_and_what_it_is() {
     let refused = workload::parse_on("connect", &elsewhere).err().unwrap().to_string();
     assert!(refused.contains("no more"), "{refused}");
     let task = workload::parse("connect:claim=p99,pause=1ms").unwrap();
-    assert!(task.spec().to_string().contains("count=1000"), "{}", task.spec());
-    assert_eq!(workload::parse(&task.spec().to_string()).unwrap().spec(), task.spec());
+    assert!(task.info().spec.to_string().contains("count=1000"), "{}", task.info().spec);
+    assert_eq!(
+        workload::parse(&task.info().spec.to_string()).unwrap().info().spec,
+        task.info().spec
+    );
     let kernel = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Kernel);
     assert_eq!(kernel.as_deref(), Some("it has no connections to open"));
     assert_eq!(workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Process), None);

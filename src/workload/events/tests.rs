@@ -65,11 +65,11 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = task("events:events=5pps,arrivals=constant").spec();
-    assert_eq!(task(&spec.to_string()).spec(), spec);
-    assert_eq!(task("events").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task("events:claim=p99").lengths().map(|l| l.fewest), Some(ENOUGH_FOR_P99));
-    assert_eq!(task("events:count=50").planned(), Some(Nanos::from_secs(1)));
+    let spec = task("events:events=5pps,arrivals=constant").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("events").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("events:claim=p99").info().lengths.map(|l| l.fewest), Some(ENOUGH_FOR_P99));
+    assert_eq!(task("events:count=50").info().planned, Some(Nanos::from_secs(1)));
 }
 
 #[test]

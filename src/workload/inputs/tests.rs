@@ -44,11 +44,11 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = task("inputs:hz=30,claim=smooth").spec();
-    assert_eq!(task(&spec.to_string()).spec(), spec);
-    assert_eq!(task("inputs").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task("inputs:claim=smooth").metrics()[0].name, "delay_smooth_ns");
-    assert_eq!(task("inputs:count=50,hz=50").planned(), Some(Nanos::from_secs(1)));
+    let spec = task("inputs:hz=30,claim=smooth").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("inputs").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("inputs:claim=smooth").info().metrics[0].name, "delay_smooth_ns");
+    assert_eq!(task("inputs:count=50,hz=50").info().planned, Some(Nanos::from_secs(1)));
 }
 
 /// Message on its way: its time of arrival, its receiver and its bytes.

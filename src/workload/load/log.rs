@@ -12,7 +12,7 @@ use crate::time::Nanos;
 
 use super::super::header::Header;
 use super::super::paced::read_stamp;
-use super::super::{Part, Standing, Task};
+use super::super::{Part, Standing, Task, TaskInfo};
 use super::marks::Marks;
 use super::phases::{Facts, Fate, Item, LOST, Observed, Phases};
 use crate::workload::{Endpoint, EndpointReport};
@@ -24,22 +24,22 @@ pub(super) const MOST: u64 = 1 << 20;
 type Entry = (u64, Fate);
 
 /// Returns the maximum number of messages of a direction; `None` where nobody knows.
-pub(super) fn most(task: &dyn Task) -> Option<u64> {
-    Some(task.most_bytes()?.div_ceil(task.largest_message().max(1) as u64))
+pub(super) fn most(info: &TaskInfo) -> Option<u64> {
+    Some(info.most_bytes?.div_ceil(info.largest_message.max(1) as u64))
 }
 
 /// Returns the messages that a log holds: none where the work tells items of its own, or has only bytes.
-fn known_most(task: &dyn Task) -> u64 {
-    match task.observed() {
-        Some(Observed::RoundTrips | Observed::OneWay(_)) => most(task).unwrap_or(MOST).min(MOST),
+fn known_most(info: &TaskInfo) -> u64 {
+    match info.observed {
+        Some(Observed::RoundTrips | Observed::OneWay(_)) => most(info).unwrap_or(MOST).min(MOST),
         Some(Observed::Items(_) | Observed::Bytes(_)) | None => 0,
     }
 }
 
 /// Bytes of memory that the log of a task takes, with what is sorted of it in the end.
-pub(super) fn memory(task: &dyn Task) -> u64 {
+pub(super) fn memory(info: &TaskInfo) -> u64 {
     let each = 2 * size_of::<Entry>() + size_of::<Fate>() + size_of::<u64>();
-    (known_most(task) + SPARE) * each as u64
+    (known_most(info) + SPARE) * each as u64
 }
 
 /// Arrivals beyond the number of messages that a log holds: copies that the path made.
@@ -56,14 +56,14 @@ pub(super) fn watched(
     if part.side != observed.side() || (part.flow != 0 && !is_of_all) {
         return task.half(part);
     }
-    let size = task.largest_message() as u64;
-    let log = Arc::new(Mutex::new(Log::new(known_most(task), size)));
-    let marks = is_of_all.then(|| Marks::new(phases, task.planned().unwrap_or_default()));
+    let info = task.info();
+    let whole = info.planned.unwrap_or_default();
+    let log = Arc::new(Mutex::new(Log::new(known_most(info), info.largest_message as u64)));
+    let marks = is_of_all.then(|| Marks::new(phases, whole));
     if observed == Observed::RoundTrips {
         part.recorder = Box::new(Logging { inner: part.recorder, log: Arc::clone(&log) });
     }
-    let facts =
-        Facts { observed, whole: task.planned().unwrap_or_default(), timeout: task.timeout() };
+    let facts = Facts { observed, whole, timeout: info.timeout };
     let (tag, phases) = (part.tag, phases.clone());
     Box::new(Watched {
         inner: task.half(part),

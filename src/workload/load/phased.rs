@@ -6,7 +6,7 @@ use crate::measurements::{Better, Metric, MetricName, Metrics, Percentile, Phase
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 
-use super::super::{Lengths, Reports, Task};
+use super::super::{Lengths, Reports, Task, TaskInfo};
 use super::log::{MOST, most};
 use super::phases::{
     GOODPUT_RATIO, INDUCED, Observed, PERCENTILES, Phases, Stint, counts_gaps, descriptive,
@@ -40,7 +40,7 @@ pub(super) fn asked(
     Ok(Some(Phases { stint, guard, judged }))
 }
 
-/// Returns the work that `parse` makes of `spec`, as long as its phases where its length is open.
+/// Returns the work that `parse` makes of `spec`, as long as its phases where its length is open, and the way to observe it.
 ///
 /// # Errors
 /// [`Error::Usage`] where the work has no phases, is over too soon, or has too few messages in one.
@@ -48,30 +48,31 @@ pub(super) fn in_phases(
     phases: &Phases,
     spec: &Spec,
     parse: impl Fn(&Spec) -> Result<Box<dyn Task>>,
-) -> Result<Box<dyn Task>> {
+) -> Result<(Box<dyn Task>, Observed)> {
     let work = &spec.name;
     let unit = unit(spec, &parse);
     let mut task = parse(spec);
-    if let Some(lengths) = task.as_ref().ok().and_then(|task| task.lengths()) {
+    if let Some(lengths) = task.as_ref().ok().and_then(|task| task.info().lengths) {
         // As long after the load as before it, and what drains then.
         let whole = phases.stint.end() + phases.guard + phases.stint.from;
         task = parse(&lengths.apply(spec.clone(), whole.0.div_ceil(lengths.unit_ns.max(1))));
     }
     let task = task?;
-    if task.observed().is_none() {
+    let info = task.info();
+    let Some(observed) = info.observed else {
         return Err(Error::usage(format!(
             "{work}: with these settings its figures are of the trial as a whole, or of several connections together, and \
              nothing in it is told apart by the time at which it was due, so it has no phases; leave out {FROM}"
         )));
-    }
-    let Some(whole) = task.planned() else {
+    };
+    let Some(whole) = info.planned else {
         return Err(Error::usage(format!(
             "{work}: nobody knows how long it will take, and a load that begins at {} needs to; give it a time \
              instead of a count",
             phases.stint.from
         )));
     };
-    let enough = claimed(phases, &*task)?.fewest();
+    let enough = claimed(phases, info)?.fewest();
     for phase in Phase::ALL {
         let (from, to) = phases.span(phase, whole);
         let fewest = if phases.judged == Some(phase) { enough } else { Percentile::P50.fewest() };
@@ -80,12 +81,12 @@ pub(super) fn in_phases(
             return Err(Error::usage(too_short(work, phases, phase, whole, needs)));
         }
     }
-    match most(&*task) {
+    match most(info) {
         Some(messages) if messages > MOST => Err(Error::usage(format!(
             "{work}: {messages} messages are to be told apart by phase, and {MOST} can be; send fewer a second, or \
              shorten {FROM} and {FOR}"
         ))),
-        _ => Ok(task),
+        _ => Ok((task, observed)),
     }
 }
 
@@ -93,14 +94,13 @@ pub(super) fn in_phases(
 ///
 /// # Errors
 /// [`Error::Usage`] where phases do not have it.
-fn claimed(phases: &Phases, task: &dyn Task) -> Result<Percentile> {
-    let metrics = task.metrics();
-    let claim = metrics.iter().find(|metric| metric.role == Role::Claim);
+fn claimed(phases: &Phases, info: &TaskInfo) -> Result<Percentile> {
+    let claim = info.claim();
     let percentile = claim.and_then(|metric| MetricName::parse(&metric.name).percentile);
     if percentile == Some(Percentile::P999) && phases.judged.is_some() {
         return Err(Error::usage(format!(
             "{}: a phase has percentiles up to p99; claim that, or give {PHASE}=all",
-            task.spec().name
+            info.spec.name
         )));
     }
     Ok(percentile.filter(|one| PERCENTILES.contains(one)).unwrap_or(Percentile::P50))
@@ -110,7 +110,7 @@ fn claimed(phases: &Phases, task: &dyn Task) -> Result<Percentile> {
 fn unit(spec: &Spec, parse: impl Fn(&Spec) -> Result<Box<dyn Task>>) -> Option<Lengths> {
     let mut open = spec.clone();
     open.options.retain(|(key, _)| key != "count" && key != "time");
-    parse(&open).ok()?.lengths()
+    parse(&open).ok()?.info().lengths
 }
 
 fn too_short(work: &str, phases: &Phases, phase: Phase, whole: Nanos, needs: Nanos) -> String {
@@ -132,10 +132,10 @@ fn too_short(work: &str, phases: &Phases, phase: Phase, whole: Nanos, needs: Nan
 
 impl Phases {
     /// Adds the figures of each phase to those of the work, and has verdicts given for the phase that is asked for.
-    pub(super) fn add_metrics(&self, observed: Observed, task: &dyn Task) -> Vec<Metric> {
-        let mut all = task.metrics();
+    pub(super) fn add_metrics(&self, observed: Observed, work: &TaskInfo) -> Vec<Metric> {
+        let mut all = work.metrics.clone();
         all.extend(metrics(observed));
-        if let Some(claim) = self.claim(observed, task) {
+        if let Some(claim) = self.claim(observed, work) {
             for metric in &mut all {
                 let is_claim = metric.name == claim;
                 metric.role = if is_claim { Role::Claim } else { Role::Descriptive };
@@ -146,14 +146,13 @@ impl Phases {
     }
 
     /// Returns the name of the figure that verdicts are given for, where it is a phase's.
-    fn claim(&self, observed: Observed, task: &dyn Task) -> Option<String> {
+    fn claim(&self, observed: Observed, work: &TaskInfo) -> Option<String> {
         let judged = self.judged?;
-        let metrics = task.metrics();
-        let claim = metrics.iter().find(|metric| metric.role == Role::Claim);
-        if observed.deadline().is_some() && claim.is_some_and(|one| one.unit == Unit::Share) {
+        if observed.deadline().is_some() && work.claim().is_some_and(|one| one.unit == Unit::Share)
+        {
             return Some(missed_name(judged));
         }
-        let percentile = claimed(self, task).unwrap_or(Percentile::P50);
+        let percentile = claimed(self, work).unwrap_or(Percentile::P50);
         let name = percentile_name(observed, percentile, judged);
         Some(name.unwrap_or_else(|| goodput_name(judged)))
     }
@@ -162,7 +161,7 @@ impl Phases {
     pub(super) fn conclude(
         &self,
         observed: Observed,
-        task: &dyn Task,
+        work: &TaskInfo,
         reports: &Reports<'_>,
         findings: &mut Measurements,
     ) {
@@ -194,13 +193,13 @@ impl Phases {
             let figure = reported(&metric.name).filter(|_| !is_unknown);
             let Some(figure) = figure else { continue };
             let is_time = observed == Observed::RoundTrips && metric.unit == Unit::Nanos;
-            if is_time && figure >= task.timeout().0 as f64 {
+            if is_time && figure >= work.timeout.0 as f64 {
                 findings.censored.push(metric.name.clone());
             }
             findings.metrics.insert(metric.name, figure);
         }
         compare(observed, findings);
-        let Some(claim) = self.claim(observed, task) else { return };
+        let Some(claim) = self.claim(observed, work) else { return };
         // Parts of a trial that differ on purpose say nothing about how a figure drifts.
         findings.segments = Vec::new();
         if findings.why_invalid.is_none() && !findings.metrics.contains_key(&claim) {
@@ -273,21 +272,23 @@ mod tests {
     #[test]
     fn a_work_of_open_length_is_as_long_as_its_phases() {
         let task = parse("ping:load=kcp,load-from=2s,load-for=4s");
-        assert_eq!(task.lengths(), None);
-        let whole = task.planned().unwrap();
+        assert_eq!(task.info().lengths, None);
+        let whole = task.info().planned.unwrap();
         assert!((Nanos::from_secs(8)..Nanos::from_millis(8_500)).contains(&whole), "{whole}");
-        let stint = task.load().unwrap().stint.unwrap();
+        let stint = task.info().load.as_ref().unwrap().stint.unwrap();
         assert_eq!((stint.from, stint.end()), (Nanos::from_secs(2), Nanos::from_secs(6)));
-        let again = parse(&task.spec().to_string());
-        assert_eq!((again.spec(), again.planned()), (task.spec(), task.planned()));
-        assert!(parse("ping:load=kcp").load().unwrap().stint.is_none());
+        let again = parse(&task.info().spec.to_string());
+        assert_eq!(again.info().spec, task.info().spec);
+        assert_eq!(again.info().planned, task.info().planned);
+        assert!(parse("ping:load=kcp").info().load.as_ref().unwrap().stint.is_none());
     }
 
     #[test]
     fn verdicts_are_given_for_the_phase_that_is_asked_for() {
         let claims = |typed: &str| -> Vec<String> {
-            let metrics = parse(typed).metrics().into_iter();
-            metrics.filter(|m| m.role == Role::Claim).map(|m| m.name).collect()
+            let task = parse(typed);
+            let claims = task.info().metrics.iter().filter(|m| m.role == Role::Claim);
+            claims.map(|m| m.name.clone()).collect()
         };
         assert_eq!(claims("ping:load=kcp,load-from=2s"), ["rtt_p50_during_ns"]);
         assert_eq!(claims("ping:load=kcp,load-from=2s,load-phase=after"), ["rtt_p50_after_ns"]);
@@ -303,8 +304,9 @@ mod tests {
         assert_eq!(claims("bulk:load=kcp,load-from=2s,load-phase=all"), ["goodput_bps"]);
         let (none, some) =
             (parse("state:load=none,load-from=2s"), parse("state:load=kcp,load-from=2s"));
-        assert_eq!((none.metrics(), none.planned()), (some.metrics(), some.planned()));
-        assert_eq!(none.load(), None);
+        assert_eq!(none.info().metrics, some.info().metrics);
+        assert_eq!(none.info().planned, some.info().planned);
+        assert_eq!(none.info().load, None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
-pub(super) use task::{ItemNames, LOST, Pace, Paced, Planned, Work};
+pub(super) use task::{LOST, Pace, Paced, Planned, Work, WorkFacts};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::LEN + 8;

@@ -2,15 +2,15 @@
 //! arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
-use crate::measurements::{Better, Metric, Unit};
-use crate::spec::{Settings, Spec};
+use crate::measurements::{Better, Unit};
+use crate::spec::Settings;
 use crate::time::Nanos;
 
 use super::super::header::account_of;
 use super::super::load::{Items, Observed};
-use super::super::setting::{claiming, with_count};
+use super::super::setting::{claiming, filled};
 use super::super::theory::{Conditions, Prediction};
-use super::super::{Lengths, Part, Reports, Task};
+use super::super::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 use crate::workload::{Endpoint, Measurements};
 
@@ -19,26 +19,12 @@ pub(in crate::workload) trait Work: Send + Sync {
     /// Measurement taken of arrivals.
     type Measure: Measure + 'static;
 
-    /// Returns the name of the workload.
-    fn id(&self) -> &'static str;
-
-    /// Returns the work in a few words.
-    fn headline(&self, pace: &Pace) -> String;
-
-    /// Returns its figures: name, label, unit and the better end.
-    fn figures(&self) -> &'static [(&'static str, &'static str, Unit, Better)];
-
-    /// Returns the name of the figure that verdicts are given for.
-    fn claimed(&self) -> String;
+    /// Returns its facts, beside those that follow from the pace.
+    fn facts(&self, pace: &Pace) -> WorkFacts;
 
     /// Returns the services of the lanes, as [`Task::lanes`] does.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![promised.service]
-    }
-
-    /// Returns the names of the lanes, as [`Task::lane_names`] does.
-    fn lane_names(&self) -> Vec<String> {
-        Vec::new()
     }
 
     /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot
@@ -47,26 +33,10 @@ pub(in crate::workload) trait Work: Send + Sync {
         None
     }
 
-    /// Returns true if it has no plan of its own.
-    fn is_even(&self) -> bool {
-        true
-    }
-
-    /// Returns the maximum number of messages.
-    fn messages(&self, pace: &Pace) -> u64 {
-        pace.count
-    }
-
     /// Returns the measurement for a flow with this many slots of the pace.
     fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
 
-    /// Returns the names of the times of what it is about, and when that is too late, where its measure tells that item by
-    /// item ([`Measure::items`]).
-    fn items(&self) -> Option<ItemNames> {
-        None
-    }
-
-    /// Returns what closed forms say of its figures, as [`Task::theory`] does.
+    /// Returns the values that closed forms give for its figures, as [`Task::theory`] does.
     fn theory(&self, _pace: &Pace, _on: &Conditions<'_>) -> Vec<Prediction> {
         Vec::new()
     }
@@ -85,6 +55,27 @@ pub(in crate::workload) trait Work: Send + Sync {
 
 /// Names of the times of items, with their label, and the time after which an item is too late.
 pub(in crate::workload) type ItemNames = ([&'static str; 2], Option<Nanos>);
+
+/// Facts of a paced workload, beside those that follow from the pace.
+pub(in crate::workload) struct WorkFacts {
+    /// Name of the workload.
+    pub(in crate::workload) id: &'static str,
+    /// The work in a few words.
+    pub(in crate::workload) headline: String,
+    /// Its figures: name, label, unit and the better end.
+    pub(in crate::workload) figures: &'static [(&'static str, &'static str, Unit, Better)],
+    /// Name of the figure that verdicts are given for.
+    pub(in crate::workload) claimed: String,
+    /// Names of the lanes, as in [`TaskInfo::lane_names`].
+    pub(in crate::workload) lane_names: Vec<String>,
+    /// Maximum number of messages; `None` for one in each slot of the pace.
+    pub(in crate::workload) messages: Option<u64>,
+    /// True if it has no plan of its own.
+    pub(in crate::workload) is_even: bool,
+    /// Names of the times of its items, and when they are too late, where its measure reports each
+    /// ([`Measure::items`]).
+    pub(in crate::workload) items: Option<ItemNames>,
+}
 
 /// The plan of a work's own.
 pub(in crate::workload) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
@@ -153,76 +144,64 @@ impl Pace {
 pub(in crate::workload) struct Paced<W> {
     pub(in crate::workload) pace: Pace,
     pub(in crate::workload) work: W,
+    info: TaskInfo,
+    claimed: String,
+    is_even: bool,
+}
+
+impl<W: Work> Paced<W> {
+    /// Creates the task of this work at this pace.
+    pub(in crate::workload) fn new(pace: Pace, work: W) -> Paced<W> {
+        let facts = work.facts(&pace);
+        let planned = pace.period.times(pace.count);
+        let messages = facts.messages.unwrap_or(pace.count);
+        let receiver = match pace.direction {
+            Direction::Up => Side::Far,
+            Direction::Down => Side::Near,
+        };
+        // Messages on a grid of times are told apart by their numbers, whether they arrive or not.
+        let observed = match facts.items {
+            _ if pace.flows > 1 => None,
+            Some((names, deadline)) => {
+                Some(Observed::Items(Items { side: receiver, names, deadline }))
+            }
+            None if facts.is_even => Some(Observed::OneWay(pace.direction)),
+            None => None,
+        };
+        let kept = messages.saturating_mul(W::Measure::BYTES_EACH);
+        let info = TaskInfo {
+            headline: facts.headline,
+            spec: filled(facts.id, &pace.settings, [("count", pace.count.to_string())]),
+            metrics: claiming(facts.figures, &facts.claimed),
+            lengths: pace.lengths,
+            lane_names: facts.lane_names,
+            flows: vec![Some(pace.direction); usize::from(pace.flows)],
+            largest_message: pace.size,
+            longest: planned + DRAIN,
+            planned: Some(planned),
+            most_bytes: Some(messages.saturating_mul(pace.size as u64)),
+            memory: EndMemory::at(receiver, kept),
+            is_paced: true,
+            observed,
+            ..TaskInfo::default()
+        };
+        Paced { pace, work, info, claimed: facts.claimed, is_even: facts.is_even }
+    }
 }
 
 impl<W: Work> Task for Paced<W> {
-    fn headline(&self) -> String {
-        self.work.headline(&self.pace)
-    }
-
-    fn lengths(&self) -> Option<Lengths> {
-        self.pace.lengths
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        claiming(self.work.figures(), &self.work.claimed())
+    fn info(&self) -> &TaskInfo {
+        &self.info
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         self.work.lanes(promised)
     }
 
-    fn lane_names(&self) -> Vec<String> {
-        self.work.lane_names()
-    }
-
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
         (peer == PeerKind::Kernel).then(|| {
             "the far host's kernel only echoes, so nobody could receive what is sent".to_owned()
         })
-    }
-
-    fn flows(&self) -> Vec<Option<Direction>> {
-        vec![Some(self.pace.direction); usize::from(self.pace.flows)]
-    }
-
-    fn largest_message(&self) -> usize {
-        self.pace.size
-    }
-
-    fn longest(&self) -> Nanos {
-        self.pace.period.times(self.pace.count) + DRAIN
-    }
-
-    fn planned(&self) -> Option<Nanos> {
-        Some(self.pace.period.times(self.pace.count))
-    }
-
-    fn most_bytes(&self) -> Option<u64> {
-        Some(self.work.messages(&self.pace).saturating_mul(self.pace.size as u64))
-    }
-
-    fn memory(&self, side: Side) -> u64 {
-        let each = W::Measure::BYTES_EACH;
-        if self.pace.sends(side) { 0 } else { self.work.messages(&self.pace).saturating_mul(each) }
-    }
-
-    fn is_paced(&self) -> bool {
-        true
-    }
-
-    /// Messages on a grid of times are told apart by their numbers, whether they arrive or not.
-    fn observed(&self) -> Option<Observed> {
-        let side = match self.pace.direction {
-            Direction::Up => Side::Far,
-            Direction::Down => Side::Near,
-        };
-        match self.work.items() {
-            _ if self.pace.flows > 1 => None,
-            Some((names, deadline)) => Some(Observed::Items(Items { side, names, deadline })),
-            None if self.work.is_even() => Some(Observed::OneWay(self.pace.direction)),
-            None => None,
-        }
     }
 
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
@@ -241,7 +220,7 @@ impl<W: Work> Task for Paced<W> {
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
         let delivery = loses.unwrap_or(Delivery::Reliable);
         let receiver = Receiver::new(size, tag, transit, delivery, measure);
-        Box::new(match self.work.is_even() {
+        Box::new(match self.is_even {
             true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
             false => receiver.beating(self.pace.period.times(1)),
         })
@@ -252,22 +231,18 @@ impl<W: Work> Task for Paced<W> {
         let (senders, receivers, conns) = reports.of(direction);
         conclude(&mut findings, direction, senders);
         let account = account_of(senders, receivers, conns);
-        findings.metrics = joined(receivers, self.metrics().iter());
+        findings.metrics = joined(receivers, self.info.metrics.iter());
         let lost = account.sent.saturating_sub(account.delivered) as f64;
-        let is_told = self.work.figures().iter().any(|(name, ..)| *name == LOST);
+        let is_told = self.info.metrics.iter().any(|metric| metric.name == LOST);
         if is_told && account.sent > 0 {
             findings.metrics.insert(LOST.to_owned(), lost / account.sent as f64);
         }
         findings.ledger.set(direction, account);
-        if !findings.metrics.contains_key(&self.work.claimed()) && findings.why_invalid.is_none() {
+        if !findings.metrics.contains_key(&self.claimed) && findings.why_invalid.is_none() {
             let why = "too few messages arrived to have the figure that is claimed";
             findings.why_invalid = Some(why.to_owned());
         }
         findings
-    }
-
-    fn spec(&self) -> Spec {
-        with_count(self.work.id(), &self.pace.settings, self.pace.count)
     }
 }
 

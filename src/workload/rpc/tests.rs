@@ -39,7 +39,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("rpc:connect=some").contains("connect"));
     assert!(say("rpc:connect=each,count=65001").contains("65000"));
     assert!(say("rpc:connect=each,lanes=4").contains("no lanes to share out"));
-    assert!(workload::parse(&task("rpc:connect=each").spec().to_string()).is_ok());
+    assert!(workload::parse(&task("rpc:connect=each").info().spec.to_string()).is_ok());
     // A hundred responses a second of 10 kB are 8 Mbit/s, and fifty requests of 60 kB more than that.
     let bounds = Bounds { delay: None, rate: Some(BitRate(7_999_999)) };
     let narrow = Setting { up: bounds, down: bounds, ..Setting::LOOPBACK };
@@ -56,11 +56,11 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = task("rpc:rate=50pps,response=2kB").spec();
-    assert_eq!(task(&spec.to_string()).spec(), spec);
-    assert_eq!(task("rpc").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task("rpc:claim=p99").lengths().map(|l| l.fewest), Some(ENOUGH_FOR_P99));
-    assert_eq!(task("rpc:count=50").planned(), Some(Nanos::from_secs(1)));
+    let spec = task("rpc:rate=50pps,response=2kB").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("rpc").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("rpc:claim=p99").info().lengths.map(|l| l.fewest), Some(ENOUGH_FOR_P99));
+    assert_eq!(task("rpc:count=50").info().planned, Some(Nanos::from_secs(1)));
     // 99,000 over the logarithm of 100.
     let decades = calls("rpc:response=1kB..100kB,count=10000");
     assert!((decades.mean_response() - 21_497.6).abs() < 0.1);
@@ -180,9 +180,9 @@ fn what_was_not_asked_for_is_damage() {
 /// The far end sends all of a response at once.
 fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
     let task = task(typed);
-    assert!(task.reconnects());
+    assert!(task.info().reconnects);
     let promised = Guarantees { lanes: 8, ..Guarantees::BYTE_STREAM };
-    assert_eq!((task.lanes(&promised).len(), task.lane_names().len()), (1, 0));
+    assert_eq!((task.lanes(&promised).len(), task.info().lane_names.len()), (1, 0));
     let [mut near, mut far] = [Side::Near, Side::Far].map(|side| task.half(part(side, promised)));
     let ms = Nanos::from_millis;
     let (mut now, mut out, mut opened) = (Nanos::from_secs(1), [0; 2000], 0);

@@ -30,7 +30,7 @@ fn each_part_has_a_lane_where_there_are_four() {
     // Of datagrams with as many lanes, as a mix has it, only voice and pose may be lost.
     let datagrams = Guarantees { lanes: 4, ..Guarantees::DATAGRAMS };
     assert_eq!(lanes("share", &datagrams), [ordered, lossy, lossy, ordered]);
-    assert_eq!(session("share").lane_names(), ["picture", "voice", "pose", "pen"]);
+    assert_eq!(session("share").info().lane_names, ["picture", "voice", "pose", "pen"]);
 }
 
 #[test]
@@ -61,17 +61,17 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = session("share:pictures=3,claim=pose").spec();
-    assert_eq!(session(&spec.to_string()).spec(), spec);
-    assert_eq!(session("share").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
+    let spec = session("share:pictures=3,claim=pose").info().spec.clone();
+    assert_eq!(session(&spec.to_string()).info().spec, spec);
+    assert_eq!(session("share").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
     let p99 = session("share:claim=pen-p99");
-    assert_eq!(p99.lengths().map(|lengths| lengths.fewest), Some(ENOUGH_FOR_P99));
+    assert_eq!(p99.info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH_FOR_P99));
     for claim in ["pen", "pen-p99", "pose", "voice", "picture"] {
-        let metrics = session(&format!("share:claim={claim}")).metrics();
+        let metrics = session(&format!("share:claim={claim}")).info().metrics.clone();
         assert!(metrics[0].name.starts_with(claim.trim_end_matches("-p99")), "{metrics:?}");
     }
     // A session without pictures can be set beside one with them.
-    assert_eq!(session("share").metrics(), session("share:pictures=0").metrics());
+    assert_eq!(session("share").info().metrics, session("share:pictures=0").info().metrics);
 }
 
 /// A path of 10 ms for each lane, which may lose messages, or have no room for them.
@@ -94,7 +94,7 @@ fn meet(typed: &str, way: &Way) -> [EndpointReport; 2] {
     };
     let (mut near, mut far) =
         (task.half(part(Side::Near, promised)), task.half(part(Side::Far, promised)));
-    let mut out = vec![0; task.largest_message()];
+    let mut out = vec![0; task.info().largest_message];
     let mut under_way: BTreeMap<(Nanos, u64), (Lane, Vec<u8>)> = BTreeMap::new();
     let (mut now, mut sent) = (Nanos(MS), [0u64; 4]);
     let start = now;
@@ -230,7 +230,7 @@ fn what_is_live_goes_before_the_rest_of_a_picture() {
 fn a_peer_that_ends_leaves_nothing_to_send() {
     let task = session("share:count=20");
     let mut near = task.half(part(Side::Near, LANES));
-    let mut out = vec![0; task.largest_message()];
+    let mut out = vec![0; task.info().largest_message];
     assert!(matches!(near.poll(Nanos(MS), &mut out), Action::Send { .. }));
     near.on_closed(Nanos(MS));
     assert_eq!(near.poll(Nanos(MS), &mut out), Action::Done);

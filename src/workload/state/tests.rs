@@ -48,7 +48,7 @@ fn keys_that_others_make_idle_are_refused_and_their_defaults_are_not() {
     refused("state:object-size=40", "objects= of two or more");
     refused("state:objects=5,size=300", "object-size");
     for typed in ["state", "state:objects=5", "state:display=interpolate,playout=80ms"] {
-        assert_eq!(say(&task(typed).spec().to_string()), None, "{typed}");
+        assert_eq!(say(&task(typed).info().spec.to_string()), None, "{typed}");
     }
 }
 
@@ -78,21 +78,25 @@ fn more_than_the_path_carries_is_refused_in_the_direction_it_goes() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = task("state:hz=30,display=interpolate").spec();
-    assert_eq!(task(&spec.to_string()).spec(), spec);
-    assert_eq!(task("state").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task("state:count=50").lengths(), None);
+    let spec = task("state:hz=30,display=interpolate").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("state").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("state:count=50").info().lengths, None);
 }
 
 #[test]
 fn several_objects_share_what_the_cap_leaves() {
     // Fiedler's 901 objects: 256 kbit/s at 60 Hz are 533 bytes, of which 513 carry 18 objects of 28.
     let capped = task("state:objects=901,cap=256kbit");
-    assert_eq!(capped.largest_message(), STAMPED_LEN + 18 * 28);
-    assert!(capped.headline().contains("901 objects, 18 in each update"), "{}", capped.headline());
-    assert_eq!(task(&capped.spec().to_string()).spec(), capped.spec());
-    assert!(capped.metrics().iter().any(|metric| metric.name == "near_age_mean_ns"));
-    assert_eq!(task("state:objects=10").largest_message(), STAMPED_LEN + 280);
+    assert_eq!(capped.info().largest_message, STAMPED_LEN + 18 * 28);
+    assert!(
+        capped.info().headline.contains("901 objects, 18 in each update"),
+        "{}",
+        capped.info().headline
+    );
+    assert_eq!(task(&capped.info().spec.to_string()).info().spec, capped.info().spec);
+    assert!(capped.info().metrics.iter().any(|metric| metric.name == "near_age_mean_ns"));
+    assert_eq!(task("state:objects=10").info().largest_message, STAMPED_LEN + 280);
     let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
     assert!(say("state:cap=256kbit").contains("there is one"));
     assert!(say("state:objects=9999").contains("give cap="));

@@ -12,7 +12,7 @@ fn task(typed: &str) -> Box<dyn Task> {
 fn streams_take_as_many_lanes_as_there_are() {
     let lanes = |typed: &str, most| {
         let promised = Guarantees { lanes: most, ..Guarantees::BYTE_STREAM };
-        (task(typed).lanes(&promised).len(), task(typed).flows().len())
+        (task(typed).lanes(&promised).len(), task(typed).info().flows.len())
     };
     assert_eq!(lanes("streams:streams=8", 1), (1, 1));
     assert_eq!(lanes("streams:streams=8", 4), (4, 1));
@@ -49,10 +49,10 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
-    let spec = task("streams:streams=3,over=connections").spec();
-    assert_eq!(task(&spec.to_string()).spec(), spec);
-    assert_eq!(task("streams").lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task("streams:count=50").lengths(), None);
+    let spec = task("streams:streams=3,over=connections").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("streams").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("streams:count=50").info().lengths, None);
 }
 
 #[test]

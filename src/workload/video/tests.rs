@@ -55,9 +55,12 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
     let task = workload::parse("video:hz=60,service=lifetime").unwrap();
-    assert_eq!(workload::parse(&task.spec().to_string()).unwrap().spec(), task.spec());
-    assert_eq!(task.lengths().map(|lengths| lengths.fewest), Some(ENOUGH));
-    assert_eq!(task.planned(), Some(Nanos::from_secs(1)));
+    assert_eq!(
+        workload::parse(&task.info().spec.to_string()).unwrap().info().spec,
+        task.info().spec
+    );
+    assert_eq!(task.info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task.info().planned, Some(Nanos::from_secs(1)));
 }
 
 #[test]

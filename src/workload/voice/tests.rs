@@ -31,6 +31,9 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn what_it_says_of_itself_is_the_same_work_again() {
     let task = workload::parse("voice:buffer=80ms").unwrap();
-    assert_eq!(workload::parse(&task.spec().to_string()).unwrap().spec(), task.spec());
-    assert_eq!(task.planned(), Some(Nanos::from_secs(4)));
+    assert_eq!(
+        workload::parse(&task.info().spec.to_string()).unwrap().info().spec,
+        task.info().spec
+    );
+    assert_eq!(task.info().planned, Some(Nanos::from_secs(4)));
 }
