@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deadheat::contract::{Action, Inbox, Lane, Patience, Sink, Source};
 use deadheat::datapath::stamps::Stamps;
 use deadheat::datapath::wait::Interest;
-use deadheat::measurements::Tally;
+use deadheat::error::Error;
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
-use deadheat::workload::{Endpoint, EndpointReport, Standing};
+use deadheat::workload::load::Item;
+use deadheat::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, RecentTimes, Standing};
 
 /// Time at which a run begins: not 0, which some messages take for no time at all.
 const BEGIN: Nanos = Nanos::from_secs(1);
@@ -96,7 +97,7 @@ impl Between {
                     self.far.on_sent(now);
                 }
                 Action::Wait(until) if until.is_some_and(|until| until <= now) => {
-                    self.clock.advance_to(now + Nanos(1));
+                    self.clock.advance_to(now + Nanos(1))
                 }
                 Action::Wait(until) => {
                     self.due = until;
@@ -152,13 +153,13 @@ impl NearHalf {
         if !self.far_knows && self.near.has_sent_all() {
             self.far_knows = true;
             let sent = self.near.standing(now).sent;
-            between.far.on_peer_finished(now, sent);
+            between.far.on_event(now, FlowEvent::PeerFinished { sent });
             told = true;
         }
         if !between.near_knows && between.far.has_sent_all() {
             between.near_knows = true;
             let sent = between.far.standing(now).sent;
-            self.near.on_peer_finished(now, sent);
+            self.near.on_event(now, FlowEvent::PeerFinished { sent });
             told = true;
         }
         told
@@ -175,6 +176,7 @@ impl Inbox for Taking<'_> {
 }
 
 /// Times are those of the virtual clock: the driver's were read before it moved on.
+#[deny(clippy::missing_trait_methods)]
 impl Endpoint for NearHalf {
     fn poll(&mut self, _: Nanos, out: &mut [u8]) -> Action {
         let shared = Arc::clone(&self.between);
@@ -208,20 +210,36 @@ impl Endpoint for NearHalf {
         self.near.on_message(self.clock.present(), lane, bytes);
     }
 
-    fn on_closed(&mut self, now: Nanos) {
-        self.near.on_closed(now);
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        self.near.on_peer_finished(now, sent);
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        self.near.on_event(now, event);
     }
 
     fn has_sent_all(&self) -> bool {
         self.near.has_sent_all()
     }
 
+    fn on_no_room(&mut self, _: Nanos) -> Option<Nanos> {
+        self.near.on_no_room(self.clock.present())
+    }
+
+    fn bulk(&mut self) -> BulkPart<'_> {
+        self.near.bulk()
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.near.failure()
+    }
+
     fn standing(&mut self, now: Nanos) -> Standing {
         self.near.standing(now)
+    }
+
+    fn take_recent(&mut self) -> RecentTimes {
+        self.near.take_recent()
+    }
+
+    fn items(&self) -> Vec<Item> {
+        self.near.items()
     }
 
     fn report(&mut self, now: Nanos) -> EndpointReport {

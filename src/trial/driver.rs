@@ -11,7 +11,7 @@ use crate::measurements::series::Point;
 use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, ConnInfo, Progress, Readiness};
-use crate::workload::Endpoint;
+use crate::workload::{Endpoint, FlowEvent};
 
 use super::explain::probed::Probe;
 use super::intervals::Sampler;
@@ -183,7 +183,7 @@ impl<C: Conn + ?Sized> Flow<C> {
                 Action::Pump => {
                     self.keep_up(now)?;
                     if self.pump()? == Progress::Idle {
-                        self.await_room(clock, waiter)?;
+                        self.await_room(None, clock, waiter)?;
                     }
                     Spent::Well
                 }
@@ -229,7 +229,7 @@ impl<C: Conn + ?Sized> Flow<C> {
                 return Ok(None);
             }
             if let Some(sent) = signal.take_peer_sent() {
-                self.half.on_peer_finished(clock.now(), sent);
+                self.half.on_event(clock.now(), FlowEvent::PeerFinished { sent });
             }
             self.take_what_came_in(clock)?;
         }
@@ -276,6 +276,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
         let standing = self.half.standing(now);
+        let recent = self.half.take_recent();
         let ConnInfo { stats, view: tcp } = self.info();
         // TCP drops no datagrams, and a protocol sends again what it lost by drops.
         let socket_drops = if tcp.is_none() { stats.socket_drops } else { None };
@@ -286,11 +287,11 @@ impl<C: Conn + ?Sized> Flow<C> {
             received_bytes: standing.received.bytes,
             received_messages: standing.received.messages,
             lost_messages: standing.lost,
-            missing: self.half.take_missing(),
+            missing: recent.missing,
             jitter_ns: standing.jitter_ns,
             socket_drops,
-            rtt: self.half.take_round_trips(),
-            delay: self.half.take_delays(),
+            rtt: recent.round_trips,
+            delay: recent.delays,
             tcp,
         }
     }
@@ -308,11 +309,11 @@ impl<C: Conn + ?Sized> Flow<C> {
             // No room: take what has arrived meanwhile, so that two full ends do not wait for each
             // other, and try again.
             Progress::Idle => {
-                self.half.on_no_room(now);
-                self.await_room(clock, waiter)?;
+                let others = self.half.on_no_room(now);
+                self.await_room(others, clock, waiter)?;
                 self.receive(Patience::None, clock)?;
             }
-            Progress::Closed => self.half.on_closed(now),
+            Progress::Closed => self.half.on_event(now, FlowEvent::Closed),
         }
         Ok(())
     }
@@ -381,13 +382,18 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(is_due)
     }
 
-    /// Waits for room to send, for what makes room, or for the connection's own deadline.
-    fn await_room(&mut self, clock: &impl Clock, waiter: &Waiter) -> Result<()> {
+    /// Waits for room to send, for what makes room, for the connection's own deadline, or until messages of other lanes
+    /// are due.
+    fn await_room(
+        &mut self,
+        others: Option<Nanos>,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<()> {
         let Readiness { fd, room, .. } = self.conn.readiness();
         // Not every full socket shows when there is room again; arrivals always show.
         let longest = if room == Interest::Read { GUARD } else { Nanos::from_millis(1) };
         let latest = clock.now() + longest;
-        let others = self.half.waits_for_room_until();
         let until =
             [self.conn.next_deadline(), others].into_iter().flatten().fold(latest, Nanos::min);
         waiter
@@ -414,7 +420,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         };
         if progress == Progress::Closed {
             self.is_closed = true;
-            self.half.on_closed(clock.now());
+            self.half.on_event(clock.now(), FlowEvent::Closed);
         }
         Ok(progress)
     }
@@ -450,10 +456,9 @@ fn no_reason() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::series::RoundTrips;
     use crate::time::Manual;
     use crate::transport::mem;
-    use crate::workload::{EndpointReport, Standing};
+    use crate::workload::{EndpointReport, RecentTimes, Standing};
 
     const MS: u64 = 1_000_000;
 
@@ -478,19 +483,20 @@ mod tests {
             self.stands.sent.bytes += 10;
         }
         fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
-        fn on_closed(&mut self, _now: Nanos) {}
-        fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
+        fn on_event(&mut self, _now: Nanos, _event: FlowEvent) {}
+
         fn has_sent_all(&self) -> bool {
             false
         }
         fn standing(&mut self, _now: Nanos) -> Standing {
             self.stands
         }
-        fn take_round_trips(&mut self) -> RoundTrips {
-            let mut rtt = RoundTrips::default();
-            rtt.add(7);
-            rtt
+        fn take_recent(&mut self) -> RecentTimes {
+            let mut recent = RecentTimes::default();
+            recent.round_trips.add(7);
+            recent
         }
+
         fn report(&mut self, _now: Nanos) -> EndpointReport {
             EndpointReport::default()
         }

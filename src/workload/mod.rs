@@ -6,21 +6,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Action, Direction, Guarantees, Lane, Side, Sink, Source, Store};
-use crate::error::{Error, Result, unknown};
-use crate::measurements::series::{Missing, RoundTrips};
+use crate::contract::{Direction, Guarantees};
+use crate::error::{Result, unknown};
 use crate::measurements::{
-    ClockEstimate, ConnStats, Distribution, Ledger, Metrics, Outage, PacedFlow, Pacing, Recorder,
-    Tally, WarmUp,
+    ClockEstimate, ConnStats, Distribution, Ledger, Metrics, Outage, PacedFlow, Pacing, Tally,
+    WarmUp,
 };
 use crate::spec::{Key, Spec};
-use crate::time::Nanos;
 
 mod bulk;
 mod cbr;
 mod clock_offset;
 mod connect;
 mod draw;
+mod endpoint;
 mod events;
 mod fanout;
 mod header;
@@ -41,6 +40,7 @@ mod video;
 mod voice;
 
 pub use crate::path::PathKind;
+pub use endpoint::{BulkPart, Endpoint, FlowEvent, Part, RecentTimes, Standing};
 pub use load::Load;
 pub use setting::{Bounds, Lengths, Setting};
 pub use task::{ELSEWHERE, EndMemory, NamedFile, Numbering, Purpose, Task, TaskInfo, misfit};
@@ -95,127 +95,6 @@ pub trait Workload: Sync {
     fn stands_for(&self, _traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
         None
     }
-}
-
-/// Endpoint of a flow to create, and its parameters.
-pub struct Part {
-    /// The end.
-    pub side: Side,
-    /// The flow's index in [`TaskInfo::flows`].
-    pub flow: u16,
-    /// Marks this trial's messages.
-    pub tag: u32,
-    /// The trial's seed.
-    pub seed: u64,
-    /// Longest time that the path may hold a message that is not waiting behind others, if known: word that
-    /// the peer has finished does not travel on it, and comes at once.
-    pub transit: Nanos,
-    /// Guarantees of the transport.
-    pub guarantees: Guarantees,
-    /// Recorder of times, if this endpoint measures any.
-    pub recorder: Box<dyn Recorder>,
-    /// The file that this end reads or writes, if [`TaskInfo::files`] names one.
-    pub store: Option<Box<dyn Store>>,
-}
-
-/// Endpoint of a flow: decides the next action and takes what arrives.
-pub trait Endpoint: Send {
-    /// Returns the action to take at `now`. A message to send is written into `out`.
-    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
-
-    /// Notes that the next connection is open, at `now`, after a handshake that took `set_up`: after
-    /// [`Action::Open`] at the end that dials, and whenever one comes in at the other. The first is not
-    /// announced.
-    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {}
-
-    /// Notes that the transport took the message of the last `poll`, at `now`.
-    fn on_sent(&mut self, now: Nanos);
-
-    /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll`
-    /// may ask for the same one again.
-    fn on_no_room(&mut self, _now: Nanos) {}
-
-    /// Returns the time from which a message of another lane is due, while the one of the last `poll` waits for
-    /// room: no wait for that is to last longer. `None` if all wait behind it.
-    fn waits_for_room_until(&self) -> Option<Nanos> {
-        None
-    }
-
-    /// Takes a message that arrived.
-    fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
-
-    /// Returns the source of bulk data; asked for after [`Action::Pump`].
-    fn source(&mut self) -> Option<&mut dyn Source> {
-        None
-    }
-
-    /// Returns the sink of bulk data; asked for after [`Action::Drain`].
-    fn sink(&mut self) -> Option<&mut dyn Sink> {
-        None
-    }
-
-    /// Notes that bulk bytes arrived at `now`; called after `take` for each receiving call that brought
-    /// some.
-    fn on_drained(&mut self, _now: Nanos) {}
-
-    /// Returns the error that could not be returned when it occurred; asked for after [`Action::Fail`].
-    fn failure(&mut self) -> Option<Error> {
-        None
-    }
-
-    /// Notes that the peer ended its direction of the connection.
-    fn on_closed(&mut self, now: Nanos);
-
-    /// Notes word from control that the other end has sent all it will: `sent` messages (0 for byte
-    /// streams) and bytes.
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally);
-
-    /// Returns true if it will send no more, as far as it can know.
-    fn has_sent_all(&self) -> bool;
-
-    /// Returns its progress, for a look in the middle of a trial: quick, and without an allocation.
-    fn standing(&mut self, now: Nanos) -> Standing;
-
-    /// Returns the round trips since the last call, in halves that measure them.
-    fn take_round_trips(&mut self) -> RoundTrips {
-        RoundTrips::default()
-    }
-
-    /// Returns the times, since its start, at which the messages were due that it found missing since the last call;
-    /// `None` if there are none, or it cannot know.
-    fn take_missing(&mut self) -> Option<Missing> {
-        None
-    }
-
-    /// Returns the times of messages one way, or of items, that came since the last call, in halves that observe them.
-    fn take_delays(&mut self) -> RoundTrips {
-        RoundTrips::default()
-    }
-
-    /// Returns what the work is about and what became of it, at the end, in halves that tell it
-    /// ([`load::Observed::Items`]).
-    fn items(&self) -> Vec<load::Item> {
-        Vec::new()
-    }
-
-    /// Returns the report of this endpoint.
-    fn report(&mut self, now: Nanos) -> EndpointReport;
-}
-
-/// Progress of an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
-    /// Data handed to the transport.
-    pub sent: Tally,
-    /// Data received, each message once.
-    pub received: Tally,
-    /// Messages that it misses by now: past their timeout, or overtaken by later ones (which may be
-    /// taken back when they come after all). `None` where it cannot know.
-    pub lost: Option<u64>,
-    /// Answers it waits for, whose time it is measuring.
-    pub awaited: u64,
-    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; `None` where it is not measured.
-    pub jitter_ns: Option<u64>,
 }
 
 /// Report of one endpoint of one flow, at the end.
@@ -475,6 +354,7 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
 mod tests {
     use super::*;
     use crate::measurements::{MetricName, Role};
+    use crate::time::Nanos;
 
     #[test]
     fn the_name_of_a_metric_has_its_unit() {

@@ -45,6 +45,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
             ("draw", "times and sizes by chance, the same at both ends"),
+            ("endpoint", "one end of a flow"),
             ("header", "the first bytes of every message"),
             ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),

@@ -7,12 +7,13 @@ use crate::datapath::wait::{Interest, Waiter};
 use crate::error::{Error, Result};
 use crate::time::Clock;
 use crate::transport::{Conn, Progress};
+use crate::workload::{BulkPart, FlowEvent};
 
 use super::{Flow, failed};
 
 impl<C: Conn + ?Sized> Flow<C> {
     pub(in crate::trial) fn pump(&mut self) -> Result<Progress> {
-        let source = self.half.source().ok_or_else(no_bulk)?;
+        let BulkPart::Sends(source) = self.half.bulk() else { return Err(no_bulk()) };
         self.conn.pump(source).map_err(|e| failed("send", e))
     }
 
@@ -41,18 +42,18 @@ impl<C: Conn + ?Sized> Flow<C> {
         patience: Patience,
         clock: &impl Clock,
     ) -> Result<Progress> {
-        let sink = self.half.sink().ok_or_else(no_bulk)?;
+        let BulkPart::Receives(sink) = self.half.bulk() else { return Err(no_bulk()) };
         let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
         match progress {
-            Progress::Moved => self.half.on_drained(clock.now()),
+            Progress::Moved => self.half.on_event(clock.now(), FlowEvent::Drained),
             Progress::Idle => {}
-            Progress::Closed => self.half.on_closed(clock.now()),
+            Progress::Closed => self.half.on_event(clock.now(), FlowEvent::Closed),
         }
         Ok(progress)
     }
 
     pub(super) fn finish_sending(&mut self) -> Result<()> {
-        if self.half.source().is_none() {
+        if !matches!(self.half.bulk(), BulkPart::Sends(_)) {
             return Ok(());
         }
         match self.conn.finish() {

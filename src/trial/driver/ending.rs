@@ -57,7 +57,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         waiter: &Waiter,
     ) -> Result<()> {
         if self.conn.readiness().room == Interest::Read {
-            return self.await_room(clock, waiter);
+            return self.await_room(None, clock, waiter);
         }
         let [shortest, longest] = LOOK_AGAIN;
         let nap = Nanos(done_for.0 / 4).clamp(shortest, longest);
@@ -83,7 +83,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             false => Progress::Moved,
         };
         if flushed == Progress::Idle {
-            self.await_room(clock, waiter)?;
+            self.await_room(None, clock, waiter)?;
             self.receive(Patience::None, clock)?;
         } else if !self.conn.is_drained() {
             self.await_acknowledgement(done_for, clock, waiter)?;

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
 use crate::time::{Clock, Nanos};
 use crate::transport::{Conn, ConnInfo};
+use crate::workload::FlowEvent;
 
 use super::Flow;
 
@@ -61,7 +62,8 @@ impl<C: Conn + ?Sized> Flow<C> {
 
     /// Tells the endpoint that the next connection is open.
     pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
-        self.half.on_opened(clock.now(), Nanos(self.conn.info().stats.connect_ns));
+        let set_up = Nanos(self.conn.info().stats.connect_ns);
+        self.half.on_event(clock.now(), FlowEvent::Opened { set_up });
     }
 
     /// Returns the counters of all its connections.

@@ -11,7 +11,7 @@ use crate::transport::several::Joined;
 use crate::transport::userspace::OverPath;
 use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
-use crate::workload::EndpointReport;
+use crate::workload::{EndpointReport, FlowEvent};
 
 /// Longest wait of a flow that finds no room for a message, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
@@ -274,10 +274,9 @@ impl End {
                 let sent = self.flow.conn.send(lane, &turns.out[..len]);
                 match sent.map_err(|e| failed("send", e))? {
                     Progress::Moved => self.flow.half.on_sent(now),
-                    Progress::Closed => self.flow.half.on_closed(now),
+                    Progress::Closed => self.flow.half.on_event(now, FlowEvent::Closed),
                     Progress::Idle => {
-                        self.flow.half.on_no_room(now);
-                        let others = self.flow.half.waits_for_room_until();
+                        let others = self.flow.half.on_no_room(now);
                         // A time that has passed already must not keep the clock from going on.
                         let others = others.map(|at| at.max(now + Nanos(1)));
                         let at = others.map_or(now + ROOM_GUARD, |at| at.min(now + ROOM_GUARD));

@@ -14,7 +14,7 @@ use super::super::header::{self, Header, SeqWindow, count};
 use super::super::silence::Silence;
 use super::keeper::{Fit, Keeper};
 use super::marks::{Marks, Timing};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct Receiver {
     framing: Framing,
@@ -92,32 +92,32 @@ impl Endpoint for Receiver {
         self.keeper.as_mut()?.failure()
     }
 
-    fn sink(&mut self) -> Option<&mut dyn Sink> {
-        Some(self)
+    fn bulk(&mut self) -> BulkPart<'_> {
+        BulkPart::Receives(self)
     }
 
     fn on_sent(&mut self, _now: Nanos) {}
 
     fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
 
-    fn on_drained(&mut self, now: Nanos) {
-        if let (true, Some(keeper)) = (self.marks.is_empty(), &mut self.keeper) {
-            keeper.begun();
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Drained => {
+                if let (true, Some(keeper)) = (self.marks.is_empty(), &mut self.keeper) {
+                    keeper.begun();
+                }
+                self.marks.note(now, self.received.bytes);
+                let (first, last, times) = self.came.unwrap_or((now, now, 0));
+                // Data comes as the path lets it: as many arrivals were due as there were in such a time before.
+                self.silence
+                    .were_due((now - last).0.saturating_mul(times) / (last - first).0.max(1));
+                self.silence.came(now, None);
+                self.came = Some((first, now, times + 1));
+            }
+            FlowEvent::Closed => self.closed = true,
+            FlowEvent::PeerFinished { sent } => self.peer_finished = Some((sent, now)),
+            FlowEvent::Opened { .. } => {}
         }
-        self.marks.note(now, self.received.bytes);
-        let (first, last, times) = self.came.unwrap_or((now, now, 0));
-        // Data comes as the path lets it: as many arrivals were due as there were in such a time before.
-        self.silence.were_due((now - last).0.saturating_mul(times) / (last - first).0.max(1));
-        self.silence.came(now, None);
-        self.came = Some((first, now, times + 1));
-    }
-
-    fn on_closed(&mut self, _now: Nanos) {
-        self.closed = true;
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        self.peer_finished = Some((sent, now));
     }
 
     fn has_sent_all(&self) -> bool {
@@ -210,8 +210,8 @@ mod tests {
         let reliable = Guarantees { service: Service::ORDERED, ..Guarantees::DATAGRAMS };
         let mut receiver = Receiver::new(&reliable, 7, None);
         receiver.take(&message(0));
-        receiver.on_drained(Nanos(1_000));
-        receiver.on_peer_finished(Nanos(2_000), sent(2));
+        receiver.on_event(Nanos(1_000), FlowEvent::Drained);
+        receiver.on_event(Nanos(2_000), FlowEvent::PeerFinished { sent: sent(2) });
         assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Drain);
         receiver.take(&message(1));
         assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Done);
@@ -221,11 +221,11 @@ mod tests {
     fn it_waits_for_the_tail_and_gives_up_when_all_is_quiet() {
         let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
         receiver.take(&message(0));
-        receiver.on_drained(Nanos(1_000));
-        receiver.on_peer_finished(Nanos(2_000), sent(3));
+        receiver.on_event(Nanos(1_000), FlowEvent::Drained);
+        receiver.on_event(Nanos(2_000), FlowEvent::PeerFinished { sent: sent(3) });
         assert_eq!(receiver.poll(Nanos(3_000), &mut []), Action::Drain);
         receiver.take(&message(2));
-        receiver.on_drained(Nanos(100_000_000));
+        receiver.on_event(Nanos(100_000_000), FlowEvent::Drained);
         assert_eq!(receiver.poll(Nanos(299_000_000), &mut []), Action::Drain);
         assert_eq!(receiver.poll(Nanos(300_000_000), &mut []), Action::Done);
         let report = receiver.report(Nanos(0));
@@ -237,9 +237,9 @@ mod tests {
     #[test]
     fn the_last_message_ends_it_at_once() {
         let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
-        receiver.on_peer_finished(Nanos(1), sent(1));
+        receiver.on_event(Nanos(1), FlowEvent::PeerFinished { sent: sent(1) });
         receiver.take(&message(0));
-        receiver.on_drained(Nanos(2));
+        receiver.on_event(Nanos(2), FlowEvent::Drained);
         assert_eq!(receiver.poll(Nanos(3), &mut []), Action::Done);
     }
 
@@ -247,10 +247,10 @@ mod tests {
     fn a_stream_ends_when_it_says_so_and_not_before() {
         let mut receiver = Receiver::new(&Guarantees::BYTE_STREAM, 7, None);
         receiver.take(&[0; 5000]);
-        receiver.on_drained(Nanos(1));
-        receiver.on_peer_finished(Nanos(2), sent(0));
+        receiver.on_event(Nanos(1), FlowEvent::Drained);
+        receiver.on_event(Nanos(2), FlowEvent::PeerFinished { sent: sent(0) });
         assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Drain);
-        receiver.on_closed(Nanos::from_secs(9));
+        receiver.on_event(Nanos::from_secs(9), FlowEvent::Closed);
         assert_eq!(receiver.poll(Nanos::from_secs(9), &mut []), Action::Done);
         assert_eq!(receiver.report(Nanos(0)).received.bytes, 5000);
     }
@@ -260,10 +260,10 @@ mod tests {
         let ms = Nanos::from_millis;
         let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None).over(ms(300));
         let sent = Tally { messages: 2, ..Tally::default() };
-        receiver.on_peer_finished(ms(10), sent);
+        receiver.on_event(ms(10), FlowEvent::PeerFinished { sent });
         assert_eq!(receiver.poll(ms(509), &mut []), Action::Drain);
         receiver.take(&message(0));
-        receiver.on_drained(ms(310));
+        receiver.on_event(ms(310), FlowEvent::Drained);
         assert_eq!(receiver.poll(ms(809), &mut []), Action::Drain);
         assert_eq!(receiver.poll(ms(810), &mut []), Action::Done);
     }

@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use super::super::Standing;
 use super::super::header::{self, Header};
 use super::Stop;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct Sender {
     stop: Stop,
@@ -141,8 +141,8 @@ impl Endpoint for Sender {
         if self.left_in_stretch == 0 { Action::Done } else { Action::Pump }
     }
 
-    fn source(&mut self) -> Option<&mut dyn Source> {
-        Some(self)
+    fn bulk(&mut self) -> BulkPart<'_> {
+        BulkPart::Sends(self)
     }
 
     fn failure(&mut self) -> Option<Error> {
@@ -153,9 +153,7 @@ impl Endpoint for Sender {
 
     fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
 
-    fn on_closed(&mut self, _now: Nanos) {}
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
+    fn on_event(&mut self, _now: Nanos, _event: FlowEvent) {}
 
     fn has_sent_all(&self) -> bool {
         self.start.is_some() && self.left_in_stretch == 0

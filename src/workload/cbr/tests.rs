@@ -6,8 +6,8 @@ use crate::measurements::{
     ConnStats, Distribution, Headers, Pacing, Quantile, Recorder, Sample, Tally,
 };
 use crate::rng::SplitMix64;
-use crate::workload::Clocks;
 use crate::workload::EndpointReport;
+use crate::workload::{Clocks, FlowEvent};
 
 /// Keeps every time, for tests to look at.
 #[derive(Clone, Default)]
@@ -279,7 +279,7 @@ fn a_peer_that_ends_leaves_the_rest_missed() {
     let Action::Wait(Some(due)) = sender.poll(START, &mut out) else { panic!("due at once") };
     assert!(matches!(sender.poll(due, &mut out), Action::Send { .. }));
     sender.on_sent(due);
-    sender.on_closed(due);
+    sender.on_event(due, FlowEvent::Closed);
     assert_eq!(sender.poll(due, &mut out), Action::Done);
     let pacing = sender.report(due).pacing.unwrap();
     assert_eq!((pacing.sent, pacing.missed_no_room), (1, 999));
@@ -330,7 +330,7 @@ fn the_receiver_counts_once_and_measures_delay_against_the_intended_time() {
         receiver.on_message(now, Lane(0), &sent.messages[n]);
     }
     receiver.on_message(now, Lane(0), b"a stranger's words");
-    receiver.on_peer_finished(now, sent.report.sent);
+    receiver.on_event(now, FlowEvent::PeerFinished { sent: sent.report.sent });
     assert!(matches!(receiver.poll(now, &mut []), Action::Wait(Some(_))));
     assert_eq!(receiver.poll(now + Nanos::from_millis(200), &mut []), Action::Done);
     let got = receiver.report(now).received;
@@ -362,7 +362,7 @@ fn a_reliable_receiver_waits_for_all_and_only_for_all() {
     let sent = on_time("cbr:rate=1kpps,size=64,count=10");
     let (mut receiver, _) = half(&*task, Side::Far, 0, Guarantees::BYTE_STREAM);
     sent.messages[..9].iter().for_each(|sent| receiver.on_message(START, Lane(0), sent));
-    receiver.on_peer_finished(START, sent.report.sent);
+    receiver.on_event(START, FlowEvent::PeerFinished { sent: sent.report.sent });
     assert_eq!(receiver.poll(START + Nanos::from_secs(9), &mut []), Action::Wait(None));
     receiver.on_message(START + Nanos::from_secs(10), Lane(0), &sent.messages[9]);
     assert_eq!(receiver.poll(START + Nanos::from_secs(10), &mut []), Action::Done);
@@ -551,16 +551,19 @@ fn a_receiver_knows_what_it_misses_when_that_was_due_and_how_arrivals_vary() {
         }
         if number == 499 {
             assert_eq!(receiver.standing(*at).lost, Some(0), "nothing came to overtake them yet");
-            assert_eq!(receiver.take_missing(), None);
+            assert_eq!(receiver.take_recent().missing, None);
         }
     }
     let standing = receiver.standing(last);
     assert_eq!(standing.lost, Some(300));
     // The mean deviation of two neighbours is 1 ms.
     assert!(standing.jitter_ns.unwrap().abs_diff(1_000_000) < 20_000, "{standing:?}");
-    let missing = receiver.take_missing().unwrap();
+    let missing = receiver.take_recent().missing.unwrap();
     assert_eq!((missing.from_ns, missing.to_ns), (2_000_000_000, 4_990_000_000));
-    receiver.on_peer_finished(last, Tally { messages: 600, ..Tally::default() });
+    receiver.on_event(
+        last,
+        FlowEvent::PeerFinished { sent: Tally { messages: 600, ..Tally::default() } },
+    );
     let outages = receiver.report(last).outages;
     let [outage] = outages.as_slice() else { panic!("{outages:?}") };
     let last_before = run.sends[199] - START + Nanos::from_millis(6);

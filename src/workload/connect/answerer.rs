@@ -7,7 +7,7 @@ use crate::time::Nanos;
 use super::super::Standing;
 use super::super::header::{Header, SeqWindow, count};
 use super::ConnectTask;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct Answerer {
     tag: u32,
@@ -46,11 +46,6 @@ impl Endpoint for Answerer {
         }
     }
 
-    /// Forgets the question of the connection before, which has been answered there.
-    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
-        self.asked = None;
-    }
-
     fn on_sent(&mut self, _now: Nanos) {
         self.asked = None;
         self.sent.messages += 1;
@@ -69,11 +64,15 @@ impl Endpoint for Answerer {
         }
     }
 
-    /// Does nothing: the near end closes each connection, and the trial goes on with the next.
-    fn on_closed(&mut self, _now: Nanos) {}
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
-        self.peer_finished = true;
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            // Forgets the question of the connection before, which has been answered there.
+            FlowEvent::Opened { .. } => self.asked = None,
+            // Does nothing: the near end closes each connection, and the trial goes on with the next.
+            FlowEvent::Closed => {}
+            FlowEvent::PeerFinished { .. } => self.peer_finished = true,
+            FlowEvent::Drained => {}
+        }
     }
 
     fn has_sent_all(&self) -> bool {

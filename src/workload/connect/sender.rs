@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use super::super::Standing;
 use super::super::header::{Arrival, Header, SeqWindow, count};
 use super::ConnectTask;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// Samples that lie beyond each quantile that is told.
 const BEYOND: usize = 10;
@@ -117,11 +117,6 @@ impl Endpoint for Sender {
         }
     }
 
-    fn on_opened(&mut self, now: Nanos, set_up: Nanos) {
-        (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Ask);
-        self.first = self.sent.messages;
-    }
-
     fn on_sent(&mut self, now: Nanos) {
         self.repeats += u64::from(matches!(self.phase, Phase::Await(_)));
         self.phase = Phase::Await(now + self.retry);
@@ -149,9 +144,15 @@ impl Endpoint for Sender {
         self.phase = Phase::Pause(now + self.pause);
     }
 
-    fn on_closed(&mut self, _now: Nanos) {}
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Opened { set_up } => {
+                (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Ask);
+                self.first = self.sent.messages;
+            }
+            FlowEvent::Drained | FlowEvent::Closed | FlowEvent::PeerFinished { .. } => {}
+        }
+    }
 
     fn has_sent_all(&self) -> bool {
         self.is_over()

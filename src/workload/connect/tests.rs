@@ -4,8 +4,8 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::measurements::ConnStats;
 use crate::workload;
-use crate::workload::Clocks;
 use crate::workload::PathKind;
+use crate::workload::{Clocks, FlowEvent};
 
 const MS: u64 = 1_000_000;
 
@@ -40,8 +40,8 @@ fn race(
         match near.poll(now, &mut out) {
             Action::Open => {
                 now += Nanos(set_up(opened) * MS);
-                far.on_opened(now, Nanos::ZERO);
-                near.on_opened(now, Nanos(set_up(opened) * MS));
+                far.on_event(now, FlowEvent::Opened { set_up: Nanos::ZERO });
+                near.on_event(now, FlowEvent::Opened { set_up: Nanos(set_up(opened) * MS) });
                 opened += 1;
             }
             Action::Send { len, .. } => {
@@ -56,7 +56,7 @@ fn race(
                 now = next.into_iter().chain(until).min().unwrap();
             }
             Action::Done => {
-                far.on_peer_finished(now, near.standing(now).sent);
+                far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
                 return [near.report(now), far.report(now)];
             }
             action => panic!("{action:?}"),
@@ -109,7 +109,7 @@ fn an_answer_to_an_earlier_connection_is_none_to_this_one() {
     let task = task("connect:count=20");
     let mut near = Sender::new(&task, 7);
     let mut out = vec![0; 64];
-    near.on_opened(Nanos(0), Nanos(0));
+    near.on_event(Nanos(0), FlowEvent::Opened { set_up: Nanos(0) });
     for at in [0, 2_000 * MS] {
         assert!(matches!(near.poll(Nanos(at), &mut out), Action::Send { .. }));
         near.on_sent(Nanos(at));
@@ -121,7 +121,7 @@ fn an_answer_to_an_earlier_connection_is_none_to_this_one() {
     };
     near.on_message(Nanos(2_001 * MS), Lane(0), &answer(1));
     assert_eq!(near.poll(Nanos(2_001 * MS), &mut out), Action::Open);
-    near.on_opened(Nanos(2_002 * MS), Nanos(0));
+    near.on_event(Nanos(2_002 * MS), FlowEvent::Opened { set_up: Nanos(0) });
     assert!(matches!(near.poll(Nanos(2_002 * MS), &mut out), Action::Send { .. }));
     near.on_sent(Nanos(2_002 * MS));
     // The answer to the first request of all, and ones to requests that nobody made.

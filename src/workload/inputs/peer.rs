@@ -11,7 +11,7 @@ use super::super::{Part, Standing};
 use super::Lockstep;
 use super::playing::Playing;
 use super::wire::Tick;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct Peer {
     tag: u32,
@@ -167,12 +167,13 @@ impl Endpoint for Peer {
         self.tail.farewells += u32::from(has_all);
     }
 
-    fn on_no_room(&mut self, _now: Nanos) {
+    fn on_no_room(&mut self, _now: Nanos) -> Option<Nanos> {
         self.polled = None;
         match &mut self.tail.at {
             Some(at) => *at += self.period.times(1),
             None => self.pacer.no_room(),
         }
+        None
     }
 
     fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
@@ -188,18 +189,20 @@ impl Endpoint for Peer {
         }
     }
 
-    /// Settles the game if a message was on offer, as the peer takes no more; else the peer has ended its
-    /// own direction.
-    fn on_closed(&mut self, _now: Nanos) {
-        if self.polled.take().is_some() {
-            self.pacer.give_up();
-            self.is_settled = true;
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            // Settles the game if a message was on offer, as the peer takes no more; else the peer has ended its
+            // own direction.
+            FlowEvent::Closed => {
+                if self.polled.take().is_some() {
+                    self.pacer.give_up();
+                    self.is_settled = true;
+                }
+                self.intake.close();
+            }
+            FlowEvent::PeerFinished { sent } => self.intake.peer_finished(now, sent),
+            FlowEvent::Opened { .. } | FlowEvent::Drained => {}
         }
-        self.intake.close();
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        self.intake.peer_finished(now, sent);
     }
 
     fn has_sent_all(&self) -> bool {

@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::units::BitRate;
 use crate::workload::paced::pacer::tests::part;
-use crate::workload::{self, Bounds, EndpointReport, PathKind};
+use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -94,7 +94,7 @@ fn play(
             if halves[me].has_sent_all() && !told[me] {
                 told[me] = true;
                 let sent = halves[me].standing(now).sent;
-                halves[1 - me].on_peer_finished(now, sent);
+                halves[1 - me].on_event(now, FlowEvent::PeerFinished { sent });
                 next = Some(now + Nanos(1));
             }
         }

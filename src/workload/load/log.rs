@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::contract::{Action, Lane, Sink, Source};
+use crate::contract::{Action, Lane};
 use crate::error::Error;
-use crate::measurements::series::{Missing, RoundTrips};
-use crate::measurements::{Distribution, Recorder, Sample, Tally};
+use crate::measurements::series::RoundTrips;
+use crate::measurements::{Distribution, Recorder, Sample};
 use crate::time::Nanos;
 
 use super::super::header::Header;
@@ -15,7 +15,7 @@ use super::super::paced::read_stamp;
 use super::super::{Part, Standing, Task, TaskInfo};
 use super::marks::Marks;
 use super::phases::{Facts, Fate, Item, LOST, Observed, Phases};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Maximum number of messages that a log tells apart.
 pub(super) const MOST: u64 = 1 << 20;
@@ -207,6 +207,7 @@ impl Watched {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Endpoint for Watched {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.begin.get_or_insert(now);
@@ -214,20 +215,12 @@ impl Endpoint for Watched {
         self.inner.poll(now, out)
     }
 
-    fn on_opened(&mut self, now: Nanos, set_up: Nanos) {
-        self.inner.on_opened(now, set_up);
-    }
-
     fn on_sent(&mut self, now: Nanos) {
         self.inner.on_sent(now);
     }
 
-    fn on_no_room(&mut self, now: Nanos) {
-        self.inner.on_no_room(now);
-    }
-
-    fn waits_for_room_until(&self) -> Option<Nanos> {
-        self.inner.waits_for_room_until()
+    fn on_no_room(&mut self, now: Nanos) -> Option<Nanos> {
+        self.inner.on_no_room(now)
     }
 
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) {
@@ -243,54 +236,38 @@ impl Endpoint for Watched {
         self.mark(now);
     }
 
-    fn source(&mut self) -> Option<&mut dyn Source> {
-        self.inner.source()
-    }
-
-    fn sink(&mut self) -> Option<&mut dyn Sink> {
-        self.inner.sink()
-    }
-
-    fn on_drained(&mut self, now: Nanos) {
-        self.inner.on_drained(now);
-        self.mark(now);
+    fn bulk(&mut self) -> BulkPart<'_> {
+        self.inner.bulk()
     }
 
     fn failure(&mut self) -> Option<Error> {
         self.inner.failure()
     }
 
-    fn on_closed(&mut self, now: Nanos) {
-        self.inner.on_closed(now);
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        if let Observed::OneWay(_) = self.facts.observed {
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        if let (Observed::OneWay(_), FlowEvent::PeerFinished { sent }) =
+            (self.facts.observed, event)
+        {
             self.sent = sent.messages;
         }
-        self.inner.on_peer_finished(now, sent);
-    }
-
-    fn has_sent_all(&self) -> bool {
-        self.inner.has_sent_all()
+        self.inner.on_event(now, event);
+        if event == FlowEvent::Drained {
+            self.mark(now);
+        }
     }
 
     fn standing(&mut self, now: Nanos) -> Standing {
         self.inner.standing(now)
     }
 
-    fn take_round_trips(&mut self) -> RoundTrips {
-        self.inner.take_round_trips()
+    fn has_sent_all(&self) -> bool {
+        self.inner.has_sent_all()
     }
 
-    fn take_missing(&mut self) -> Option<Missing> {
-        self.inner.take_missing()
-    }
-
-    fn take_delays(&mut self) -> RoundTrips {
-        let mut delays = std::mem::take(&mut self.delays);
-        delays.merge(&self.inner.take_delays());
-        delays
+    fn take_recent(&mut self) -> RecentTimes {
+        let mut recent = self.inner.take_recent();
+        recent.delays.merge(&std::mem::take(&mut self.delays));
+        recent
     }
 
     fn items(&self) -> Vec<Item> {

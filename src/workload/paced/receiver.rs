@@ -2,14 +2,14 @@
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
-use crate::measurements::series::{Missing, RoundTrips};
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::super::Standing;
 use super::super::load::Item;
 use super::intake::Intake;
 use super::read_stamp;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Measurement that a workload takes of arrivals.
 pub(in crate::workload) trait Measure: Send {
@@ -118,12 +118,12 @@ impl<M: Measure> Endpoint for Receiver<M> {
         self.measure.note(now, seq, read_stamp(bytes), self.intake.received());
     }
 
-    fn on_closed(&mut self, _now: Nanos) {
-        self.intake.close();
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        self.intake.peer_finished(now, sent);
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => self.intake.close(),
+            FlowEvent::PeerFinished { sent } => self.intake.peer_finished(now, sent),
+            FlowEvent::Opened { .. } | FlowEvent::Drained => {}
+        }
     }
 
     fn has_sent_all(&self) -> bool {
@@ -139,12 +139,12 @@ impl<M: Measure> Endpoint for Receiver<M> {
         }
     }
 
-    fn take_missing(&mut self) -> Option<Missing> {
-        self.intake.take_missing()
-    }
-
-    fn take_delays(&mut self) -> RoundTrips {
-        self.measure.take_times()
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes {
+            missing: self.intake.take_missing(),
+            delays: self.measure.take_times(),
+            ..RecentTimes::default()
+        }
     }
 
     fn items(&self) -> Vec<Item> {

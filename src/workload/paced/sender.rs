@@ -2,7 +2,6 @@
 //! due.
 
 use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::super::header::Header;
@@ -10,7 +9,7 @@ use super::super::{Part, Standing};
 use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 use super::schedule::Schedule;
 use super::write_stamp;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 pub(in crate::workload) struct Sender<I> {
     tag: u32,
@@ -100,17 +99,19 @@ impl<I: Iterator<Item = Slot> + Send> Endpoint for Sender<I> {
         self.pacer.sent(now, bytes);
     }
 
-    fn on_no_room(&mut self, _now: Nanos) {
+    fn on_no_room(&mut self, _now: Nanos) -> Option<Nanos> {
         self.pacer.no_room();
+        None
     }
 
     fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
 
-    fn on_closed(&mut self, _now: Nanos) {
-        self.pacer.give_up();
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => self.pacer.give_up(),
+            FlowEvent::Opened { .. } | FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
+        }
     }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
 
     fn has_sent_all(&self) -> bool {
         self.pacer.is_over()

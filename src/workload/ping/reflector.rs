@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use super::super::Standing;
 use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use super::PingTask;
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// An answer that waits for its time.
 struct Answer {
@@ -106,13 +106,15 @@ impl Endpoint for Reflector {
         self.queue.push_back(Answer { lane, received: now, due: now + self.think, bytes: kept });
     }
 
-    fn on_closed(&mut self, _now: Nanos) {
-        self.peer_finished = true;
-        self.queue.clear();
-    }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
-        self.peer_finished = true;
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => {
+                self.peer_finished = true;
+                self.queue.clear();
+            }
+            FlowEvent::PeerFinished { .. } => self.peer_finished = true,
+            FlowEvent::Opened { .. } | FlowEvent::Drained => {}
+        }
     }
 
     fn has_sent_all(&self) -> bool {
@@ -189,7 +191,7 @@ mod tests {
         let mut reflector = reflector(10, 0);
         let mut out = [0; 64];
         reflector.on_message(Nanos(0), Lane(0), &question(0));
-        reflector.on_peer_finished(Nanos(1), Tally::default());
+        reflector.on_event(Nanos(1), FlowEvent::PeerFinished { sent: Tally::default() });
         assert_eq!(reflector.poll(Nanos(1), &mut out), Action::Wait(Some(Nanos(10))));
         assert!(matches!(reflector.poll(Nanos(10), &mut out), Action::Send { .. }));
         reflector.on_sent(Nanos(10));

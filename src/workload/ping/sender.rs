@@ -12,7 +12,7 @@ use super::super::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use super::super::silence::Silence;
 use super::super::{Part, Standing};
 use super::{Pace, PingTask, Stop, fill, fill_from};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Fate of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -290,19 +290,22 @@ impl Endpoint for Sender {
         }
     }
 
-    fn on_closed(&mut self, now: Nanos) {
-        // Nothing more will come: whatever is open is lost, and asking is pointless.
-        self.asked_all = true;
-        for seq in self.oldest..self.next {
-            let place = self.place(seq);
-            if self.ring[place].fate == Fate::Open {
-                self.ring[place].fate = Fate::Lost;
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => {
+                // Nothing more will come: whatever is open is lost, and asking is pointless.
+                self.asked_all = true;
+                for seq in self.oldest..self.next {
+                    let place = self.place(seq);
+                    if self.ring[place].fate == Fate::Open {
+                        self.ring[place].fate = Fate::Lost;
+                    }
+                }
+                self.settle(now);
             }
+            FlowEvent::Opened { .. } | FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
         }
-        self.settle(now);
     }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
 
     fn has_sent_all(&self) -> bool {
         // Answers are still awaited, but the far end need not stay up once they are all settled.
@@ -319,12 +322,12 @@ impl Endpoint for Sender {
         }
     }
 
-    fn take_round_trips(&mut self) -> RoundTrips {
-        std::mem::take(&mut self.round_trips)
-    }
-
-    fn take_missing(&mut self) -> Option<Missing> {
-        self.missing.take()
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes {
+            round_trips: std::mem::take(&mut self.round_trips),
+            missing: self.missing.take(),
+            ..RecentTimes::default()
+        }
     }
 
     fn report(&mut self, now: Nanos) -> EndpointReport {
@@ -488,13 +491,13 @@ mod tests {
             }
         }
         let lost = half.standing(now).lost.unwrap();
-        let missing = half.take_missing().unwrap();
+        let missing = half.take_recent().missing.unwrap();
         assert!((9..=11).contains(&lost), "{lost}");
         assert!(
             missing.from_ns < 15_000_000 && missing.to_ns.abs_diff(95_000_000) < 16_000_000,
             "{missing:?}"
         );
-        assert_eq!(half.take_missing(), None);
+        assert_eq!(half.take_recent().missing, None);
     }
 
     #[test]
@@ -521,9 +524,9 @@ mod tests {
         }
         let at = Nanos::from_millis(1);
         assert_eq!((half.standing(at).awaited, half.standing(at).lost), (1, Some(0)));
-        let rtt = half.take_round_trips();
+        let rtt = half.take_recent().round_trips;
         assert_eq!(rtt, RoundTrips { n: 2, sum_ns: 300, min_ns: 100, max_ns: 200 });
-        assert_eq!(half.take_round_trips().n, 0);
+        assert_eq!(half.take_recent().round_trips.n, 0);
         let after = Nanos::from_millis(30);
         half.poll(after, &mut out);
         let standing = half.standing(after);
@@ -592,7 +595,7 @@ mod tests {
             assert!(matches!(half.poll(Nanos(now), &mut out), Action::Send { .. }));
             half.on_sent(Nanos(now));
         }
-        half.on_closed(Nanos(3));
+        half.on_event(Nanos(3), FlowEvent::Closed);
         assert_eq!(half.poll(Nanos(3), &mut out), Action::Done);
         assert!(kept.0.lock().unwrap().iter().all(|sample| sample.rtt_ns.is_none()));
     }

@@ -4,7 +4,6 @@
 //! request there.
 
 use crate::contract::{Action, Delivery, Lane};
-use crate::measurements::Tally;
 use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
@@ -17,7 +16,7 @@ use super::super::silence::Silence;
 use super::super::{Part, Standing};
 use super::Calls;
 use super::answers::{Answer, figures, items};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 pub(super) struct Client {
     tag: u32,
@@ -112,9 +111,10 @@ impl Endpoint for Client {
         }
     }
 
-    fn on_no_room(&mut self, _now: Nanos) {
+    fn on_no_room(&mut self, _now: Nanos) -> Option<Nanos> {
         self.polled = None;
         self.pacer.no_room();
+        None
     }
 
     fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
@@ -137,13 +137,15 @@ impl Endpoint for Client {
         }
     }
 
-    fn on_closed(&mut self, _now: Nanos) {
-        self.pacer.give_up();
-        self.intake.close();
-    }
-
-    fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
-        self.intake.peer_finished(now, sent);
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => {
+                self.pacer.give_up();
+                self.intake.close();
+            }
+            FlowEvent::PeerFinished { sent } => self.intake.peer_finished(now, sent),
+            FlowEvent::Opened { .. } | FlowEvent::Drained => {}
+        }
     }
 
     fn has_sent_all(&self) -> bool {
@@ -160,8 +162,8 @@ impl Endpoint for Client {
         }
     }
 
-    fn take_delays(&mut self) -> RoundTrips {
-        std::mem::take(&mut self.times)
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes { delays: std::mem::take(&mut self.times), ..RecentTimes::default() }
     }
 
     fn items(&self) -> Vec<Item> {

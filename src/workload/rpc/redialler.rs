@@ -21,7 +21,7 @@ use super::super::paced::{DRAIN, Intake, STAMPED_LEN, fill, read_stamp, write_st
 use super::super::{Part, Standing};
 use super::Calls;
 use super::answers::{Answer, figures, items};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Progress with the request under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,10 +123,6 @@ impl Endpoint for Redialler {
         }
     }
 
-    fn on_opened(&mut self, now: Nanos, set_up: Nanos) {
-        (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Asks);
-    }
-
     fn on_sent(&mut self, now: Nanos) {
         if self.phase == Phase::Asks {
             self.phase = Phase::Awaits(now + DRAIN);
@@ -157,14 +153,20 @@ impl Endpoint for Redialler {
         }
     }
 
-    /// Goes on with the next request where the peer has left this one without a whole response.
-    fn on_closed(&mut self, _now: Nanos) {
-        if matches!(self.phase, Phase::Asks | Phase::Awaits(_)) {
-            self.go_on();
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Opened { set_up } => {
+                (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Asks)
+            }
+            // Goes on with the next request where the peer has left this one without a whole response.
+            FlowEvent::Closed => {
+                if matches!(self.phase, Phase::Asks | Phase::Awaits(_)) {
+                    self.go_on();
+                }
+            }
+            FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
         }
     }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
 
     fn has_sent_all(&self) -> bool {
         self.is_over()
@@ -176,8 +178,8 @@ impl Endpoint for Redialler {
         Standing { sent: self.sent, received, awaited, ..Standing::default() }
     }
 
-    fn take_delays(&mut self) -> RoundTrips {
-        std::mem::take(&mut self.times)
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes { delays: std::mem::take(&mut self.times), ..RecentTimes::default() }
     }
 
     fn items(&self) -> Vec<Item> {

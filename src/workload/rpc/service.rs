@@ -12,7 +12,7 @@ use super::super::Standing;
 use super::super::header::Header;
 use super::super::paced::{Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
 use super::{Calls, Connect};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// A response of which something is left.
 #[derive(Debug, Clone, Copy)]
@@ -104,20 +104,21 @@ impl Endpoint for Server {
         self.queue.push_back(Response { lane, request, left: size });
     }
 
-    /// Nobody waits for what is left on the connection before.
-    fn on_opened(&mut self, _now: Nanos, _set_up: Nanos) {
-        self.queue.clear();
-    }
-
-    /// Nobody waits for what is left; the next connection may still come in.
-    fn on_closed(&mut self, _now: Nanos) {
-        self.is_over |= !self.is_redialled;
-        self.queue.clear();
-    }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {
-        self.is_over = true;
-        self.queue.clear();
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            // Nobody waits for what is left on the connection before.
+            FlowEvent::Opened { .. } => self.queue.clear(),
+            // Nobody waits for what is left; the next connection may still come in.
+            FlowEvent::Closed => {
+                self.is_over |= !self.is_redialled;
+                self.queue.clear();
+            }
+            FlowEvent::PeerFinished { .. } => {
+                self.is_over = true;
+                self.queue.clear();
+            }
+            FlowEvent::Drained => {}
+        }
     }
 
     fn has_sent_all(&self) -> bool {

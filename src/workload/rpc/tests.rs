@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::units::BitRate;
 use crate::workload::paced::pacer::tests::part;
-use crate::workload::{self, Bounds, EndpointReport, PathKind};
+use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -117,7 +117,7 @@ fn run(typed: &str, lanes: u16) -> [EndpointReport; 2] {
             down.push((busy_until + ms(10), lane, out[..len].to_vec()));
         }
         if near.has_sent_all() {
-            far.on_peer_finished(now, near.standing(now).sent);
+            far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
             assert_eq!(far.poll(now, &mut out), Action::Done);
             assert!(far.has_sent_all());
             return [near.report(now), far.report(now)];
@@ -189,10 +189,10 @@ fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
     loop {
         match near.poll(now, &mut out) {
             Action::Open => {
-                far.on_closed(now);
+                far.on_event(now, FlowEvent::Closed);
                 now += ms(27);
-                far.on_opened(now, Nanos::ZERO);
-                near.on_opened(now, ms(20));
+                far.on_event(now, FlowEvent::Opened { set_up: Nanos::ZERO });
+                near.on_event(now, FlowEvent::Opened { set_up: ms(20) });
                 opened += 1;
             }
             Action::Send { lane, len } => {
@@ -204,7 +204,7 @@ fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
                     far.on_sent(now);
                     near.on_message(now, lane, &out[..len]);
                     if !answers(opened) {
-                        near.on_closed(now);
+                        near.on_event(now, FlowEvent::Closed);
                         break;
                     }
                 }
@@ -214,7 +214,7 @@ fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
             other => panic!("{other:?}"),
         }
     }
-    far.on_peer_finished(now, near.standing(now).sent);
+    far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
     assert_eq!(far.poll(now, &mut out), Action::Done);
     [near.report(now), far.report(now)]
 }

@@ -14,7 +14,7 @@ use super::super::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_stamp}
 use super::super::{Part, Standing};
 use super::parts::{self, Kind};
 use super::{Live, Pictures, Session};
-use crate::workload::{Endpoint, EndpointReport};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// Time after which a part that found no room is tried again, though another has something to send: a part that takes
 /// all it is given must not keep the others waiting.
@@ -270,8 +270,8 @@ impl Endpoint for Presenter {
         }
     }
 
-    fn on_no_room(&mut self, now: Nanos) {
-        let Some(Polled { kind, .. }) = self.polled.take() else { return };
+    fn on_no_room(&mut self, now: Nanos) -> Option<Nanos> {
+        let Some(Polled { kind, .. }) = self.polled.take() else { return self.next };
         self.note_room(kind, Some(now));
         let lane = kind.lane(self.lanes);
         for stream in self.live.iter_mut().filter(|one| one.kind.lane(self.lanes) == lane) {
@@ -280,22 +280,22 @@ impl Endpoint for Presenter {
                 stream.pacer.no_room();
             }
         }
-    }
-
-    fn waits_for_room_until(&self) -> Option<Nanos> {
         self.next
     }
 
     fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
 
-    fn on_closed(&mut self, _now: Nanos) {
-        for stream in &mut self.live {
-            stream.pacer.give_up();
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => {
+                for stream in &mut self.live {
+                    stream.pacer.give_up();
+                }
+                self.album.next = self.album.pictures.messages();
+            }
+            FlowEvent::Opened { .. } | FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
         }
-        self.album.next = self.album.pictures.messages();
     }
-
-    fn on_peer_finished(&mut self, _now: Nanos, _sent: Tally) {}
 
     fn has_sent_all(&self) -> bool {
         self.is_over()

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::contract::{Action, Lane, Offer, Offers, PeerKind, Side};
 use crate::measurements::ConnStats;
-use crate::workload::Clocks;
 use crate::workload::paced::pacer::tests::part;
 use crate::workload::{self, EndpointReport, Measurements, PathKind, Reports};
+use crate::workload::{Clocks, FlowEvent};
 
 const MS: u64 = 1_000_000;
 
@@ -107,9 +107,8 @@ fn meet(typed: &str, way: &Way) -> [EndpointReport; 2] {
             Action::Send { lane, len } => {
                 let at = usize::from(lane.0);
                 if !(way.has_room)(lane.0, (now - start).0 / MS, sent[at]) {
-                    near.on_no_room(now);
-                    let guard = now + Nanos(MS);
-                    now = near.waits_for_room_until().map_or(guard, |other| other.min(guard));
+                    let (other, guard) = (near.on_no_room(now), now + Nanos(MS));
+                    now = other.map_or(guard, |other| other.min(guard));
                     now = now.max(start);
                     continue;
                 }
@@ -132,7 +131,7 @@ fn meet(typed: &str, way: &Way) -> [EndpointReport; 2] {
         far.on_message(at, lane, &bytes);
         now = at;
     }
-    far.on_peer_finished(now, near.standing(now).sent);
+    far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
     [near.report(now), far.report(now)]
 }
 
@@ -232,7 +231,7 @@ fn a_peer_that_ends_leaves_nothing_to_send() {
     let mut near = task.half(part(Side::Near, LANES));
     let mut out = vec![0; task.info().largest_message];
     assert!(matches!(near.poll(Nanos(MS), &mut out), Action::Send { .. }));
-    near.on_closed(Nanos(MS));
+    near.on_event(Nanos(MS), FlowEvent::Closed);
     assert_eq!(near.poll(Nanos(MS), &mut out), Action::Done);
     assert!(near.has_sent_all());
 }
@@ -249,7 +248,7 @@ fn what_is_of_no_part_counts_as_damaged() {
         far.on_message(Nanos(MS), Lane(0), &bytes);
     }
     assert_eq!(far.standing(Nanos(MS)).received.corrupted, 4);
-    far.on_closed(Nanos(MS));
+    far.on_event(Nanos(MS), FlowEvent::Closed);
     assert!(far.report(Nanos(MS)).figures.is_empty());
 }
 
