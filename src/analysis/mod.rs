@@ -33,6 +33,7 @@ pub mod derived;
 pub mod differences;
 pub mod exclusions;
 mod fallbacks;
+pub mod headline;
 pub mod highs;
 pub mod history;
 pub mod host_notice;

@@ -1,14 +1,13 @@
 //! Line under the title: the workload of the contenders, where, and for how long.
 
+use crate::analysis::headline::headline;
 use crate::host::idle::Idle;
 use crate::host::placement::Placement;
 use crate::path::PathKind;
 use crate::report::content::{blocks_done, entered};
 use crate::report::{factors, imported, words};
 use crate::result::outcome::Outcome;
-use crate::spec::Spec;
 use crate::time::Nanos;
-use crate::units;
 
 /// Returns the subtitle: `64-byte ping, 1000/s, loopback on two cores · 93 blocks in 35 s`.
 pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
@@ -22,7 +21,7 @@ pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
             place.push_str(" kept awake");
         }
     }
-    let mut parts = vec![format!("{}, {place}", workload(outcome))];
+    let mut parts = vec![format!("{}, {place}", headline(outcome))];
     if outcome.asked.as_deployed {
         parts.push("as deployed".to_owned());
     }
@@ -40,47 +39,6 @@ pub(in crate::report) fn subtitle(outcome: &Outcome) -> String {
     let span = span(outcome).map_or_else(String::new, |span| format!(" in {}", words::span(span)));
     parts.push(format!("{blocks}{span}"));
     parts.join(" · ")
-}
-
-/// Returns the workload in words: `64-byte ping, 1000/s`.
-fn workload(outcome: &Outcome) -> String {
-    let typed = outcome.plan.workload.as_ref().unwrap_or(&outcome.asked.workload);
-    let Ok(spec) = Spec::parse(typed) else { return typed.clone() };
-    let value = |key: &str| {
-        let mut options = spec.options.iter();
-        options.find(|(name, value)| name == key && !value.is_empty()).map(|(_, v)| v.as_str())
-    };
-    let mut text = spec.name.clone();
-    if let Some(size) = value("size") {
-        let is_bare = size.bytes().all(|digit| digit.is_ascii_digit());
-        text = format!("{size}{} {text}", if is_bare { "-byte" } else { "" });
-    }
-    if let Some(bytes) = value("bytes") {
-        text.push_str(&format!(" of {bytes}"));
-    }
-    if let Some(receivers) = value("receivers") {
-        text.push_str(&format!(" to each of {receivers}"));
-    }
-    if let Some(interval) = value("interval") {
-        text.push_str(&format!(", {}", pace(interval)));
-    }
-    if let Some(window) = value("window") {
-        text.push_str(&format!(", {window} under way at a time"));
-    }
-    if let Some(rate) = value("rate") {
-        text.push_str(&format!(" at {rate}"));
-    }
-    text
-}
-
-/// Returns the pace: `1000/s`, or `one every 20ms` if that is less than a hundred a second.
-fn pace(interval: &str) -> String {
-    match units::parse_span(interval) {
-        Ok(Nanos(ns @ 1..=10_000_000)) if 1_000_000_000 % ns == 0 => {
-            format!("{}/s", 1_000_000_000 / ns)
-        }
-        _ => format!("one every {interval}"),
-    }
 }
 
 fn path(outcome: &Outcome) -> String {
@@ -117,17 +75,4 @@ fn span(outcome: &Outcome) -> Option<Nanos> {
     let first = starts.min()?.saturating_mul(1_000_000);
     let span = ends.max()?.checked_sub(first)?;
     (span > 0 && outcome.path.kind != PathKind::Simulated).then_some(Nanos(span))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pace;
-
-    #[test]
-    fn a_pace_is_a_rate_where_that_is_a_round_number() {
-        assert_eq!(pace("1ms"), "1000/s");
-        assert_eq!(pace("20ms"), "one every 20ms");
-        assert_eq!(pace("300us"), "one every 300us");
-        assert_eq!(pace("x"), "one every x");
-    }
 }
