@@ -12,7 +12,7 @@ use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::Bytes;
 
 use super::bulk::{self, Begin, gather};
-use super::setting::filled;
+use super::setting::{filled, spoken};
 use super::theory::{Conditions, Prediction};
 use super::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
 use crate::workload::{Endpoint, Measurements};
@@ -108,8 +108,12 @@ impl FanoutTask {
         let facts = bulk.info();
         // The length and the warm-up that were not given follow from the path.
         let open = facts.spec.options.iter().filter(|(key, _)| key == "time" || key == "warmup");
+        let each = match settings.size("bytes") {
+            Some(bytes) => bytes.to_string(),
+            None => spoken(facts.planned.unwrap_or_default()),
+        };
         let info = TaskInfo {
-            headline: format!("fan-out, {}", facts.headline),
+            headline: format!("fan-out, {each} to each of {receivers}"),
             spec: filled(INFO.id, &settings, open.cloned()),
             metrics: metrics(&facts.metrics),
             receivers: receivers as u16,
