@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use crate::result::outcome::{Outcome, Summary, Trial};
-use crate::stats::quantile::{median, printable};
+use crate::stats::quantile::{median, printable_rank};
 
 /// Definition of the quartiles. Their median is the mean of the middle two, as everywhere here.
 pub const QUARTILES: &str = "quartiles: inverse of the distribution, averaged where it is flat \
@@ -222,10 +222,9 @@ impl Pool {
     /// nanoseconds; `None` if fewer than ten lie beyond, or if it falls among the lost.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let (n, seen) = (self.n(), self.histogram.len());
-        let rank = ((q * n as f64).ceil() as u64).max(1);
+        let rank = printable_rank(n, q).filter(|rank| *rank <= seen)?;
         // Half a rank off: what a histogram divides it must not round up.
-        let of_seen = (rank as f64 - 0.5) / seen as f64;
-        (printable(n, q) && rank <= seen).then(|| self.histogram.value_at_quantile(of_seen))
+        Some(self.histogram.value_at_quantile((rank as f64 - 0.5) / seen as f64))
     }
 
     /// Returns the share of messages that took longer than a time, as `(ns, share)`, from the least time

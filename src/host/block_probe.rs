@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::placement::{Assigned, Ends, Placement};
-use super::probe::{Rhythm, Run, Sockets, nearest_rank};
+use super::probe::{Rhythm, Run, Sockets};
 use super::quiet::{ProbePoint, Shares, Watched};
 use super::topology::Topology;
 use super::usage::CpuTimes;
 use crate::contract::WaitMode;
 use crate::host::probe::EchoPlan;
+use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
 
 /// Time for which the CPUs are watched at once while the host settles.
@@ -78,7 +79,7 @@ impl HostProbe {
 }
 
 fn point(run: &Run, at_ms: u64, steal_share: f64) -> Option<ProbePoint> {
-    let at = |q| nearest_rank(&run.rtt_ns, q);
+    let at = |q| quantile_sorted(&run.rtt_ns, q);
     Some(ProbePoint { at_ms, p50_ns: at(0.5)?, high_ns: at(0.9)?, steal_share })
 }
 

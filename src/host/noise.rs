@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{PAUSE, Rhythm, Sockets, nearest_rank};
+use super::probe::{PAUSE, Rhythm, Sockets};
 use super::topology::Topology;
 use crate::error::Result;
 use crate::host::probe::EchoPlan;
+use crate::stats::quantile::quantile_sorted;
 use crate::stats::signed_rank;
 
 /// Pairs of runs; as many as a race has blocks before it settles most things.
@@ -46,7 +47,7 @@ pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise
     };
     let mut medians = Vec::with_capacity(2 * PAIRS);
     for _ in 0..2 * PAIRS {
-        match nearest_rank(&course.run()?.rtt_ns, 0.5) {
+        match quantile_sorted(&course.run()?.rtt_ns, 0.5) {
             Some(median) if median > 0 => medians.push(median as f64),
             _ => return Ok(None),
         }

@@ -18,6 +18,7 @@ use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
 use crate::datapath::wait::{Interest, Waiter, Woke};
 use crate::error::{Error, Result};
+use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
 use deadheat_base::process::no_thread;
 
@@ -49,7 +50,7 @@ pub struct Echo {
 
 impl Echo {
     fn of(placement: Placement, run: &Run) -> Option<Echo> {
-        let at = |q| nearest_rank(&run.rtt_ns, q);
+        let at = |q| quantile_sorted(&run.rtt_ns, q);
         Some(Echo {
             placement,
             n: run.rtt_ns.len() as u64,
@@ -350,13 +351,6 @@ fn thread_died() -> Error {
     Error::setup("UDP echo over 127.0.0.1", io::Error::other("a thread died"))
 }
 
-/// Returns the quantile `q` of `sorted` by nearest rank: the least value with at least that share
-/// at or below it.
-pub(crate) fn nearest_rank(sorted: &[u64], q: f64) -> Option<u64> {
-    let rank = (q * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,16 +381,6 @@ mod tests {
         course.at.far = Some(8000);
         let error = course.run().unwrap_err().to_string();
         assert!(error.contains("pin to CPU 8000"), "{error}");
-    }
-
-    #[test]
-    fn nearest_rank_is_an_order_statistic() {
-        let sorted: Vec<u64> = (1..=10).collect();
-        assert_eq!(nearest_rank(&sorted, 0.5), Some(5));
-        assert_eq!(nearest_rank(&sorted, 0.51), Some(6));
-        assert_eq!(nearest_rank(&sorted, 0.0), Some(1));
-        assert_eq!(nearest_rank(&sorted, 1.0), Some(10));
-        assert_eq!(nearest_rank(&[], 0.5), None);
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::{io, thread};
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{Rhythm, Sockets, nearest_rank};
+use super::probe::{Rhythm, Sockets};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
 use crate::datapath::wait::{Interest, Waiter, Woke, set_timer_slack};
 use crate::error::{Error, Result};
 use crate::host::probe::EchoPlan;
+use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
 use deadheat_base::process::spawn;
 
@@ -35,8 +36,8 @@ impl Lateness {
     fn of(sorted: &[u64]) -> Option<Lateness> {
         Some(Lateness {
             n: sorted.len() as u64,
-            p50_ns: nearest_rank(sorted, 0.5)?,
-            p99_ns: nearest_rank(sorted, 0.99).filter(|_| sorted.len() >= SAMPLES),
+            p50_ns: quantile_sorted(sorted, 0.5)?,
+            p99_ns: quantile_sorted(sorted, 0.99).filter(|_| sorted.len() >= SAMPLES),
         })
     }
 }

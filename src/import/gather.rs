@@ -158,7 +158,7 @@ impl Summed {
         let (n, seen) = (self.count(), self.sorted.len() as u64);
         let max = self.sorted.last().copied();
         let quantile = |q: f64| {
-            let rank = rank(n, q)?;
+            let rank = quantile::printable_rank(n, q)?;
             let value = if rank > seen { None } else { self.sorted.get(rank as usize - 1) };
             Some(value.map_or(Quantile::Beyond(max?), |value| Quantile::Ns(*value)))
         };
@@ -186,7 +186,7 @@ impl Summed {
     pub(super) fn five(&self, what: &str, unit: Unit) -> Five {
         let n = self.sorted.len() as u64;
         let at = |q: f64| {
-            let rank = rank(n, q)?;
+            let rank = quantile::printable_rank(n, q)?;
             self.sorted.get(rank as usize - 1).map(|value| *value as f64)
         };
         Five {
@@ -239,11 +239,6 @@ fn step_text(step: u64, unit: Unit) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let whole = units.iter().find(|(ns, _)| step > 0 && step.is_multiple_of(*ns));
     whole.map_or_else(|| format!("{step} ns"), |(ns, name)| format!("{} {name}", step / ns))
-}
-
-/// Returns the nearest rank, from 1, of a quantile that may be printed.
-pub(super) fn rank(n: u64, q: f64) -> Option<u64> {
-    quantile::printable(n, q).then(|| ((q * n as f64 - 1e-9).ceil() as u64).max(1))
 }
 
 /// Name and unit of the sampled quantity, for its metrics.

@@ -4,11 +4,12 @@
 //! are taken here.
 
 use super::foreign::Foreign;
-use super::gather::{Fate, Naming, Values, blank, loss_metric, rank};
+use super::gather::{Fate, Naming, Values, blank, loss_metric};
 use super::unit::Scale;
 use super::{Arm, Five, Means, Reader, Reading, Taken};
 use crate::measurements::{Distribution, Quantile, Role, Unit};
 use crate::result::imported::Over;
+use crate::stats::quantile::printable;
 
 /// The format.
 pub(super) struct Sockperf;
@@ -196,7 +197,7 @@ impl Log {
         let n = self.observations;
         let at = |percent: f64| -> Result<Option<u64>, String> {
             let found = self.percentiles.iter().find(|(named, _)| (named - percent).abs() < 1e-6);
-            let Some((_, us)) = found.filter(|_| rank(n, percent / 100.0).is_some()) else {
+            let Some((_, us)) = found.filter(|_| printable(n, percent / 100.0)) else {
                 return Ok(None);
             };
             self.round_trip(*us).map(Some)

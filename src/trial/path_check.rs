@@ -18,6 +18,7 @@ use crate::path::emulator::Emulator;
 use crate::path::impair::expected;
 use crate::path::netem::offload;
 use crate::path::network::{Backend, Impairments, Network, Rate};
+use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::BitRate;
 
@@ -376,10 +377,8 @@ impl Way<'_> {
 
 impl DelayCheck {
     fn of(sorted: &[i64], expected_ns: Nanos, limits: (Nanos, Nanos), open: bool) -> DelayCheck {
-        let rank = |q: f64, least: usize| {
-            let rank = (q * sorted.len() as f64).ceil() as usize;
-            sorted.get(rank.saturating_sub(1)).copied().filter(|_| sorted.len() >= least)
-        };
+        let rank =
+            |q: f64, least: usize| quantile_sorted(sorted, q).filter(|_| sorted.len() >= least);
         let (p50_ns, p99_ns) = (rank(0.5, 20), rank(0.99, 1_000));
         let within = |figure: Option<i64>, limit: Nanos| {
             figure.is_none_or(|ns| ns.unsigned_abs() <= limit.0)

@@ -18,8 +18,9 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::foreign;
-use crate::measurements::moments::{Delays, Moments, nearest_rank};
+use crate::measurements::moments::{Delays, Moments};
 use crate::measurements::{Distribution, Recorder, SEGMENTS, Sample};
+use crate::stats::quantile::quantile_sorted;
 
 /// First bytes of a samples file.
 pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
@@ -239,8 +240,8 @@ impl Recorder for Samples {
 
 /// Returns the value at the nearest rank; `None` if it is lost, or nothing is there. Never 0.
 fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
-    let rank = nearest_rank(sorted.len() as u64, per_mille) as usize;
-    sorted.get(rank - 1).copied().filter(|ns| *ns != LOST).map(|ns| ns.max(1))
+    let found = quantile_sorted(sorted, per_mille as f64 / 1000.0);
+    found.filter(|ns| *ns != LOST).map(|ns| ns.max(1))
 }
 
 #[derive(Default)]

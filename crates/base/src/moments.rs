@@ -2,6 +2,7 @@
 
 use std::io;
 
+use deadheat_stats::quantile::printable_rank;
 use hdrhistogram::Histogram;
 
 use crate::distribution::{Distribution, Quantile};
@@ -83,7 +84,7 @@ impl Moments {
         let n = seen + censored;
         let whole = censored == 0 && seen > 0;
         let quantile = |per_mille: u64| {
-            let rank = printable_rank(n, per_mille)?;
+            let rank = printable_rank(n, per_mille as f64 / 1000.0)?;
             Some(if rank > seen {
                 Quantile::Beyond(timeout_ns)
             } else {
@@ -109,17 +110,6 @@ impl Moments {
         let share = (rank as f64 - 0.5) / self.histogram.len() as f64;
         self.histogram.value_at_quantile(share).clamp(self.min, self.max)
     }
-}
-
-/// Returns the nearest rank, ceil(q n), from 1.
-pub fn nearest_rank(n: u64, per_mille: u64) -> u64 {
-    (n * per_mille).div_ceil(1000).max(1)
-}
-
-/// Returns the nearest rank, given at least ten samples beyond it.
-fn printable_rank(n: u64, per_mille: u64) -> Option<u64> {
-    let rank = nearest_rank(n, per_mille);
-    (n.saturating_sub(rank) >= 10).then_some(rank)
 }
 
 /// Delays on two clocks whose difference is not known: only what lies between them counts.
@@ -209,7 +199,7 @@ impl Delays {
         let mut early = self.early.clone();
         early.sort_unstable();
         let quantile = |per_mille| {
-            let rank = printable_rank(self.n, per_mille)?;
+            let rank = printable_rank(self.n, f64::from(per_mille) / 1000.0)?;
             let value = match early.get(rank as usize - 1) {
                 Some(value) if self.n <= EARLY as u64 => *value,
                 _ => self.at_rank(rank),

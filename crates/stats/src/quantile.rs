@@ -14,7 +14,7 @@ const SAMPLES_BEYOND: u64 = 10;
 /// always a value that was measured, in its unit.
 ///
 /// `None` for an empty sample or `q` outside `[0, 1]`.
-pub fn quantile_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+pub fn quantile_sorted<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
     let rank = nearest_rank(sorted.len() as u64, q)?;
     sorted.get(rank as usize - 1).copied()
 }
@@ -22,7 +22,12 @@ pub fn quantile_sorted(sorted: &[f64], q: f64) -> Option<f64> {
 /// Returns true if the `q` quantile of `n` samples may be printed: at least ten samples lie beyond it, on the side
 /// away from the median. Thus 20 samples for p50, 1,000 for p99, 10,000 for p99.9.
 pub fn printable(n: u64, q: f64) -> bool {
-    nearest_rank(n, q).is_some_and(|rank| {
+    printable_rank(n, q).is_some()
+}
+
+/// Returns the [`nearest_rank`] of a quantile that is [`printable`].
+pub fn printable_rank(n: u64, q: f64) -> Option<u64> {
+    nearest_rank(n, q).filter(|rank| {
         let beyond = if q < 0.5 { rank - 1 } else { n - rank };
         beyond >= SAMPLES_BEYOND
     })
@@ -90,8 +95,10 @@ pub(super) fn median_sorted(sorted: &[f64]) -> Option<f64> {
     Some(0.5 * sorted.get(half.checked_sub(1)?)? + 0.5 * upper)
 }
 
-/// Returns the nearest rank `max(1, ⌈q n⌉)`, from 1.
-pub(super) fn nearest_rank(n: u64, q: f64) -> Option<u64> {
+/// Returns the nearest rank `max(1, ⌈q n⌉)` of the `q` quantile of `n` samples, from 1.
+///
+/// `None` for an empty sample or `q` outside `[0, 1]`.
+pub fn nearest_rank(n: u64, q: f64) -> Option<u64> {
     if n == 0 || !(0.0..=1.0).contains(&q) {
         return None;
     }
@@ -114,7 +121,7 @@ mod tests {
         }
         assert_eq!(quantile_sorted(&sorted, 0.0), Some(1.0));
         assert_eq!(quantile_sorted(&sorted, 0.501), Some(51.0));
-        assert_eq!(quantile_sorted(&[], 0.5), None);
+        assert_eq!(quantile_sorted::<f64>(&[], 0.5), None);
         assert_eq!(quantile_sorted(&sorted, 1.01), None);
         assert_eq!(quantile_sorted(&sorted, f64::NAN), None);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::{Action, Lane};
 use crate::measurements::Tally;
+use crate::stats::quantile::printable_rank;
 use crate::time::Nanos;
 
 use super::super::Standing;
@@ -84,10 +85,8 @@ impl Sender {
         };
         let (first, set_up, exchange) =
             (of(|(set_up, exchange)| set_up + exchange), of(|(s, _)| *s), of(|(_, e)| *e));
-        // Nearest rank, with ten beyond it, as everywhere.
         let rank = |all: &[u64], q: f64| {
-            let at = (q * n as f64).ceil() as usize;
-            (n - at >= BEYOND).then(|| all[at.saturating_sub(1)] as f64)
+            printable_rank(n as u64, q).map(|rank| all[rank as usize - 1] as f64)
         };
         let mean = first.iter().map(|ns| *ns as f64).sum::<f64>() / n as f64;
         let figures = [

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 
 use crate::contract::{Direction, Side};
-use crate::measurements::moments::nearest_rank;
 use crate::measurements::{Better, Metric, MetricName, Percentile, Phase, Role, Suffix, Unit};
+use crate::stats::quantile::{nearest_rank, quantile_sorted};
 use crate::time::Nanos;
 
 use super::super::setting::{spoken, typed};
@@ -140,7 +140,7 @@ pub(super) struct Facts {
 }
 
 /// Share of round trips that the trimmed mean of [`per_minute`] keeps, in thousandths, and the fewest of them.
-const KEPT: u64 = 950;
+const KEPT: f64 = 0.95;
 const FEWEST_KEPT: usize = 20;
 
 /// Nanoseconds of a minute.
@@ -199,13 +199,13 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
     times.sort_unstable();
     let is_there_and_back = facts.observed == Observed::RoundTrips;
     for percentile in PERCENTILES {
-        let rank = nearest_rank(times.len() as u64, percentile.per_mille()) as usize;
-        let at = times.get(rank - 1).filter(|_| times.len() as u64 >= percentile.fewest());
+        let at = quantile_sorted(&times, percentile.per_mille() as f64 / 1000.0)
+            .filter(|_| times.len() as u64 >= percentile.fewest());
         let value = match at {
             // The least that it can be. What goes one way has no timeout, and then no figure.
-            Some(&LOST) if is_there_and_back => Some(facts.timeout.0),
-            Some(&LOST) | None => None,
-            Some(took) => Some(*took),
+            Some(LOST) if is_there_and_back => Some(facts.timeout.0),
+            Some(LOST) | None => None,
+            Some(took) => Some(took),
         };
         let name = percentile_name(facts.observed, percentile, phase);
         figures.extend(name.zip(value).map(|(name, ns)| (name, ns as f64)));
@@ -235,7 +235,7 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
 /// milliseconds, of times to connect, to negotiate TLS and to answer on connections of their own, and of answers on
 /// the connections that carry the load. This is that of one probe on one connection of its own.
 fn per_minute(times: &[u64]) -> Option<f64> {
-    let rank = nearest_rank(times.len() as u64, KEPT) as usize;
+    let rank = nearest_rank(times.len() as u64, KEPT)? as usize;
     let kept = times.get(..rank).filter(|_| times.len() >= FEWEST_KEPT)?;
     let sum: u128 = kept.iter().map(|took| u128::from(*took)).sum();
     (kept.last() != Some(&LOST) && sum > 0).then(|| MINUTE * rank as f64 / sum as f64)

@@ -1,5 +1,7 @@
 //! Times summed up, by nearest rank as everywhere.
 
+use crate::stats::quantile::nearest_rank;
+
 /// Times in nanoseconds, of which there is one at least.
 pub(in crate::workload) struct Quantiles(Vec<u64>);
 
@@ -38,8 +40,8 @@ impl Quantiles {
     /// Returns the quantile if there should be `expected` of them, and the missing ones would have been the
     /// longest; `None` if the quantile falls among those.
     pub(in crate::workload) fn among(&self, q: f64, expected: usize) -> Option<u64> {
-        let rank = (q * expected as f64).ceil() as usize;
-        self.0.get(rank.max(1) - 1).copied()
+        let rank = nearest_rank(expected as u64, q)? as usize;
+        self.0.get(rank - 1).copied()
     }
 }
 

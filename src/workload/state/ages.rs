@@ -5,6 +5,7 @@
 //! is the area of a saw over its length, and a quantile of it is one of time, not of updates.
 
 use crate::measurements::Tally;
+use crate::stats::quantile::{nearest_rank, quantile_sorted};
 use crate::time::Nanos;
 
 use super::super::paced::Measure;
@@ -66,8 +67,8 @@ impl Ages {
         let mut delays: Vec<u64> =
             self.arrivals.iter().map(|(due, came)| (*came - *due).0).collect();
         delays.sort_unstable();
-        let rank = (self.count as f64 * 0.99).ceil() as usize;
-        delays.get(rank.max(1) - 1).copied()
+        let rank = nearest_rank(self.count, 0.99)? as usize;
+        delays.get(rank - 1).copied()
     }
 
     /// Returns the position and the speed at a time.
@@ -128,12 +129,9 @@ impl Ages {
 /// Returns mean and 99th percentile of errors; nothing where there are none.
 pub(super) fn summed(mut errors: Vec<f64>) -> Vec<(&'static str, f64)> {
     errors.sort_unstable_by(f64::total_cmp);
-    let n = errors.len();
-    if n == 0 {
-        return Vec::new();
-    }
-    let p99 = errors[((n as f64 * 0.99).ceil() as usize).clamp(1, n) - 1];
-    vec![("error_mean_share", errors.iter().sum::<f64>() / n as f64), ("error_p99_share", p99)]
+    let Some(p99) = quantile_sorted(&errors, 0.99) else { return Vec::new() };
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    vec![("error_mean_share", mean), ("error_p99_share", p99)]
 }
 
 impl Measure for Ages {
