@@ -14,6 +14,7 @@
 //! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
 //! | [`process`] | processes of this program that serve it, and threads |
 //! | [`panics`] | panics of other people's code as errors |
+//! | [`ports`] | sockets of this host that wait for a peer |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |
@@ -31,6 +32,7 @@ pub mod frame;
 pub mod memory;
 pub mod moments;
 pub mod panics;
+pub mod ports;
 pub mod process;
 pub mod rng;
 pub mod spec;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadheat_base::frame;
+use deadheat_base::ports::SocketTable;
 use deadheat_base::process::{die_with_parent, spawn};
 
 use super::{CommandPlan, FromKeeper, ToKeeper, UNTIL_LISTENING};
@@ -281,50 +282,11 @@ fn end(group: libc::pid_t) {
     }
 }
 
-/// Returns true if a socket of this network namespace is at a local port: one of TCP that listens, or one of UDP
-/// (proc_net(5)).
+/// Returns true if a socket of this network namespace waits at a local port, of any protocol for `None`.
 fn is_there(port: u16, protocol: Option<Port>) -> bool {
-    let tables = [
-        (Port::Tcp, "/proc/self/net/tcp"),
-        (Port::Tcp, "/proc/self/net/tcp6"),
-        (Port::Udp, "/proc/self/net/udp"),
-        (Port::Udp, "/proc/self/net/udp6"),
-    ];
-    let wanted = tables.iter().filter(|(of, _)| protocol.is_none_or(|protocol| *of == protocol));
-    wanted.into_iter().any(|(of, table)| {
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        has(&text, port, *of)
-    })
-}
-
-fn has(table: &str, port: u16, of: Port) -> bool {
-    const LISTENS: &str = "0A";
-    table.lines().skip(1).any(|line| {
-        let mut fields = line.split_whitespace();
-        let local = fields.nth(1).and_then(|local| local.rsplit_once(':'));
-        let at = local.and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok());
-        let state = fields.nth(1);
-        at == Some(port) && (of == Port::Udp || state == Some(LISTENS))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{TcpListener, TcpStream, UdpSocket};
-
-    use super::*;
-
-    #[test]
-    fn a_port_counts_once_it_listens_and_for_its_own_protocol() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert!(is_there(port, Some(Port::Tcp)) && is_there(port, None));
-        assert!(!is_there(port, Some(Port::Udp)));
-        let from = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        assert!(!is_there(from.local_addr().unwrap().port(), Some(Port::Tcp)));
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        assert!(is_there(port, Some(Port::Udp)) && is_there(port, None));
-        assert!(!is_there(port, Some(Port::Tcp)));
+    match protocol {
+        Some(Port::Tcp) => SocketTable::Tcp.has(Some(port)),
+        Some(Port::Udp) => SocketTable::Udp.has(Some(port)),
+        None => is_there(port, Some(Port::Tcp)) || is_there(port, Some(Port::Udp)),
     }
 }

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use deadheat_base::ports::SocketTable;
+
 use super::Talk;
 use super::keeper::{Task, VARIABLE};
 use super::signals::{self, Taken};
@@ -128,36 +130,9 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
 
 /// Returns true if something listens in this network namespace, the far one: at this port, or at any.
 fn is_ready(port: Option<u16>) -> bool {
-    // With the state that the socket must have: of TCP 0A, listening; of the others any.
-    let tables = [
-        ("/proc/self/net/tcp", Some("0A")),
-        ("/proc/self/net/tcp6", Some("0A")),
-        ("/proc/self/net/udp", None),
-        ("/proc/self/net/udp6", None),
-        ("/proc/self/net/raw", None),
-        ("/proc/self/net/raw6", None),
-        ("/proc/self/net/packet", None),
-    ];
-    tables.iter().any(|(table, state)| {
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        match port {
-            None => text.lines().skip(1).any(|line| has_state(line, *state)),
-            Some(port) => listens(&text, port, *state),
-        }
-    })
-}
-
-/// Returns true if one of the table's sockets is at this local port.
-fn listens(table: &str, port: u16, state: Option<&str>) -> bool {
-    table.lines().skip(1).any(|line| {
-        let local = line.split_whitespace().nth(1).and_then(|local| local.rsplit_once(':'));
-        let at = local.and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok());
-        at == Some(port) && has_state(line, state)
-    })
-}
-
-fn has_state(line: &str, state: Option<&str>) -> bool {
-    state.is_none_or(|state| line.split_whitespace().nth(3) == Some(state))
+    [SocketTable::Tcp, SocketTable::Udp, SocketTable::Raw, SocketTable::Packet]
+        .iter()
+        .any(|table| table.has(port))
 }
 
 fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
@@ -223,24 +198,5 @@ fn end(far: i32) {
             return;
         }
         signals::take(Some(left));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n   \
-        0: 00000000:1451 00000000:0000 0A 00000000:00000000 00:00000000 00000000\n   \
-        1: 020012C6:1452 010012C6:8D1C 01 00000000:00000000 00:00000000 00000000\n";
-
-    #[test]
-    fn a_listening_port_is_told_from_a_connected_one() {
-        assert!(listens(TCP, 5201, Some("0A")));
-        assert!(!listens(TCP, 5202, Some("0A")));
-        assert!(listens(TCP, 5202, None));
-        assert!(!listens(TCP, 5203, None));
-        assert!(!listens("", 5201, None));
-        assert!(!listens("garbage\nmore garbage\n:\n", 0, None));
     }
 }
