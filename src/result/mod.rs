@@ -17,6 +17,7 @@ pub mod explained;
 pub mod hold;
 pub mod imported;
 pub(crate) mod journal;
+mod json_path;
 pub mod knee;
 pub mod layout;
 pub mod outcome;

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 
 use super::journal::Recovered;
 use super::outcome::{FORMAT, Factor, Outcome};
-use super::{date, journal, layout, packed};
+use super::{date, journal, json_path, layout, packed};
 use crate::error::{Error, Result};
 use crate::trial::Record;
 
@@ -163,10 +163,7 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// A sentence that says what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
-    let outcome: Outcome = match serde_json::from_slice(text) {
-        Ok(outcome) => outcome,
-        Err(error) => return Err(blame(text).unwrap_or_else(|| error.to_string())),
-    };
+    let outcome: Outcome = serde_json::from_slice(text).map_err(|error| blame(text, &error))?;
     check_references(&outcome)?;
     Ok(outcome)
 }
@@ -270,25 +267,26 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the field that does not fit, and the reason. Called only after reading has failed, so it may
-/// be slow.
-fn blame(text: &[u8]) -> Option<String> {
-    let (path, why) = misfit::<Outcome>(&mut serde_json::Deserializer::from_slice(text))?;
-    // What a trial found lies flat in it, and serde loses the way there.
+/// Returns the field that does not fit, and the reason.
+fn blame(text: &[u8], error: &serde_json::Error) -> String {
+    let path = json_path::of(error, text);
+    // A trial's figures lie flat in it, and serde loses the way there.
     let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
-    if let Some(at) = index.and_then(|at| at.parse::<usize>().ok()) {
-        let race: Value = serde_json::from_slice(text).ok()?;
-        if let Some((field, why)) = misfit::<Record>(race.get("trials")?.get(at)?) {
-            return Some(format!("{path}.{field}: {why}"));
-        }
+    if let Some((field, why)) = index.and_then(|at| misfit(text, at.parse().ok()?)) {
+        let dot = if field.is_empty() { "" } else { "." };
+        return format!("{path}{dot}{field}: {why}");
     }
-    Some(if path == "." { why } else { format!("{path}: {why}") })
+    if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
 }
 
-/// Returns the path at which `json` is not a `T`, and the reason; `None` if it is one.
-fn misfit<'de, T: Deserialize<'de>>(json: impl Deserializer<'de>) -> Option<(String, String)> {
-    let error = serde_path_to_error::deserialize::<_, T>(json).err()?;
-    Some((error.path().to_string(), error.inner().to_string()))
+/// Returns the field of a trial's figures that does not fit, and the reason without its place.
+fn misfit(text: &[u8], trial: usize) -> Option<(String, String)> {
+    let race: Value = serde_json::from_slice(text).ok()?;
+    let trial = race.get("trials")?.get(trial)?.to_string();
+    let error = serde_json::from_slice::<Record>(trial.as_bytes()).err()?;
+    let why = error.to_string();
+    let why = why.split(" at line ").next().unwrap_or(&why).to_owned();
+    Some((json_path::of(&error, trial.as_bytes()), why))
 }
 
 /// Returns `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
