@@ -8,6 +8,7 @@ use super::rank;
 use super::run::{self, Job, Task};
 use super::search::Lead;
 use crate::error::{Error, Result};
+use crate::figures::wait;
 use crate::path::Path;
 use crate::race::Request;
 use crate::result::outcome::{Outcome, Status};
@@ -229,7 +230,7 @@ impl<'a> Course<'a> {
         let Some((n, raced)) = found else {
             self.notes.push(format!(
                 "`{name}` was not raced on the path: that takes {}; --budget gives more time",
-                spoken(least)
+                wait(least)
             ));
             return;
         };
@@ -265,7 +266,7 @@ impl<'a> Course<'a> {
                 entry.considered.metric.label,
                 real.join(", "),
                 if real.len() == 1 { "it has" } else { "they have" },
-                spoken(Nanos((takes.0 as f64 / FIRST_SHARE) as u64))
+                wait(Nanos((takes.0 as f64 / FIRST_SHARE) as u64))
             ));
         }
     }
@@ -361,13 +362,5 @@ impl Ran {
             false => typed,
         };
         self.contenders.iter().find(|one| *one == label).cloned()
-    }
-}
-
-/// Formats a time to wait for.
-pub(super) fn spoken(span: Nanos) -> String {
-    match span.0.div_ceil(1_000_000_000) {
-        seconds @ ..100 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds.div_ceil(60)),
     }
 }

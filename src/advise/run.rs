@@ -6,12 +6,13 @@ use std::time::SystemTime;
 
 use super::app::App;
 use super::candidate::Candidate;
-use super::course::{Course, spoken};
+use super::course::Course;
 use super::outcome::{Advice, Evidence, FILE, FORMAT, Figure, Placed, Purpose};
 use super::plan::{Entry, Plan};
 use super::rank;
 use super::search::Lead;
 use crate::error::{Error, Result};
+use crate::figures::wait;
 use crate::measurements::Better;
 use crate::race::Request;
 use crate::result::outcome::{Outcome, Program, Summary};
@@ -140,14 +141,14 @@ pub fn beforehand(task: &Task<'_>) -> Result<String> {
     Ok(match (plan.is_virtual(), plan.in_virtual_time()) {
         (true, _) => format!(
             "everything in virtual time: about {} for the races, and as long for crossovers",
-            spoken(simulated)
+            wait(simulated)
         ),
         (false, Some(_)) => format!(
             "at most {}: about {} in virtual time, the rest on the path",
-            spoken(task.budget),
-            spoken(simulated.min(task.budget))
+            wait(task.budget),
+            wait(simulated.min(task.budget))
         ),
-        (false, None) => format!("at most {}, all of it on the path", spoken(task.budget)),
+        (false, None) => format!("at most {}, all of it on the path", wait(task.budget)),
     })
 }
 

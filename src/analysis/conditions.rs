@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::figures::list;
 use crate::host::facts::HostFacts;
 use crate::result::date::parse_rfc3339;
 use crate::result::outcome::{Outcome, Status, Warning};
@@ -121,7 +122,7 @@ fn values<'a>(side: &'a [Vec<Condition>], code: &str, name: &str) -> Vec<&'a str
 fn differs(code: &str, name: &str, before: &[&str], after: &[&str]) -> Warning {
     let said = |values: &[&str]| {
         let values = values.iter().map(|value| if value.is_empty() { "unknown" } else { value });
-        values.collect::<Vec<_>>().join(" and ")
+        list(&values.collect::<Vec<_>>())
     };
     let weight = if QUESTIONS.contains(&code) { Weight::Question } else { Weight::Place };
     Warning {

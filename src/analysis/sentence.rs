@@ -1,7 +1,7 @@
 //! Verdicts in words. A verdict is read before it is computed with, so it is a sentence that can
 //! stand alone in a chat or a commit message.
 
-use crate::figures::{IN_TIMES, change_range, percent, percent_range, times};
+use crate::figures::{IN_TIMES, change_range, percent, percent_range, times, wait};
 use crate::measurements::{Better, Metric, Unit};
 use crate::result::outcome::{Effect, Ratio, Verdict};
 use crate::stats::Outcome;
@@ -146,10 +146,7 @@ impl Pair<'_> {
             (Some(1), None) => format!("About 1 more block {should} decide it"),
             (Some(blocks), None) => format!("About {blocks} more blocks {should} decide it"),
             (Some(_), Some(ns)) => {
-                format!(
-                    "About {} more {should} decide it on this machine",
-                    time_in_words(Nanos(ns))
-                )
+                format!("About {} more {should} decide it on this machine", wait(Nanos(ns)))
             }
         };
         format!(" {outlook}.")
@@ -205,18 +202,6 @@ fn rate_in_words(bps: f64) -> String {
     };
     let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
     format!("{value:.digits$} {unit}")
-}
-
-/// Formats a time to wait, in one unit: `40 s`, `4 min`, `2 h`, `9 days`.
-pub(crate) fn time_in_words(span: Nanos) -> String {
-    let seconds = span.as_secs_f64();
-    let (value, unit) = match seconds {
-        s if s < 90.0 => (s, "s"),
-        s if s < 90.0 * 60.0 => (s / 60.0, "min"),
-        s if s < 48.0 * 3_600.0 => (s / 3_600.0, "h"),
-        s => (s / 86_400.0, "days"),
-    };
-    format!("{} {unit}", value.ceil().max(1.0))
 }
 
 #[cfg(test)]
@@ -350,11 +335,5 @@ mod tests {
         assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
         let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
         assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");
-    }
-
-    #[test]
-    fn waiting_times_have_one_unit() {
-        let said = [1, 50, 200, 7_000, 800_000].map(|s| time_in_words(Nanos::from_secs(s)));
-        assert_eq!(said, ["1 s", "50 s", "4 min", "2 h", "10 days"]);
     }
 }

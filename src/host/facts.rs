@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroup;
 use super::topology::siblings;
 use crate::datapath::cpu::allowed_cpus;
+use crate::figures::list;
 
 /// The facts of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -201,7 +202,7 @@ fn governor(cpus: &[usize]) -> Option<String> {
         .collect();
     names.sort();
     names.dedup();
-    (!names.is_empty()).then(|| names.join(" and "))
+    (!names.is_empty()).then(|| list(&names))
 }
 
 /// Signs of a hypervisor or a container.

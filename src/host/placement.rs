@@ -265,7 +265,8 @@ pub fn choose(topology: &Topology, ends: Ends, load: Load) -> (Placement, String
     (placement, why.to_owned())
 }
 
-fn listed(cpus: &[usize]) -> String {
+/// Lists CPU numbers.
+pub(crate) fn listed(cpus: &[usize]) -> String {
     let texts: Vec<String> = cpus.iter().map(usize::to_string).collect();
     texts.join(", ")
 }

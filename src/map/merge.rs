@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::file::Map;
 use super::point::Point;
 use crate::error::{Error, Result};
+use crate::figures::list;
 
 /// Maximum number of points that an error names.
 const MOST_NAMED: usize = 3;
@@ -61,7 +62,7 @@ fn check_apart(whole: &Map, parts: &[(String, Map)]) -> Result<()> {
             let shards: Vec<String> = shards.map(titled).collect();
             return Err(Error::usage(format!(
                 "{} both have {}; give each point once",
-                shards.join(" and "),
+                list(&shards),
                 named(whole, &both.collect::<Vec<_>>())
             )));
         }
@@ -106,7 +107,7 @@ fn incomplete(whole: &Map, missing: &[usize], parts: &[(String, Map)]) -> Error 
 /// Names the first of some points, and how many they are.
 fn named(map: &Map, points: &[usize]) -> String {
     let first = points.iter().take(MOST_NAMED).map(|index| map.asked.name(&map.asked.at(*index)));
-    let first = first.collect::<Vec<_>>().join(" and ");
+    let first = list(&first.collect::<Vec<_>>());
     match points.len().saturating_sub(MOST_NAMED) {
         0 => first,
         more => format!("{first} and {more} more points"),

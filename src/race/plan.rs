@@ -13,9 +13,9 @@ use super::request::{
     Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
 };
 use crate::analysis::claims::{alpha, claimed, claims, looks};
-use crate::analysis::sentence::time_in_words;
 use crate::error::{Error, Result};
 use crate::figures::percent;
+use crate::figures::wait;
 use crate::host::placement::Placement;
 use crate::measurements::{Metric, Metrics};
 use crate::result::outcome::{DEFAULT_MARGIN, Entrant, Fixed, Replan};
@@ -198,7 +198,7 @@ impl Task<'_> {
         let limit = match self.request.budget {
             Some(limit) => format!("{limit} is too short"),
             None => {
-                let longest = time_in_words(LONGEST_UNASKED);
+                let longest = wait(LONGEST_UNASKED);
                 format!(
                     "the {longest} that a race takes at most unless asked for more are too short"
                 )
@@ -224,13 +224,13 @@ impl Task<'_> {
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let now = self.scatter.and_then(|scatter| stats::resolution(scatter, room, level));
         let now = now.map_or_else(String::new, |now| {
-            let budget = time_in_words(DEFAULT_BUDGET);
+            let budget = wait(DEFAULT_BUDGET);
             format!("; this machine resolves {} in {budget}", percent(now))
         });
         Error::usage(format!(
             "--resolve {} would take {}{now}; ask for less, or give the time with --budget",
             percent(aim),
-            time_in_words(takes)
+            wait(takes)
         ))
     }
 }

@@ -7,6 +7,7 @@ use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::{factors, resolution, sweeps, words};
 use crate::analysis::claims;
+use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::result::dropped::Dropped;
 use crate::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
@@ -418,7 +419,7 @@ impl<'a> Standing<'a> {
 /// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
 fn outlook(open: &[&Verdict]) -> String {
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
-    let time = most(|verdict| verdict.more_ns).map(|ns| words::rough(Nanos(ns)));
+    let time = most(|verdict| verdict.more_ns).map(|ns| figures::wait(Nanos(ns)));
     let blocks = most(|verdict| verdict.more_blocks);
     match (time, blocks) {
         (Some(time), _) => format!(" (about {time} more on this machine)"),

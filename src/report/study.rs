@@ -11,7 +11,7 @@ use crate::figures::percent;
 use crate::measurements::{Metric, MetricName, Unit};
 use crate::result::layout;
 use crate::result::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
-use crate::study::check::{self, Checked};
+use crate::study::check;
 use crate::study::model::{Claim, Source, Variant};
 use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun};
 use crate::study::sentence::short;
@@ -59,9 +59,10 @@ pub fn render(
     form: Form,
     style: &Style,
 ) -> Result<String> {
+    let results = results.iter().map(|(id, outcome)| (id.as_str(), outcome)).collect();
     match form {
-        Form::Terminal => Ok(terminal::render(&document(run, results), style)),
-        Form::Markdown => Ok(markdown::render(&document(run, results))),
+        Form::Terminal => Ok(terminal::render(&document(run, &results), style)),
+        Form::Markdown => Ok(markdown::render(&document(run, &results))),
         Form::Json => layout::text(run)
             .map(|text| text + "\n")
             .map_err(|e| Error::data("study", format!("cannot be written as JSON: {e}"))),
@@ -83,6 +84,17 @@ pub fn ruling_word(ruling: Ruling) -> &'static str {
 /// Returns the unit of a metric, by its name; a name that does not have it is taken for that of a time.
 pub(super) fn unit(metric: &str) -> Unit {
     MetricName::parse(metric).suffix.unit().unwrap_or(Unit::Nanos)
+}
+
+/// Returns the answer of a test in a word or three.
+pub(super) fn answer_word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Yes => "yes",
+        Answer::More => "yes, and more",
+        Answer::No => "no",
+        Answer::Open => "open",
+        Answer::LeftOut => "left out",
+    }
 }
 
 /// Returns a race's fidelity to the published experiment, in words.
@@ -134,26 +146,14 @@ pub(super) fn how_many(runs: &[StudyRun], ruling: Ruling) -> usize {
     runs.iter().flat_map(|run| &run.rulings).filter(|found| found.ruling == ruling).count()
 }
 
-/// Data shared by all tables of published figures.
-struct Measures<'a> {
-    results: &'a BTreeMap<String, Outcome>,
-    checked: Option<Checked>,
-}
+/// Results of a study's races, by id.
+pub(super) type Results<'a> = BTreeMap<&'a str, &'a Outcome>;
 
-impl Measures<'_> {
-    fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
-        let of_result = self.results.get(race).map(|outcome| &outcome.metrics);
-        let found = of_result.and_then(|metrics| metrics.iter().find(|m| m.name == name));
-        found.or_else(|| self.checked.as_ref()?.metric(race, name))
-    }
-}
-
-fn document(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Document {
-    let measures = Measures { results, checked: check::check(run.study.clone(), &[]).ok() };
+fn document(run: &StudyRun, results: &Results<'_>) -> Document {
     let sections = [
         Section::new("", vec![Block::Sentences(answer(run))]),
         Section::new("Claims", vec![Block::Points(claims(run))]),
-        Section::new("Published beside measured", beside(run, &measures)),
+        Section::new("Published beside measured", beside(run, results)),
         Section::new("Races", vec![Block::Points(races(run, results))]),
         Section::new("Source", vec![Block::Facts(source(run.study.source.as_ref()))]),
     ];
@@ -280,8 +280,14 @@ pub(super) fn history(run: &StudyRun) -> Option<String> {
     Some(text)
 }
 
-/// Returns a table for each race and metric.
-fn beside(run: &StudyRun, measures: &Measures<'_>) -> Vec<Block> {
+/// Returns a table of published beside measured figures for each race and metric.
+pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
+    let checked = check::check(run.study.clone(), &[]).ok();
+    let metric = |race: &str, name: &str| -> Option<&Metric> {
+        let found =
+            results.get(race).and_then(|outcome| outcome.metrics.iter().find(|m| m.name == name));
+        found.or_else(|| checked.as_ref()?.metric(race, name))
+    };
     let mut of: Vec<(&str, &str)> = Vec::new();
     for Beside { published, .. } in &run.beside {
         let pair = (published.race.as_str(), published.metric.as_str());
@@ -291,13 +297,13 @@ fn beside(run: &StudyRun, measures: &Measures<'_>) -> Vec<Block> {
     }
     let last = of.last().copied();
     of.into_iter()
-        .map(|(race, metric)| {
+        .map(|(race, name)| {
             let is_alike = |one: &&Beside| {
-                (one.published.race.as_str(), one.published.metric.as_str()) == (race, metric)
+                (one.published.race.as_str(), one.published.metric.as_str()) == (race, name)
             };
             let rows: Vec<&Beside> = run.beside.iter().filter(is_alike).collect();
-            let legend = if last == Some((race, metric)) { LEGEND } else { "" };
-            let columns = beside_columns(&rows, race, measures.metric(race, metric));
+            let legend = if last == Some((race, name)) { LEGEND } else { "" };
+            let columns = beside_columns(&rows, race, metric(race, name));
             Block::Table(Table { columns, legend: legend.into() })
         })
         .collect()
@@ -357,13 +363,13 @@ fn measured(seen: Option<Interval>, number: &dyn Fn(f64) -> String) -> Cell {
     Cell::number(number(seen.point), interval)
 }
 
-fn races(run: &StudyRun, results: &BTreeMap<String, Outcome>) -> Vec<Point> {
+fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
     let pairs = run.study.races.iter().zip(&run.races);
     pairs
         .map(|(plan, race)| {
             let mut values = Vec::new();
             let mut say = |name: &str, value: String| values.push((name.to_owned(), value));
-            if let Some(outcome) = results.get(&race.id) {
+            if let Some(outcome) = results.get(race.id.as_str()) {
                 let widened = widened(outcome).map_or_else(String::new, |margin| {
                     format!(" (margin widened: {})", percent(margin))
                 });

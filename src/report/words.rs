@@ -1,6 +1,7 @@
 //! Numbers as people read them: three significant digits, the unit beside them.
 
 use crate::figures;
+pub use crate::figures::list;
 use crate::measurements::Unit;
 use crate::result::outcome::Ratio;
 use crate::time::Nanos;
@@ -97,18 +98,6 @@ pub fn count(n: u64, noun: &str) -> String {
     }
 }
 
-/// Joins a list in a sentence: `tcp, udp and icmp`.
-pub fn list<T: AsRef<str>>(items: &[T]) -> String {
-    match items {
-        [] => String::new(),
-        [only] => only.as_ref().to_owned(),
-        [start @ .., last] => {
-            let start: Vec<&str> = start.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", start.join(", "), last.as_ref())
-        }
-    }
-}
-
 /// Formats a time in whole seconds or the two units that fit: `45 s`, `9 min 58 s`, `6 d 23 h`.
 pub fn span(left: Nanos) -> String {
     let seconds = left.0.div_ceil(1_000_000_000);
@@ -118,18 +107,6 @@ pub fn span(left: Nanos) -> String {
         120..7_200 => format!("{minutes} min {} s", seconds % 60),
         7_200..172_800 => format!("{hours} h {} min", minutes % 60),
         _ => format!("{} d {} h", hours / 24, hours % 24),
-    }
-}
-
-/// Formats a time in whole units of the one that fits: `90 s`, `4 min`, `3 h`, `9 d`.
-pub fn rough(time: Nanos) -> String {
-    let seconds = time.0.div_ceil(1_000_000_000);
-    let in_units = |unit: u64| (seconds + unit / 2) / unit;
-    match seconds {
-        0..100 => format!("{seconds} s"),
-        100..6_000 => format!("{} min", in_units(60)),
-        6_000..172_800 => format!("{} h", in_units(3_600)),
-        _ => format!("{} d", in_units(86_400)),
     }
 }
 
@@ -255,8 +232,6 @@ mod tests {
         assert_eq!(shown[..5], ["0 s", "1 s", "119 s", "9 min 58 s", "119 min 59 s"]);
         assert_eq!(shown[5..], ["2 h 0 min", "24 h 0 min", "7 d 0 h", "6 d 23 h"]);
         assert_eq!(span(Nanos(1)), "1 s");
-        let about = [1, 99, 229, 6_000, 172_800].map(|seconds| rough(Nanos::from_secs(seconds)));
-        assert_eq!(about, ["1 s", "99 s", "4 min", "2 h", "2 d"]);
     }
 
     #[test]
@@ -312,9 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_read_as_sentences() {
-        assert_eq!(list(&["tcp"]), "tcp");
-        assert_eq!(list(&["tcp", "udp", "icmp"]), "tcp, udp and icmp");
+    fn a_count_has_its_noun() {
         assert_eq!(count(1, "block"), "1 block");
         assert_eq!(count(2, "block"), "2 blocks");
     }

@@ -47,7 +47,7 @@ fn words(asked: &Asked) -> Words {
         interval_ns,
         explain,
     } = asked;
-    let mut words = Words { contenders: contenders.clone(), options: Vec::new() };
+    let mut words = Words::new(contenders);
     words.option("workload", workload);
     if let Some(host) = to {
         words.option("to", host);
@@ -60,7 +60,7 @@ fn words(asked: &Asked) -> Words {
         _ => {}
     }
     for factor in vary {
-        words.option("vary", format!("{}={}", factor.name, factor.levels.join("|")));
+        words.vary(&factor.name, &factor.levels);
     }
     if let Some(placement) = placement {
         words.option("placement", placement);
@@ -99,25 +99,38 @@ fn words(asked: &Asked) -> Words {
     words
 }
 
-/// Command line under construction.
-struct Words {
+/// Command line of a race under construction.
+pub(crate) struct Words {
     contenders: Vec<String>,
     options: Vec<String>,
 }
 
 impl Words {
-    fn option(&mut self, name: &str, value: impl AsRef<str>) {
+    /// Creates the command without options.
+    pub(crate) fn new(contenders: &[String]) -> Words {
+        Words { contenders: contenders.to_vec(), options: Vec::new() }
+    }
+
+    /// Adds an option that takes a value.
+    pub(crate) fn option(&mut self, name: &str, value: impl AsRef<str>) {
         let value = value.as_ref();
         // A value that looks like an option is taken for one, unless it is tied to its name.
         let tie = if value.starts_with('-') { '=' } else { ' ' };
         self.options.push(format!("--{name}{tie}{}", quoted(value)));
     }
 
-    fn switch(&mut self, name: &str) {
+    /// Adds a condition that is varied, with its levels.
+    pub(crate) fn vary(&mut self, name: &str, levels: &[String]) {
+        self.option("vary", format!("{name}={}", levels.join("|")));
+    }
+
+    /// Adds an option without a value, as it is typed.
+    pub(crate) fn switch(&mut self, name: &str) {
         self.options.push(name.to_owned());
     }
 
-    fn line(&self) -> String {
+    /// Returns the command line.
+    pub(crate) fn line(&self) -> String {
         let contenders: Vec<String> = self.contenders.iter().map(|c| quoted(c)).collect();
         let options = self.options.join(" ");
         // No contender begins with a dash, but a file may say that one does.

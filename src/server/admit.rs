@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::contract::{Reach, Side, WaitMode};
 use crate::error::{Error, Result};
+use crate::host::placement::listed;
 use crate::time::Nanos;
 use crate::transport::{Address, Contender, unserved};
 use crate::trial::control::{AgentPlan, Limits};
@@ -188,7 +189,7 @@ impl Demand {
             Some(cpu) if !cpus.contains(&cpu) => Err(Error::usage(format!(
                 "the far host has no CPU {cpu} for this server (it has {}); choose another \
                  --placement",
-                list(cpus)
+                listed(cpus)
             ))),
             _ => Ok(()),
         }
@@ -197,11 +198,6 @@ impl Demand {
 
 fn count(trials: u32) -> String {
     if trials == 1 { "trial".into() } else { format!("{trials} trials") }
-}
-
-fn list(cpus: &[usize]) -> String {
-    let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    numbers.join(", ")
 }
 
 #[cfg(test)]

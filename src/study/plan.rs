@@ -4,7 +4,7 @@ use super::model::{RacePlan, Study};
 use super::outcome::Setting;
 use crate::error::Result;
 use crate::race::{Claims, Request};
-use crate::result::command::quoted;
+use crate::result::command::Words;
 use crate::time::Nanos;
 use crate::units;
 
@@ -89,31 +89,28 @@ impl RacePlan {
 
     /// Returns the command that runs it without its study, for a shell.
     pub fn command(&self) -> String {
-        let mut words = vec!["deadheat".to_owned(), "race".to_owned()];
-        words.extend(self.contenders.iter().map(|contender| quoted(contender)));
+        let mut words = Words::new(&self.contenders);
         let blocks = self.blocks.map(|blocks| blocks.to_string());
         let options = [
-            ("-w", Some(&self.workload)),
-            ("--path", self.path.as_ref()),
-            ("--placement", self.placement.as_ref()),
-            ("--blocks", blocks.as_ref()),
-            ("--budget", self.budget.as_ref()),
-            ("--margin", self.margin.as_ref()),
-            ("--every", self.every.as_ref()),
+            ("workload", Some(&self.workload)),
+            ("path", self.path.as_ref()),
+            ("placement", self.placement.as_ref()),
+            ("blocks", blocks.as_ref()),
+            ("budget", self.budget.as_ref()),
+            ("margin", self.margin.as_ref()),
+            ("every", self.every.as_ref()),
         ];
         for (option, value) in options {
-            words.extend(value.map(|value| format!("{option} {}", quoted(value))));
+            value.into_iter().for_each(|value| words.option(option, value));
         }
-        for (name, levels) in &self.vary {
-            words.push(format!("--vary {}", quoted(&format!("{name}={}", levels.join("|")))));
-        }
+        self.vary.iter().for_each(|(name, levels)| words.vary(name, levels));
         if self.as_deployed {
-            words.push("--as-deployed".to_owned());
+            words.switch("--as-deployed");
         }
         if self.explain {
-            words.push("--explain".to_owned());
+            words.switch("--explain");
         }
-        words.join(" ")
+        words.line()
     }
 }
 
@@ -175,15 +172,12 @@ quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { s
         let checked = read::study(STUDY, "x.toml").unwrap();
         assert_eq!(
             checked.study.races[0].command(),
-            "deadheat race tcp udp -w ping:count=200 --path 'delay=5ms + delay=1ms' --blocks 40 \
+            "deadheat race tcp udp --workload ping:count=200 --path 'delay=5ms + delay=1ms' --blocks 40 \
              --budget 5m --margin 5% --vary 'placement=busy|host' --vary 'size=64|1kB'"
         );
         let deployed = STUDY.replace("blocks = 40", "as_deployed = true");
         let race = &read::study(&deployed, "x.toml").unwrap().study.races[0];
         assert!(race.command().ends_with(" --as-deployed"), "{}", race.command());
         assert!(race.request().unwrap().asked().as_deployed);
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("$(reboot)"), "'$(reboot)'");
     }
 }

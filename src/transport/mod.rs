@@ -16,6 +16,7 @@ use crate::contract::{
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
+use crate::figures::list;
 use crate::measurements::{ConnStats, TcpView};
 use crate::spec::{Key, Kind, Settings};
 use crate::time::Nanos;
@@ -352,7 +353,7 @@ impl std::fmt::Display for Address {
             Address::Process(slot) => write!(f, "process:{slot}"),
             Address::Several(all) => {
                 let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-                f.write_str(&all.join(" and "))
+                f.write_str(&list(&all))
             }
         }
     }

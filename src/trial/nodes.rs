@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
+use crate::figures::list;
 use crate::measurements::Tally;
 use crate::measurements::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -325,7 +326,7 @@ impl Nodes {
                 None => format!("the {}", node.link.who()),
             });
         let behind: Vec<String> = behind.collect();
-        let what = format!("it did not end in time; no report came from {}", behind.join(" and "));
+        let what = format!("it did not end in time; no report came from {}", list(&behind));
         let is_elsewhere = self.far.iter().any(|node| node.link.is_through_server());
         if is_elsewhere { Error::peer("trial", what) } else { Error::broken("trial", what) }
     }

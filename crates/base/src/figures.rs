@@ -1,6 +1,9 @@
-//! Measured shares, ratios and their intervals in words: one form for each, for sentences, tables and warnings.
+//! Measured shares, ratios and their intervals, times to wait and lists in words: one form for each, for sentences,
+//! tables and warnings.
 //!
 //! No figure is rounded to a bound that it does not reach: only 0 is shown as `0 %`, and only all as `100 %`.
+
+use crate::time::Nanos;
 
 /// Placeholder for a figure that is no number.
 pub const NOTHING: &str = "–";
@@ -100,6 +103,30 @@ pub fn resolution(fraction: f64) -> String {
     format!("±{}", percent(fraction))
 }
 
+/// Formats a time to wait in one unit, rounded up: `40 s`, `4 min`, `2 h`, `9 days`.
+pub fn wait(span: Nanos) -> String {
+    let seconds = span.as_secs_f64();
+    let (value, unit) = match seconds {
+        s if s < 90.0 => (s, "s"),
+        s if s < 90.0 * 60.0 => (s / 60.0, "min"),
+        s if s < 48.0 * 3_600.0 => (s / 3_600.0, "h"),
+        s => (s / 86_400.0, "days"),
+    };
+    format!("{} {unit}", value.ceil().max(1.0))
+}
+
+/// Joins a list in a sentence: `tcp, udp and icmp`.
+pub fn list<T: AsRef<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.as_ref().to_owned(),
+        [start @ .., last] => {
+            let start: Vec<&str> = start.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", start.join(", "), last.as_ref())
+        }
+    }
+}
+
 /// Writes commas between the thousands of a whole number; a number with a point stays as it is.
 fn grouped(number: &str) -> String {
     if number.len() <= 3 || !number.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -145,6 +172,21 @@ mod tests {
         assert_eq!([0.97, 1.06, 1_157.03].map(change), ["−3 %", "+6 %", "1,157 times"]);
         let shown = [0.99, 3.4, 28.4, 0.000_865, 1_234_567.0].map(times);
         assert_eq!(shown, ["0.99", "3.4", "28", "0.00086", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_time_to_wait_is_never_said_too_short() {
+        let shown =
+            [0, 40, 89, 229, 5_399, 7_200, 172_800].map(|seconds| wait(Nanos::from_secs(seconds)));
+        assert_eq!(shown, ["1 s", "40 s", "89 s", "4 min", "90 min", "2 h", "2 days"]);
+        assert_eq!(wait(Nanos(1)), "1 s");
+    }
+
+    #[test]
+    fn lists_read_as_sentences() {
+        assert_eq!(list::<&str>(&[]), "");
+        assert_eq!(list(&["tcp"]), "tcp");
+        assert_eq!(list(&["tcp", "udp", "icmp"]), "tcp, udp and icmp");
     }
 
     #[test]

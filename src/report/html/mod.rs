@@ -86,7 +86,8 @@ pub fn page(page: &Page<'_>) -> String {
     let mut colours = figure::rules();
     let is_alone = page.parts.len() == 1 && page.study.is_none();
     if let Some(run) = page.study {
-        links.extend(study::top(&mut html, run));
+        let results = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
+        links.extend(study::top(&mut html, run, &results.collect()));
     } else if !is_alone {
         html.leaf("h1", &[], &page.title);
         overview(&mut html, &page.parts);

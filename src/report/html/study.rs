@@ -7,16 +7,16 @@ use super::figure;
 use super::markup::Html;
 use super::shell::Link;
 use crate::report::document::{Cell, Column, Line, Table, Tone};
-use crate::report::study::{history, ruling_word, variant_word};
+use crate::report::study::{Results, answer_word, beside, history, ruling_word, variant_word};
 use crate::report::{plot, words};
 use crate::study::model::{Claim, RacePlan, Source, Test};
-use crate::study::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer};
+use crate::study::outcome::{Answer, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer};
 
 /// The name of the study's own part.
 const PART: &str = "study";
 
 /// Writes the part above the races; returns links to it.
-pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
+pub(super) fn top(html: &mut Html, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
     let study = &run.study;
     html.open("article", &[("class", "part"), ("id", PART)]);
     html.leaf("h1", &[], &study.title);
@@ -38,7 +38,12 @@ pub(super) fn top(html: &mut Html, run: &StudyRun) -> Vec<Link> {
     }
     if !run.beside.is_empty() {
         links.push(section(html, "Published beside measured"));
-        beside(html, run);
+        for one in plot::study_figures(run) {
+            figure::write(html, PART, 3, &one);
+        }
+        for table in beside(run, results) {
+            blocks::block(html, "Published beside measured", &table);
+        }
         html.close("section");
     }
     if !study.about.is_empty() || study.source.is_some() {
@@ -130,12 +135,14 @@ fn tests(said: &ClaimRuling) -> Table {
         column("expected", &|answer| Cell::text(answer.test.expect.clone())),
         column("seen", &|answer| interval(answer.seen.as_ref())),
         column("blocks", &|answer| Cell::text(answer.blocks.to_string())),
-        column("answer", &|answer| match answer.answer {
-            Answer::Yes => Cell::text("yes").tone(Tone::Good),
-            Answer::More => Cell::text("yes, and more").tone(Tone::Good),
-            Answer::No => Cell::text("no").tone(Tone::Bad),
-            Answer::Open => Cell::text("open").tone(Tone::Open),
-            Answer::LeftOut => Cell::text("left out"),
+        column("answer", &|answer| {
+            let tone = match answer.answer {
+                Answer::Yes | Answer::More => Tone::Good,
+                Answer::No => Tone::Bad,
+                Answer::Open => Tone::Open,
+                Answer::LeftOut => Tone::Plain,
+            };
+            Cell::text(answer_word(answer.answer)).tone(tone)
         }),
     ];
     columns.retain(Column::says_something);
@@ -158,33 +165,6 @@ fn interval(interval: Option<&Interval>) -> Cell {
         _ => String::new(),
     };
     Cell::number(words::significant(seen.point), ends)
-}
-
-fn beside(html: &mut Html, run: &StudyRun) {
-    for one in plot::study_figures(run) {
-        figure::write(html, PART, 3, &one);
-    }
-    let column = |heading: &str, cell: &dyn Fn(&Beside) -> Cell| {
-        Column::new(heading, run.beside.iter().map(cell).collect())
-    };
-    let rank = |rank: Option<u64>| {
-        Cell::text(rank.map_or_else(|| words::NOTHING.to_owned(), |rank| rank.to_string()))
-    };
-    let mut columns = vec![
-        column("what", &|one| Cell::text(one.published.cell.text())),
-        column("race", &|one| Cell::text(one.published.race.clone())),
-        column("metric", &|one| Cell::text(one.published.metric.clone())),
-        column("published", &|one| Cell::text(one.published.value.clone())),
-        column("as a ratio", &|one| Cell::number(words::significant(one.published_ratio), "")),
-        column("measured, as a ratio", &|one| interval(one.measured_ratio.as_ref())),
-        column("place published", &|one| rank(Some(one.published_rank))),
-        column("place measured", &|one| rank(one.measured_rank)),
-        column("note", &|one| Cell::text(one.published.note.clone())),
-    ];
-    columns.retain(Column::says_something);
-    let legend = "Ratios are to the first figure of the same race and metric: machines differ, and what \
-                  compares is how figures stand to each other.";
-    blocks::table(html, "Published beside measured", &Table { columns, legend: legend.into() });
 }
 
 /// Writes the races that did not run, or did not complete.

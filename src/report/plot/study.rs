@@ -7,7 +7,7 @@ use super::label::width;
 use super::rows::{Row, Rows};
 use super::{MOST_ROWS, drawn, left_out, numbers, said};
 use crate::report::figure::Figure;
-use crate::report::study::{ruling_word, unit};
+use crate::report::study::{answer_word, ruling_word, unit};
 use crate::report::words;
 use crate::study::outcome::{Answer, Beside, ClaimRuling, StudyRun};
 
@@ -108,16 +108,6 @@ fn draw(all: &[Beside], x: Axis, size: Size) -> String {
     rows.finish()
 }
 
-fn answer(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Yes => "yes",
-        Answer::More => "yes, and more",
-        Answer::No => "no",
-        Answer::Open => "open",
-        Answer::LeftOut => "left out",
-    }
-}
-
 /// Returns the text of a claim, in the words of its study.
 fn says<'a>(run: &'a StudyRun, claim: &'a ClaimRuling) -> &'a str {
     let found = run.study.claims.iter().find(|other| other.id == claim.id);
@@ -130,7 +120,8 @@ pub(super) fn claims(run: &StudyRun) -> Option<Figure> {
         return None;
     }
     let rows = run.rulings.iter().map(|claim| {
-        let answers: Vec<&str> = claim.answers.iter().map(|test| answer(test.answer)).collect();
+        let answers: Vec<&str> =
+            claim.answers.iter().map(|test| answer_word(test.answer)).collect();
         vec![says(run, claim).to_owned(), ruling_word(claim.ruling).to_owned(), answers.join(", ")]
     });
     Some(drawn(
@@ -164,7 +155,8 @@ fn strips(run: &StudyRun, size: Size) -> String {
             if x > size.width() - 8.0 {
                 break;
             }
-            let words = format!("{} {}: {}", test.test.race, test.test.expect, answer(test.answer));
+            let words =
+                format!("{} {}: {}", test.test.race, test.test.expect, answer_word(test.answer));
             match test.answer {
                 Answer::Yes | Answer::More => canvas.mark((x, y), 0, Ink::Nobody, 5.0, &words),
                 Answer::No => canvas.mark((x, y), 1, Ink::NobodyHollow, 5.0, &words),

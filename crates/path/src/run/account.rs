@@ -1,5 +1,7 @@
 //! Description and figures of an emulated network, in lines for people.
 
+use deadheat_base::figures::list;
+
 use crate::emulator::{Built, Rights};
 use crate::ends::Side;
 use crate::measurements::{DirectionFigures, PathFigures, Quantile};
@@ -8,7 +10,7 @@ use crate::units::BitRate;
 
 /// Describes the network that was built: one line, and one more for each thing that could not be.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
-    let joined = |addresses: Vec<String>| addresses.join(" and ");
+    let joined = |addresses: Vec<String>| list(&addresses);
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
     let links = built.pings.len();
     let devices = built.backend.devices();
