@@ -27,7 +27,7 @@ use deadheat::time::{Clock, Nanos};
 use deadheat::transport::Contender;
 use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
-use deadheat::trial::{Order, Record, Runner, TrialOutcome};
+use deadheat::trial::{Order, Pairing, Record, Runner, TrialOutcome};
 use deadheat::workload;
 use grid::{Form, Point};
 
@@ -90,8 +90,7 @@ fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
     };
     let mut simulation = Simulation::new(&typed, network, Family::Any).unwrap();
     let order = Order {
-        contender: contender.to_owned(),
-        workload: workload.to_owned(),
+        pairing: Pairing::parse(contender, workload).unwrap(),
         placement: Placement::Virtual,
         seed,
         samples: None,

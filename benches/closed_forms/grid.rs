@@ -12,7 +12,7 @@ use deadheat::path::{self, Family};
 use deadheat::time::Nanos;
 use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
-use deadheat::trial::{Order, Runner, TrialOutcome};
+use deadheat::trial::{Order, Pairing, Runner, TrialOutcome};
 
 /// A figure with a closed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,8 +149,8 @@ impl Point {
         let unit = if form == Form::HeadOfLine { "pps" } else { "" };
         let messages = (LOSSES * 10 / lost_per_mille.max(1)).max(LEAST_MESSAGES);
         let order = Order {
-            contender,
-            workload: format!("{work}{hz}{unit},count={messages}"),
+            pairing: Pairing::parse(&contender, &format!("{work}{hz}{unit},count={messages}"))
+                .map_err(|e| e.to_string())?,
             placement: Placement::Virtual,
             seed,
             samples: None,

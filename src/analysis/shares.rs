@@ -162,8 +162,8 @@ mod tests {
         let mut rng = SplitMix64::new(9);
         testing::run(&request, |order| {
             let placement = if order.placement == Placement::SameCore { 4.0 } else { 1.0 };
-            let size = if order.workload.contains("1kB") { 1.5 } else { 1.0 };
-            let transport = if order.contender == "udp" { 1.02 } else { 1.0 };
+            let size = if order.workload().contains("1kB") { 1.5 } else { 1.0 };
+            let transport = if order.contender() == "udp" { 1.02 } else { 1.0 };
             ran(order, 1_000.0 * placement * size * transport * (0.01 * rng.normal()).exp())
         })
         .unwrap()

@@ -145,13 +145,13 @@ mod tests {
             .seed(3);
         let mut rng = SplitMix64::new(4);
         testing::run(&request, |order| {
-            let typed = Spec::parse(&order.workload).unwrap();
+            let typed = Spec::parse(&order.workload()).unwrap();
             let rate = typed.options.iter().find(|(key, _)| key == "rate").unwrap();
             let crate::units::OfferedRate::Bits(rate) = parse_offered(&rate.1).unwrap() else {
-                panic!("{}", order.workload)
+                panic!("{}", order.workload())
             };
             let offered = rate.0 as f64;
-            let capacity = if order.contender == "udp" { 5e6 } else { 20e6 };
+            let capacity = if order.contender() == "udp" { 5e6 } else { 20e6 };
             let delivered = offered.min(capacity * (1.0 + 0.01 * rng.normal()));
             let figures = [(name::OFFERED, offered), (name::GOODPUT, delivered)];
             let metrics: Metrics = figures.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();

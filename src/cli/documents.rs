@@ -23,7 +23,7 @@ use crate::time::{Clock, Manual, Nanos};
 use crate::trial::fake::Fake;
 use crate::trial::{Order, TrialOutcome, path_time};
 use crate::units;
-use crate::workload::{self, Setting};
+use crate::workload::Setting;
 
 #[path = "../../tests/common/documents.rs"]
 mod extracted;
@@ -81,12 +81,12 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
     let (clock, mut rng) = (Manual::default(), SplitMix64::new(5));
     let ticking = clock.clone();
     let mut runner = Fake(|order: &Order| {
-        let task = workload::parse_on(&order.workload, &setting).unwrap();
+        let task = &order.pairing.task;
         let trips = Nanos(2 * setting.rtt.unwrap_or_default().0);
         let took = task.info().planned.unwrap_or(UNKNOWN) + OVERHEAD + trips;
         ticking.pass(took);
         // Some are alike, and the others clearly apart.
-        let level = 100.0 * 1.2f64.powi(order.contender.len() as i32 % 4);
+        let level = 100.0 * 1.2f64.powi(order.contender().len() as i32 % 4);
         let figure = level * (0.003 * rng.normal()).exp();
         let metrics =
             task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();

@@ -245,7 +245,7 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     let checked = request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     args.deciding.check(&request, &checked)?;
-    let notes = request.beforehand(&checked)?.into_iter().chain(request.for_figures(&checked));
+    let notes = request.beforehand(&checked).into_iter().chain(request.for_figures(&checked));
     for note in notes.filter(|_| !args.quiet) {
         tell!("note: {note}");
     }

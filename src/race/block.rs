@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 use crate::host::placement::Placement;
 use crate::race::context::{Event, Place, RaceContext};
 use crate::result::dropped::Dropped;
-use crate::result::outcome::{Entrant, Fixed, Trial};
+use crate::result::outcome::{Entrant, Trial};
 use crate::time::Nanos;
 use crate::trial::explain::Pass;
-use crate::trial::{Order, Record, TrialOutcome};
+use crate::trial::{Order, Pairing, Record, TrialOutcome};
+use crate::workload::SharedTask;
 
 /// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
@@ -18,32 +19,43 @@ const REPEATS: u32 = 2;
 /// Settings that all trials of a race have in common.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
-    pub workload: String,
+    /// Contender and work of each entrant that can run, by its id.
+    pub pairings: Vec<Option<Pairing>>,
     pub placement: Placement,
     pub interval: Nanos,
 }
 
 impl Common {
-    /// Sets the length of trials that a plan has chosen, if it has.
-    pub(super) fn run_as(&mut self, fixed: &Fixed) {
-        if let Some(workload) = &fixed.workload {
-            self.workload.clone_from(workload);
+    /// Has all entrants do this work: the same as before, of another length.
+    pub(super) fn run_as(&mut self, task: &SharedTask) {
+        for pairing in self.pairings.iter_mut().flatten() {
+            pairing.task = task.clone();
         }
     }
 
+    /// Returns contender and work of an entrant.
+    ///
+    /// # Errors
+    /// If it is one that cannot run.
+    pub(super) fn pairing(&self, entrant: &Entrant) -> Result<&Pairing> {
+        let pairing = self.pairings.get(entrant.id).and_then(Option::as_ref);
+        pairing.ok_or_else(|| Error::usage(format!("{} cannot run here", entrant.label)))
+    }
+
     /// Returns the order for one trial without samples, under the entrant's own conditions if it has any.
-    pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Order {
+    ///
+    /// # Errors
+    /// As of [`Common::pairing`].
+    pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Result<Order> {
         let cell = entrant.cell.as_ref();
-        let placement = cell.and_then(|cell| cell.placement).unwrap_or(self.placement);
-        Order {
-            contender: entrant.spec.clone(),
-            workload: cell.map_or_else(|| self.workload.clone(), |cell| cell.workload.clone()),
-            placement,
+        Ok(Order {
+            pairing: self.pairing(entrant)?.clone(),
+            placement: cell.and_then(|cell| cell.placement).unwrap_or(self.placement),
             seed,
             samples: None,
             interval: self.interval,
             pass: Pass::Figures,
-        }
+        })
     }
 }
 
@@ -182,7 +194,7 @@ impl<'a> BlockRun<'a, '_> {
         let Some(entrant) = self.entrant(slot) else {
             return Err(Error::peer("schedule", "it names an entrant that is not there"));
         };
-        let mut order = self.common.order(entrant, self.block.seed);
+        let mut order = self.common.order(entrant, self.block.seed)?;
         order.samples = self.stage.samples_part();
         let place = self.place(slot);
         self.stage.observer.on(Event::TrialStarted(place));

@@ -6,22 +6,22 @@
 
 use std::fmt::Write as _;
 
-use super::request::{Checked, Request};
+use super::request::{Checked, Ground, Request};
 use super::{files, plan};
 use crate::analysis::sweep::is_load;
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role};
+use crate::path::gate;
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info, equal, external, prefers, unserved};
-use crate::trial::load::parts;
-use crate::trial::sim::{self, Simulation};
-use crate::trial::{misfit, suited};
+use crate::trial::sim;
+use crate::trial::{Pairing, misfit, suited};
 use crate::units::{Bytes, range};
-use crate::workload::{self, Setting, Task};
+use crate::workload::{self, SharedTask, Task};
 
 /// Maximum number of cells: more would not fit a race that anybody waits for.
 const MOST_CELLS: usize = 256;
@@ -50,8 +50,9 @@ enum Changes {
 
 /// A cell as it would run.
 struct Runs {
-    contender: Contender,
-    task: Box<dyn Task>,
+    pairing: Pairing,
+    /// Work with the length of its file.
+    task: SharedTask,
     workload: String,
     placement: Option<Placement>,
     /// Reason why the contender cannot carry the work; absent if it can.
@@ -63,7 +64,7 @@ struct Runs {
 /// # Errors
 /// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
 /// contender; where a contender cannot run at all.
-pub(super) fn check(request: &Request) -> Result<Checked> {
+pub(super) fn check(request: &Request, ground: &Ground) -> Result<Checked> {
     let (workload, factors) = factors(request)?;
     let contenders: Vec<Contender> =
         request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
@@ -72,9 +73,8 @@ pub(super) fn check(request: &Request) -> Result<Checked> {
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<Changes>>>()?;
     check_sizes(request, &factors)?;
-    let (simulation, least_rtt) = (request.simulation()?, request.least_rtt()?);
-    let setting = request.setting()?;
-    Grid { request, simulation, workload, factors, changes, contenders, least_rtt, setting }.check()
+    let least_rtt = ground.network.as_ref().and_then(gate::least_rtt);
+    Grid { request, ground, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// Returns the factors: those asked for, and every offered rate of the workload that is a range. Also
@@ -196,7 +196,7 @@ fn check_misfits(cells: &[Candidate]) -> Result<()> {
     let runs = || cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
     match runs().next().and_then(|first| Some((first, first.misfit.as_ref()?))) {
         Some((first, why)) if runs().all(|runs| runs.misfit.is_some()) => {
-            Err(cannot_carry(&first.contender, &first.workload, why))
+            Err(cannot_carry(&first.pairing.contender, &first.workload, why))
         }
         _ => Ok(()),
     }
@@ -209,15 +209,13 @@ fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
 /// Grid of contenders and factors, with the changes that the factors make.
 struct Grid<'a> {
     request: &'a Request,
-    simulation: Option<Simulation>,
+    ground: &'a Ground,
     workload: Spec,
     factors: Vec<Factor>,
     changes: Vec<Changes>,
     contenders: Vec<Contender>,
     /// Minimum round-trip time, if the path gives it.
     least_rtt: Option<Nanos>,
-    /// Setting that the workload's defaults depend on.
-    setting: Setting,
 }
 
 impl Grid<'_> {
@@ -246,18 +244,22 @@ impl Grid<'_> {
         let labels = labels(&self.contenders);
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
+        let mut pairings = Vec::with_capacity(cells.len());
         for (id, Candidate { row, levels, runs }) in cells.into_iter().enumerate() {
             let infeasible = runs.as_ref().err().map(ToString::to_string);
-            let (contender, workload, placement, misfit) = match runs {
-                Ok(runs) => (runs.contender, runs.workload, runs.placement, runs.misfit),
-                Err(_) => (self.contenders[row].clone(), self.workload.to_string(), None, None),
+            let (pairing, workload, placement, misfit) = match runs {
+                Ok(runs) => (Some(runs.pairing), runs.workload, runs.placement, runs.misfit),
+                Err(_) => (None, self.workload.to_string(), None, None),
             };
+            let contender = pairing.as_ref().map_or(&self.contenders[row], |one| &one.contender);
+            let contender = contender.clone();
             let label = format!("{}{}", labels[row], self.suffix(&levels));
             let cell = Cell { contender: row, levels, workload, placement, infeasible };
             let cell = (!self.factors.is_empty()).then_some(cell);
             let entrant = entrant(id, label, &contender, cell);
             entrants.push(Entrant { not_applicable: misfit, ..entrant });
             parsed.push(contender);
+            pairings.push(pairing);
         }
         let by_kernel = |contender: &Contender| {
             contender.transport.info().peer == crate::contract::PeerKind::Kernel
@@ -265,7 +267,16 @@ impl Grid<'_> {
         let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
         plan::mark_floors(&mut entrants, &answered, self.request.claims);
         let factors = self.factors;
-        Ok(Checked { load, entrants, contenders: parsed, metrics, placement, factors })
+        Ok(Checked {
+            load,
+            entrants,
+            pairings,
+            contenders: parsed,
+            metrics,
+            placement,
+            factors,
+            network: self.ground.network.clone(),
+        })
     }
 
     /// Returns one contender under one combination, or an error that says why it cannot run.
@@ -285,10 +296,8 @@ impl Grid<'_> {
         }
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
-        let task = workload::parse_on(&workload, &self.setting)?;
-        // With its defaults, so that agents need not know the path.
-        let whole = task.info().spec.to_string();
-        let task = files::check(task, to, self.request.overwrite)?;
+        let whole = SharedTask::parse_on(&workload, &self.ground.setting)?;
+        let task = files::check(&whole, to, self.request.overwrite)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
             && task.info().timeout > Nanos::ZERO
         {
@@ -305,15 +314,18 @@ impl Grid<'_> {
             return Err(cannot_carry(&contender, &workload, why));
         }
         self.check_way(&contender, &*task)?;
-        self.check_load(&*task)?;
-        Ok(Runs { contender, task, workload: whole, placement, misfit })
+        let load = self.load(&*task)?.map(Box::new);
+        let workload = whole.to_string();
+        let pairing = Pairing { contender, task: whole, load };
+        Ok(Runs { pairing, task, workload, placement, misfit })
     }
 
     /// Returns the bandwidth-delay product of the path, of its faster direction; `None` where rate or delay are not known.
     fn product(&self) -> Option<Bytes> {
-        let ways = [self.setting.up.rate, self.setting.down.rate, self.setting.rate];
+        let setting = &self.ground.setting;
+        let ways = [setting.up.rate, setting.down.rate, setting.rate];
         let fastest = ways.into_iter().flatten().max()?;
-        let bits = u128::from(fastest.0) * u128::from(self.setting.rtt?.0) / 1_000_000_000;
+        let bits = u128::from(fastest.0) * u128::from(setting.rtt?.0) / 1_000_000_000;
         Some(Bytes(u64::try_from(bits / 8).unwrap_or(u64::MAX)))
     }
 
@@ -323,9 +335,9 @@ impl Grid<'_> {
         self.factors.is_empty() && self.contenders.len() > 1
     }
 
-    /// Checks that the load that the work asks for is possible.
-    fn check_load(&self, task: &dyn Task) -> Result<()> {
-        let Some(load) = &task.info().load else { return Ok(()) };
+    /// Returns the load that the work asks for, if it is possible.
+    fn load(&self, task: &dyn Task) -> Result<Option<Pairing>> {
+        let Some(load) = &task.info().load else { return Ok(None) };
         if let Some(to) = &self.request.to {
             return Err(Error::usage(format!(
                 "load={}: {to} runs one pair of ends at a time; race beside a load on loopback, or with --path \
@@ -333,13 +345,14 @@ impl Grid<'_> {
                 load.contender
             )));
         }
-        let (contender, bulk) = parts(load)?;
-        self.check_way(&contender, &*bulk)
+        let load = Pairing::load_of(task)?;
+        load.iter().try_for_each(|load| self.check_way(&load.contender, &*load.task))?;
+        Ok(load)
     }
 
     /// Checks that a contender gets from here to the far end: in virtual time, or on a real path.
     fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        match &self.simulation {
+        match &self.ground.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
             None => {
                 sim::needs_simulation(contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
@@ -540,7 +553,7 @@ mod tests {
     fn work_that_offers_too_much_at_one_of_its_rates_is_told_beforehand() {
         let note = |workload: &str| {
             let request = Request::new(["udp"]).workload(workload).path("delay=5ms,rate=20mbit");
-            request.beforehand(&request.check().unwrap()).unwrap()
+            request.beforehand(&request.check().unwrap())
         };
         assert_eq!(note("cbr:rate=1mbit..10mbit/2,size=200"), None);
         let varied = note("cbr:rate=1mbit..100mbit/3,size=200").unwrap();

@@ -1,11 +1,11 @@
 //! Duration of blocks: as expected from the trials before the first block, and as blocks have shown it.
 
+use super::block::Common;
 use super::plan::{Pilot, has_floors};
-use super::request::{MOST_BLOCKS, Request};
+use super::request::MOST_BLOCKS;
 use crate::result::outcome::Entrant;
 use crate::stats::quantile;
 use crate::time::Nanos;
-use crate::workload;
 
 /// Duration of the parts of a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,17 +20,16 @@ impl BlockCost {
     /// Returns the expected duration of the parts of a block: each competitor and the control once, each as long as the
     /// trials of the pilot, longer or shorter by what the work of its conditions plans, and the repeats of trials
     /// that fail their gate as often as those of the pilot did.
-    pub(super) fn expected(request: &Request, entrants: &[Entrant], pilot: &Pilot) -> BlockCost {
+    pub(super) fn expected(common: &Common, entrants: &[Entrant], pilot: &Pilot) -> BlockCost {
         let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
         let trial = quantile::median(&took).unwrap_or(0.0);
         let failed = took.len().saturating_sub(pilot.figures.len()) as f64;
         let failed = failed / took.len().max(1) as f64;
         // A failed trial is repeated twice at most.
         let repeated = 1.0 + failed + failed.powi(2);
-        let setting = request.setting().ok();
         let planned = |entrant: &Entrant| {
-            let work = &entrant.cell.as_ref()?.workload;
-            workload::parse_on(work, setting.as_ref()?).ok()?.info().planned
+            entrant.cell.as_ref()?;
+            common.pairings.get(entrant.id)?.as_ref()?.task.info().planned
         };
         let racing = || entrants.iter().filter(|entrant| entrant.is_racing());
         let first = racing().find(|entrant| !entrant.floor);

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::error::{Error, Result};
-use crate::path::{Family, Path};
+use crate::path::{Family, Network, Path};
 use crate::trial::EmulatedPath;
 use crate::trial::agents::Far;
 use crate::trial::remote::{Credentials, RemoteServer, Waiting};
@@ -17,12 +17,14 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] where the path cannot be simulated.
     pub fn simulation(&self) -> Result<Option<Simulation>> {
-        match (&self.to, self.parsed_path()?) {
-            (None, Path::Simulated(network)) => {
-                Simulation::new(&self.path, network, self.ip()).map(Some)
-            }
-            _ => Ok(None),
+        match self.is_simulated() {
+            true => Ok(self.ground()?.simulation),
+            false => Ok(None),
         }
+    }
+
+    pub(super) fn simulated(&self, network: Network) -> Result<Simulation> {
+        Simulation::new(&self.path, network, self.ip())
     }
 
     fn ip(&self) -> Family {

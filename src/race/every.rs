@@ -144,7 +144,7 @@ mod tests {
         let mut runner = Fake(|order: &Order| {
             began.push(ticking.now());
             ticking.pass(TRIAL);
-            ran(order, if order.contender == "udp" { 80.0 } else { 100.0 })
+            ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 })
         });
         let stop = Arc::clone(&waits.stop);
         let stage = RaceContext::new(&mut runner, waits).at(clock, testing::day()).stop(stop);

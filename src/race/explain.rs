@@ -9,10 +9,8 @@ use crate::race::context::{Event, RaceContext};
 use crate::result::explained::{Explained, Explanation};
 use crate::result::outcome::{Entrant, Outcome};
 use crate::stats::quantile::median;
-use crate::transport::Contender;
 use crate::trial::explain::Pass;
-use crate::trial::{Noted, Order, Record, TrialOutcome};
-use crate::workload::{self, Task};
+use crate::trial::{Noted, Order, Pairing, Record, TrialOutcome};
 
 pub mod bottleneck;
 mod bulk;
@@ -55,7 +53,7 @@ pub(super) fn run(
             };
             trial += 1;
             stage.observer.on(Event::Explaining { trial, of, label: &entrant.label });
-            let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed) };
+            let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed)? };
             match attempt(stage, &order)? {
                 // The first finds everything cold.
                 _ if round == 0 => {}
@@ -71,8 +69,8 @@ pub(super) fn run(
         .zip(found)
         .filter(|(entrant, _)| entrant.is_racing())
         .map(|(entrant, found)| {
-            let task = workload::parse(&common.order(entrant, 0).workload)?;
-            explain(outcome, entrant, &metric, &*task, found)
+            let pairing = common.pairing(entrant)?;
+            Ok(explain(outcome, entrant, &metric, pairing, found))
         })
         .collect::<Result<Vec<Explanation>>>()?;
     Ok(Explained { metric, rounds: ROUNDS, contenders })
@@ -143,9 +141,9 @@ fn explain(
     outcome: &Outcome,
     entrant: &Entrant,
     metric: &str,
-    task: &dyn Task,
+    pairing: &Pairing,
     found: Found,
-) -> Result<Explanation> {
+) -> Explanation {
     let Found { trials, mut missing } = found;
     missing.dedup();
     missing.extend(failed_gates(&trials));
@@ -162,16 +160,16 @@ fn explain(
         ..Explanation::default()
     };
     if trials.is_empty() {
-        return Ok(explanation);
+        return explanation;
     }
-    let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
+    let Pairing { contender, task, .. } = pairing;
     let info = contender.transport.info();
     if task.info().numbering.is_some() {
         echo::explain(&trials, info.peer, &mut explanation);
     } else {
-        bulk::explain(&trials, task, &info.guarantees, &mut explanation);
+        bulk::explain(&trials, &**task, &info.guarantees, &mut explanation);
     }
-    Ok(explanation)
+    explanation
 }
 
 #[cfg(test)]

@@ -9,17 +9,17 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::trial::files::{Overwrite, source_length, taken};
 use crate::trial::store::partial;
-use crate::workload::{self, ELSEWHERE, Purpose, Task};
+use crate::workload::{ELSEWHERE, Purpose, SharedTask};
 
 /// Returns the work with the length of its source filled in, after checking its files. Writes nothing.
 ///
 /// # Errors
 /// [`Error::Usage`] naming the file, what is wrong with it and what would be right.
 pub(super) fn check(
-    task: Box<dyn Task>,
+    task: &SharedTask,
     to: Option<&str>,
     overwrite: Overwrite,
-) -> Result<Box<dyn Task>> {
+) -> Result<SharedTask> {
     let mut source = None;
     let mut sink = None;
     for file in &task.info().files {
@@ -39,12 +39,12 @@ pub(super) fn check(
     if let Some(sink) = &sink {
         check_sink(sink, overwrite)?;
     }
-    let Some(source) = source else { return Ok(task) };
+    let Some(source) = source else { return Ok(task.clone()) };
     let length = source_length(&source)?;
     if let Some(sink) = &sink {
         check_apart(&source, sink)?;
     }
-    workload::parse(&task.info().spec_for(Side::Near, Some(length)).to_string())
+    SharedTask::of(task.info().spec_for(Side::Near, Some(length)))
 }
 
 fn elsewhere(purpose: Purpose, path: &str, host: &str) -> String {
@@ -123,8 +123,8 @@ mod tests {
     impl Folder {
         fn check(&self, settings: &str, to: Option<&str>, overwrite: Overwrite) -> Result<u64> {
             let settings = settings.replace('@', &format!("{}/", self.0.path().display()));
-            let task = workload::parse(&format!("bulk:{settings}")).unwrap();
-            check(task, to, overwrite).map(|task| task.info().most_bytes.unwrap())
+            let task = SharedTask::parse(&format!("bulk:{settings}")).unwrap();
+            check(&task, to, overwrite).map(|task| task.info().most_bytes.unwrap())
         }
 
         fn say(&self, settings: &str) -> String {

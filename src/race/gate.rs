@@ -93,7 +93,7 @@ pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     }
     let word = |is_simulated| if is_simulated { "simulated" } else { "measured" };
     let old = baseline.iter().any(|race| is_simulated(race));
-    let new = request.simulation()?.is_some();
+    let new = request.is_simulated();
     if old != new {
         return Err(Error::usage(format!(
             "--gate: the baseline is {} and this race is {}; hold simulated races against simulated \

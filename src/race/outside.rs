@@ -5,7 +5,6 @@ use super::request::Request;
 use crate::error::{Error, Result};
 use crate::path;
 use crate::path::files::{self, ReadFile};
-use crate::path::network::Network;
 use crate::result::outcome::Outcome;
 use crate::spec::Spec;
 use crate::spec::outside::{Named, Outside};
@@ -85,19 +84,6 @@ impl Request {
                 path::Path::parse_with(&self.path, refuse)
             }
             _ => path::Path::parse_with(&self.path, &mut files::read),
-        }
-    }
-
-    /// Returns the network between the ends; `None` where there is none of ours.
-    ///
-    /// # Errors
-    /// As of [`Request::parsed_path`].
-    pub(super) fn network(&self) -> Result<Option<Network>> {
-        match (&self.to, self.parsed_path()?) {
-            (None, path::Path::Emulated(network) | path::Path::Simulated(network)) => {
-                Ok(Some(network))
-            }
-            _ => Ok(None),
         }
     }
 
@@ -322,7 +308,7 @@ mod tests {
         assert!(request.parsed_path().is_ok());
         let written = request.clone().written_in("r.json", &[Outside::Commands]);
         assert!(written.parsed_path().unwrap_err().to_string().contains("--allow"));
-        assert!(written.asked().budget_ns.is_some() && written.simulation().is_err());
+        assert!(written.asked().budget_ns.is_some() && written.ground().is_err());
         assert!(request.written_in("r.json", &[Outside::Files]).parsed_path().is_ok());
     }
 }

@@ -12,7 +12,7 @@ use crate::result::outcome::Entrant;
 use crate::stats;
 use crate::time::Nanos;
 use crate::trial::TrialOutcome;
-use crate::workload::{self, Lengths};
+use crate::workload::{Lengths, SharedTask};
 
 /// Maximum duration of the shortest trial for which a better length is sought: beyond, no time is left to
 /// find one, and trials are as short as their claim allows.
@@ -51,18 +51,20 @@ pub(super) fn run(
     entrants: &mut [Entrant],
     seed: u64,
 ) -> Result<Pilot> {
-    let length = Length::open(request);
+    let length = Length::open(request, common);
     // One warms up where nothing is left to be found.
     let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
     let of = if is_open { PILOT_TRIALS } else { 1 };
-    let workload = length.as_ref().map(|length| length.spec(2 * length.lengths.fewest));
-    let common =
-        &Common { workload: workload.unwrap_or(common.workload.clone()), ..common.clone() };
+    let mut common = common.clone();
+    if let Some(length) = &length {
+        common.run_as(&length.task(2 * length.lengths.fewest)?);
+    }
+    let common = &common;
     for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing() && !entrant.floor) {
         match pilot_with(request, stage, common, entrant, seed, of)? {
             Piloted::Through(mut pilot) => {
                 if let Some(length) = &length {
-                    length.choose(&mut pilot);
+                    length.choose(&mut pilot)?;
                 }
                 return Ok(pilot);
             }
@@ -81,23 +83,23 @@ struct Length {
 impl Length {
     /// Returns the length of trials to choose; `None` if the user or an earlier race has set it, if
     /// conditions vary, or if trials are so long that the shortest will do.
-    fn open(request: &Request) -> Option<Length> {
+    fn open(request: &Request, common: &Common) -> Option<Length> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
         }
-        let task = workload::parse_on(&request.workload, &request.setting().ok()?).ok()?;
+        let task = &common.pairings.iter().flatten().next()?.task;
         let lengths = task.info().lengths?;
         let shortest = Nanos(lengths.fewest.saturating_mul(lengths.unit_ns));
         (shortest <= SHORT).then(|| Length { spec: task.info().spec.clone(), lengths })
     }
 
-    fn spec(&self, units: u64) -> String {
-        self.lengths.apply(self.spec.clone(), units).to_string()
+    fn task(&self, units: u64) -> Result<SharedTask> {
+        SharedTask::of(self.lengths.apply(self.spec.clone(), units))
     }
 
     /// Chooses the length with the least variance of the mean per second (Kalibera & Jones 2013), from
     /// trials of twice the fewest units.
-    fn choose(&self, pilot: &mut Pilot) {
+    fn choose(&self, pilot: &mut Pilot) -> Result<()> {
         let fewest = self.lengths.fewest;
         let part = fewest / PARTS_OF_FEWEST;
         let part_ns = part.saturating_mul(self.lengths.unit_ns);
@@ -122,7 +124,8 @@ impl Length {
                 one.0 as f64 + (parts as f64 - 2.0 * PARTS_OF_FEWEST as f64) * part_ns as f64;
             *one = Nanos(shorter.max(1.0) as u64);
         });
-        pilot.workload = Some((self.spec(units), reason.to_owned()));
+        pilot.work = Some((self.task(units)?, reason.to_owned()));
+        Ok(())
     }
 }
 
@@ -145,7 +148,7 @@ fn pilot_with(
     let mut of = of;
     let mut trial = 0;
     while trial < of {
-        let order = common.order(entrant, schedule::pilot_seed(seed, trial));
+        let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;
         trial += 1;
         stage.observer.on(Event::Pilot { trial, of });
         let mut attempt = || {

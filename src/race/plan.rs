@@ -21,6 +21,7 @@ use crate::measurements::{Metric, Metrics};
 use crate::result::outcome::{DEFAULT_MARGIN, Entrant, Fixed, Replan};
 use crate::stats::{self, Plan, quantile};
 use crate::time::Nanos;
+use crate::workload::SharedTask;
 
 /// Number of trials of a full pilot.
 pub const PILOT_TRIALS: u64 = 6;
@@ -47,8 +48,8 @@ pub struct Pilot {
     pub segments: Vec<Vec<f64>>,
     /// The label of the contender that ran.
     pub label: String,
-    /// Workload of each trial of the race, with the reason, if its length was chosen here.
-    pub workload: Option<(String, String)>,
+    /// Work of each trial of the race, with the reason, if its length was chosen here.
+    pub work: Option<(SharedTask, String)>,
 }
 
 /// Fixed plan, and the time the race may take.
@@ -86,7 +87,8 @@ pub(super) fn fix(
     };
     let (blocks_max, limit) = task.blocks()?;
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
-    let (workload, workload_reason) = pilot.workload.clone().unzip();
+    let (workload, workload_reason) =
+        pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
     // A single contender makes no claim, but its control is looked at as one.
     let looks = Plan::new(whole, task.claims.max(1), alpha(request.confidence));
     let fixed = Fixed {
@@ -350,9 +352,10 @@ mod tests {
     fn plan(request: &Request, figures: &[f64]) -> Result<Planned> {
         let checked = request.check().unwrap();
         let pilot = pilot(&checked.metrics, figures);
+        let common = request.common(checked.pairings, Placement::SameCore);
         let placement = (Placement::SameCore, String::new());
         let spent =
-            (Nanos::from_millis(100), BlockCost::expected(request, &checked.entrants, &pilot));
+            (Nanos::from_millis(100), BlockCost::expected(&common, &checked.entrants, &pilot));
         fix(request, &checked.metrics, &checked.entrants, placement, &pilot, spent)
     }
 

@@ -18,7 +18,7 @@ fn timed(request: &Request, takes: impl Fn(&Order) -> Nanos) -> (Result<Outcome>
     let mut runner = Fake(|order: &Order| {
         let took = takes(order);
         ticking.pass(took);
-        let level = if order.contender.starts_with("udp") { 80.0 } else { 100.0 };
+        let level = if order.contender().starts_with("udp") { 80.0 } else { 100.0 };
         match ran(order, level * (0.01 * rng.normal()).exp()) {
             TrialOutcome::Ran(mut record) => {
                 record.took_ns = took.0;
@@ -46,7 +46,7 @@ fn a_default_race_of_long_trials_reaches_its_verdict() {
     for trial in [1.8, 2.1, 2.5, 5.0, 20.0] {
         let request = Request::new(["tcp", "udp", "icmp"]).seed(4);
         let (outcome, took) = timed(&request, |order| {
-            seconds(if order.contender.starts_with("tcp") { trial } else { 1.3 * trial })
+            seconds(if order.contender().starts_with("tcp") { trial } else { 1.3 * trial })
         });
         let outcome = outcome.unwrap();
         assert!(blocks_done(&outcome) >= 6, "{trial}: {} blocks", blocks_done(&outcome));
@@ -98,7 +98,7 @@ fn a_budget_that_slower_contenders_exceed_is_said_after_the_first_block() {
     let (clock, mut diary) = (Manual::default(), testing::Diary::default());
     let ticking = clock.clone();
     let mut runner = Fake(|order: &Order| {
-        ticking.pass(seconds(if order.contender.starts_with("udp") { 8.0 } else { 1.0 }));
+        ticking.pass(seconds(if order.contender().starts_with("udp") { 8.0 } else { 1.0 }));
         ran(order, 100.0)
     });
     let stage = super::RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
@@ -115,7 +115,7 @@ fn levels_that_take_longer_than_the_one_of_the_pilot_are_planned_as_such() {
         request.vary("count", ["100", "2000"]).seed(4)
     };
     let work = |order: &Order| {
-        let is_long = order.workload.contains("count=2000");
+        let is_long = order.workload().contains("count=2000");
         seconds(if is_long { 20.2 } else { 1.2 })
     };
     // Seven blocks of three short trials and two long ones take five minutes.

@@ -10,13 +10,14 @@ use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metric;
-use crate::path::{Path, gate};
+use crate::path::{Network, Path, PathKind};
 use crate::result::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::time::Nanos;
 use crate::transport::equal::Terms;
 use crate::transport::{Contender, Place};
 use crate::trial::files::Overwrite;
-use crate::trial::{intervals, path_time};
+use crate::trial::sim::Simulation;
+use crate::trial::{Pairing, intervals, path_time};
 use crate::workload::{self, Setting};
 
 /// Default time limit of a race, if neither blocks nor a budget are asked for.
@@ -294,8 +295,8 @@ impl Request {
     pub fn check(&self) -> Result<Checked> {
         self.check_outside()?;
         self.check_numbers()?;
-        self.check_target()?;
-        cells::check(self)
+        let ground = self.check_target()?;
+        cells::check(self, &ground)
     }
 
     /// Returns the request as results carry it, with defaults filled in.
@@ -332,13 +333,14 @@ impl Request {
 
     /// Returns the workload with defaults filled in, except for what varies.
     pub(super) fn asked_workload(&self) -> String {
-        let parsed = self.setting().and_then(|at| workload::parse_on(&self.workload, &at));
+        let parsed = self.ground().and_then(|on| workload::parse_on(&self.workload, &on.setting));
         let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }
 
-    pub(super) fn is_simulated(&self) -> bool {
-        self.to.is_none() && matches!(self.parsed_path(), Ok(Path::Simulated(_)))
+    /// Returns true if its path is simulated.
+    pub fn is_simulated(&self) -> bool {
+        self.path_kind() == PathKind::Simulated
     }
 
     /// Returns true if the number of blocks is left to the plan.
@@ -382,7 +384,16 @@ impl Request {
         Ok(())
     }
 
-    fn check_target(&self) -> Result<()> {
+    /// Returns the kind of the path to the far end.
+    fn path_kind(&self) -> PathKind {
+        match self.to {
+            Some(_) => PathKind::Remote,
+            None => PathKind::of_typed(&self.path),
+        }
+    }
+
+    /// Reads the path to the far end, and checks what bears on it.
+    fn check_target(&self) -> Result<Ground> {
         if let Some(family) = self.family
             && ![4, 6].contains(&family)
         {
@@ -392,61 +403,61 @@ impl Request {
             Some(host) if host.trim().is_empty() => {
                 Err(Error::usage("the far end has no name; write --to HOST or --to HOST:PORT"))
             }
-            Some(_) if self.path != "loopback" => Err(Error::usage(format!(
-                "both a remote host and the path `{}`; give one of them",
-                self.path
-            ))),
-            Some(_) => self.check_texts(),
-            None => match self.parsed_path()? {
-                Path::Loopback | Path::Emulated(_) => self.check_texts(),
-                Path::Simulated(_) => self.check_simulated().and_then(|()| self.check_texts()),
-            },
+            Some(_) if PathKind::of_typed(&self.path) != PathKind::Loopback => Err(Error::usage(
+                format!("both a remote host and the path `{}`; give one of them", self.path),
+            )),
+            _ => {
+                let ground = self.ground()?;
+                if ground.simulation.is_some() {
+                    self.check_simulated()?;
+                }
+                self.check_texts()?;
+                Ok(ground)
+            }
         }
     }
 
-    /// Returns the setting that the workload's defaults depend on.
+    /// Reads the path to the far end, once, with what follows from it.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the path cannot be read.
-    pub(super) fn setting(&self) -> Result<Setting> {
-        match self.to {
-            Some(_) => Ok(Setting::REMOTE),
-            None => Ok(path_time::setting(&self.parsed_path()?)),
+    /// [`Error::Usage`] if it cannot be read, or simulated.
+    pub(super) fn ground(&self) -> Result<Ground> {
+        if self.to.is_some() {
+            return Ok(Ground { setting: Setting::REMOTE, simulation: None, network: None });
         }
+        let path = self.parsed_path()?;
+        let setting = path_time::setting(&path);
+        let simulation = match &path {
+            Path::Simulated(network) => Some(self.simulated(network.clone())?),
+            Path::Loopback | Path::Emulated(_) => None,
+        };
+        let network = match path {
+            Path::Emulated(network) | Path::Simulated(network) => Some(network),
+            Path::Loopback => None,
+        };
+        Ok(Ground { setting, simulation, network })
     }
 
     /// Returns the place, by which a contender knows whose settings bear on it.
     pub(super) fn place(&self) -> Place {
-        match (&self.to, self.path.as_str()) {
-            (Some(_), _) => Place::Remote,
-            (None, "loopback") => Place::Loopback,
-            (None, _) => Place::Emulated,
+        match self.path_kind() {
+            PathKind::Remote => Place::Remote,
+            PathKind::Loopback => Place::Loopback,
+            PathKind::Emulated | PathKind::Simulated | PathKind::Imported => Place::Emulated,
         }
-    }
-
-    /// Returns the minimum round-trip time, if the path gives it.
-    pub(super) fn least_rtt(&self) -> Result<Option<Nanos>> {
-        if self.to.is_some() {
-            return Ok(None);
-        }
-        Ok(match self.parsed_path()? {
-            Path::Emulated(network) | Path::Simulated(network) => gate::least_rtt(&network),
-            Path::Loopback => None,
-        })
     }
 
     /// Returns the far end's place in words, or `None` if it is this very host.
     pub(super) fn elsewhere(&self) -> Option<&str> {
         match &self.to {
             Some(host) => Some(host),
-            None if self.path == "loopback" => None,
+            None if self.path_kind() == PathKind::Loopback => None,
             None => Some("the far host of an emulated path"),
         }
     }
 
     /// Refuses options that mean nothing in virtual time, rather than ignore them.
     fn check_simulated(&self) -> Result<()> {
-        self.simulation()?;
         if self.every.is_some() {
             return Err(Error::usage(format!(
                 "path `{}`: nothing changes between two blocks in virtual time, so there is nothing to \
@@ -521,11 +532,23 @@ pub(super) enum After {
     Explain,
 }
 
+/// Path of a race as a value, with what follows from it.
+pub(super) struct Ground {
+    /// Setting that the workload's defaults depend on.
+    pub(super) setting: Setting,
+    /// Simulation that runs the trials, if the path is simulated.
+    pub(super) simulation: Option<Simulation>,
+    /// Network between the ends, if it is emulated or simulated.
+    pub(super) network: Option<Network>,
+}
+
 /// Request that passed its checks.
 #[derive(Debug)]
 pub struct Checked {
     /// Contenders with their knobs.
     pub contenders: Vec<Contender>,
+    /// Contender and work of each entrant, by its id; `None` for one that cannot run.
+    pub pairings: Vec<Option<Pairing>>,
     /// Contenders as results show them; nothing has run yet.
     pub entrants: Vec<Entrant>,
     /// Conditions that are varied.
@@ -536,6 +559,8 @@ pub struct Checked {
     pub placement: Option<Placement>,
     /// Load of the workload on the CPUs.
     pub load: Load,
+    /// Network between the ends, if it is emulated or simulated.
+    pub(super) network: Option<Network>,
 }
 
 #[cfg(test)]

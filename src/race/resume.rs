@@ -1,7 +1,7 @@
 //! Resuming of a race that was broken off, and running one again as it was.
 
 use super::enough::TimeLimit;
-use super::request::{Checked, Claims, Request};
+use super::request::{Claims, Request};
 use super::run::claimed;
 use super::{cells, quiet, schedule};
 use crate::analysis::claims;
@@ -14,8 +14,9 @@ use crate::race::context::{Event, RaceContext};
 use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::stats::Look;
 use crate::time::Nanos;
-use crate::trial::TrialOutcome;
-use crate::workload;
+use crate::transport::Contender;
+use crate::trial::{Pairing, TrialOutcome, suited};
+use crate::workload::{self, SharedTask};
 
 /// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
 ///
@@ -63,8 +64,8 @@ pub fn resume(
             (Some(left), _) => TimeLimit::Asked(left),
         },
     };
-    let Checked { contenders, load, .. } = request.check()?;
-    for (contender, entrant) in contenders.iter().zip(&before.contenders) {
+    let checked = request.check()?;
+    for (contender, entrant) in checked.contenders.iter().zip(&before.contenders) {
         if contender.external.is_some() && contender.asked() != entrant.asked {
             return Err(Error::usage(format!(
                 "`{}` names other commands by now than those of the blocks that are done; restore its file, or race anew",
@@ -74,10 +75,9 @@ pub fn resume(
         contender.check_at(request.place())?;
     }
     let placement = Placement::parse(&before.plan.placement)?;
-    let mut common = request.common(placement);
-    common.run_as(&before.plan);
+    let common = request.common(saved_pairings(&before, checked.pairings)?, placement);
     let (host, _) = stage.runner.hosts()?;
-    stage.runner.placement(Some(placement), load)?;
+    stage.runner.placement(Some(placement), checked.load)?;
     // What CPUs did in the blocks before, they do in those that follow.
     let recorded = before.plan.idle.as_deref().map(Idle::parse).transpose()?;
     let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
@@ -99,11 +99,11 @@ pub fn resume(
     }
     // The environment is cold again; what this trial finds is not looked at.
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
-        let order = common.order(first, schedule::pilot_seed(before.seed, 0));
+        let order = common.order(first, schedule::pilot_seed(before.seed, 0))?;
         stage.observer.on(Event::Pilot { trial: 1, of: 1 });
         let _: TrialOutcome = stage.runner.run(&order);
     }
-    let mut course = BlockLoop::new(stage, contenders, common, request.network()?, before)
+    let mut course = BlockLoop::new(stage, checked.contenders, common, checked.network, before)
         .within(limit, began)
         .at_least(request.least_blocks);
     if request.leaves_blocks_open() {
@@ -113,6 +113,29 @@ pub fn resume(
         course.add(notice);
     }
     course.drive()
+}
+
+/// Returns contenders and work as the blocks that are done had them: a default may have changed since.
+///
+/// # Errors
+/// [`Error::Usage`] for a contender or a workload that is none here.
+fn saved_pairings(
+    before: &Outcome,
+    mut pairings: Vec<Option<Pairing>>,
+) -> Result<Vec<Option<Pairing>>> {
+    let planned = before.plan.workload.as_deref().map(SharedTask::parse).transpose()?;
+    for (pairing, entrant) in pairings.iter_mut().zip(&before.contenders) {
+        let Some(now) = pairing else { continue };
+        let task = match (&entrant.cell, &planned) {
+            (Some(cell), _) => SharedTask::parse(&cell.workload)?,
+            (None, Some(planned)) => planned.clone(),
+            (None, None) => now.task.clone(),
+        };
+        let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
+        now.contender = suited(contender, &*task)?;
+        now.task = task;
+    }
+    Ok(pairings)
 }
 
 /// Marks all error of the looks as spent by the last look, which was after `done` blocks.

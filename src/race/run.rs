@@ -18,9 +18,9 @@ use crate::result::date;
 use crate::result::outcome::{Entrant, FORMAT, Outcome, Program, Status};
 use crate::rng::fresh_seed;
 use crate::trial::agents::Agents;
-use crate::trial::intervals;
 use crate::trial::remote::{Credentials, Waiting};
-use crate::workload;
+use crate::trial::{Pairing, intervals};
+use crate::workload::SharedTask;
 
 impl Request {
     /// Runs the race on `stage`.
@@ -47,7 +47,7 @@ impl Request {
         let probe = quiet::settle(&mut stage);
         // What the host took to settle is not the race's time.
         let began = stage.clock.now();
-        let mut common = self.common(placement.0);
+        let mut common = self.common(checked.pairings.clone(), placement.0);
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut stage, checked.load)?;
         let pilot = match pilot::run(self, &mut stage, &common, &mut entrants, seed) {
@@ -58,15 +58,19 @@ impl Request {
             }
         };
         let elapsed = stage.clock.now() - began;
-        let cost = BlockCost::expected(self, &entrants, &pilot);
+        let cost = BlockCost::expected(&common, &entrants, &pilot);
         let spent = (elapsed, cost);
         let Planned { mut fixed, limit } =
             plan::fix(self, &checked.metrics, &entrants, placement, &pilot, spent)?;
-        common.run_as(&fixed);
+        if let Some((work, _)) = &pilot.work {
+            common.run_as(work);
+        } else if let Some(planned) = &fixed.workload {
+            common.run_as(&SharedTask::parse(planned)?);
+        }
         if let Some((idle, why)) = idle {
             (fixed.idle, fixed.idle_reason) = (Some(idle.name().to_owned()), Some(why));
         }
-        let Checked { contenders, metrics, factors, .. } = checked;
+        let Checked { contenders, metrics, factors, network, .. } = checked;
         let outcome = Outcome {
             format: FORMAT,
             deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -97,7 +101,7 @@ impl Request {
             imported: None,
             status: Status::Running,
         };
-        let mut course = BlockLoop::new(stage, contenders, common, self.network()?, outcome);
+        let mut course = BlockLoop::new(stage, contenders, common, network, outcome);
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
@@ -128,32 +132,14 @@ impl Request {
 
     /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may, at the
     /// first of the conditions at which it does.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where path or work cannot be read.
-    pub fn beforehand(&self, checked: &Checked) -> Result<Option<String>> {
-        let setting = self.setting()?;
-        let cells = checked.entrants.iter().filter_map(|entrant| entrant.cell.as_ref());
-        let cells = cells.filter(|cell| cell.infeasible.is_none());
-        let mut workloads: Vec<String> = cells.map(|cell| cell.workload.clone()).collect();
-        if checked.factors.is_empty() {
-            workloads.push(self.workload.clone());
-        }
-        for workload in &workloads {
-            if let Some(note) = workload::parse_on(workload, &setting)?.info().overload.clone() {
-                return Ok(Some(note));
-            }
-        }
-        Ok(None)
+    pub fn beforehand(&self, checked: &Checked) -> Option<String> {
+        let mut works = checked.pairings.iter().flatten().map(|pairing| &pairing.task);
+        works.find_map(|work| work.info().overload.clone())
     }
 
     /// Returns the settings that all trials of this race have in common.
-    pub(super) fn common(&self, placement: Placement) -> Common {
-        Common {
-            workload: self.asked_workload(),
-            placement,
-            interval: self.interval.unwrap_or(intervals::DEFAULT),
-        }
+    pub(super) fn common(&self, pairings: Vec<Option<Pairing>>, placement: Placement) -> Common {
+        Common { pairings, placement, interval: self.interval.unwrap_or(intervals::DEFAULT) }
     }
 }
 

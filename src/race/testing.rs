@@ -103,7 +103,7 @@ pub(crate) fn day() -> SystemTime {
 
 /// Returns a trial that yields `figure` for every metric of the workload.
 pub(crate) fn ran(order: &Order, figure: f64) -> TrialOutcome {
-    let task = crate::workload::parse(&order.workload).unwrap();
+    let task = &order.pairing.task;
     let metrics: Metrics =
         task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
     TrialOutcome::Ran(Box::new(fake::record(metrics)))
@@ -116,7 +116,7 @@ pub(crate) fn noisy(
     level: impl Fn(&str) -> f64,
 ) -> impl FnMut(&Order) -> TrialOutcome {
     let mut rng = SplitMix64::new(seed);
-    move |order| ran(order, level(&order.contender) * (sd * rng.normal()).exp())
+    move |order| ran(order, level(&order.contender()) * (sd * rng.normal()).exp())
 }
 
 /// Writes down the name of each event, and what there is to say.

@@ -38,9 +38,9 @@ fn tie() -> impl FnMut(&Order) -> TrialOutcome {
 fn repeatable() -> impl FnMut(&Order) -> TrialOutcome {
     let mut seen = BTreeMap::new();
     move |order| {
-        let nth = seen.entry((order.seed, order.contender.clone())).or_insert(0u64);
+        let nth = seen.entry((order.seed, order.contender())).or_insert(0u64);
         *nth += 1;
-        let key = order.seed ^ (*nth << 8) ^ order.contender.len() as u64;
+        let key = order.seed ^ (*nth << 8) ^ order.contender().len() as u64;
         ran(order, 100.0 * (0.3 * SplitMix64::new(key).normal()).exp())
     }
 }
@@ -52,6 +52,33 @@ fn codes(outcome: &Outcome) -> Vec<&str> {
 
 fn blocks(outcome: &Outcome) -> u64 {
     crate::result::outcome::blocks_done(outcome)
+}
+
+#[test]
+fn a_race_is_of_one_text_of_a_file_that_its_contender_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pair.toml");
+    let write = |carries: &str| {
+        let near = "sh {listen} {far}";
+        let far = "sh {listen} {target}";
+        let text = format!("near = \"{near}\"\nfar = \"{far}\"\ncarries = \"{carries}\"\n");
+        std::fs::write(&file, text).unwrap();
+    };
+    write("tcp:cc=reno");
+    let typed = format!("external:file={}", file.display());
+    let load = format!("{WORKLOAD},load={typed}");
+    let mut carried = Vec::new();
+    let request = ask(&["udp", typed.as_str()]).workload(load).blocks(6);
+    let outcome = run(&request, |order| {
+        write("tcp:cc=cubic");
+        let load = order.pairing.load.as_ref().unwrap();
+        for contender in [&order.pairing.contender, &load.contender] {
+            carried.extend(contender.external.as_ref().map(|pair| pair.carries.clone()));
+        }
+        ran(order, 100.0)
+    });
+    assert_eq!(outcome.unwrap().trials.len(), 18);
+    assert!(carried.len() > 18 && carried.iter().all(|carries| carries == "tcp:cc=reno"));
 }
 
 #[test]
@@ -147,7 +174,7 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
 
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
-    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender.as_str() {
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender().as_str() {
         "unix" => TrialOutcome::Blocked("8 hellos, no answer in 2 s".into()),
         _ => ran(order, 100.0),
     })
@@ -169,7 +196,7 @@ fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
 fn a_contender_that_a_limit_of_the_server_ends_says_whose_it_is_and_what_raises_it() {
     const LIMIT: &str =
         "the server's limits end it: a trial may run at 10.0 Gbit/s per direction (--max-rate)";
-    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender.as_str() {
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender().as_str() {
         "unix" => TrialOutcome::Limited(LIMIT.into()),
         _ => ran(order, 100.0),
     })
@@ -216,8 +243,8 @@ fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
     let break_at = |which: &'static [u32]| {
         let mut trials = 0;
         move |order: &Order| {
-            trials += u32::from(order.contender == "unix");
-            match order.contender.as_str() {
+            trials += u32::from(order.contender() == "unix");
+            match order.contender().as_str() {
                 "unix" if which.contains(&trials) => {
                     TrialOutcome::Broke("unix: it panicked".into())
                 }
@@ -275,7 +302,7 @@ fn one_blocked_trial_alone_drops_nobody() {
 
 #[test]
 fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
-    let outcome = run(&ask(&["unix", "tcp", "udp"]), |order| match order.contender.as_str() {
+    let outcome = run(&ask(&["unix", "tcp", "udp"]), |order| match order.contender().as_str() {
         "unix" => TrialOutcome::Blocked("silence".into()),
         _ => ran(order, 100.0),
     })
@@ -337,7 +364,7 @@ fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
     let outcome = run(&ask(&["tcp", "udp"]), |order| {
         let mut end = ran(order, 100.0);
         if let TrialOutcome::Ran(record) = &mut end {
-            record.valid = order.contender == "tcp";
+            record.valid = order.contender() == "tcp";
         }
         end
     })
@@ -794,7 +821,7 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
     let mut rng = SplitMix64::new(9);
     let outcome = testing::run(&request, |order| {
         let base = if order.placement == Placement::Busy { 50.0 } else { 100.0 };
-        let gain = match (order.contender.as_str(), order.placement) {
+        let gain = match (order.contender().as_str(), order.placement) {
             ("udp", Placement::SameCore) => 0.5,
             _ => 1.0,
         };

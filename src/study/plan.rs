@@ -45,7 +45,7 @@ impl RacePlan {
 
     /// Returns true if it runs in virtual time.
     fn is_simulated(&self) -> bool {
-        self.request().and_then(|request| request.simulation()).is_ok_and(|found| found.is_some())
+        self.request().is_ok_and(|request| request.is_simulated())
     }
 
     /// Returns the request for a race. It is not checked yet, and may name neither files nor commands unless

@@ -260,6 +260,13 @@ impl Contender {
     }
 }
 
+impl PartialEq for Contender {
+    /// Compares what was typed, and the commands of an external one.
+    fn eq(&self, other: &Contender) -> bool {
+        self.spec == other.spec && self.external == other.external
+    }
+}
+
 impl fmt::Debug for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Contender({})", self.spec)

@@ -11,7 +11,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -235,7 +235,7 @@ fn words(typed: &str) -> Option<Vec<String>> {
 }
 
 /// A pair of commands, and what goes through them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// Command at the near end's host.
     pub near: Command,
@@ -309,19 +309,8 @@ pub(super) fn outside(
     Ok(all)
 }
 
-/// Reads a file, once in this process: a race is of one text.
 fn read(file: &str) -> Result<Written> {
-    static READ: Mutex<BTreeMap<String, Arc<str>>> = Mutex::new(BTreeMap::new());
-    let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = match all.get(file) {
-        Some(text) => Arc::clone(text),
-        None => {
-            let text: Arc<str> = text(file)?.into();
-            all.insert(file.to_owned(), Arc::clone(&text));
-            text
-        }
-    };
-    toml::from_str(&text).map_err(|error| {
+    toml::from_str(&text(file)?).map_err(|error| {
         Error::usage(format!(
             "{file}: {} (keys: near and far, the two commands, and carries, the contender that goes through them)",
             error.to_string().trim_end()
@@ -551,6 +540,23 @@ mod tests {
             let said = Contender::parse(typed).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn a_file_that_changed_is_read_anew_in_the_same_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pair.toml");
+        let carries = |control: &str| {
+            let carries = format!("tcp:cc={control}");
+            let text = format!("near = \"{NEAR}\"\nfar = \"{FAR}\"\ncarries = \"{carries}\"\n");
+            fs::write(&file, text).unwrap();
+            let contender = Contender::parse(&format!("external:file={}", file.display())).unwrap();
+            (contender, carries)
+        };
+        let ((before, reno), (after, cubic)) = (carries("reno"), carries("cubic"));
+        assert_eq!(before.external.as_deref().unwrap().carries, reno);
+        assert_eq!(after.external.as_deref().unwrap().carries, cubic);
+        assert!(before != after);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::measurements::path::PathFigures;
 use crate::path::{Family, PathKind};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Address, Contender, unserved};
-use crate::workload::{NamedFile, Task};
+use crate::workload::{NamedFile, SharedTask};
 
 use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
@@ -192,13 +192,13 @@ impl Agents {
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let started_ms = epoch_ms();
         let start = Monotonic.now();
-        let asked = crate::workload::parse(&order.workload)?;
+        let asked = &order.pairing.task;
         if matches!(self.far, Far::Server { .. }) && asked.info().files.iter().any(is_far) {
             return Err(Error::usage(NO_FILES));
         }
-        let ready = self.files.ready(&*asked)?;
-        let specs = [Side::Near, Side::Far].map(|side| ready.spec(&*asked, side, &order.workload));
-        let cast = self.cast(order, &*asked, specs)?;
+        let ready = self.files.ready(&**asked)?;
+        let told = [ready.told(asked, Side::Near)?, ready.told(asked, Side::Far)?];
+        let cast = self.cast(order, told)?;
         let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
@@ -221,7 +221,7 @@ impl Agents {
     }
 
     /// Returns the groups that have a part in a trial.
-    fn cast(&self, order: &Order, asked: &dyn Task, told: [String; 2]) -> Result<Cast> {
+    fn cast(&self, order: &Order, told: [SharedTask; 2]) -> Result<Cast> {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
         let mut work = Group::measured(order, told, assigned)?;
         work.live = self.on_interval.is_some();
@@ -231,14 +231,14 @@ impl Agents {
             work = work.served()?;
         }
         work.way = Way::of(&work.contender.via, &self.far)?;
-        let load = |load| {
-            let group = Group::load(load, &work, Topology::here())?;
-            Ok(Group { way: Way::of(&group.contender.via, &self.far)?, ..group })
-        };
-        let asked = asked.info().load.as_ref();
-        let loads: Option<Result<Group>> = asked.map(load);
-        let (lead, stint) = asked.map_or((Nanos::ZERO, None), |load| (load.lead, load.stint));
-        Ok(Cast { loads: loads.into_iter().collect::<Result<_>>()?, lead, stint, work })
+        let mut loads = Vec::new();
+        if let Some(group) = Group::load(&work, Topology::here())? {
+            loads.push(Group { way: Way::of(&group.contender.via, &self.far)?, ..group });
+        }
+        let asked = order.pairing.task.info().load.as_ref();
+        let lead = asked.map_or(Nanos::ZERO, |load| load.lead);
+        let stint = asked.and_then(|load| load.stint);
+        Ok(Cast { loads, lead, stint, work })
     }
 
     /// Starts all nodes, and sees them through to their reports.
@@ -278,7 +278,7 @@ impl Agents {
         let flows = group.task.info().flows.len();
         let far = if group.far_nodes > 0 { flows } else { 0 };
         let near = group.near_share().flows(flows).count();
-        let mut live = Live::new(&group.order.contender, near + far);
+        let mut live = Live::new(&group.order.contender(), near + far);
         let longest = group.task.info().longest + SLACK + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;

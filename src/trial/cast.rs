@@ -18,8 +18,8 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::via::Via;
 use crate::transport::{Address, Contender, external};
+use crate::workload::SharedTask;
 use crate::workload::load::Stint;
-use crate::workload::{Load, Task};
 
 use super::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
 use super::nodes::SLACK;
@@ -45,10 +45,10 @@ pub(super) struct Cast {
 /// One contender with its work: a near node, its far nodes, and the flows between them.
 pub(super) struct Group {
     pub(super) contender: Contender,
-    pub(super) task: Box<dyn Task>,
+    pub(super) task: SharedTask,
     pub(super) order: Order,
-    /// Work as the near end and the far ends are told it.
-    pub(super) told: [String; 2],
+    /// Work for the near end and for the far ends.
+    pub(super) told: [SharedTask; 2],
     pub(super) assigned: Assigned,
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
@@ -66,34 +66,34 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates the group of the work that is measured, as both ends are `told` it.
+    /// Creates the group of the work that is measured; `told` is the work for each side.
     ///
     /// # Errors
-    /// [`Error::Usage`] where contender or work do not parse; [`Error::Setup`] without randomness.
-    pub(super) fn measured(order: &Order, told: [String; 2], assigned: Assigned) -> Result<Group> {
-        let task = crate::workload::parse(&told[0])?;
-        let parts = (suited(Contender::parse(&order.contender)?, &*task)?, task);
-        Group::new(parts, order.clone(), told, assigned)
+    /// [`Error::Usage`] where the contender does not suit the work; [`Error::Setup`] without randomness.
+    pub(super) fn measured(
+        order: &Order,
+        told: [SharedTask; 2],
+        assigned: Assigned,
+    ) -> Result<Group> {
+        Group::new(order.clone(), told, assigned)
     }
 
-    /// Creates the group of a load beside the work. It gets the CPUs that the work leaves free, or, if there
+    /// Creates the group of the load beside the work, if it has one. It gets the CPUs that the work leaves free, or, if there
     /// are none, those that the kernel chooses; the work goes first there.
     ///
     /// # Errors
-    /// As of [`load::parts`].
-    pub(super) fn load(load: &Load, work: &Group, topology: &Topology) -> Result<Group> {
-        let order = load::order(load, &work.order);
-        let told = [load.workload.clone(), load.workload.clone()];
-        let group = Group::new(load::parts(load)?, order, told, free(&work.assigned, topology))?;
-        Ok(Group { emulated: work.emulated, ..group })
+    /// As of [`Group::measured`].
+    pub(super) fn load(work: &Group, topology: &Topology) -> Result<Option<Group>> {
+        let Some(order) = load::order(&work.order) else { return Ok(None) };
+        let told = [order.pairing.task.clone(), order.pairing.task.clone()];
+        let group = Group::new(order, told, free(&work.assigned, topology))?;
+        Ok(Some(Group { emulated: work.emulated, ..group }))
     }
 
-    fn new(
-        (contender, task): (Contender, Box<dyn Task>),
-        order: Order,
-        told: [String; 2],
-        assigned: Assigned,
-    ) -> Result<Group> {
+    fn new(order: Order, told: [SharedTask; 2], assigned: Assigned) -> Result<Group> {
+        // The near end's work has the length of its file.
+        let task = told[0].clone();
+        let contender = suited(order.pairing.contender.clone(), &*task)?;
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
             PeerKind::Kernel => 0,
@@ -120,7 +120,7 @@ impl Group {
     /// [`Error::Usage`] where a relay is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
         if self.contender.external.is_some() {
-            return Err(Error::usage(external::unserved(&self.order.contender)));
+            return Err(Error::usage(external::unserved(&self.order.contender())));
         }
         self.far_nodes = self.far_nodes.min(1);
         self.is_served = true;
@@ -224,7 +224,7 @@ impl Group {
     /// Returns the contender as the ends are told it: of commands they know nothing.
     fn told_contender(&self) -> String {
         let external = self.contender.external.as_ref();
-        external.map_or_else(|| self.order.contender.clone(), |pair| pair.carries.clone())
+        external.map_or_else(|| self.order.contender(), |pair| pair.carries.clone())
     }
 
     fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
@@ -235,7 +235,7 @@ impl Group {
         AgentPlan {
             side,
             contender: self.told_contender(),
-            workload: told.clone(),
+            workload: told.to_string(),
             endpoint,
             further: Vec::new(),
             share: None,

@@ -22,7 +22,7 @@ use crate::datapath::file::read_at;
 use crate::error::{Error, Result};
 use crate::measurements::{ContentState, Verified, total};
 use crate::units::hex::hex;
-use crate::workload::{Content, Origin, Piece, Purpose, Task};
+use crate::workload::{Content, Origin, Piece, Purpose, SharedTask, Task};
 
 /// Permission to replace a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -292,12 +292,15 @@ impl Files {
 }
 
 impl Ready {
-    /// Returns the workload for one end; `order` where it names no files.
-    pub(super) fn spec(&self, task: &dyn Task, side: Side, order: &str) -> String {
+    /// Returns the work for one end: the same where it names no files.
+    ///
+    /// # Errors
+    /// As of [`SharedTask::of`].
+    pub(super) fn told(&self, task: &SharedTask, side: Side) -> Result<SharedTask> {
         if self.source.is_none() && self.sink.is_none() {
-            return order.to_owned();
+            return Ok(task.clone());
         }
-        task.info().spec_for(side, self.source_bytes).to_string()
+        SharedTask::of(task.info().spec_for(side, self.source_bytes))
     }
 }
 

@@ -2,43 +2,23 @@
 //! over.
 
 use crate::contract::Direction;
-use crate::error::{Error, Result};
 use crate::measurements::name;
 use crate::measurements::series::{Series, TcpColumns};
 use crate::transport::Contender;
-use crate::workload::{self, EndpointReport, Load, Task, load};
+use crate::workload::{EndpointReport, Task, load};
 
 use super::both_reports::BothReports;
 use super::explain::Pass;
-use super::{Order, Record, misfit, suited};
+use super::{Order, Record};
 
 /// Reason why a trial fails whose load has a stint that the work did not live to see.
 pub(super) const OVER_TOO_SOON: &str =
     "the work was over before the load beside it; give it more time after load-from and load-for";
 
-/// Returns the contender that carries a load, and its work.
-///
-/// # Errors
-/// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
-pub fn parts(load: &Load) -> Result<(Contender, Box<dyn Task>)> {
-    let task = workload::parse(&load.workload)?;
-    let contender = suited(Contender::parse(&load.contender)?, &*task)
-        .map_err(|why| Error::usage(format!("load={}: {why}", load.contender)))?;
-    match misfit(&contender, &*task) {
-        Some(why) => Err(Error::usage(format!("load={}: {why}", contender.spec))),
-        None => Ok((contender, task)),
-    }
-}
-
-/// Returns the order of a load, in the trial of `work`.
-pub(super) fn order(load: &Load, work: &Order) -> Order {
-    Order {
-        contender: load.contender.clone(),
-        workload: load.workload.clone(),
-        samples: None,
-        pass: Pass::Figures,
-        ..work.clone()
-    }
+/// Returns the order of the load in the trial of `work`; `None` if it has none.
+pub(super) fn order(work: &Order) -> Option<Order> {
+    let pairing = work.pairing.load.as_deref()?.clone();
+    Some(Order { pairing, samples: None, pass: Pass::Figures, ..work.clone() })
 }
 
 /// Adds the load's figures to those of the work, and its course over time.

@@ -45,6 +45,7 @@ pub mod load;
 pub mod means;
 mod meters;
 mod nodes;
+pub mod pairing;
 mod parting;
 pub mod path_check;
 pub mod path_facts;
@@ -69,6 +70,7 @@ use crate::host::placement::{Load, Placement};
 use crate::host::quiet::{Disturbance, ProbePoint, Settled};
 pub use emulated::EmulatedPath;
 use explain::{EndNotes, Pass};
+pub use pairing::Pairing;
 use path_facts::BuiltPath;
 
 /// A task as transports see it that share out its lanes.
@@ -124,10 +126,8 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
 /// A trial to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// The contender, as typed: `tcp:cc=bbr`.
-    pub contender: String,
-    /// The workload, as typed: `ping:size=64`.
-    pub workload: String,
+    /// Contender and work, with the load beside it.
+    pub pairing: Pairing,
     /// Placement of the two ends on CPUs.
     pub placement: Placement,
     /// Seed of the trial; equal for every contender of a block.
@@ -138,6 +138,18 @@ pub struct Order {
     pub interval: Nanos,
     /// Purpose of the trial: for its figures, or to be explained.
     pub pass: Pass,
+}
+
+impl Order {
+    /// Returns the contender as typed: `tcp:cc=bbr`.
+    pub fn contender(&self) -> String {
+        self.pairing.contender.spec.to_string()
+    }
+
+    /// Returns the work as typed, with all defaults: `ping:size=64`.
+    pub fn workload(&self) -> String {
+        self.pairing.task.to_string()
+    }
 }
 
 /// Observations of both ends of an instrumented trial, besides its figures.

@@ -20,7 +20,7 @@ use super::intervals::Sampler;
 use super::live::{Live, Row};
 use super::nodes::SLACK;
 use super::samples::Samples;
-use super::{Order, PathFacts, Record, Runner, load, path_time, suited};
+use super::{Order, Pairing, PathFacts, Record, Runner, load, path_time};
 use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
@@ -106,37 +106,27 @@ impl Simulation {
     }
 
     fn trial(&mut self, order: &Order) -> Result<Record> {
-        let task = crate::workload::parse(&order.workload)?;
-        let contender = suited(Contender::parse(&order.contender)?, &*task)?;
-        self.fits(&contender, &*task)?;
+        let Pairing { contender, task, load } = &order.pairing;
+        self.fits(contender, &**task)?;
         let clock = Manual::default();
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
         let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
             .stop_on(Arc::clone(&self.stop));
         let transit = path_time::transit(&self.network);
-        let cast = Cast {
-            transit,
-            order,
-            contender: &contender,
-            task: &*task,
-            cutter: self.cutter,
-            clock: &clock,
-        };
+        let cast =
+            Cast { transit, order, contender, task: &**task, cutter: self.cutter, clock: &clock };
         let work = cast.hosts()?;
-        let load =
-            task.info().load.as_ref().map(|asked| load::parts(asked).map(|parts| (asked, parts)));
-        let load = load.transpose()?;
-        let (beside, when) = match &load {
-            Some((asked, (contender, task))) => {
+        let (beside, when) = match (&task.info().load, load::order(order)) {
+            (Some(asked), Some(order)) => {
+                let Pairing { contender, task, .. } = &order.pairing;
                 self.fits(contender, &**task)?;
-                let order = &load::order(asked, order);
-                let hosts = Cast { order, contender, task: &**task, ..cast }.hosts()?;
+                let hosts = Cast { order: &order, contender, task: &**task, ..cast }.hosts()?;
                 (hosts, Beside { lead: asked.lead, stint: asked.stint })
             }
-            None => ([Vec::new(), Vec::new()], Beside::default()),
+            _ => ([Vec::new(), Vec::new()], Beside::default()),
         };
-        let mut live = Live::new(&order.contender, 2 * work[0].len());
+        let mut live = Live::new(&order.contender(), 2 * work[0].len());
         let on_interval = &mut self.on_interval;
         let longest = task.info().longest + SLACK + path_time::drain(&self.network);
         let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
@@ -149,7 +139,7 @@ impl Simulation {
         // Nothing but the endpoints can fail once it runs.
         ran.map_err(|error| match error {
             Error::Setup { .. } | Error::Peer { .. } => {
-                Error::broken(&order.contender, error.to_string())
+                Error::broken(order.contender(), error.to_string())
             }
             other => other,
         })?;
@@ -163,9 +153,9 @@ impl Simulation {
             let (far, commands) = (Some(far), Default::default());
             BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, commands }
         };
-        let (mut record, _) = conclude(&contender, &*task, &both(ends).checked(&*task));
-        if let Some((_, (contender, task))) = &load {
-            load::conclude(contender, &**task, &both(beside), &mut record);
+        let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
+        if let Some(load) = load {
+            load::conclude(&load.contender, &*load.task, &both(beside), &mut record);
         }
         let began = self.clock.now();
         self.clock.advance_to(began + took);
@@ -225,7 +215,7 @@ impl Simulation {
 
 impl Runner for Simulation {
     fn run(&mut self, order: &Order) -> TrialOutcome {
-        match contained(&order.contender, || self.trial(order)) {
+        match contained(&order.contender(), || self.trial(order)) {
             Ok(record) => TrialOutcome::Ran(Box::new(record)),
             Err(error) => error.into(),
         }

@@ -30,6 +30,7 @@ mod ping;
 mod rpc;
 mod setting;
 mod share;
+mod shared;
 mod silence;
 mod state;
 mod streams;
@@ -43,6 +44,7 @@ pub use crate::path::PathKind;
 pub use endpoint::{BulkPart, Endpoint, FlowEvent, Part, RecentTimes, Standing};
 pub use load::Load;
 pub use setting::{Bounds, Lengths, Setting};
+pub use shared::SharedTask;
 pub use task::{ELSEWHERE, EndMemory, NamedFile, Numbering, Purpose, Task, TaskInfo, misfit};
 pub use traffic::Traffic;
 
@@ -304,7 +306,14 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 /// # Errors
 /// Fails with [`crate::Error::Usage`], naming what is wrong and what would be right.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
-    let mut spec = Spec::parse(typed)?;
+    of_spec(Spec::parse(typed)?, setting)
+}
+
+/// Creates the work that a specification asks for, as [`parse_on`] does.
+///
+/// # Errors
+/// As of [`parse_on`].
+fn of_spec(mut spec: Spec, setting: &Setting) -> Result<Box<dyn Task>> {
     let load = load::take(&mut spec, setting)?;
     let workload = find(&spec.name)?;
     match load {

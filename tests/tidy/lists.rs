@@ -50,6 +50,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),
             ("setting", "what defaults depend on"),
+            ("shared", "a task as a value that several hold"),
             ("silence", "times without an arrival"),
             ("task", "facts of a work, and what it does"),
             ("theory", "closed forms of what is measured"),

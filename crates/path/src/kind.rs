@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Path;
+use crate::{Path, SIMULATED};
 
 /// Kind of a path between two ends. Results have its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,15 @@ pub enum PathKind {
 }
 
 impl PathKind {
+    /// Returns the kind of a path as [`Path::parse`] reads it, from the first words alone: no file that it names is opened.
+    pub fn of_typed(typed: &str) -> PathKind {
+        match typed.trim() {
+            "loopback" => PathKind::Loopback,
+            typed if typed.starts_with(SIMULATED) => PathKind::Simulated,
+            _ => PathKind::Emulated,
+        }
+    }
+
     /// Returns its name in results: `loopback`.
     pub fn name(self) -> &'static str {
         match self {
@@ -55,6 +64,15 @@ impl fmt::Display for PathKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_typed_path_is_of_the_kind_that_it_is_read_as() {
+        for typed in
+            ["loopback", "delay=25ms,loss=1%", "sim:delay=25ms", " sim:delay=1ms", " loopback "]
+        {
+            assert_eq!(PathKind::of_typed(typed), Path::parse(typed).unwrap().kind(), "{typed}");
+        }
+    }
 
     #[test]
     fn a_kind_is_written_by_its_name() {

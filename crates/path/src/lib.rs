@@ -43,6 +43,9 @@ pub use kind::PathKind;
 pub use network::Network;
 pub use time::Nanos;
 
+/// Beginning of a path in virtual time, as typed.
+const SIMULATED: &str = "sim:";
+
 /// Path between two ends on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Path {
@@ -72,7 +75,7 @@ impl Path {
         if typed == "loopback" {
             return Ok(Path::Loopback);
         }
-        match typed.strip_prefix("sim:") {
+        match typed.strip_prefix(SIMULATED) {
             Some(links) => grammar::parse(links, Carrier::Simulated, read).map(Path::Simulated),
             None => grammar::parse(typed, Carrier::Emulated, read).map(Path::Emulated),
         }

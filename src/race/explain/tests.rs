@@ -25,7 +25,7 @@ struct Made<F> {
 
 impl<F: FnMut(&Order) -> std::result::Result<u64, TrialOutcome>> Runner for Made<F> {
     fn run(&mut self, order: &Order) -> TrialOutcome {
-        let task = workload::parse(&order.workload).unwrap();
+        let task = &order.pairing.task;
         let names = task.info().metrics.iter().map(|metric| metric.name.clone());
         if order.pass == Pass::Figures {
             return TrialOutcome::Ran(Box::new(fake::record(
@@ -119,7 +119,7 @@ fn parts(explanation: &Explanation) -> BTreeMap<Part, f64> {
 
 #[test]
 fn the_pass_follows_the_race_and_touches_nothing_of_it() {
-    let think = |order: &Order| Ok(if order.contender == "udp" { 5_000 } else { 0 });
+    let think = |order: &Order| Ok(if order.contender() == "udp" { 5_000 } else { 0 });
     let (outcome, diary, seeds) = run(&request(), think);
     let began = diary.iter().position(|line| line.starts_with("explain")).unwrap();
     assert!(diary[..began].contains(&"block 2".to_owned()), "{diary:?}");
@@ -153,7 +153,7 @@ fn the_pass_follows_the_race_and_touches_nothing_of_it() {
 fn what_fails_is_missing_and_said() {
     let mut tries = 0;
     let (outcome, _, _) = run(&request(), |order| {
-        if order.contender == "tcp" {
+        if order.contender() == "tcp" {
             return Ok(0);
         }
         tries += 1;

@@ -61,7 +61,7 @@ fn ran(
 
 /// Returns figures in which UDP takes 0.8 of TCP's time, and ICMP as long as TCP.
 fn echoes(order: &Order) -> f64 {
-    if order.contender == "udp" { 80_000.0 } else { 100_000.0 }
+    if order.contender() == "udp" { 80_000.0 } else { 100_000.0 }
 }
 
 /// Adds 1 % of noise to a figure.
@@ -213,7 +213,8 @@ fn a_cell_is_found_by_its_levels_and_the_quick_setting_may_leave_it_out() {
         cell("64", "udp")
     );
     let checked = study(&text);
-    let level = |order: &Order| if order.workload.contains("1kB") { 400_000.0 } else { 100_000.0 };
+    let level =
+        |order: &Order| if order.workload().contains("1kB") { 400_000.0 } else { 100_000.0 };
     let results = ran(&checked, "varied", Setting::Full, noisy(level));
     let ruling = judged(&checked, &results).rulings.remove(0);
     assert_eq!(ruling.ruling, Ruling::Holds, "{}", ruling.note);

@@ -151,7 +151,7 @@ fn what_was_broken_off_goes_on_with_the_same_figures_as_if_it_had_not_been() {
     let (ran, jobs) = place.run(
         |_| {},
         |order| {
-            if order.workload.contains("count=100,") {
+            if order.workload().contains("count=100,") {
                 trials.set(trials.get() + 1);
             }
             (trials.get() > 12).then_some(TrialEnd::Failed(Error::Interrupted))
@@ -210,7 +210,7 @@ fn a_race_that_fails_is_noted_and_the_others_run() {
     let (ran, jobs) = place.run(
         |_| {},
         |order| {
-            let first = order.workload.contains("count=200,");
+            let first = order.workload().contains("count=200,");
             first.then(|| TrialEnd::Failed(Error::peer("far agent", "went away")))
         },
     );

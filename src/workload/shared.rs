@@ -1,0 +1,72 @@
+//! Task as a value that several parts of a race hold.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::{Setting, Task, of_spec, parse, parse_on};
+use crate::error::Result;
+use crate::spec::Spec;
+
+/// Task that is cheap to clone. Two are equal where their settings are.
+#[derive(Clone)]
+pub struct SharedTask(Arc<dyn Task>);
+
+impl SharedTask {
+    /// Reads a workload as typed, as on loopback.
+    ///
+    /// # Errors
+    /// As of [`parse`].
+    pub fn parse(typed: &str) -> Result<SharedTask> {
+        parse(typed).map(SharedTask::from)
+    }
+
+    /// Creates the work of settings that are all given.
+    ///
+    /// # Errors
+    /// As of [`parse`].
+    pub fn of(spec: Spec) -> Result<SharedTask> {
+        of_spec(spec, &Setting::LOOPBACK).map(SharedTask::from)
+    }
+
+    /// Reads a workload as typed, whose keys follow from where it is done.
+    ///
+    /// # Errors
+    /// As of [`parse_on`].
+    pub fn parse_on(typed: &str, setting: &Setting) -> Result<SharedTask> {
+        parse_on(typed, setting).map(SharedTask::from)
+    }
+}
+
+impl From<Box<dyn Task>> for SharedTask {
+    fn from(task: Box<dyn Task>) -> SharedTask {
+        SharedTask(task.into())
+    }
+}
+
+impl Deref for SharedTask {
+    type Target = dyn Task;
+
+    fn deref(&self) -> &(dyn Task + 'static) {
+        &*self.0
+    }
+}
+
+impl PartialEq for SharedTask {
+    fn eq(&self, other: &SharedTask) -> bool {
+        self.info().spec == other.info().spec
+    }
+}
+
+impl fmt::Display for SharedTask {
+    /// Writes it as it would be typed, with all defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info().spec.fmt(f)
+    }
+}
+
+impl fmt::Debug for SharedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedTask({self})")
+    }
+}
