@@ -146,7 +146,7 @@ impl Contender {
         let prefers = prefers::take(&mut own, &transport.info().guarantees)?;
         let mut knobs = Settings::check(&own, transport.info().keys)?;
         if terms == Terms::Deployed {
-            equal::leave(&mut knobs, *transport);
+            equal::leave(&mut knobs, *transport)?;
         }
         let transport = Carrier::Listed(*transport);
         Ok(Contender { transport, knobs, via, external: None, prefers, spec })

@@ -228,10 +228,15 @@ pub struct Own {
 }
 
 /// Sets what was not typed as a transport's implementation has it by itself.
-pub(super) fn leave(knobs: &mut Settings, transport: &dyn Transport) {
-    for own in transport.info().deployed {
-        knobs.assume(own.knob, own.value);
-    }
+///
+/// # Errors
+/// [`crate::Error::Usage`] where a value is none of its knob.
+pub(super) fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
+    let keys = transport.info().keys;
+    transport.info().deployed.iter().try_for_each(|own| {
+        let key = keys.iter().find(|key| key.name == own.knob);
+        key.map_or(Ok(()), |key| knobs.assume(key, own.value))
+    })
 }
 
 /// Returns a contender as typed, on the terms of its race (an external one as it is: its commands bring their own): with `terms=deployed` where those are and nothing else was

@@ -62,7 +62,11 @@ static INFO: Info = Info {
     keys: &[
         Key {
             name: "rate",
-            kind: Kind::Own { form: "probe|64kbit..1tbit", check: check_rate, refers: plain },
+            kind: Kind::Own {
+                form: "probe|64kbit..1tbit",
+                check: |typed| rate(typed).map(drop),
+                refers: plain,
+            },
             default: PROBE,
             doc: "the rate at which IP packets leave; probe: twice the rate at which the last round arrived, later 9/8 of the fastest of ten",
         },
@@ -77,13 +81,13 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-fn check_rate(typed: &str) -> Result<()> {
+fn rate(typed: &str) -> Result<Rate> {
     if typed == PROBE {
-        return Ok(());
+        return Ok(Rate::Probe);
     }
-    let BitRate(rate) = parse_rate(typed)?;
-    if (pace::LEAST..=pace::MOST).contains(&rate) {
-        return Ok(());
+    let rate = parse_rate(typed)?;
+    if (pace::LEAST..=pace::MOST).contains(&rate.0) {
+        return Ok(Rate::Fixed(rate));
     }
     let [least, most] = [pace::LEAST, pace::MOST].map(|rate| rate_text(BitRate(rate)));
     Err(Error::usage(format!("`{typed}` is outside {least}..{most}; `{PROBE}` finds a rate")))
@@ -121,11 +125,7 @@ impl End {
         let message = PREFIX + opening.largest_message;
         let buffer = message.max(window as usize);
         let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
-        let rate = match knobs.text("rate") {
-            Some(PROBE) => None,
-            _ => knobs.rate("rate"),
-        };
-        let rate = rate.map_or(Rate::Probe, Rate::Fixed);
+        let rate = knobs.text("rate").map_or(Ok(Rate::Probe), rate)?;
         let terms = Terms { buffer, message, most, segment, headers: headers.into(), rate };
         Ok(End {
             sender: Sender::new(terms),

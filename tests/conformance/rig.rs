@@ -101,7 +101,7 @@ pub(crate) fn values(kind: &Kind) -> Vec<String> {
     match *kind {
         Kind::Switch => vec!["on".into(), "off".into()],
         Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
-        Kind::Word | Kind::Path | Kind::Command | Kind::Own { .. } => Vec::new(),
+        Kind::Word | Kind::Path | Kind::Command | Kind::Narrow(..) | Kind::Own { .. } => Vec::new(),
         Kind::Count(low, high) => vec![16.clamp(low, high).to_string()],
         Kind::Size(low, high) => vec![40_000.clamp(low, high).to_string()],
         Kind::Rate(low, high) => vec![format!("{}bit", 1_000_000_000.clamp(low, high))],

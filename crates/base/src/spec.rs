@@ -126,6 +126,8 @@ pub enum Kind {
     Span(u64, u64),
     /// A share, `0%` to `100%`.
     Share,
+    /// Values of kind `.0` that `.1` finds right, too.
+    Narrow(&'static Kind, fn(&str) -> Result<()>),
     /// Form that the owner of the key defines.
     Own {
         /// Form as help shows it.
@@ -181,6 +183,7 @@ impl Kind {
                 format!("{}..{}", span_text(Nanos(*low)), span_text(Nanos(*high)))
             }
             Kind::Share => "0%..100%".into(),
+            Kind::Narrow(kind, _) => kind.describe(),
             Kind::Own { form, .. } => (*form).into(),
         }
     }
@@ -191,6 +194,7 @@ impl Kind {
             Kind::Path => Reference::File(value),
             Kind::Command => Reference::Command(value),
             Kind::Own { refers, .. } => refers(value),
+            Kind::Narrow(kind, _) => kind.reference(value),
             Kind::Switch
             | Kind::Choice(_)
             | Kind::Word
@@ -208,38 +212,93 @@ impl Kind {
     /// # Errors
     /// [`Error::Usage`] with what is wrong and what would be right.
     pub fn check(&self, value: &str) -> Result<()> {
-        match *self {
-            Kind::Switch => one_of(value, &["on", "off"]),
-            Kind::Choice(words) => one_of(value, words),
+        self.read(value).map(drop)
+    }
+
+    /// Reads a value of this kind.
+    fn read(&self, value: &str) -> Result<Value> {
+        let in_range = |low: u64, high: u64, number: u64| within(number, low, high, value, self);
+        Ok(match *self {
+            Kind::Switch => {
+                one_of(value, &["on", "off"])?;
+                Value::Switch(value == "on")
+            }
+            Kind::Choice(words) => {
+                one_of(value, words)?;
+                Value::Text
+            }
             Kind::Word => {
                 let ok = value.len() <= 32
                     && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-                ok.then_some(()).ok_or_else(|| {
-                    Error::usage(format!("`{value}` is not a word of letters, digits, _ and -"))
-                })
+                if !ok {
+                    let why = format!("`{value}` is not a word of letters, digits, _ and -");
+                    return Err(Error::usage(why));
+                }
+                Value::Text
             }
             Kind::Path if value.contains(char::is_control) => {
-                Err(Error::usage("a path with control characters in it; rename the file"))
+                return Err(Error::usage("a path with control characters in it; rename the file"));
             }
             Kind::Command if value.contains(char::is_control) => {
-                Err(Error::usage("a command with control characters in it; write it without"))
+                return Err(Error::usage(
+                    "a command with control characters in it; write it without",
+                ));
             }
-            Kind::Path | Kind::Command => Ok(()),
-            Kind::Count(low, high) => within(parse_count(value)?, low, high, value, self),
+            Kind::Path | Kind::Command => Value::Text,
+            Kind::Count(low, high) => {
+                let count = parse_count(value)?;
+                in_range(low, high, count)?;
+                Value::Count(count)
+            }
             Kind::Size(low, high) => {
-                within(parse_bytes(value, Bare::Allowed)?.0, low, high, value, self)
+                let size = parse_bytes(value, Bare::Allowed)?;
+                in_range(low, high, size.0)?;
+                Value::Size(size)
             }
-            Kind::Rate(low, high) => within(parse_rate(value)?.0, low, high, value, self),
-            Kind::Offered(bits, packets) => match parse_offered(value)? {
-                OfferedRate::Bits(rate) => within(rate.0, 1, bits, value, self),
-                OfferedRate::Packets(rate) => within(rate.0, 1, packets, value, self),
-                OfferedRate::Max => Ok(()),
-            },
-            Kind::Span(low, high) => within(parse_span(value)?.0, low, high, value, self),
-            Kind::Share => parse_share(value).map(drop),
-            Kind::Own { check, .. } => check(value),
-        }
+            Kind::Rate(low, high) => {
+                let rate = parse_rate(value)?;
+                in_range(low, high, rate.0)?;
+                Value::Rate(rate)
+            }
+            Kind::Offered(bits, packets) => {
+                let rate = parse_offered(value)?;
+                match rate {
+                    OfferedRate::Bits(rate) => in_range(1, bits, rate.0)?,
+                    OfferedRate::Packets(rate) => in_range(1, packets, rate.0)?,
+                    OfferedRate::Max => {}
+                }
+                Value::Offered(rate)
+            }
+            Kind::Span(low, high) => {
+                let span = parse_span(value)?;
+                in_range(low, high, span.0)?;
+                Value::Span(span)
+            }
+            Kind::Share => Value::Share(parse_share(value)?),
+            Kind::Narrow(kind, check) => {
+                check(value)?;
+                kind.read(value)?
+            }
+            Kind::Own { check, .. } => {
+                check(value)?;
+                Value::Text
+            }
+        })
     }
+}
+
+/// Value of a key, read once, where the settings are checked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value {
+    /// Words and forms that the owner of the key reads.
+    Text,
+    Switch(bool),
+    Count(u64),
+    Size(Bytes),
+    Rate(BitRate),
+    Offered(OfferedRate),
+    Span(Nanos),
+    Share(f64),
 }
 
 fn one_of(value: &str, words: &[&str]) -> Result<()> {
@@ -254,9 +313,10 @@ fn within(value: u64, low: u64, high: u64, typed: &str, kind: &Kind) -> Result<(
 }
 
 /// A checked spec: every declared key has a value of its kind, or is not set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    values: BTreeMap<&'static str, String>,
+    /// Each value as it would be typed, and as it was read.
+    values: BTreeMap<&'static str, (String, Value)>,
     given: Vec<&'static str>,
 }
 
@@ -268,31 +328,39 @@ impl Settings {
     pub fn check(spec: &Spec, keys: &'static [Key]) -> Result<Settings> {
         let mut settings = Settings::default();
         for key in keys.iter().filter(|key| !key.default.is_empty()) {
-            settings.values.insert(key.name, key.default.to_owned());
+            settings.set(key, key.default)?;
         }
         for (name, value) in &spec.options {
             let Some(key) = keys.iter().find(|key| key.name == name) else {
                 let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
                 return Err(unknown(&format!("key of `{}`", spec.name), name, &names));
             };
-            key.kind
-                .check(value)
+            settings
+                .set(key, value)
                 .map_err(|e| Error::usage(format!("{}:{name}={value}: {e}", spec.name)))?;
-            settings.values.insert(key.name, value.clone());
             settings.given.push(key.name);
         }
         Ok(settings)
     }
 
+    fn set(&mut self, key: &Key, value: &str) -> Result<()> {
+        self.values.insert(key.name, (value.to_owned(), key.kind.read(value)?));
+        Ok(())
+    }
+
     /// Replaces the default of a key by another one, empty for "not set". What the user typed stays.
-    pub fn assume(&mut self, key: &'static str, value: &str) {
-        if self.given(key) {
-            return;
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the value is not of the key's kind.
+    pub fn assume(&mut self, key: &Key, value: &str) -> Result<()> {
+        if self.given(key.name) {
+            return Ok(());
         }
-        match value {
-            "" => self.values.remove(key),
-            value => self.values.insert(key, value.to_owned()),
-        };
+        if value.is_empty() {
+            self.values.remove(key.name);
+            return Ok(());
+        }
+        self.set(key, value)
     }
 
     /// Returns true if the user typed this key, as opposed to a default.
@@ -302,54 +370,55 @@ impl Settings {
 
     /// Returns the value as typed or as the default says; `None` where neither is.
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
+        self.values.get(key).map(|(text, _)| text.as_str())
     }
 
-    /// Reads a value that passed the check of its kind. A getter of another kind than its key would drop it unseen.
-    fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Option<T> {
-        let read = parse(self.text(key)?);
-        debug_assert!(read.is_ok(), "`{key}` is of another kind than it is asked for");
-        read.ok()
+    /// Returns the value of a key as it was read. A getter of another kind than its key is a fault of the program.
+    fn read<T>(&self, key: &str, of_kind: impl Fn(Value) -> Option<T>) -> Option<T> {
+        let (_, value) = self.values.get(key)?;
+        let read = of_kind(*value);
+        debug_assert!(read.is_some(), "`{key}` is of another kind than it is asked for");
+        read
     }
 
     /// Returns a switch; `None` where not set.
     pub fn switch(&self, key: &str) -> Option<bool> {
-        self.text(key).map(|value| value == "on")
+        self.read(key, |value| if let Value::Switch(on) = value { Some(on) } else { None })
     }
 
     /// Returns a count; `None` where not set.
     pub fn count(&self, key: &str) -> Option<u64> {
-        self.read(key, parse_count)
+        self.read(key, |value| if let Value::Count(count) = value { Some(count) } else { None })
     }
 
     /// Returns a size; `None` where not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
-        self.read(key, |value| parse_bytes(value, Bare::Allowed))
+        self.read(key, |value| if let Value::Size(size) = value { Some(size) } else { None })
     }
 
     /// Returns a rate; `None` where not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
-        self.read(key, parse_rate)
+        self.read(key, |value| if let Value::Rate(rate) = value { Some(rate) } else { None })
     }
 
     /// Returns a rate to offer; `None` where not set.
     pub fn offered(&self, key: &str) -> Option<OfferedRate> {
-        self.read(key, parse_offered)
+        self.read(key, |value| if let Value::Offered(rate) = value { Some(rate) } else { None })
     }
 
     /// Returns a duration; `None` where not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
-        self.read(key, parse_span)
+        self.read(key, |value| if let Value::Span(span) = value { Some(span) } else { None })
     }
 
     /// Returns a share as a fraction; `None` where not set.
     pub fn share(&self, key: &str) -> Option<f64> {
-        self.read(key, parse_share)
+        self.read(key, |value| if let Value::Share(share) = value { Some(share) } else { None })
     }
 
     /// Iterates over every key with its value, defaults included, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.values.iter().map(|(key, value)| (*key, value.as_str()))
+        self.values.iter().map(|(key, (text, _))| (*key, text.as_str()))
     }
 }
 
@@ -393,13 +462,17 @@ mod tests {
     #[test]
     fn another_default_gives_way_to_what_was_typed() {
         let mut settings = check("tcp:nodelay=off").unwrap();
-        settings.assume("nodelay", "on");
-        settings.assume("cc", "");
-        settings.assume("sndbuf", "1MB");
+        let [cc, nodelay, sndbuf, _] = KEYS else { panic!("four keys") };
+        settings.assume(nodelay, "on").unwrap();
+        settings.assume(cc, "").unwrap();
+        settings.assume(sndbuf, "1MB").unwrap();
         assert_eq!(settings.switch("nodelay"), Some(false));
         assert_eq!(settings.text("cc"), None);
         assert_eq!(settings.size("sndbuf"), Some(Bytes(1_000_000)));
         assert!(!settings.given("sndbuf"));
+        let said = settings.assume(sndbuf, "a lot").unwrap_err().to_string();
+        assert!(said.contains("does not start with a number"), "{said}");
+        assert_eq!(settings.size("sndbuf"), Some(Bytes(1_000_000)), "it stays as it was");
     }
 
     #[test]

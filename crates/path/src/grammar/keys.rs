@@ -35,7 +35,7 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "loss",
-        kind: Kind::Own { form: "0%..100%", check: forms::loss, refers: plain },
+        kind: Kind::Narrow(&Kind::Share, forms::loss),
         default: "",
         doc: "the share of packets lost, each on its own unless `burst` is given; below 100%",
     },
@@ -83,19 +83,19 @@ pub const LINK: &[Key] = &[
     },
     Key {
         name: "duplicate",
-        kind: Kind::Own { form: "0%..100%", check: forms::share, refers: plain },
+        kind: Kind::Narrow(&Kind::Share, forms::share),
         default: "",
         doc: "the share of packets that arrive twice",
     },
     Key {
         name: "corrupt",
-        kind: Kind::Own { form: "0%..100%", check: forms::corrupt, refers: plain },
+        kind: Kind::Narrow(&Kind::Share, forms::corrupt),
         default: "",
         doc: "the share of packets of which one bit is flipped; below 100%",
     },
     Key {
         name: "reorder",
-        kind: Kind::Own { form: "0%..100%", check: forms::reorder, refers: plain },
+        kind: Kind::Narrow(&Kind::Share, forms::reorder),
         default: "",
         doc: "the share of packets that are held back until others have passed; below 100%",
     },
