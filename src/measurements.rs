@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Direction;
+use deadheat_base::unset::is_unset;
 
 pub use crate::path::measurements as path;
 pub use deadheat_base::distribution::{Distribution, Quantile};
@@ -236,45 +237,45 @@ pub struct ZeroCopy {
 #[serde(default)]
 pub struct HostCounters {
     /// Packets that were cut into fragments (`FragOKs`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub fragmented: u64,
     /// Fragments that came of it (`FragCreates`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub fragments_created: u64,
     /// Packets that needed it and could not be cut (`FragFails`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub fragment_failures: u64,
     /// Fragments that arrived (`ReasmReqds`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub fragments_received: u64,
     /// Packets put together from them (`ReasmOKs`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub reassembled: u64,
     /// Times that failed (`ReasmFails`): a fragment that found no room, or a packet given up.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub reassembly_failures: u64,
     /// Packets given up because a fragment stayed away, by default for 30 s (`ReasmTimeout`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub reassembly_timeouts: u64,
     /// Datagrams to a port that no socket had (`NoPorts`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub udp_no_port: u64,
     /// Datagrams that arrived and were not delivered to their socket (`InErrors`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub udp_receive_errors: u64,
     /// Datagrams that the socket's buffer had no room for (`RcvbufErrors`), part of the count
     /// above.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub udp_receive_buffer_errors: u64,
     /// Datagrams that found no room on their way out (`SndbufErrors`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub udp_send_buffer_errors: u64,
     /// TCP segments sent again (`RetransSegs`).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub tcp_retransmits: u64,
     /// Packets that a CPU's queue of arrivals had no room for (softnet, `netdev_max_backlog`); of the
     /// whole machine.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub backlog_drops: u64,
 }
 
@@ -309,11 +310,6 @@ impl HostCounters {
             backlog_drops: by(self.backlog_drops, other.backlog_drops),
         }
     }
-}
-
-/// Returns true if a count is left out of the JSON, for serde.
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The packets that a trial's messages made.

@@ -9,14 +9,11 @@ use super::{Arm, Five, Reading, Taken};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
-use crate::host::facts::HostFacts;
 use crate::measurements::{Metric, Role};
 use crate::path::PathKind;
 use crate::result::date;
 use crate::result::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
-use crate::result::outcome::{
-    Asked, Entrant, FORMAT, Fixed, Outcome, Program, Status, Trial, Warning,
-};
+use crate::result::outcome::{Asked, Entrant, Fixed, Outcome, Status, Trial, Warning};
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
 use crate::trial::samples::{self, Place};
@@ -206,74 +203,35 @@ impl Gathered {
 
     fn outcome(&mut self, settings: &Settings, began: SystemTime) -> Outcome {
         let most = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        let asked = Asked {
+            contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),
+            workload: KIND.to_owned(),
+            path: KIND.to_owned(),
+            margin: Some(settings.margin),
+            confidence: settings.confidence,
+            ..Asked::default()
+        };
+        let plan = Fixed {
+            margin: settings.margin,
+            margin_reason: settings.margin_reason.to_owned(),
+            blocks_max: most,
+            quantile_definition: quantile::DEFINITION.to_owned(),
+            ..Fixed::default()
+        };
+        let path = PathFacts {
+            spec: KIND.to_owned(),
+            kind: PathKind::Imported,
+            address: String::new(),
+            built: None,
+        };
         Outcome {
-            format: FORMAT,
-            deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
             title: settings.title.clone(),
-            labels: BTreeMap::new(),
             started: date::rfc3339(began),
-            seed: 0,
-            asked: Asked {
-                contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),
-                workload: KIND.to_owned(),
-                path: KIND.to_owned(),
-                to: None,
-                family: None,
-                blocks: None,
-                budget_ns: None,
-                every_ns: None,
-                margin: Some(settings.margin),
-                resolve: None,
-                claims_all: false,
-                as_deployed: false,
-                confidence: settings.confidence,
-                placement: None,
-                idle: None,
-                vary: Vec::new(),
-                interval_ns: None,
-                explain: false,
-            },
-            plan: Fixed {
-                margin: settings.margin,
-                margin_reason: settings.margin_reason.to_owned(),
-                placement: String::new(),
-                placement_reason: String::new(),
-                idle: None,
-                idle_reason: None,
-                blocks_max: most,
-                looks: Vec::new(),
-                claims: 0,
-                workload: None,
-                workload_reason: None,
-                any_time: 0.0,
-                replans: Vec::new(),
-                quantile_definition: quantile::DEFINITION.to_owned(),
-            },
-            host: HostFacts::default(),
-            peer_host: None,
-            probe: None,
-            path: PathFacts {
-                spec: KIND.to_owned(),
-                kind: PathKind::Imported,
-                address: String::new(),
-                built: None,
-            },
             metrics: std::mem::take(&mut self.metrics),
-            factors: Vec::new(),
             contenders: std::mem::take(&mut self.contenders),
             trials: std::mem::take(&mut self.trials),
-            summary: Vec::new(),
-            path_ways: Vec::new(),
-            shares: Vec::new(),
-            sweeps: Vec::new(),
-            verdicts: Vec::new(),
-            unfiltered: Vec::new(),
-            control: None,
-            differences: Vec::new(),
-            warnings: Vec::new(),
-            explain: None,
-            imported: None,
             status: Status::Budget,
+            ..Outcome::new(asked, plan, path)
         }
     }
 }

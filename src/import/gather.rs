@@ -326,7 +326,7 @@ pub(super) fn loss_metric() -> Metric {
 
 /// Returns a record of a trial that is valid and has no figures yet.
 pub(super) fn blank() -> Record {
-    Record { valid: true, why_invalid: None, ..Record::without_figures(String::new()) }
+    Record { valid: true, ..Record::default() }
 }
 
 /// Counts of messages that were echoed: sent, received, duplicated, reordered.

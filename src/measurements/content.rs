@@ -1,5 +1,6 @@
 //! Outcome of a check of a transfer's content.
 
+use deadheat_base::unset::is_unset;
 use serde::{Deserialize, Serialize};
 
 /// Result of comparing what arrived with what was sent.
@@ -28,7 +29,7 @@ pub struct Verified {
     /// Content bytes that were sent, headers of messages not counted.
     pub bytes: u64,
     /// Bytes of them that never arrived; absent if all did.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub bytes_missing: u64,
     /// The first byte that is not what was sent, from 0; absent if all are, or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,8 +38,4 @@ pub struct Verified {
     /// absent if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Headers, Wire};
+use deadheat_base::unset::is_unset;
 
 /// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the
 /// connection's start. A field is absent if this kernel does not tell it, or has seen nothing yet.
@@ -39,7 +40,7 @@ pub struct TcpView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
     /// True if that estimate was bounded by the application and not by the network.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub delivery_rate_app_limited: bool,
     /// Rate at which the kernel lets segments leave, in bits per second; absent if it does not
     /// pace.

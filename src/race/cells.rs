@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::request::{Checked, Ground, Request};
+use super::ground::Ground;
+use super::request::{Checked, Request};
 use super::{files, plan};
 use crate::analysis::sweep::is_load;
 use crate::contract::Reach;

@@ -9,6 +9,7 @@
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
 //! | [`enough`] | the blocks and the time that a race needs, and whether they are there |
+//! | `ground` | the path to the far end, read once, with what follows from it |
 //! | `ends` | runners of trials: agents, or a simulation |
 //! | `every` | blocks that begin at their times |
 //! | `run` | steps before the first block, and their runner |
@@ -47,6 +48,7 @@ mod every;
 pub mod explain;
 mod files;
 pub mod gate;
+mod ground;
 pub mod outside;
 mod pilot;
 pub mod plan;

@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 
 use super::enough::{SCREENING_BLOCKS, TimeLimit};
+use super::ground::Ground;
 use super::outside::Origin;
 use super::{cells, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metric;
-use crate::path::{Network, Path, PathKind};
+use crate::path::{Network, PathKind};
 use crate::result::outcome::{Asked, Entrant, Factor, Fixed};
 use crate::time::Nanos;
+use crate::transport::Contender;
 use crate::transport::equal::Terms;
-use crate::transport::{Contender, Place};
 use crate::trial::files::Overwrite;
-use crate::trial::sim::Simulation;
-use crate::trial::{Pairing, intervals, path_time};
-use crate::workload::{self, Setting};
+use crate::trial::{Pairing, intervals};
+use crate::workload;
 
 /// Default time limit of a race, if neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
@@ -384,14 +384,6 @@ impl Request {
         Ok(())
     }
 
-    /// Returns the kind of the path to the far end.
-    fn path_kind(&self) -> PathKind {
-        match self.to {
-            Some(_) => PathKind::Remote,
-            None => PathKind::of_typed(&self.path),
-        }
-    }
-
     /// Reads the path to the far end, and checks what bears on it.
     fn check_target(&self) -> Result<Ground> {
         if let Some(family) = self.family
@@ -414,45 +406,6 @@ impl Request {
                 self.check_texts()?;
                 Ok(ground)
             }
-        }
-    }
-
-    /// Reads the path to the far end, once, with what follows from it.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if it cannot be read, or simulated.
-    pub(super) fn ground(&self) -> Result<Ground> {
-        if self.to.is_some() {
-            return Ok(Ground { setting: Setting::REMOTE, simulation: None, network: None });
-        }
-        let path = self.parsed_path()?;
-        let setting = path_time::setting(&path);
-        let simulation = match &path {
-            Path::Simulated(network) => Some(self.simulated(network.clone())?),
-            Path::Loopback | Path::Emulated(_) => None,
-        };
-        let network = match path {
-            Path::Emulated(network) | Path::Simulated(network) => Some(network),
-            Path::Loopback => None,
-        };
-        Ok(Ground { setting, simulation, network })
-    }
-
-    /// Returns the place, by which a contender knows whose settings bear on it.
-    pub(super) fn place(&self) -> Place {
-        match self.path_kind() {
-            PathKind::Remote => Place::Remote,
-            PathKind::Loopback => Place::Loopback,
-            PathKind::Emulated | PathKind::Simulated | PathKind::Imported => Place::Emulated,
-        }
-    }
-
-    /// Returns the far end's place in words, or `None` if it is this very host.
-    pub(super) fn elsewhere(&self) -> Option<&str> {
-        match &self.to {
-            Some(host) => Some(host),
-            None if self.path_kind() == PathKind::Loopback => None,
-            None => Some("the far host of an emulated path"),
         }
     }
 
@@ -530,16 +483,6 @@ pub(super) enum After {
     Nothing,
     /// Instrumented pass.
     Explain,
-}
-
-/// Path of a race as a value, with what follows from it.
-pub(super) struct Ground {
-    /// Setting that the workload's defaults depend on.
-    pub(super) setting: Setting,
-    /// Simulation that runs the trials, if the path is simulated.
-    pub(super) simulation: Option<Simulation>,
-    /// Network between the ends, if it is emulated or simulated.
-    pub(super) network: Option<Network>,
 }
 
 /// Request that passed its checks.

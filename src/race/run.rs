@@ -15,7 +15,7 @@ use crate::measurements::{Metric, Role, Unit};
 use crate::race::block_loop::BlockLoop;
 use crate::race::context::{RaceContext, Unobserved};
 use crate::result::date;
-use crate::result::outcome::{Entrant, FORMAT, Outcome, Program, Status};
+use crate::result::outcome::{Entrant, Outcome};
 use crate::rng::fresh_seed;
 use crate::trial::agents::Agents;
 use crate::trial::remote::{Credentials, Waiting};
@@ -72,34 +72,17 @@ impl Request {
         }
         let Checked { contenders, metrics, factors, network, .. } = checked;
         let outcome = Outcome {
-            format: FORMAT,
-            deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
             title: self.title.clone(),
             labels: self.labels.clone(),
             started: date::rfc3339(stage.started),
             seed,
-            asked: self.asked(),
-            plan: fixed,
             host,
             peer_host,
             probe,
-            path: stage.runner.path(),
             metrics,
             factors,
             contenders: entrants,
-            trials: Vec::new(),
-            summary: Vec::new(),
-            path_ways: Vec::new(),
-            shares: Vec::new(),
-            sweeps: Vec::new(),
-            verdicts: Vec::new(),
-            unfiltered: Vec::new(),
-            control: None,
-            differences: Vec::new(),
-            warnings: Vec::new(),
-            explain: None,
-            imported: None,
-            status: Status::Running,
+            ..Outcome::new(self.asked(), fixed, stage.runner.path())
         };
         let mut course = BlockLoop::new(stage, contenders, common, network, outcome);
         if self.plan.is_none() && self.leaves_blocks_open() {

@@ -11,7 +11,7 @@ use crate::host::placement::Placement;
 use crate::measurements::Metrics;
 use crate::path::network::Network;
 use crate::race::context::{Event, Observer, RaceContext};
-use crate::result::outcome::{FORMAT, Fixed, Outcome, Program, Status};
+use crate::result::outcome::{Fixed, Outcome, Program};
 use crate::rng::SplitMix64;
 use crate::stats::Plan;
 use crate::time::{Manual, Nanos};
@@ -29,50 +29,22 @@ pub(crate) fn outcome(contenders: usize) -> Outcome {
     let mut checked = request.check().unwrap();
     checked.metrics.truncate(1);
     let runner = Fake(|_: &Order| TrialOutcome::Failed(crate::Error::Interrupted));
+    let plan = Fixed {
+        margin: 0.05,
+        placement: Placement::SameCore.to_string(),
+        blocks_max: 40,
+        looks: Plan::new(40, 1, 0.05).looks,
+        claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
+        ..Fixed::default()
+    };
     Outcome {
-        format: FORMAT,
         deadheat: Program { version: "0.1.0".into() },
-        title: None,
-        labels: Default::default(),
         started: "2026-01-01T00:00:00Z".into(),
         seed: 1,
-        asked: request.asked(),
-        plan: Fixed {
-            margin: 0.05,
-            margin_reason: String::new(),
-            placement: Placement::SameCore.to_string(),
-            placement_reason: String::new(),
-            idle: None,
-            idle_reason: None,
-            blocks_max: 40,
-            looks: Plan::new(40, 1, 0.05).looks,
-            any_time: 0.0,
-            claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
-            workload: None,
-            workload_reason: None,
-            replans: Vec::new(),
-            quantile_definition: String::new(),
-        },
-        host: Default::default(),
-        peer_host: None,
-        probe: None,
-        path: runner.path(),
         metrics: checked.metrics,
         factors: checked.factors,
         contenders: checked.entrants,
-        trials: Vec::new(),
-        summary: Vec::new(),
-        path_ways: Vec::new(),
-        shares: Vec::new(),
-        sweeps: Vec::new(),
-        verdicts: Vec::new(),
-        unfiltered: Vec::new(),
-        control: None,
-        differences: Vec::new(),
-        warnings: Vec::new(),
-        explain: None,
-        imported: None,
-        status: Status::Running,
+        ..Outcome::new(request.asked(), plan, runner.path())
     }
 }
 

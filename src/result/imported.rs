@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measurements::Unit;
+use deadheat_base::unset::is_unset;
 
 /// Kind of path of an imported result: the path between the ends is unknown here.
 pub const KIND: &str = "imported";
@@ -76,7 +77,7 @@ pub struct Spread {
     /// Number of values; lost ones are not among them.
     pub n: u64,
     /// Number of lost values, in a sample that knows.
-    #[serde(default, skip_serializing_if = "super::outcome::is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub lost: u64,
     /// Minimum.
     pub min: f64,

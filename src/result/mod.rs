@@ -2,7 +2,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`outcome`] | a race with all of its results, as it is saved: format 1 |
+//! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
 //! | [`explained`], [`path_way`], [`imported`], [`dropped`], [`knee`] | parts of it: where the time went, what a path did, where it was imported from, who dropped out, which load is too much |
 //! | [`save`], [`layout`], [`packed`] | to disk and back; the layout there; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
@@ -10,6 +10,7 @@
 //! | [`command`] | the command line that asks for a race again |
 //! | [`date`] | the time of day in names and results |
 
+mod blank;
 pub mod command;
 pub mod date;
 pub mod dropped;

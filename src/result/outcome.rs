@@ -16,6 +16,7 @@ pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
 use crate::transport::Effective;
 use crate::trial::{PathFacts, Record};
+use deadheat_base::unset::is_unset;
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -103,7 +104,7 @@ pub struct Program {
 }
 
 /// Request of the user, as typed, with defaults filled in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Asked {
     /// Contenders in the order typed.
     pub contenders: Vec<String>,
@@ -135,11 +136,11 @@ pub struct Asked {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<f64>,
     /// True if claims were asked for on contenders that the far kernel answers, too.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub claims_all: bool,
     /// True if what was not typed of contenders was left as each implementation has it by itself; absent if it was made
     /// equal.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub as_deployed: bool,
     /// Confidence as a fraction.
     pub confidence: f64,
@@ -156,12 +157,12 @@ pub struct Asked {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
     /// True if an instrumented pass was to follow; absent if not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub explain: bool,
 }
 
 /// Plan fixed before the first block, so that no result could move it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Fixed {
     /// Margin, as a fraction.
     pub margin: f64,
@@ -241,7 +242,7 @@ pub struct Entrant {
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
     /// True if it is a reference row that takes no part in claims: the far kernel answers it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub floor: bool,
     /// Evidence that its packets do not get through, for which it dropped out; absent if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -348,7 +349,7 @@ pub struct Trial {
     /// Id of the contender; the control carries the id of the contender it copies.
     pub contender: usize,
     /// True if it is the hidden copy.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub control: bool,
     /// Figures of the trial.
     #[serde(flatten)]
@@ -371,7 +372,7 @@ pub struct Summary {
     /// Number of trials behind the estimate.
     pub trials: u64,
     /// True if any of these trials is censored at the timeout.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub censored: bool,
     /// Two regimes, if the trials fall into two clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -401,7 +402,7 @@ pub struct Share {
     /// Number of trials behind the share.
     pub trials: u64,
     /// Number of valid trials left out because their figure is not above 0 and has no logarithm.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub left_out: u64,
     /// Number of blocks behind the share.
     pub blocks: u64,
@@ -443,10 +444,6 @@ pub struct LevelRatio {
     pub high: Option<f64>,
     /// Number of blocks that have both levels.
     pub blocks: u64,
-}
-
-pub(crate) fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// Verdict on two contenders under one metric.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Direction;
+use deadheat_base::unset::is_unset;
 
 /// Totals of one direction of one link over all valid trials, the control's included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,23 +17,23 @@ pub struct PathWay {
     /// Number of packets that came in; each segment of a super-packet counts.
     pub packets: u64,
     /// Number of packets that a firewall dropped for their protocol.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
     /// Number of packets dropped by the loss model.
     pub lost: u64,
     /// Number of packets that found the queue full, or were dropped to keep it short.
     pub queue_drops: u64,
     /// Number of packets that were marked instead (ECN).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub marked: u64,
     /// Number of copies made.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub duplicated: u64,
     /// Number of packets with a flipped bit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub corrupted: u64,
     /// Number of packets that went out after one that had come in later (RFC 4737).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub reordered: u64,
     /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
     /// the model does not say it of a number of packets. Trials that share a seed meet the same draws,
@@ -57,8 +58,4 @@ pub struct PathWay {
     /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p99_ns: Option<f64>,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }

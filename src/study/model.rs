@@ -1,6 +1,7 @@
 //! Plain data of a study file: `studies/NAME.toml` in the form below. Unknown keys are refused.
 //! `docs/studies.md` explains each key with an example.
 
+use deadheat_base::unset::is_unset;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -115,10 +116,10 @@ pub struct RacePlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     /// True if what is not typed of contenders is left as each implementation has it by itself.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub as_deployed: bool,
     /// True if an instrumented pass follows.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub explain: bool,
     /// Values that the quick setting replaces.
     #[serde(default, skip_serializing_if = "Quick::is_empty")]

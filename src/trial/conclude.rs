@@ -36,7 +36,6 @@ pub(super) fn conclude(
     let record = Record {
         valid: why_invalid.is_none(),
         why_invalid,
-        implementation: String::new(),
         metrics: findings.metrics,
         censored: findings.censored,
         rtt_ns: findings.rtt_ns,
@@ -47,7 +46,6 @@ pub(super) fn conclude(
         paced: findings.paced,
         clock: findings.clock,
         ledger: findings.ledger,
-        verified: None,
         cost: near.cost.plus(&reports.commands[0]),
         far_cost: far
             .map(|far| far.cost.plus(&reports.commands[1]))
@@ -71,16 +69,12 @@ pub(super) fn conclude(
         far_counters: far.and_then(|far| far.counters),
         throttled: near.throttled,
         far_throttled: far.and_then(|far| far.throttled),
-        path: None,
-        path_invalid: None,
         outages: outages(near, far),
         intervals: near.series.clone(),
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
-        load_intervals: Vec::new(),
         steal_share: near.steal_share,
         load: near.load,
-        started_ms: 0,
-        took_ns: 0,
+        ..Record::default()
     };
     (record, findings.content)
 }

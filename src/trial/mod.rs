@@ -19,6 +19,7 @@ use crate::path::PathKind;
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective};
 use crate::workload::{self, EndpointReport, Task};
+use deadheat_base::unset::is_unset;
 
 mod agent;
 pub mod agents;
@@ -247,7 +248,7 @@ pub struct PathFacts {
 }
 
 /// The figures and circumstances of a trial that ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// True if it passed its gate.
     pub valid: bool,
@@ -321,7 +322,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub network_errors: u64,
     /// Fall back on the second of two transports; absent if the contender is none of two, or did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -391,57 +392,8 @@ impl Record {
 
     /// Creates the record of a trial that has no figures, and why.
     pub fn without_figures(why: String) -> Record {
-        Record {
-            valid: false,
-            why_invalid: Some(why),
-            implementation: String::new(),
-            metrics: Metrics::new(),
-            censored: Vec::new(),
-            rtt_ns: None,
-            send_lateness_ns: None,
-            late_effect: None,
-            segments: Vec::new(),
-            warmup: None,
-            paced: Vec::new(),
-            clock: None,
-            ledger: Ledger::default(),
-            verified: None,
-            cost: Cost::default(),
-            far_cost: None,
-            effective: Effective::new(),
-            far_effective: Effective::new(),
-            effective_by_flow: Vec::new(),
-            far_effective_by_flow: Vec::new(),
-            connect_ns: 0,
-            retransmits: None,
-            recovered: None,
-            marks: None,
-            wire: None,
-            network_errors: 0,
-            fallback: None,
-            delivered_bytes: None,
-            packets: None,
-            counters: None,
-            far_counters: None,
-            throttled: None,
-            far_throttled: None,
-            path: None,
-            path_invalid: None,
-            outages: Vec::new(),
-            intervals: Vec::new(),
-            far_intervals: Vec::new(),
-            load_intervals: Vec::new(),
-            steal_share: 0.0,
-            load: 0.0,
-            started_ms: 0,
-            took_ns: 0,
-        }
+        Record { why_invalid: Some(why), ..Record::default() }
     }
-}
-
-/// Returns true if a count is left out of the JSON, for serde.
-fn is_none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl From<Error> for TrialOutcome {

@@ -13,6 +13,7 @@ use crate::measurements::{
     WarmUp,
 };
 use crate::spec::{Key, Spec};
+use deadheat_base::unset::is_unset;
 
 mod bulk;
 mod cbr;
@@ -182,12 +183,8 @@ pub struct ReceiveSpan {
     /// Bytes that the first receive brought; they arrived before the span began.
     pub first_bytes: u64,
     /// Bytes that arrived in the warm-up, which is over where the span begins.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub warmup_bytes: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Relation of the clocks of both ends.

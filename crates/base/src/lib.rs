@@ -38,6 +38,7 @@ pub mod rng;
 pub mod spec;
 pub mod time;
 pub mod units;
+pub mod unset;
 pub mod waiting;
 
 pub use error::{Error, Result};

@@ -1,5 +1,6 @@
 //! Figures of an emulated or simulated path over one trial, by its own account.
 
+use deadheat_base::unset::is_unset;
 use serde::{Deserialize, Serialize};
 
 pub use deadheat_base::distribution::{Distribution, Quantile};
@@ -59,7 +60,7 @@ pub struct PacketOutcomes {
     /// Bytes that went out.
     pub delivered_bytes: u64,
     /// Number of packets that a firewall dropped for their protocol.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
     /// Number of packets that the loss model took.
     pub lost: u64,
@@ -98,8 +99,4 @@ pub struct PacketOutcomes {
     /// not in it.
     #[serde(default)]
     pub digest: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
