@@ -526,8 +526,8 @@ fn counts_of_schedules_that_a_peer_made_up_are_bounded() {
     let far = [receiver(1, 0, 0), receiver(1, 0, 0)];
     let found = conclude("cbr:rate=1kpps,flows=2", &Guarantees::DATAGRAMS, &near, &far, None);
     assert_eq!(found.metrics["missed_share"], 1.0);
-    let mut both = pacing(1_000, 0, u64::MAX, 0);
-    both.missed_no_room = u64::MAX;
+    let both =
+        Pacing { missed_no_room: u64::MAX, missed_no_time: u64::MAX, ..pacing(1_000, 0, 0, 0) };
     let near = [sender(1, 1_000_000_000, both)];
     let found = conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &[], None);
     assert_eq!(found.metrics["missed_share"], u64::MAX as f64 / 1_000.0);
