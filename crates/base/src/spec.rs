@@ -15,6 +15,7 @@ use crate::units::{
 };
 
 pub mod outside;
+pub mod typed;
 
 /// Longest spec that is read at all.
 const LONGEST: usize = 4096;

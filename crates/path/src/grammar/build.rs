@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use super::forms::{self, Burst, Picked};
+use super::keys::{
+    AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DROP, DUPLICATE, ECN, GE, INTERVAL, JITTER,
+    JITTER_SHAPE, LOSS, LOSS_PER, NIC, ORDER, OVERHEAD, QUEUE, RATE, REORDER, REORDER_DEPTH,
+    REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
+};
 use crate::block::Block;
 use crate::error::{Error, Result, nearest, unknown};
 use crate::files::{Files, content};
@@ -12,7 +17,7 @@ use crate::network::{
 };
 use crate::spec::Settings;
 use crate::time::Nanos;
-use crate::trace::{Content, Format, Mode, OPPORTUNITY_OVERHEAD};
+use crate::trace::{Content, Format, OPPORTUNITY_OVERHEAD};
 use crate::units::span_text;
 
 /// Longest mean time between two outages, for which a round trip through text is exact.
@@ -27,43 +32,41 @@ pub(super) fn impairments(
 ) -> Result<(Impairments, Vec<(&'static str, String)>)> {
     let mut unused = Vec::new();
     let (rate, usual) = rate(settings, files)?;
-    let overhead = settings.size("overhead").and_then(|bytes| u32::try_from(bytes.0).ok());
+    let overhead = settings.find(&OVERHEAD).and_then(|bytes| u32::try_from(bytes.0).ok());
     let overhead = overhead.unwrap_or(usual);
     slow(&rate, u64::from(mtu) + u64::from(overhead))?;
     let queue = queue(settings, u64::from(mtu) + u64::from(overhead))?;
-    let delay = settings.span("delay").unwrap_or_default();
+    let delay = settings.get(&DELAY);
     let recorded = recorded_delay(&rate);
-    if recorded.is_some() && settings.given("delay") {
+    if recorded.is_some() && settings.given(DELAY.name()) {
         unused.push(("delay", "every line of the trace has a delay of its own".to_owned()));
     }
-    let share = |key: &str| settings.share(key).unwrap_or(0.0);
+    let share = |key| settings.find(key).unwrap_or(0.0);
     let loss = loss(settings, files)?;
-    if matches!(loss, Loss::Outages(_)) && settings.given("loss-per") {
+    if matches!(loss, Loss::Outages(_)) && settings.given(LOSS_PER.name()) {
         unused.push(("loss-per", "outages take whatever comes meanwhile".to_owned()));
     }
-    let is_per_super = settings.text("loss-per") == Some("super");
     let loss_per = match loss {
         Loss::None | Loss::Outages(_) => LossPer::Packet,
-        _ if is_per_super => LossPer::Super,
-        _ => LossPer::Packet,
+        _ => settings.get(&LOSS_PER),
     };
     let built = Impairments {
-        nic: settings.text("nic").map(forms::nic).transpose()?.unwrap_or_default(),
-        block: settings.text("block").map_or(Ok(Vec::new()), Block::parse_all)?,
+        nic: settings.text(NIC.name).map(forms::nic).transpose()?.unwrap_or_default(),
+        block: settings.text(BLOCK.name).map_or(Ok(Vec::new()), Block::parse_all)?,
         loss,
         loss_per,
-        duplicate: share("duplicate"),
-        corrupt: share("corrupt"),
+        duplicate: share(&DUPLICATE),
+        corrupt: share(&CORRUPT),
         rate,
         overhead,
         queue,
         // One that never counts is 0, so that what is the same has one text.
         delay: if recorded.is_some() { Nanos::ZERO } else { delay },
         jitter: jitter(settings, recorded.unwrap_or(delay), files)?,
-        reorder: Some(share("reorder")).filter(|share| *share > 0.0).map(|share| Reorder {
+        reorder: Some(share(&REORDER)).filter(|share| *share > 0.0).map(|share| Reorder {
             share,
-            depth: settings.count("reorder-depth").and_then(|n| u32::try_from(n).ok()).unwrap_or(3),
-            patience: settings.span("reorder-patience").unwrap_or(Nanos::from_millis(50)),
+            depth: u32::try_from(settings.get(&REORDER_DEPTH)).unwrap_or(u32::MAX),
+            patience: settings.get(&REORDER_PATIENCE),
         }),
     };
     Ok((built, unused))
@@ -74,18 +77,18 @@ fn usage(what: impl std::fmt::Display) -> Error {
 }
 
 fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
-    if let Some(typed) = settings.text("ge") {
+    if let Some(typed) = settings.text(GE.name) {
         let [p, r, bad, good] = forms::chain(typed)?;
         return Ok(Loss::GilbertElliott(GilbertElliott { p, r, bad, good }));
     }
-    if let Some(typed) = settings.text("drop") {
+    if let Some(typed) = settings.text(DROP.name) {
         return Ok(Loss::List(match forms::picked(typed)? {
             Picked::Here(numbers) => numbers.into(),
             Picked::In(file) => forms::picked_in(file, files)?,
         }));
     }
-    let share = settings.share("loss").unwrap_or(0.0);
-    match settings.text("burst").map(forms::burst).transpose()? {
+    let share = settings.find(&LOSS).unwrap_or(0.0);
+    match settings.text(BURST.name).map(forms::burst).transpose()? {
         _ if share == 0.0 => Ok(Loss::None),
         None => Ok(Loss::Bernoulli(share)),
         Some(Burst::Packets(mean)) => chain_of(share, mean).map(Loss::GilbertElliott),
@@ -126,14 +129,11 @@ pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
 
 /// Returns the rate, and the overhead where none is given.
 fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
-    if let Some(rate) = settings.rate("rate") {
+    if let Some(rate) = settings.find(&RATE) {
         return Ok((Rate::Fixed(rate), 0));
     }
-    let Some(file) = settings.text("trace") else { return Ok((Rate::Unlimited, 0)) };
-    let mode = settings.given("trace-mode").then(|| match settings.text("trace-mode") {
-        Some("burst") => Mode::Burst,
-        _ => Mode::Spread,
-    });
+    let Some(file) = settings.text(TRACE.name) else { return Ok((Rate::Unlimited, 0)) };
+    let mode = settings.given(TRACE_MODE.name()).then(|| settings.get(&TRACE_MODE));
     let (trace, format) = files.trace(file, mode)?;
     let overhead = match format {
         Format::Mahimahi => OPPORTUNITY_OVERHEAD,
@@ -162,7 +162,7 @@ fn slow(rate: &Rate, largest: u64) -> Result<()> {
 }
 
 fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
-    let limit = settings.text("queue").map_or(Ok(Queue::default().limit), forms::limit)?;
+    let limit = forms::limit(settings.text(QUEUE.name).unwrap_or(QUEUE.default))?;
     if let Limit::Bytes(bytes) = limit
         && bytes < largest
     {
@@ -170,13 +170,13 @@ fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
             "a queue of {bytes} B does not hold one packet of {largest} B (MTU and overhead)"
         )));
     }
-    let target = |usual: u64| settings.span("target").unwrap_or(Nanos::from_millis(usual));
-    let interval = settings.span("interval").unwrap_or(Nanos::from_millis(100));
-    let discipline = match settings.text("aqm") {
-        Some("codel") => Discipline::Codel { target: target(5), interval },
-        Some("fq-codel") => Discipline::FqCodel { target: target(5), interval },
-        Some("pie") => Discipline::Pie { target: target(15) },
-        _ => Discipline::DropTail,
+    let target = |usual: u64| settings.find(&TARGET).unwrap_or(Nanos::from_millis(usual));
+    let interval = settings.get(&INTERVAL);
+    let discipline = match settings.get(&AQM) {
+        Aqm::Codel => Discipline::Codel { target: target(5), interval },
+        Aqm::FqCodel => Discipline::FqCodel { target: target(5), interval },
+        Aqm::Pie => Discipline::Pie { target: target(15) },
+        Aqm::DropTail => Discipline::DropTail,
     };
     if let Discipline::Codel { target, interval } | Discipline::FqCodel { target, interval } =
         discipline
@@ -187,7 +187,7 @@ fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
              5 to 10 % of the interval)"
         )));
     }
-    let ecn = if settings.switch("ecn") == Some(true) { Ecn::Marks } else { Ecn::Ignored };
+    let ecn = if settings.get(&ECN) { Ecn::Marks } else { Ecn::Ignored };
     Ok(Queue { limit, discipline, ecn })
 }
 
@@ -199,14 +199,11 @@ fn recorded_delay(rate: &Rate) -> Option<Nanos> {
 }
 
 fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Option<Jitter>> {
-    let Some(scale) = settings.span("jitter").filter(|scale| *scale > Nanos::ZERO) else {
+    let Some(scale) = settings.find(&JITTER).filter(|scale| *scale > Nanos::ZERO) else {
         return Ok(None);
     };
-    let order = match settings.text("order") {
-        Some("free") => Order::Free,
-        _ => Order::Kept,
-    };
-    let shape = match settings.text("jitter-shape") {
+    let order = settings.get(&ORDER);
+    let shape = match settings.text(JITTER_SHAPE.name) {
         None | Some("uniform") => Shape::Uniform,
         Some("normal") => Shape::Normal,
         Some("pareto") => Shape::Pareto,

@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 
 use super::block::{Block, Protocol};
 use super::files::{self, Files, ReadFile};
-use super::network::{Backend, Grouping, Link, Network};
+use super::network::{Link, Network};
 use crate::ends::Direction;
 use crate::error::{Error, Result};
 use crate::spec::outside::{Named, named};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{parse_share, parse_span};
-use crate::waiting::WaitMode;
 
 mod build;
 mod forms;
@@ -24,6 +23,7 @@ mod keys;
 mod text;
 mod words;
 
+use self::keys::{BACKEND, MODE, MTU, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
 pub use keys::{LINK, WHOLE};
@@ -190,23 +190,11 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
     let settings = Settings::check(&Spec { name: "path".into(), options }, WHOLE)?;
     Ok(Network {
         links: Vec::new(),
-        seed: settings.count("seed"),
-        backend: settings.text("backend").and_then(|name| match name {
-            "tun" => Some(Backend::Tun),
-            "packet" => Some(Backend::Packet),
-            "netem" => Some(Backend::Netem),
-            _ => None,
-        }),
-        wait: match settings.text("wait") {
-            Some("spin") => WaitMode::Spin,
-            _ => WaitMode::Hybrid,
-        },
-        grouping: settings.text("mode").and_then(|name| match name {
-            "strict" => Some(Grouping::Strict),
-            "aggregate" => Some(Grouping::Aggregate),
-            _ => None,
-        }),
-        mtu: settings.count("mtu").and_then(|mtu| u16::try_from(mtu).ok()).unwrap_or(1500),
+        seed: settings.find(&SEED),
+        backend: settings.find(&BACKEND),
+        wait: settings.get(&WAIT),
+        grouping: settings.find(&MODE),
+        mtu: u16::try_from(settings.get(&MTU)).unwrap_or(u16::MAX),
     })
 }
 

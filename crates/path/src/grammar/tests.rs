@@ -3,13 +3,14 @@
 
 use super::*;
 use crate::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Nic, Order,
-    Outages, Queue, Rate, Reorder, Shape,
+    Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Limit, Loss, LossPer,
+    Nic, Order, Outages, Queue, Rate, Reorder, Shape,
 };
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 use crate::trace::Content;
 use crate::units::BitRate;
+use crate::waiting::WaitMode;
 use crate::{Path, profile};
 
 const MS: u64 = 1_000_000;
