@@ -10,7 +10,7 @@ use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
 use deadheat::trial::turn::message::{Attribute, Message, channel_data};
-use deadheat::workload::{self, Endpoint, Part};
+use deadheat::workload::{self, BulkPart, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
 
 /// Keeps nothing: only counting is under test.
@@ -80,9 +80,9 @@ fuzz_target!(|data: &[u8]| {
                 if matches!(half.poll(now, out), deadheat::contract::Action::Send { .. }) {
                     half.on_sent(now);
                 }
-                match half.sink() {
-                    Some(sink) => sink.take(message),
-                    None => half.on_message(now, Lane(0), message),
+                match half.bulk() {
+                    BulkPart::Receives(sink) => sink.take(message),
+                    _ => half.on_message(now, Lane(0), message),
                 }
             }
         });
