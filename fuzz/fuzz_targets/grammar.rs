@@ -36,9 +36,9 @@ fn specs(typed: &str) {
         assert_eq!(again.knobs, contender.knobs);
     }
     if let Ok(task) = workload::parse(typed) {
-        let spec = task.spec();
+        let spec = &task.info().spec;
         let again = workload::parse(&spec.to_string()).expect("parses again");
-        assert_eq!(again.spec(), spec);
+        assert_eq!(&again.info().spec, spec);
     }
 }
 
