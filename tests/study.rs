@@ -171,8 +171,8 @@ fn a_study_is_shown_with_the_commands_it_stands_for() {
     let shown = words(&deadheat(&["study", "show", "tiny.toml"], dir.path()).stdout);
     for wanted in [
         "tiny: Echoes over UDP and TCP",
-        "deadheat race tcp udp -w ping:count=40 --blocks 12 --margin 90%\n",
-        "deadheat race tcp udp -w ping:count=40 --blocks 6 --margin 90%    # --quick",
+        "deadheat race tcp udp --workload ping:count=40 --blocks 12 --margin 90%\n",
+        "deadheat race tcp udp --workload ping:count=40 --blocks 6 --margin 90%    # --quick",
         "- There are only a few.",
         "udp-tcp, rtt_p50_ns, tcp: 310us",
         "- pipes, rtt_p50_ns, pipe is below 1s",
