@@ -13,7 +13,7 @@ use super::load::Item;
 pub struct Part {
     /// The end.
     pub side: Side,
-    /// The flow's index in [`TaskInfo::flows`].
+    /// The flow's index in [`TaskInfo::flows`](super::TaskInfo::flows).
     pub flow: u16,
     /// Marks this trial's messages.
     pub tag: u32,
@@ -26,7 +26,7 @@ pub struct Part {
     pub guarantees: Guarantees,
     /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
-    /// The file that this end reads or writes, if [`TaskInfo::files`] names one.
+    /// The file that this end reads or writes, if [`TaskInfo::files`](super::TaskInfo::files) names one.
     pub store: Option<Box<dyn Store>>,
 }
 
