@@ -28,7 +28,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
         let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
         own.map(|trial| &trial.record).filter(|record| record.valid)
     };
-    // Imported results name contenders that nobody here has.
+    // Imported results name contenders that this program does not have.
     let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
     let mut all = Vec::new();
     for (end, read) in ENDS {

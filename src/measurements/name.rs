@@ -162,7 +162,7 @@ pub enum Suffix {
 }
 
 impl Suffix {
-    /// Suffixes that names end in. One that ends in another stands before it.
+    /// Suffixes of names. A suffix that ends in another suffix stands before it.
     const ALL: [Suffix; 7] = [
         Suffix::Nanos,
         Suffix::BitRate,

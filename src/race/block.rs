@@ -36,7 +36,7 @@ impl Common {
     /// Returns contender and work of an entrant.
     ///
     /// # Errors
-    /// If it is one that cannot run.
+    /// [`Error::Usage`] if the entrant cannot run.
     pub(super) fn pairing(&self, entrant: &Entrant) -> Result<&Pairing> {
         let pairing = self.pairings.get(entrant.id).and_then(Option::as_ref);
         pairing.ok_or_else(|| Error::usage(format!("{} cannot run here", entrant.label)))

@@ -490,7 +490,7 @@ pub(super) enum After {
 pub struct Checked {
     /// Contenders with their knobs.
     pub contenders: Vec<Contender>,
-    /// Contender and work of each entrant, by its id; `None` for one that cannot run.
+    /// Contender and work of each entrant, by its id; `None` if the entrant cannot run.
     pub pairings: Vec<Option<Pairing>>,
     /// Contenders as results show them; nothing has run yet.
     pub entrants: Vec<Entrant>,

@@ -147,7 +147,7 @@ pub struct Info {
     pub framing_bytes: usize,
     /// Meaning, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],
-    /// Meaning of those of what carries it, as its adapter to UDP has them.
+    /// Meanings of the options of the carrier below it, which its adapter to UDP adds.
     pub below: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],
@@ -157,7 +157,7 @@ pub struct Info {
     pub real_time: Option<&'static str>,
     /// True if each of its packets is a UDP datagram, which a TURN server relays.
     pub is_over_udp: bool,
-    /// True if its connections need to be let act while no flow runs on them, as those of protocols in user space do.
+    /// True if the timers of its connections must run while no flow runs on them, as with protocols in user space.
     pub is_kept_up: bool,
 }
 
@@ -165,7 +165,7 @@ pub struct Info {
 const UNSAID: &str = "";
 
 impl Info {
-    /// Facts that transports of the kernel share, for those that have no others.
+    /// Facts that transports of the kernel share; each transport adds its own.
     pub const KERNEL: Info = Info {
         id: UNSAID,
         label: UNSAID,

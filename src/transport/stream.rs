@@ -91,14 +91,14 @@ pub(super) struct FlavourFacts {
     pub(super) engines: Engines,
     /// True if a connection is to open with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
-    /// True if further connections join one that is open, and need its listener for that.
+    /// True if further connections join an open connection, and need its listener for that.
     pub(super) joins: bool,
     /// True if [`Flavour::rearm`] must follow each receive that brought something.
     pub(super) rearms: bool,
 }
 
 impl FlavourFacts {
-    /// Creates those of a flavour of which nothing but engines is asked.
+    /// Creates the facts of a flavour that asks for engines alone.
     pub(super) fn moved_by(engines: Engines) -> FlavourFacts {
         FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
     }

@@ -435,30 +435,30 @@ pub(crate) fn full() -> Outcome {
 
 /// A race that has only begun.
 pub(crate) fn minimal() -> Outcome {
+    let asked = Asked {
+        contenders: vec!["tcp".into()],
+        to: None,
+        family: None,
+        blocks: None,
+        budget_ns: None,
+        every_ns: None,
+        margin: None,
+        placement: None,
+        interval_ns: None,
+        ..asked()
+    };
+    let path = PathFacts {
+        spec: "loopback".into(),
+        kind: PathKind::Loopback,
+        address: "127.0.0.1".into(),
+        built: None,
+    };
+    let full = full();
     Outcome {
-        title: None,
-        labels: BTreeMap::new(),
-        asked: Asked {
-            contenders: vec!["tcp".into()],
-            to: None,
-            family: None,
-            blocks: None,
-            budget_ns: None,
-            every_ns: None,
-            margin: None,
-            placement: None,
-            interval_ns: None,
-            ..asked()
-        },
-        host: HostFacts::default(),
-        peer_host: None,
-        probe: None,
-        path: PathFacts {
-            spec: "loopback".into(),
-            kind: PathKind::Loopback,
-            address: "127.0.0.1".into(),
-            built: None,
-        },
+        deadheat: full.deadheat,
+        started: full.started,
+        seed: full.seed,
+        metrics: full.metrics,
         contenders: vec![Entrant {
             far_effective: BTreeMap::new(),
             ..contenders().swap_remove(TCP)
@@ -470,17 +470,7 @@ pub(crate) fn minimal() -> Outcome {
             control: false,
             record: deadheat::trial::fake::record(BTreeMap::new()),
         }],
-        summary: Vec::new(),
-        shares: Vec::new(),
-        sweeps: Vec::new(),
-        verdicts: Vec::new(),
-        control: None,
-        differences: Vec::new(),
-        warnings: Vec::new(),
-        explain: None,
-        imported: None,
-        status: Status::Running,
-        ..full()
+        ..Outcome::new(asked, plan(), path)
     }
 }
 

@@ -302,6 +302,37 @@ enum Value {
     Share(f64),
 }
 
+/// Each returns the value if it is of that kind.
+impl Value {
+    fn switch(self) -> Option<bool> {
+        if let Value::Switch(switch) = self { Some(switch) } else { None }
+    }
+
+    fn count(self) -> Option<u64> {
+        if let Value::Count(count) = self { Some(count) } else { None }
+    }
+
+    fn size(self) -> Option<Bytes> {
+        if let Value::Size(size) = self { Some(size) } else { None }
+    }
+
+    fn rate(self) -> Option<BitRate> {
+        if let Value::Rate(rate) = self { Some(rate) } else { None }
+    }
+
+    fn offered(self) -> Option<OfferedRate> {
+        if let Value::Offered(offered) = self { Some(offered) } else { None }
+    }
+
+    fn span(self) -> Option<Nanos> {
+        if let Value::Span(span) = self { Some(span) } else { None }
+    }
+
+    fn share(self) -> Option<f64> {
+        if let Value::Share(share) = self { Some(share) } else { None }
+    }
+}
+
 fn one_of(value: &str, words: &[&str]) -> Result<()> {
     if words.contains(&value) { Ok(()) } else { Err(unknown("value", value, words)) }
 }
@@ -384,37 +415,37 @@ impl Settings {
 
     /// Returns a switch; `None` where not set.
     pub fn switch(&self, key: &str) -> Option<bool> {
-        self.read(key, |value| if let Value::Switch(on) = value { Some(on) } else { None })
+        self.read(key, Value::switch)
     }
 
     /// Returns a count; `None` where not set.
     pub fn count(&self, key: &str) -> Option<u64> {
-        self.read(key, |value| if let Value::Count(count) = value { Some(count) } else { None })
+        self.read(key, Value::count)
     }
 
     /// Returns a size; `None` where not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
-        self.read(key, |value| if let Value::Size(size) = value { Some(size) } else { None })
+        self.read(key, Value::size)
     }
 
     /// Returns a rate; `None` where not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
-        self.read(key, |value| if let Value::Rate(rate) = value { Some(rate) } else { None })
+        self.read(key, Value::rate)
     }
 
     /// Returns a rate to offer; `None` where not set.
     pub fn offered(&self, key: &str) -> Option<OfferedRate> {
-        self.read(key, |value| if let Value::Offered(rate) = value { Some(rate) } else { None })
+        self.read(key, Value::offered)
     }
 
     /// Returns a duration; `None` where not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
-        self.read(key, |value| if let Value::Span(span) = value { Some(span) } else { None })
+        self.read(key, Value::span)
     }
 
     /// Returns a share as a fraction; `None` where not set.
     pub fn share(&self, key: &str) -> Option<f64> {
-        self.read(key, |value| if let Value::Share(share) = value { Some(share) } else { None })
+        self.read(key, Value::share)
     }
 
     /// Iterates over every key with its value, defaults included, in alphabetical order.

@@ -124,7 +124,7 @@ pub(super) struct Frame {
 pub(super) struct Panel<'a> {
     canvas: &'a Canvas,
     pub(super) frame: Frame,
-    /// Where the vertical axis starts and ends: at the bottom and at the top, unless it points down.
+    /// Start and end of the vertical axis: the bottom and the top, unless the axis points down.
     pub(super) up: (f64, f64),
     x: Axis,
     y: Axis,

@@ -174,7 +174,7 @@ fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
     }
 }
 
-/// Returns true if connections of one of them need to be let act while no flow runs on them.
+/// Returns true if the timers of any part's connections must run while no flow runs on them.
 fn any_is_kept_up(parts: &[Part]) -> bool {
     parts.iter().any(|part| part.info().is_kept_up)
 }

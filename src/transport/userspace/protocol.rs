@@ -121,7 +121,7 @@ pub trait Protocol: Send {
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize>;
 
     /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. `take` returns
-    /// how many of the bytes it took: of a message all; bytes of a stream that it leaves come again. The adapter asks again
+    /// the number of bytes that it took: all bytes of a message; bytes of a stream that it leaves are handed over again. The adapter asks again
     /// only once more arrives.
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize);
 

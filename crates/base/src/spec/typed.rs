@@ -37,7 +37,7 @@ pub struct Preset<T: 'static>(Optional<T>);
 enum Reading<T: 'static> {
     /// Value of a kind, and the value where there is none.
     OfKind(fn(Value) -> Option<T>, T),
-    /// Place of a word among those that may be chosen, and what each stands for.
+    /// The words that may be chosen, and the values that they stand for, at the same places.
     Chosen(&'static [&'static str], &'static [T]),
 }
 
@@ -51,30 +51,6 @@ impl<T: Copy> Reading<T> {
             }
         }
     }
-}
-
-fn switch(value: Value) -> Option<bool> {
-    if let Value::Switch(on) = value { Some(on) } else { None }
-}
-
-fn count(value: Value) -> Option<u64> {
-    if let Value::Count(count) = value { Some(count) } else { None }
-}
-
-fn size(value: Value) -> Option<Bytes> {
-    if let Value::Size(size) = value { Some(size) } else { None }
-}
-
-fn rate(value: Value) -> Option<BitRate> {
-    if let Value::Rate(rate) = value { Some(rate) } else { None }
-}
-
-fn span(value: Value) -> Option<Nanos> {
-    if let Value::Span(span) = value { Some(span) } else { None }
-}
-
-fn share(value: Value) -> Option<f64> {
-    if let Value::Share(share) = value { Some(share) } else { None }
 }
 
 impl<T: 'static> Optional<T> {
@@ -131,7 +107,7 @@ impl<T: Copy + 'static> Preset<T> {
 impl Optional<bool> {
     /// Declares `on` or `off`.
     pub const fn switch(name: &'static str, doc: &'static str) -> Optional<bool> {
-        Optional::new(name, Kind::Switch, Reading::OfKind(switch, false), doc)
+        Optional::new(name, Kind::Switch, Reading::OfKind(Value::switch, false), doc)
     }
 }
 
@@ -142,7 +118,7 @@ impl Optional<u64> {
         (low, high): (u64, u64),
         doc: &'static str,
     ) -> Optional<u64> {
-        Optional::new(name, Kind::Count(low, high), Reading::OfKind(count, 0), doc)
+        Optional::new(name, Kind::Count(low, high), Reading::OfKind(Value::count, 0), doc)
     }
 }
 
@@ -153,7 +129,7 @@ impl Optional<Bytes> {
         (low, high): (u64, u64),
         doc: &'static str,
     ) -> Optional<Bytes> {
-        Optional::new(name, Kind::Size(low, high), Reading::OfKind(size, Bytes(0)), doc)
+        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::size, Bytes(0)), doc)
     }
 }
 
@@ -164,7 +140,7 @@ impl Optional<BitRate> {
         (low, high): (u64, u64),
         doc: &'static str,
     ) -> Optional<BitRate> {
-        Optional::new(name, Kind::Rate(low, high), Reading::OfKind(rate, BitRate(0)), doc)
+        Optional::new(name, Kind::Rate(low, high), Reading::OfKind(Value::rate, BitRate(0)), doc)
     }
 }
 
@@ -175,7 +151,7 @@ impl Optional<Nanos> {
         (low, high): (u64, u64),
         doc: &'static str,
     ) -> Optional<Nanos> {
-        Optional::new(name, Kind::Span(low, high), Reading::OfKind(span, Nanos::ZERO), doc)
+        Optional::new(name, Kind::Span(low, high), Reading::OfKind(Value::span, Nanos::ZERO), doc)
     }
 }
 
@@ -186,7 +162,12 @@ impl Optional<f64> {
         check: fn(&str) -> crate::error::Result<()>,
         doc: &'static str,
     ) -> Optional<f64> {
-        Optional::new(name, Kind::Narrow(&Kind::Share, check), Reading::OfKind(share, 0.0), doc)
+        Optional::new(
+            name,
+            Kind::Narrow(&Kind::Share, check),
+            Reading::OfKind(Value::share, 0.0),
+            doc,
+        )
     }
 }
 
