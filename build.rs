@@ -1,23 +1,7 @@
-//! Lists the files of `studies/` for `src/study/bundled.rs` and those of `apps/` for `src/advise/bundled.rs`, so
-//! that adding one is adding a file, and tells the versions of the libraries that are contenders, as results name them.
+//! Lists the files of `studies/` and those of `apps/` for `src/program.rs`, so that adding one is adding a file.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
-
-/// The libraries that are contenders.
-const PROTOCOLS: &[&str] = &[
-    "kcp",
-    "laminar",
-    "quinn-proto",
-    "renet",
-    "rustls",
-    "rusty_enet",
-    "s2n-quic",
-    "sctp-proto",
-    "str0m",
-    "tungstenite",
-    "web-transport-proto",
-];
 
 /// Folders whose files are put into the program.
 const FOLDERS: &[&str] = &["studies", "apps"];
@@ -27,32 +11,19 @@ fn main() -> io::Result<()> {
         println!("cargo:rerun-if-changed={folder}");
     }
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=Cargo.lock");
     let root = variable("CARGO_MANIFEST_DIR")?;
-    let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
-    for name in PROTOCOLS {
-        let version = locked(&lock, name).unwrap_or("of unknown version");
-        let key = name.replace('-', "_").to_uppercase();
-        println!("cargo:rustc-env=DEADHEAT_{key}={name} {version}");
-    }
     let out = variable("OUT_DIR")?;
     for folder in FOLDERS {
         let mut files = files(&root.join(folder))?;
         files.sort();
         let entry = |file: &PathBuf| {
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            format!("    ({:?}, include_str!({:?})),\n", name, file.display().to_string())
+            format!("    &({:?}, include_str!({:?})),\n", name, file.display().to_string())
         };
         let entries: String = files.iter().map(entry).collect();
         fs::write(out.join(format!("{folder}.rs")), format!("&[\n{entries}]\n"))?;
     }
     Ok(())
-}
-
-/// The version of a package in Cargo.lock.
-fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
-    let (_, after) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
-    after.split('"').next()
 }
 
 /// The files themselves; folders, such as that of runs, are none.

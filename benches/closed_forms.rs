@@ -4,6 +4,8 @@
 //! `cargo bench --bench closed_forms -- SEEDS` runs so many seeds a point. The figures are the same on every machine.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

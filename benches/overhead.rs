@@ -3,6 +3,8 @@
 //! this process, in virtual time; the clock, read about three times a round trip at some 20 ns, is not in the figure.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;
 use std::error::Error;
 use std::time::Instant;
 

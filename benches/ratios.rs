@@ -10,6 +10,8 @@
 #[allow(dead_code, reason = "the floor program shows more of it")]
 #[path = "floor/mod.rs"]
 mod floor;
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;
 #[path = "ratios/ladder.rs"]
 mod ladder;
 #[path = "ratios/libraries.rs"]

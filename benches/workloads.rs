@@ -7,6 +7,8 @@
 
 #[path = "workloads/between.rs"]
 mod between;
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;
 
 use std::error::Error;
 use std::time::Instant;

@@ -8,7 +8,7 @@
 //! use deadheat::race::Race;
 //!
 //! fn main() -> deadheat::Result<()> {
-//!     deadheat::trial::process::enter(); // both ends of a trial are fresh processes of this program
+//!     deadheat::Program::new().enter()?; // both ends of a trial are fresh processes of this program
 //!     let outcome = Race::new(["tcp", "udp"]).workload("ping:count=100").blocks(6).run()?;
 //!     for verdict in &outcome.verdicts {
 //!         println!("{}", verdict.note); // who is ahead, a dead heat, or how many more blocks
@@ -39,25 +39,23 @@
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
 //! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |
 //! | [`path`], [`units`], [`figures`], [`mod@time`], [`rng`], [`error`] | the small things |
-pub mod advise;
-pub mod analysis;
 pub mod cli;
-pub mod contract;
-pub mod datapath;
-pub mod host;
-pub mod import;
-pub mod map;
-pub mod measurements;
-pub mod race;
-pub mod report;
-pub mod result;
-pub mod server;
-pub mod study;
-pub mod transport;
-pub mod trial;
-pub mod workload;
+mod program;
 
 pub use deadheat_base::{error, figures, foreign, rng, spec, time, units};
+pub use deadheat_contract::{contract, measurements, workload};
+pub use deadheat_datapath::{datapath, transport};
+pub use deadheat_engine::{
+    advise, analysis, host, import, map, race, result, server, study, trial,
+};
 pub use deadheat_path as path;
+pub use deadheat_report as report;
 pub use deadheat_stats as stats;
 pub use error::{Error, Result};
+pub use program::Program;
+
+#[cfg(test)]
+extern crate self as deadheat;
+#[cfg(test)]
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;

@@ -1,4 +1,4 @@
-//! The program: become an agent if started as one, otherwise parse, run, and answer an exit code.
+//! The program: hand in what it has, become an agent if started as one, otherwise parse, run, and answer an exit code.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,5 @@ use deadheat::transport::spent::Allocator;
 static ALLOCATOR: Allocator<Counting> = Allocator(Counting);
 
 fn main() -> ExitCode {
-    deadheat::trial::process::enter();
-    deadheat::cli::run()
+    deadheat::Program::new().run()
 }

@@ -3,6 +3,8 @@
 //! `UPDATE_GOLDEN=1 cargo test --test advise` writes the answer anew; read the difference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
+#[path = "common/handed_in.rs"]
+mod handed_in;
 use deadheat::analysis::derived;
 use std::fs;
 use std::path::Path;

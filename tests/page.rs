@@ -8,6 +8,8 @@
 #[path = "common/browser.rs"]
 mod browser;
 mod common;
+#[path = "common/handed_in.rs"]
+mod handed_in;
 #[path = "common/rulings.rs"]
 mod study;
 

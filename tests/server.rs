@@ -1,6 +1,8 @@
 //! The far end as a service, over real loopback sockets: what an honest client gets, and what
 //! everybody else does not.
 
+#[path = "common/handed_in.rs"]
+mod handed_in;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
+#[path = "common/handed_in.rs"]
+mod handed_in;
 use deadheat::analysis::derived;
 use std::collections::BTreeMap;
 use std::fmt::Write;

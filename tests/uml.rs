@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A test that is skipped says why.
 
+#[path = "common/handed_in.rs"]
+mod handed_in;
 #[path = "uml/ktls.rs"]
 mod ktls;
 #[path = "uml/transports.rs"]

@@ -2,6 +2,9 @@
 //! read back the same.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use std::fmt::Debug;
 
 use deadheat::trial::control::{

@@ -1,6 +1,9 @@
 //! What people type: nothing panics, and what parses prints itself so that it parses the same.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use deadheat::error::Error;
 use deadheat::host::placement::Placement;
 use deadheat::path::{Path, grammar};

@@ -2,6 +2,9 @@
 //! what is taken for a hello is one to the last bit, and no half of a workload counts more than it was given.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use std::cell::RefCell;
 
 use deadheat::contract::{Lane, Side};

@@ -2,6 +2,9 @@
 //! loaded and shown.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use std::sync::LazyLock;
 
 use deadheat::import::{ALL, Import};

@@ -3,6 +3,9 @@
 //! behind its length, and between them real ones go back and forth, of which some are changed.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use deadheat::contract::{Inbox, Lane, Patience, Side};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Manual, Nanos};

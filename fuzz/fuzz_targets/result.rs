@@ -2,6 +2,9 @@
 //! same, and every report can show it.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use deadheat::report::{self, Shown, Style};
 use deadheat::result::outcome::Outcome;
 use deadheat::result::save;

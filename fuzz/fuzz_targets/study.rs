@@ -2,6 +2,9 @@
 //! written down.
 #![no_main]
 
+#[path = "../../tests/common/handed_in.rs"]
+mod handed_in;
+
 use std::collections::BTreeMap;
 
 use deadheat::study::judge::{Extent, judge};

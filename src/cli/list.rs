@@ -90,7 +90,7 @@ fn names() -> Vec<&'static str> {
 fn transports(wanted: &Wanted<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("TRANSPORTS\n");
-    for transport in transport::ALL {
+    for transport in transport::ALL.iter() {
         let info = transport.info();
         if !wanted.has(info.id) && !wanted.has_key(info.keys) {
             continue;
@@ -142,7 +142,7 @@ fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
 
 fn workloads(wanted: &Wanted<'_>) -> String {
     let mut out = String::from("WORKLOADS\n");
-    for workload in workload::ALL {
+    for workload in workload::ALL.iter() {
         let info = workload.info();
         if wanted.has(info.id) || wanted.has_key(info.keys) {
             put(&mut out, 2, (info.id, 12), info.summary, wanted.width);

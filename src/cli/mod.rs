@@ -139,11 +139,14 @@ pub fn run() -> ExitCode {
         Ok(Verdict::Undecided) => ExitCode::from(4),
         Ok(Verdict::Worse) => ExitCode::from(5),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
-        Err(error) => {
-            tell!("deadheat: {}", said(&error));
-            ExitCode::from(error.exit_code())
-        }
+        Err(error) => fail(&error),
     }
+}
+
+/// Says what failed, and returns its exit code.
+pub(crate) fn fail(error: &Error) -> ExitCode {
+    tell!("deadheat: {}", said(error));
+    ExitCode::from(error.exit_code())
 }
 
 /// An error as it is shown: what is not the user's own text may come from a peer or a file.

@@ -7,6 +7,8 @@
 mod crowds;
 mod datagrams;
 mod ground;
+#[path = "../common/handed_in.rs"]
+mod handed_in;
 mod honest;
 mod liars;
 mod long;

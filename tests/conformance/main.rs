@@ -4,6 +4,8 @@
 // Clippy takes only functions marked #[test] for tests; the helpers fail tests the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "../common/handed_in.rs"]
+mod handed_in;
 use std::net::TcpStream;
 use std::{io, thread};
 

@@ -24,6 +24,8 @@ mod certificate;
 mod datachannel;
 mod driven;
 mod enet;
+#[path = "../common/handed_in.rs"]
+mod handed_in;
 mod kcp;
 mod mptcp;
 mod other;

@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/handed_in.rs"]
+mod handed_in;
 #[path = "../common/hostile.rs"]
 mod hostile;
 

@@ -1,30 +1,28 @@
 //! Imports point left only.
 
-use crate::source::Source;
+use crate::source::{OF_MODULES, Source};
 
-/// From left to right. Modules of the first layer may use one another; of the others, none its
-/// neighbour. Those of the first are `crates/base`, `stats` and `path` crates of their own: between
-/// crates the compiler holds the order.
+/// Modules of the crates that have several, from left to right; none uses its neighbour. Between crates the compiler holds
+/// the order.
 const LAYERS: &[&[&str]] = &[
-    &["units", "time", "figures", "foreign", "error", "spec", "rng"],
-    &["stats", "path"],
-    &["contract"],
+    &["buffer", "contract", "handed_in"],
     &["measurements"],
+    &["workload"],
     &["datapath"],
-    &["transport", "workload", "host"],
+    &["transport"],
+    &["host"],
     &["trial"],
     &["result"],
     &["analysis"],
     &["race"],
     &["study", "import", "advise", "map"],
-    &["report"],
 ];
 
 /// Modules beside the layers: the last layer that they may use.
 const BESIDE: &[(&str, &str)] = &[("server", "trial")];
 
-/// Modules that may use everything.
-const TOP: &[&str] = &["cli", "main", "lib"];
+/// Modules that may use everything of their crate.
+const TOP: &[&str] = &["registry", "lib"];
 
 /// What a module, or the files of a crate whose names begin like this, must not mention, whatever else
 /// it may use.
@@ -35,6 +33,8 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("crates/path/src/grammar", OUTSIDE),
     ("crates/path/src/gate", OUTSIDE),
     ("workload", OUTSIDE),
+    ("workloads", OUTSIDE),
+    ("measurements", OUTSIDE),
     ("report", &["net", "libc", "socket2", "Instant", "Monotonic"]),
 ];
 
@@ -61,19 +61,19 @@ fn may_use(from: &str, to: &str) -> bool {
     if from == to || TOP.contains(&from) {
         return true;
     }
-    let Some(to) = rank(to) else {
-        return false;
-    };
-    if let Some((_, last)) = BESIDE.iter().find(|(module, _)| *module == from) {
-        return rank(last).is_some_and(|last| to <= last);
+    let last = BESIDE.iter().find(|(module, _)| *module == from);
+    match (rank(to), last) {
+        // A module of another crate.
+        (None, None) => !TOP.contains(&to) && !BESIDE.iter().any(|(module, _)| *module == to),
+        (None, Some(_)) => !TOP.contains(&to),
+        (Some(to), Some((_, last))) => rank(last).is_some_and(|last| to <= last),
+        (Some(to), None) => rank(from).is_some_and(|from| to < from),
     }
-    rank(from).is_some_and(|from| to < from || (to == 0 && from == 0))
 }
 
 pub(crate) fn imports(sources: &[Source]) -> Vec<String> {
-    let exports = exports(sources);
     let mut findings = Vec::new();
-    for source in sources {
+    for source in sources.iter().filter(|source| is_of_modules(&source.path)) {
         let Some(from) = source.module() else {
             continue;
         };
@@ -82,49 +82,23 @@ pub(crate) fn imports(sources: &[Source]) -> Vec<String> {
             continue;
         }
         for (offset, used) in uses(source) {
-            let to = exports
-                .iter()
-                .find(|(name, _)| *name == used)
-                .map_or(used.as_str(), |(_, module)| module);
-            if !may_use(from, to) {
-                findings.push(format!("{}: {from} uses {to}", source.at(offset)));
+            if !may_use(from, &used) {
+                findings.push(format!("{}: {from} uses {used}", source.at(offset)));
             }
         }
     }
     findings
 }
 
-/// What `lib.rs` re-exports: name and module.
-fn exports(sources: &[Source]) -> Vec<(String, String)> {
-    let Some(lib) = sources.iter().find(|source| source.path == "src/lib.rs") else {
-        return Vec::new();
-    };
-    lib.code
-        .match_indices("pub use ")
-        // A crate of its own under another name is a module by that name.
-        .filter(|(at, word)| !lib.code[at + word.len()..].starts_with("deadheat_"))
-        .flat_map(|(at, word)| {
-            let item = lib.code[at + word.len()..].split(';').next().unwrap_or("");
-            let module = item.split("::").next().unwrap_or("").trim().to_owned();
-            item.split(|c: char| !(c.is_alphanumeric() || c == '_'))
-                .filter(|name| !name.is_empty())
-                .map(|name| (name.to_owned(), module.clone()))
-                .collect::<Vec<_>>()
-        })
-        .filter(|(name, module)| name != module)
-        .collect()
+fn is_of_modules(path: &str) -> bool {
+    OF_MODULES.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
 }
 
 /// Every module of this crate that a file mentions by a path from the root: `crate::x`,
 /// `crate::{x, y::z}`, or enough of `super::`.
 fn uses(source: &Source) -> Vec<(usize, String)> {
-    let depth = source
-        .path
-        .trim_start_matches("src/")
-        .trim_end_matches(".rs")
-        .split('/')
-        .filter(|part| *part != "mod")
-        .count();
+    let inner = source.path.split_once("src/").map_or("", |(_, inner)| inner);
+    let depth = inner.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").count();
     let up = "super::".repeat(depth);
     let mut found = Vec::new();
     for prefix in ["crate::", &up] {
@@ -193,38 +167,39 @@ pub(crate) fn absences(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn an_import_to_the_right_is_found() {
-    let lib = Source::new("src/lib.rs", "pub use error::{Error, Result};");
-    let bad = |path: &str, text: &str| {
-        imports(&[Source::new("src/lib.rs", &lib.code), Source::new(path, text)])
-    };
+    let bad = |path: &str, text: &str| imports(&[Source::new(path, text)]);
     let right = "use crate::{error::Error, race::{a, b}};";
-    assert_eq!(bad("src/trial/x.rs", right), ["src/trial/x.rs:1: trial uses race"]);
-    assert_eq!(bad("src/workload/x.rs", "fn f() { crate::transport::g() }").len(), 1);
-    assert_eq!(bad("src/server/mod.rs", "use crate::race::x;").len(), 1);
-    assert_eq!(bad("src/stats/x.rs", "use super::super::race::y;").len(), 1);
-    assert_eq!(bad("src/contract.rs", "use crate::datapath::x;").len(), 1);
-    assert_eq!(bad("src/nowhere/x.rs", "").len(), 1);
+    let found = bad("crates/engine/src/trial/x.rs", right);
+    assert_eq!(found, ["crates/engine/src/trial/x.rs:1: trial uses race"]);
+    assert_eq!(
+        bad("crates/datapath/src/datapath/x.rs", "fn f() { crate::transport::g() }").len(),
+        1
+    );
+    assert_eq!(bad("crates/engine/src/server/mod.rs", "use crate::race::x;").len(), 1);
+    assert_eq!(bad("crates/engine/src/trial/x.rs", "use crate::server::x;").len(), 1);
+    assert_eq!(bad("crates/engine/src/trial/x.rs", "use super::super::race::y;").len(), 1);
+    assert_eq!(bad("crates/contract/src/contract.rs", "use crate::measurements::x;").len(), 1);
+    assert_eq!(bad("crates/engine/src/nowhere/x.rs", "").len(), 1);
 }
 
 #[test]
 fn an_import_to_the_left_is_fine() {
-    let good = "use crate::{Error, units::Bytes};\n// crate::race\n#[cfg(test)] mod tests { use crate::race; }";
-    let lib = Source::new("src/lib.rs", "pub use error::Error;");
-    assert!(imports(&[lib, Source::new("src/trial/x.rs", good)]).is_empty());
-    assert!(
-        imports(&[Source::new("src/report/x.rs", "use crate::race::y; use super::z;")]).is_empty()
-    );
-    assert!(imports(&[Source::new("src/cli/x.rs", "use crate::server::y;")]).is_empty());
+    let good = "use crate::{error::Error, units::Bytes};\n// crate::race\n#[cfg(test)] mod tests { use crate::race; }";
+    let fine = |path: &str, text: &str| imports(&[Source::new(path, text)]).is_empty();
+    assert!(fine("crates/engine/src/trial/x.rs", good));
+    assert!(fine("crates/engine/src/map/x.rs", "use crate::race::y; use super::z;"));
+    assert!(fine("crates/engine/src/registry.rs", "use crate::study::y;"));
+    assert!(fine("crates/report/src/x.rs", "use crate::race::y;"), "the compiler's to hold");
 }
 
 #[test]
 fn a_clock_in_the_statistics_is_found() {
     let find = |path: &str, text: &str| absences(&[Source::new(path, text)]).len();
     assert_eq!(find("crates/stats/src/x.rs", "use std::time::Instant;"), 1);
-    assert_eq!(find("src/stats/x.rs", "use std::{net::IpAddr, fmt};"), 1);
+    assert_eq!(find("crates/stats/src/x.rs", "use std::{net::IpAddr, fmt};"), 1);
     assert_eq!(find("crates/path/src/impair.rs", "use std::time::Instant;"), 1);
     assert_eq!(find("crates/path/src/emulated/x.rs", "use std::time::Instant;"), 0);
-    assert_eq!(find("src/workload/x.rs", "let t = crate::time::Monotonic;"), 1);
-    assert_eq!(find("src/workload/x.rs", "let net = 1; struct Os { net: u8 }"), 0);
-    assert_eq!(find("src/trial/x.rs", "use std::net::IpAddr;"), 0);
+    assert_eq!(find("crates/workloads/src/x.rs", "let t = crate::time::Monotonic;"), 1);
+    assert_eq!(find("crates/workloads/src/x.rs", "let net = 1; struct Os { net: u8 }"), 0);
+    assert_eq!(find("crates/engine/src/trial/x.rs", "use std::net::IpAddr;"), 0);
 }

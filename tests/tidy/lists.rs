@@ -5,7 +5,9 @@ use crate::source::Source;
 
 /// A folder with a list, and its files that are not in it, each for a reason.
 pub(crate) struct Folder {
-    name: &'static str,
+    /// The folder, and the file of it that has the list.
+    place: &'static str,
+    parent: &'static str,
     /// Traits whose implementations have the seam's trait by them.
     through: &'static [&'static str],
     helpers: &'static [(&'static str, &'static str)],
@@ -13,52 +15,30 @@ pub(crate) struct Folder {
 
 pub(crate) const FOLDERS: &[Folder] = &[
     Folder {
-        name: "transport",
+        place: "crates/transports/src/",
+        parent: "lib.rs",
         through: &["Userspace"],
         helpers: &[
-            ("at_once", "several connections opened at once"),
-            ("bulk_message", "bulk data in messages"),
-            ("contender", "a transport with its knobs"),
-            ("equal", "what is made equal, and what cannot be"),
-            ("handover", "where connections come from"),
-            ("prefers", "services that a contender prefers for its lanes"),
-            ("via", "what a contender goes through on its way to the far end"),
-            ("external", "commands that carry a contender"),
-            ("frame", "message boundaries on byte streams, the same for all"),
-            ("hello", "the first bytes of every connection"),
-            ("identity", "TLS as all encrypted transports have it"),
-            ("udp_handshake", "how a flow of datagrams is opened"),
             ("pending", "datagram peers that wait to be let in"),
-            ("mem", "the fake: inside one process, for tests"),
             ("messages", "what the kernel's protocols with connections and messages share"),
             ("optional", "contenders that a build may leave out"),
-            ("options", "why options matter, and which may change"),
-            ("several", "contenders that are made of others"),
-            ("spent", "time in protocols in user space, for the explaining pass"),
             ("stream", "what byte streams share"),
-            ("userspace", "what protocols in user space share: the contract and its adapters"),
         ],
     },
     Folder {
-        name: "workload",
+        place: "crates/workloads/src/",
+        parent: "lib.rs",
         through: &[],
         helpers: &[
             ("clock_offset", "the far clock from echoes"),
             ("draw", "times and sizes by chance, the same at both ends"),
-            ("endpoint", "one end of a flow"),
-            ("header", "the first bytes of every message"),
-            ("load", "bulk flows beside any of them"),
             ("paced", "messages at times that are fixed at the start"),
-            ("setting", "what defaults depend on"),
-            ("shared", "a task as a value that several hold"),
             ("silence", "times without an arrival"),
-            ("task", "facts of a work, and what it does"),
-            ("theory", "closed forms of what is measured"),
-            ("traffic", "traffic in the words of an application"),
         ],
     },
     Folder {
-        name: "import",
+        place: "crates/engine/src/import/",
+        parent: "mod.rs",
         through: &[],
         helpers: &[
             ("assemble", "from what was read to a result"),
@@ -69,7 +49,8 @@ pub(crate) const FOLDERS: &[Folder] = &[
         ],
     },
     Folder {
-        name: "report",
+        place: "crates/report/src/",
+        parent: "lib.rs",
         through: &[],
         helpers: &[
             ("advise", "advice on an application"),
@@ -136,16 +117,16 @@ fn without_attributes(code: &str) -> String {
 }
 
 pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
-    let prefix = format!("src/{}/", folder.name);
-    let parent = sources.iter().find(|s| s.path == format!("{prefix}mod.rs"));
+    let (prefix, list_file) = (folder.place, folder.parent);
+    let parent = sources.iter().find(|s| s.path.strip_prefix(prefix) == Some(list_file));
     let Some((name, entries)) = parent.and_then(|parent| list(&parent.code)) else {
-        return vec![format!("{prefix}mod.rs: no `pub const ALL: &[&dyn Trait]`")];
+        return vec![format!("{prefix}{list_file}: no `pub const ALL: &[&dyn Trait]`")];
     };
     let mut findings = Vec::new();
     let mut listed = Vec::new();
     let mut helpers = Vec::new();
     for source in sources {
-        let Some(file) = source.path.strip_prefix(&prefix).filter(|f| *f != "mod.rs") else {
+        let Some(file) = source.path.strip_prefix(prefix).filter(|f| *f != list_file) else {
             continue;
         };
         let stem = file.trim_end_matches(".rs").split('/').next().unwrap_or(file);
@@ -193,7 +174,12 @@ fn implementors(code: &str, name: &str, through: &[&str]) -> Vec<String> {
 }
 
 #[cfg(test)]
-const SEAM: Folder = Folder { name: "seam", through: &["Deep"], helpers: &[("help", "shared")] };
+const SEAM: Folder = Folder {
+    place: "src/seam/",
+    parent: "mod.rs",
+    through: &["Deep"],
+    helpers: &[("help", "shared")],
+};
 
 #[test]
 fn an_implementation_that_is_not_listed_is_found() {

@@ -3,13 +3,15 @@
 use crate::source::Source;
 
 /// Where the names are given.
-const NAMED: &[&str] = &["transport", "workload"];
+const NAMED: &[&str] = &["transport", "transports", "workload", "workloads"];
 
 /// Where none may be known. `cli` may show examples.
 const BLIND: &[&str] = &[
     "datapath",
     "transport",
+    "transports",
     "workload",
+    "workloads",
     "path",
     "stats",
     "trial",
@@ -74,18 +76,21 @@ fn a_name_outside_its_own_file_is_found() {
     let tcp = "const INFO: Info = Info { id: \"tcp\", label: \"TCP\" }; fn f() { g(\"tcp\") }";
     let blind = "fn f(t: &str) -> bool { t == \"tcp\" } // \"tcp\"\n#[cfg(test)] mod tests { const T: &str = \"tcp\"; }";
     let sources = [
-        Source::new("src/transport/tcp.rs", tcp),
-        Source::new("src/race/run.rs", blind),
+        Source::new("crates/transports/src/tcp.rs", tcp),
+        Source::new("crates/engine/src/race/run.rs", blind),
         Source::new("src/cli/mod.rs", "fn example() -> &str { \"tcp\" }"),
     ];
-    assert_eq!(check(&sources), ["src/race/run.rs:1: names \"tcp\""]);
-    let behind = Source::new("src/transport/mod.rs", "#[cfg(feature = \"tcp\")] mod tcp;");
-    assert!(check(&[Source::new("src/transport/tcp.rs", tcp), behind]).is_empty(), "a feature");
+    assert_eq!(check(&sources), ["crates/engine/src/race/run.rs:1: names \"tcp\""]);
+    let behind = Source::new("crates/transports/src/lib.rs", "#[cfg(feature = \"tcp\")] mod tcp;");
+    assert!(
+        check(&[Source::new("crates/transports/src/tcp.rs", tcp), behind]).is_empty(),
+        "a feature"
+    );
     assert_eq!(check(&sources[1..]).len(), 1);
     let key = "const KEY: Key = Key { name: \"tcp\" }; fn f() { g(\"tcp\") }";
     let sources = [
-        Source::new("src/transport/tcp.rs", tcp),
-        Source::new("src/workload/bulk/settings.rs", key),
+        Source::new("crates/transports/src/tcp.rs", tcp),
+        Source::new("crates/workloads/src/bulk/settings.rs", key),
     ];
     assert!(check(&sources).is_empty(), "a key of its own");
 }

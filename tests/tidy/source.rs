@@ -71,10 +71,20 @@ impl Source {
         }
     }
 
-    /// The top folder or file under `src`, or a crate of its own: `transport` for `src/transport/tcp.rs`, `stats`
-    /// for `crates/stats/src/verdict.rs`.
+    /// The module that a file belongs to: `cli` for `src/cli/race.rs`; of a crate with several modules of its own the
+    /// module, `trial` for `crates/engine/src/trial/agent.rs`; of others the crate, `transports` for
+    /// `crates/transports/src/tcp.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
-        let inner = self.path.strip_prefix("src/").or(self.path.strip_prefix("crates/"))?;
+        let inner = match self.path.strip_prefix("crates/") {
+            Some(inner) => {
+                let (name, rest) = inner.split_once("/src/")?;
+                if !OF_MODULES.contains(&name) {
+                    return Some(name);
+                }
+                rest
+            }
+            None => self.path.strip_prefix("src/")?,
+        };
         let top = inner.split('/').next()?;
         Some(top.strip_suffix(".rs").unwrap_or(top))
     }
@@ -85,6 +95,9 @@ impl Source {
         format!("{}:{line}", self.path)
     }
 }
+
+/// Crates whose modules have an order of their own.
+pub(crate) const OF_MODULES: &[&str] = &["contract", "datapath", "engine"];
 
 fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {

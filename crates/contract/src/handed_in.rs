@@ -1,0 +1,57 @@
+//! Lists of implementations, which the program hands in once, before anything else. So no crate but the program knows an
+//! implementation, and a program of somebody else brings its own.
+
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+
+/// List of the implementations of `T` that this process has; empty until they are handed in.
+pub struct HandedIn<T: ?Sized + 'static>(OnceLock<Vec<&'static T>>);
+
+impl<T: ?Sized> HandedIn<T> {
+    /// Creates the empty list.
+    pub const fn new() -> HandedIn<T> {
+        HandedIn(OnceLock::new())
+    }
+
+    /// Fills the list.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it was filled before: what was parsed by then may have been other implementations.
+    pub fn fill(&self, all: Vec<&'static T>) -> Result<()> {
+        let twice = |_| {
+            Error::usage("the implementations of this program were handed in before; do it once")
+        };
+        self.0.set(all).map_err(twice)
+    }
+}
+
+impl<T: ?Sized> Default for HandedIn<T> {
+    fn default() -> HandedIn<T> {
+        HandedIn::new()
+    }
+}
+
+impl<T: ?Sized> Deref for HandedIn<T> {
+    type Target = [&'static T];
+
+    fn deref(&self) -> &[&'static T] {
+        self.0.get().map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_empty_until_it_is_filled_once() {
+        let list: HandedIn<str> = HandedIn::new();
+        assert!(list.is_empty());
+        list.fill(vec!["a", "b"]).unwrap();
+        assert_eq!(*list, ["a", "b"]);
+        assert!(list.fill(vec!["c"]).is_err());
+        assert_eq!(*list, ["a", "b"]);
+    }
+}

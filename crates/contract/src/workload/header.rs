@@ -1,0 +1,309 @@
+//! The header at the front of each message that a workload sends, and the window that tells a
+//! message from its copy.
+//!
+//! ```text
+//! 0        4                12               20               28
+//! +--------+----------------+----------------+----------------+----
+//! | tag    | sequence       | far received   | far sent       | fill
+//! +--------+----------------+----------------+----------------+----
+//! ```
+//! All big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) are there only
+//! where the message has room for them. The tag marks the trial, so that strays are told apart.
+
+use crate::measurements::{Account, ConnStats, Tally};
+
+use crate::time::Nanos;
+use crate::workload::EndpointReport;
+
+/// Bytes that every message has.
+pub const LEN: usize = 12;
+
+/// Bytes that a message with far stamps has at least.
+pub const STAMPED_LEN: usize = 28;
+
+/// Bytes that a message with the time at which it was due has at least.
+pub const DUE_LEN: usize = LEN + 8;
+
+/// The front of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Marks the trial.
+    pub tag: u32,
+    /// Counts from 0.
+    pub seq: u64,
+}
+
+impl Header {
+    /// Writes the header; `message` has at least [`LEN`] bytes.
+    pub fn write(self, message: &mut [u8]) {
+        message[..4].copy_from_slice(&self.tag.to_be_bytes());
+        message[4..LEN].copy_from_slice(&self.seq.to_be_bytes());
+    }
+
+    /// Reads the header of a message that may be anything.
+    pub fn read(message: &[u8]) -> Option<Header> {
+        let (tag, rest) = message.split_first_chunk::<4>()?;
+        let (seq, _) = rest.split_first_chunk::<8>()?;
+        Some(Header { tag: u32::from_be_bytes(*tag), seq: u64::from_be_bytes(*seq) })
+    }
+}
+
+/// Times at which the far end received and sent, on its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FarStamps {
+    /// Received, in nanoseconds.
+    pub received_ns: u64,
+    /// Sent, in nanoseconds.
+    pub sent_ns: u64,
+}
+
+impl FarStamps {
+    /// Writes the stamps where `message` has room for them.
+    pub fn write(self, message: &mut [u8]) {
+        if let Some(room) = message.get_mut(LEN..STAMPED_LEN) {
+            room[..8].copy_from_slice(&self.received_ns.to_be_bytes());
+            room[8..].copy_from_slice(&self.sent_ns.to_be_bytes());
+        }
+    }
+
+    /// Reads the stamps of a message that may be anything; `None` where they are not set.
+    pub fn read(message: &[u8]) -> Option<FarStamps> {
+        let room = message.get(LEN..STAMPED_LEN)?;
+        let (received, sent) = room.split_first_chunk::<8>()?;
+        let (sent, _) = sent.split_first_chunk::<8>()?;
+        let stamps = FarStamps {
+            received_ns: u64::from_be_bytes(*received),
+            sent_ns: u64::from_be_bytes(*sent),
+        };
+        (stamps.received_ns != 0).then_some(stamps)
+    }
+}
+
+/// Order of a message that arrived, relative to those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first of its number, after all lower ones or with gaps before it.
+    InOrder,
+    /// The first of its number, after a higher one (RFC 4737, type-P-reordered).
+    Reordered,
+    /// Copy: its number has been here.
+    Duplicate,
+    /// Too far behind to be remembered; counted as reordered.
+    Ancient,
+}
+
+/// Remembers the last 65,536 sequence numbers.
+#[derive(Debug)]
+pub struct SeqWindow {
+    seen: Box<[u64; Self::WORDS]>,
+    next: u64,
+}
+
+impl Default for SeqWindow {
+    fn default() -> SeqWindow {
+        SeqWindow::new()
+    }
+}
+
+impl SeqWindow {
+    const WORDS: usize = 1024;
+    const SPAN: u64 = Self::WORDS as u64 * 64;
+
+    /// Creates one that has seen none.
+    pub fn new() -> SeqWindow {
+        SeqWindow { seen: Box::new([0; Self::WORDS]), next: 0 }
+    }
+
+    /// Returns the number of sequence numbers up to the highest that came.
+    pub fn expected(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes note of `seq`.
+    #[inline]
+    pub fn note(&mut self, seq: u64) -> Arrival {
+        // The next in line: nothing to forget, as its place is taken over.
+        if seq == self.next && seq < u64::MAX {
+            self.next = seq + 1;
+            self.set(seq);
+            return Arrival::InOrder;
+        }
+        self.note_out_of_line(seq)
+    }
+
+    fn note_out_of_line(&mut self, seq: u64) -> Arrival {
+        if seq >= self.next {
+            self.forget(self.next, seq);
+            self.next = seq.saturating_add(1);
+            self.set(seq);
+            return Arrival::InOrder;
+        }
+        if self.next - seq > Self::SPAN {
+            return Arrival::Ancient;
+        }
+        let (word, bit) = Self::place(seq);
+        if self.seen[word] & bit != 0 {
+            return Arrival::Duplicate;
+        }
+        self.set(seq);
+        Arrival::Reordered
+    }
+
+    /// Clears the places of `from..=to`, which older numbers held.
+    fn forget(&mut self, from: u64, to: u64) {
+        if to - from >= Self::SPAN {
+            self.seen.fill(0);
+            return;
+        }
+        for seq in from..=to {
+            let (word, bit) = Self::place(seq);
+            self.seen[word] &= !bit;
+        }
+    }
+
+    fn set(&mut self, seq: u64) {
+        let (word, bit) = Self::place(seq);
+        self.seen[word] |= bit;
+    }
+
+    fn place(seq: u64) -> (usize, u64) {
+        ((seq / 64) as usize % Self::WORDS, 1 << (seq % 64))
+    }
+}
+
+/// Counts an arrival of `bytes` bytes.
+#[inline]
+pub fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
+    match arrival {
+        Arrival::Duplicate => {
+            tally.duplicates += 1;
+            return;
+        }
+        Arrival::Reordered | Arrival::Ancient => tally.reordered += 1,
+        Arrival::InOrder => {}
+    }
+    tally.messages += 1;
+    tally.bytes += bytes as u64;
+}
+
+/// Returns the account of one direction in messages: what one end sent, the other received, and the
+/// receiver's socket had no room for.
+pub fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -> Account {
+    let missing = sent.messages.saturating_sub(received.messages);
+    let dropped = socket_drops.unwrap_or(0).min(missing);
+    let surplus = received.messages.saturating_sub(sent.messages);
+    Account {
+        unit: "messages".to_owned(),
+        sent: sent.messages,
+        delivered: received.messages,
+        lost_on_path: missing - dropped,
+        dropped_at_receiver: dropped,
+        duplicates: received.duplicates,
+        late: received.late,
+        reordered: received.reordered,
+        corrupted: received.corrupted,
+        open_because: (surplus > 0)
+            .then(|| format!("the receiver had {surplus} messages more than were sent")),
+    }
+}
+
+/// Returns the account of several flows together.
+pub fn account_of(
+    senders: &[EndpointReport],
+    receivers: &[EndpointReport],
+    conns: &[ConnStats],
+) -> Account {
+    let [mut sent, mut received] = [Tally::default(); 2];
+    senders.iter().for_each(|half| add(&mut sent, &half.sent));
+    receivers.iter().for_each(|half| add(&mut received, &half.received));
+    account(
+        sent,
+        received,
+        conns.iter().filter_map(|conn| conn.socket_drops).reduce(u64::saturating_add),
+    )
+}
+
+/// Adds `more` to `sum`, field by field. A peer may have made up any number.
+pub fn add(sum: &mut Tally, more: &Tally) {
+    let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    plus(&mut sum.messages, more.messages);
+    plus(&mut sum.bytes, more.bytes);
+    plus(&mut sum.duplicates, more.duplicates);
+    plus(&mut sum.late, more.late);
+    plus(&mut sum.reordered, more.reordered);
+    plus(&mut sum.corrupted, more.corrupted);
+    plus(&mut sum.foreign, more.foreign);
+}
+
+/// Writes when a message was due, on its sender's monotonic clock, where there is room for it.
+pub fn write_due(message: &mut [u8], due: Nanos) {
+    if let Some(room) = message.get_mut(LEN..DUE_LEN) {
+        room.copy_from_slice(&due.0.to_be_bytes());
+    }
+}
+
+/// Reads what [`write_due`] wrote, of a message that may be anything.
+pub fn read_due(message: &[u8]) -> Option<Nanos> {
+    let (stamp, _) = message.get(LEN..)?.split_first_chunk::<8>()?;
+    Some(Nanos(u64::from_be_bytes(*stamp)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let mut message = [0xee; 30];
+        Header { tag: 0x0102_0304, seq: 5 }.write(&mut message);
+        FarStamps { received_ns: 6, sent_ns: 7 }.write(&mut message);
+        let want = [
+            1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7,
+            0xee, 0xee,
+        ];
+        assert_eq!(message, want);
+        assert_eq!(Header::read(&message), Some(Header { tag: 0x0102_0304, seq: 5 }));
+        assert_eq!(FarStamps::read(&message), Some(FarStamps { received_ns: 6, sent_ns: 7 }));
+    }
+
+    #[test]
+    fn short_messages_have_no_header_or_no_stamps() {
+        assert_eq!(Header::read(&[0; 11]), None);
+        assert_eq!(FarStamps::read(&[1; 27]), None);
+        let mut short = [9; 27];
+        FarStamps { received_ns: 1, sent_ns: 1 }.write(&mut short);
+        assert_eq!(short, [9; 27]);
+    }
+
+    #[test]
+    fn the_window_tells_order_copies_and_the_distant_past_apart() {
+        let mut window = SeqWindow::new();
+        use Arrival::*;
+        let arrivals = [0, 2, 1, 2, 1, 70_000, 2, 69_999, 69_999].map(|seq| window.note(seq));
+        let want = [
+            InOrder, InOrder, Reordered, Duplicate, Duplicate, InOrder, Ancient, Reordered,
+            Duplicate,
+        ];
+        assert_eq!(arrivals, want);
+    }
+
+    #[test]
+    fn a_place_in_the_window_is_clean_when_its_next_tenant_comes() {
+        let mut window = SeqWindow::new();
+        window.note(5);
+        window.note(SeqWindow::SPAN + 4);
+        assert_eq!(window.note(SeqWindow::SPAN + 5), Arrival::InOrder);
+        assert_eq!(window.note(6), Arrival::Reordered, "6 never came, 5 did");
+    }
+
+    #[test]
+    fn an_account_tells_path_loss_from_socket_drops() {
+        let sent = Tally { messages: 10, ..Tally::default() };
+        let received = Tally { messages: 6, duplicates: 1, ..Tally::default() };
+        let account = account(sent, received, Some(3));
+        assert!(account.closes());
+        assert_eq!((account.lost_on_path, account.dropped_at_receiver), (1, 3));
+        let open = super::account(received, sent, None);
+        assert!(!open.closes());
+    }
+}

@@ -1,0 +1,295 @@
+//! Load beside the work: bulk flows of a contender that share the path with what is measured, from before it
+//! begins until it is over. Every workload takes it.
+//!
+//! ```text
+//! load      connects ─► sends ──── lead ────────────────────────────────────────► is stopped
+//! the work  connects ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄► begins ──────────────────────────► is over
+//!
+//! load      connects ┄┄┄┄┄┄┄┄┄► load-from ─► sends ─── load-for ─────► is stopped
+//! the work  connects ─► begins ── before ──|──────── during ──────────|── after ──► is over
+//! ```
+
+use crate::contract::{Guarantees, PeerKind, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
+use crate::time::Nanos;
+
+use super::setting::typed;
+use super::theory::{Conditions, Prediction};
+use super::{ALL, EndMemory, Part, Reports, Setting, Task, TaskInfo};
+use crate::workload::{Endpoint, Measurements};
+
+mod log;
+mod marks;
+mod phased;
+mod phases;
+
+pub use phased::add_shares;
+use phased::{asked, in_phases, share_metrics};
+use phases::Phases;
+pub use phases::{Item, Items, Observed, Stint};
+
+/// The keys that every workload has beside its own.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: LOAD,
+        kind: Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
+        default: "",
+        doc: "bulk data of this contender shares the path meanwhile; its knobs are joined with + as in load=tcp:cc=bbr+nodelay=off",
+    },
+    Key {
+        name: "load-flows",
+        kind: Kind::Count(1, 64),
+        default: "1",
+        doc: "connections of the load in each direction",
+    },
+    Key {
+        name: "load-direction",
+        kind: Kind::Choice(&["up", "down", "both"]),
+        default: "up",
+        doc: "near to far, far to near, or both at once",
+    },
+    Key {
+        name: LEAD,
+        kind: Kind::Span(0, 60 * 1_000_000_000),
+        default: "",
+        doc: "how long the load runs before the work begins, or, with load-from, how long what follows its edges is in no phase (20 round trips of the path, from 50ms to 1.3s)",
+    },
+    Key {
+        name: FROM,
+        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
+        default: "",
+        doc: "when the load begins, after the work: the trial then has a phase before, during and after it",
+    },
+    Key {
+        name: FOR,
+        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
+        default: "",
+        doc: "how long the load then runs (as long as load-from)",
+    },
+    Key {
+        name: PHASE,
+        kind: Kind::Choice(&["before", "during", "after", "all"]),
+        default: "during",
+        doc: "the phase whose figure verdicts are given for, where load-from makes phases; with all it is the figure of the work as ever",
+    },
+];
+
+const LOAD: &str = "load";
+const LEAD: &str = "load-lead";
+const FROM: &str = "load-from";
+const FOR: &str = "load-for";
+const PHASE: &str = "load-phase";
+const NONE: &str = "none";
+
+/// Figure of the load: its goodput in bits per second, from the end of its lead on.
+pub const GOODPUT: &str = "load_goodput_bps";
+
+/// A day: the load is stopped when the work is over.
+const ENDLESS: Nanos = Nanos::from_secs(86_400);
+
+/// Load, as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// The contender as it would be typed on its own: `tcp:cc=bbr`.
+    pub contender: String,
+    /// Workload of the load, as typed: bulk data for longer than any work.
+    pub workload: String,
+    /// Time that it runs before the work begins, unless it has a stint.
+    pub lead: Nanos,
+    /// Part of the work's time for which it runs; `None` for all of it.
+    pub stint: Option<Stint>,
+}
+
+fn check_contender(value: &str) -> Result<()> {
+    Spec::parse(&contender(value)).map(drop)
+}
+
+fn refers(value: &str) -> Reference<'_> {
+    if value == NONE { plain(value) } else { spec::contender(value) }
+}
+
+/// Returns the contender in the value of the key.
+fn contender(value: &str) -> String {
+    value.replace('+', ",")
+}
+
+/// Returns the part of the work's time for which its load runs, as a result carries the workload; `None` where it
+/// has no phases, or cannot be read. A work without a load has it, too, where it keeps the phases of one.
+pub fn stint_of(typed: &str) -> Option<Stint> {
+    let ours = Spec::parse(typed).ok()?.split_off(KEYS);
+    let settings = Settings::check(&ours, KEYS).ok()?;
+    let from = settings.span(FROM)?;
+    Some(Stint { from, lasts: settings.span(FOR).unwrap_or(from) })
+}
+
+/// Bulk flows beside other work.
+#[derive(Debug, Clone, Copy)]
+pub struct Flows<'a> {
+    /// Time for which they send.
+    pub time: Nanos,
+    /// Time before which their bytes do not count.
+    pub warmup: Nanos,
+    /// Number of flows.
+    pub flows: u64,
+    /// Direction as typed: `up`, `down` or `both`.
+    pub direction: &'a str,
+}
+
+fn no_load() -> Error {
+    Error::usage(
+        "this program has no workload that can be a load beside others; race without load=",
+    )
+}
+
+/// Takes the keys of load out of `spec`; its work with them, if there were any.
+pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
+    let ours = spec.split_off(KEYS);
+    let Some((first, _)) = ours.options.first() else { return Ok(None) };
+    let settings = Settings::check(&ours, KEYS)?;
+    let Some(value) = settings.text(LOAD) else {
+        return Err(Error::usage(format!(
+            "{}: `{first}` says how a load is to be and there is none; add load=CONTENDER, as load=tcp",
+            spec.name
+        )));
+    };
+    let lead = settings.span(LEAD).unwrap_or_else(|| setting.start_up());
+    let direction = settings.text("load-direction").unwrap_or_default();
+    let flows = settings.count("load-flows").unwrap_or(1);
+    let phases = asked(&spec.name, &ours, &settings, lead)?;
+    let bulk = Flows { time: ENDLESS, warmup: lead, flows, direction };
+    let load = match value {
+        NONE => None,
+        value => Some(Load {
+            contender: contender(value),
+            workload: ALL.iter().find_map(|one| one.as_load(&bulk)).ok_or_else(no_load)?,
+            lead,
+            stint: phases.as_ref().map(|phases| phases.stint),
+        }),
+    };
+    let times = [LEAD, FROM, FOR, PHASE];
+    let mut options: Vec<(String, String)> = settings
+        .iter()
+        .filter(|_| load.is_some())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .filter(|(name, _)| !times.contains(&name.as_str()))
+        .collect();
+    if load.is_none() {
+        options.push((LOAD.to_owned(), NONE.to_owned()));
+    }
+    if load.is_some() || phases.is_some() {
+        options.push((LEAD.to_owned(), typed(lead)));
+    }
+    options.extend(phases.iter().flat_map(Phases::options));
+    Ok(Some(Terms { load, options, value: value.to_owned(), flows, phases }))
+}
+
+/// Settings of the load, from its keys.
+pub struct Terms {
+    load: Option<Load>,
+    /// The settings as options, defaults included.
+    options: Vec<(String, String)>,
+    value: String,
+    flows: u64,
+    phases: Option<Phases>,
+}
+
+impl Terms {
+    /// Puts the work that `parse` makes of `spec` beside the load. Where that has phases and the work's length is
+    /// open, it is as long as they are.
+    ///
+    /// # Errors
+    /// As `parse`; [`Error::Usage`] where the phases do not fit the work.
+    pub fn beside(
+        self,
+        spec: &Spec,
+        parse: impl Fn(&Spec) -> Result<Box<dyn Task>>,
+    ) -> Result<Box<dyn Task>> {
+        let (task, phases) = match &self.phases {
+            None => (parse(spec)?, None),
+            Some(phases) => {
+                let (task, observed) = in_phases(phases, spec, parse)?;
+                (task, Some((phases.clone(), observed)))
+            }
+        };
+        let info = self.edit(task.info(), phases.as_ref());
+        Ok(Box::new(Loaded { info, task, phases }))
+    }
+
+    /// Returns the facts of a work beside this load.
+    fn edit(self, work: &TaskInfo, phases: Option<&(Phases, Observed)>) -> TaskInfo {
+        let mut info = work.clone();
+        if self.load.is_some() {
+            let flows = match self.flows {
+                1 => "a bulk flow".to_owned(),
+                n => format!("{n} bulk flows"),
+            };
+            info.headline.push_str(&format!(" beside {flows} of {}", self.value));
+            if let Some((phases, _)) = phases {
+                info.headline.push_str(&format!(" {}", phases.spoken()));
+            }
+        }
+        if let Some((phases, observed)) = phases {
+            info.lengths = None;
+            info.metrics = phases.add_metrics(*observed, work);
+            info.memory = info.memory.plus(EndMemory::both(log::memory(work)));
+        }
+        info.metrics.push(Metric {
+            name: GOODPUT.to_owned(),
+            label: "goodput of the load".to_owned(),
+            unit: Unit::BitRate,
+            better: Better::Higher,
+            role: Role::Descriptive,
+        });
+        info.metrics.extend(phases.iter().flat_map(|_| share_metrics()));
+        let leads = self.load.as_ref().filter(|load| load.stint.is_none());
+        let lead = leads.map_or(Nanos::ZERO, |load| load.lead);
+        info.planned = info.planned.map(|planned| planned + lead);
+        info.spec.options.extend(self.options);
+        info.spec.options.sort();
+        TaskInfo { load: self.load, ..info }
+    }
+}
+
+/// Work beside a load.
+struct Loaded {
+    info: TaskInfo,
+    task: Box<dyn Task>,
+    /// The phases, and the way to observe the work.
+    phases: Option<(Phases, Observed)>,
+}
+
+impl Task for Loaded {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        self.task.lanes(promised)
+    }
+
+    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        self.task.misfit(promised, peer)
+    }
+
+    /// Returns the forms of the work alone, which have no load in them.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        if self.info.load.is_some() { Vec::new() } else { self.task.theory(on) }
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        match &self.phases {
+            Some((phases, observed)) => log::watched(&*self.task, phases, *observed, part),
+            None => self.task.half(part),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = self.task.conclude(reports);
+        if let Some((phases, observed)) = &self.phases {
+            phases.conclude(*observed, self.task.info(), reports, &mut findings);
+        }
+        findings
+    }
+}

@@ -1,0 +1,273 @@
+//! Setting that defaults depend on: the place of a race, and the length that a trial has to have there.
+
+use crate::contract::Direction;
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::path::PathKind;
+use crate::spec::{Key, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+/// Path between the two ends, as far as a workload's defaults depend on it. It is the same for every
+/// contender of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The kind of path.
+    pub kind: PathKind,
+    /// A round trip of an empty path; `None` where nobody has said.
+    pub rtt: Option<Nanos>,
+    /// The lowest rate on the way; `None` where nothing limits it, or nobody has said.
+    pub rate: Option<BitRate>,
+    /// Bounds of the direction from near to far.
+    pub up: Bounds,
+    /// Bounds of the direction from far to near.
+    pub down: Bounds,
+}
+
+/// Bounds of a direction, if known for all routes that it may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The least time on the way.
+    pub delay: Option<Nanos>,
+    /// Bandwidth; `None` if nothing limits it.
+    pub rate: Option<BitRate>,
+}
+
+impl Bounds {
+    /// Unknown bounds.
+    pub const UNKNOWN: Bounds = Bounds { delay: None, rate: None };
+}
+
+impl Setting {
+    /// This machine's loopback.
+    pub const LOOPBACK: Setting =
+        Setting { kind: PathKind::Loopback, rtt: Some(Nanos::ZERO), ..Setting::REMOTE };
+
+    /// The way to a server elsewhere, of which nothing is known before the first trial.
+    pub const REMOTE: Setting = Setting {
+        kind: PathKind::Remote,
+        rtt: None,
+        rate: None,
+        up: Bounds::UNKNOWN,
+        down: Bounds::UNKNOWN,
+    };
+
+    /// Returns the bounds of this direction.
+    pub fn bounds(&self, direction: Direction) -> Bounds {
+        match direction {
+            Direction::Up => self.up,
+            Direction::Down => self.down,
+        }
+    }
+
+    /// Returns the round trip, or that of a long way on Earth if it is not known.
+    pub fn rtt_or_long(&self) -> Nanos {
+        self.rtt.unwrap_or(Nanos::from_millis(50))
+    }
+
+    /// Returns the time that a connection takes to reach its steady state: twenty round trips. Slow start
+    /// doubles the window from ten segments with each round trip, so that seven fill a path of 1 Gbit/s and
+    /// 10 ms; then comes the first loss or the end of slow start, its recovery, and what CUBIC takes to
+    /// come back to where it was.
+    pub fn start_up(&self) -> Nanos {
+        Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
+    }
+
+    /// Returns the shortest steady time that has a rate worth the name: as long as the start-up. Seven
+    /// blocks of two contenders and the control then fit a minute.
+    pub fn steady(&self) -> Nanos {
+        Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_STEADY, MOST_STEADY)
+    }
+}
+
+/// A start-up at least: on loopback, windows and buffers have grown within 50 ms.
+const LEAST_START_UP: Nanos = Nanos::from_millis(50);
+const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
+/// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
+const LEAST_STEADY: Nanos = Nanos::from_millis(300);
+/// Longest steady time: with the longest start-up a trial takes less than 3 s.
+const MOST_STEADY: Nanos = Nanos::from_millis(1_300);
+
+/// Length that a trial has to have, if its settings leave it open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// The fewest units with which the claimed figure can be had.
+    pub fewest: u64,
+    /// Duration of one unit, in nanoseconds; for a closed loop an estimate.
+    pub unit_ns: u64,
+    /// Key of the workload that sets the number of units.
+    pub key: &'static str,
+}
+
+impl Lengths {
+    /// Returns true if a unit is an item of the work, and no time.
+    pub fn counts_items(&self) -> bool {
+        self.key != "time"
+    }
+
+    /// Returns the lengths of work that lasts for a time.
+    pub fn steady(setting: &Setting) -> Lengths {
+        Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }
+    }
+
+    /// Extends the length to cover `span` altogether, up to the longest steady time.
+    pub fn at_least(self, span: Nanos) -> Lengths {
+        let units = span.min(MOST_STEADY).0.div_ceil(self.unit_ns);
+        Lengths { fewest: self.fewest.max(units), ..self }
+    }
+
+    /// Returns the same work with a length of `units`.
+    pub fn apply(&self, mut spec: Spec, units: u64) -> Spec {
+        let value = if self.key == "time" { format!("{units}ms") } else { units.to_string() };
+        set(&mut spec, self.key, value);
+        spec
+    }
+}
+
+/// Gives an option of a spec this value, whether it has one or not, and sorts the options.
+pub fn set(spec: &mut Spec, key: &str, value: String) {
+    spec.options.retain(|(name, _)| name != key);
+    spec.options.push((key.to_owned(), value));
+    spec.options.sort();
+}
+
+/// Returns the settings as results show them: defaults included, and of these options those that were not given.
+pub fn filled(
+    id: &str,
+    settings: &Settings,
+    options: impl IntoIterator<Item = (impl AsRef<str>, String)>,
+) -> Spec {
+    let given = settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let open = options.into_iter().filter(|(key, _)| !settings.given(key.as_ref()));
+    let open = open.map(|(key, value)| (key.as_ref().to_owned(), value));
+    let mut all: Vec<_> = given.chain(open).collect();
+    all.sort();
+    Spec { name: id.to_owned(), options: all }
+}
+
+/// Formats a duration as it is said: `20 ms`.
+pub fn spoken(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
+        _ => span.to_string(),
+    }
+}
+
+/// Refuses work that compares times of both ends where they may have different clocks.
+pub fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
+    if setting.kind != PathKind::Remote {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{workload}: it compares times of both ends, and those of two machines are of two clocks; run it on \
+         loopback, or with --path on an emulated or simulated path like the one to there"
+    )))
+}
+
+/// Refuses work that opens connections while it runs, where a server lets in those of the beginning only.
+pub fn reopens(work: &str, setting: &Setting) -> Result<()> {
+    if setting.kind != PathKind::Remote {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{work}: a server lets in the connections that a trial begins with, and no more; race it on loopback, or \
+         with --path on a path like the one to there"
+    )))
+}
+
+/// Refuses work that offers more bits per second of data in one direction than the path is known to carry, headers
+/// aside: its queue would grow for as long as the trial lasts, and every figure with it.
+pub fn fits_rate(
+    workload: &str,
+    setting: &Setting,
+    direction: Direction,
+    offered_bps: f64,
+) -> Result<()> {
+    match setting.bounds(direction).rate {
+        Some(rate) if offered_bps > rate.0 as f64 => Err(Error::usage(format!(
+            "{workload}: it offers {} of data {direction}, and the path carries {rate}, so the queue would grow for as long as \
+             it lasts; offer less, or give the path a higher rate",
+            BitRate(offered_bps.round() as u64)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the first of `names` that is set to something else than its default. What is saved of a race names all keys, so
+/// that a default that was typed is none.
+pub fn set_apart<'a>(settings: &Settings, keys: &[Key], names: &[&'a str]) -> Option<&'a str> {
+    let default = |name: &str| keys.iter().find(|key| key.name == name).map(|key| key.default);
+    let is_set = |name: &&&str| {
+        let value = settings.text(name).unwrap_or_default();
+        settings.given(name) && default(name).is_some_and(|default| value != default)
+    };
+    names.iter().find(is_set).copied()
+}
+
+/// Returns the names of lanes that are all alike: their numbers; none for a single one.
+pub fn numbered(lanes: u16) -> Vec<String> {
+    (0..lanes).filter(|_| lanes > 1).map(|lane| lane.to_string()).collect()
+}
+
+/// Formats the directions of work as they are said.
+pub fn ways(directions: &[Direction]) -> &'static str {
+    match directions {
+        [Direction::Up] => "up",
+        [Direction::Down] => "down",
+        _ => "both ways",
+    }
+}
+
+/// Returns the metrics of a workload from name, label, unit and the better end of each; the claimed one comes first.
+pub fn claiming(figures: &[(&str, &str, Unit, Better)], claimed: &str) -> Vec<Metric> {
+    let metric = |(name, label, unit, better): &(&str, &str, Unit, Better)| Metric {
+        name: (*name).to_owned(),
+        label: (*label).to_owned(),
+        unit: *unit,
+        better: *better,
+        role: if *name == claimed { Role::Claim } else { Role::Descriptive },
+    };
+    let mut metrics: Vec<Metric> = figures.iter().map(metric).collect();
+    metrics.sort_by_key(|metric| metric.role != Role::Claim);
+    metrics
+}
+
+/// Formats a duration as it would be typed.
+pub fn typed(span: Nanos) -> String {
+    match span.0 {
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(rtt_ms: u64) -> Setting {
+        let rtt = Some(Nanos::from_millis(rtt_ms));
+        Setting { kind: PathKind::Emulated, rtt, ..Setting::REMOTE }
+    }
+
+    #[test]
+    fn a_trial_takes_less_than_three_seconds_on_any_path() {
+        let times = |setting: Setting| (setting.start_up(), setting.steady());
+        let ms = Nanos::from_millis;
+        assert_eq!(times(Setting::LOOPBACK), (ms(50), ms(300)));
+        assert_eq!(times(path(50)), (ms(1_000), ms(1_000)));
+        assert_eq!(times(path(600)), (ms(1_300), ms(1_300)));
+        assert_eq!(times(Setting::REMOTE), times(path(50)));
+    }
+
+    #[test]
+    fn a_length_takes_the_place_of_the_one_before() {
+        let lengths = Lengths { fewest: 100, unit_ns: 1, key: "count" };
+        let spec = Spec::parse("ping:count=100,size=64").unwrap();
+        assert_eq!(lengths.apply(spec, 250).to_string(), "ping:count=250,size=64");
+        let lengths = Lengths { fewest: 300, unit_ns: 1_000_000, key: "time" };
+        let spec = Spec::parse("bulk:warmup=50ms").unwrap();
+        assert_eq!(lengths.apply(spec, 500).to_string(), "bulk:time=500ms,warmup=50ms");
+    }
+}

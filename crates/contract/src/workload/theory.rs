@@ -1,0 +1,232 @@
+//! Closed forms: what theory says of a figure on a path that loses packets independently, with the range in which it
+//! holds. A workload says which form is its own ([`super::Task::theory`]); `analysis/theory.rs` holds it against what was
+//! measured.
+
+use crate::contract::{Direction, Guarantees};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+/// What the path does to packets, as far as closed forms know it, and the contender on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Conditions<'a> {
+    /// From near to far.
+    pub up: Way,
+    /// From far to near.
+    pub down: Way,
+    /// Largest IP packet, in bytes.
+    pub mtu: u64,
+    /// Bytes of an IP header.
+    pub ip_header: u64,
+    /// Guarantees of the contender.
+    pub guarantees: &'a Guarantees,
+    /// Its congestion control by the name that the field has for it, if it told one.
+    pub control: Option<&'a str>,
+}
+
+/// One direction of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
+    /// Propagation delay, the same for each packet.
+    pub delay: Nanos,
+    /// Probability with which each packet is lost, on its own.
+    pub loss: f64,
+    /// Rate at which packets leave; `None` if nothing limits it.
+    pub rate: Option<BitRate>,
+}
+
+/// Prediction of theory for one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// Its value, in the metric's unit.
+    pub value: f64,
+    /// The form, with its letters explained.
+    pub form: &'static str,
+    /// Where it is from.
+    pub source: &'static str,
+    /// Share by which measurement may part from it before that is worth a word.
+    pub tolerance: f64,
+    /// Reason why it does not hold here; `None` within its range.
+    pub outside: Option<String>,
+}
+
+/// Bytes of a UDP header.
+const UDP_HEADER: u64 = 8;
+/// Bytes of a TCP header with timestamps (RFC 7323).
+const TCP_HEADER: u64 = 32;
+/// Later messages whose arrival says that one before them is lost (RFC 5681, RFC 9002).
+const LATER_ONES: f64 = 3.0;
+/// Greatest expected number of losses in the time that one recovery takes for which forms of single losses hold.
+const MOST_OVERLAP: f64 = 0.1;
+/// Least window in segments from which three later ones can tell of a loss at all.
+const LEAST_WINDOW: f64 = 4.0;
+/// Greatest share of a link up to which its queue is of no account.
+const MOST_OF_LINK: f64 = 0.8;
+
+impl Conditions<'_> {
+    /// Returns the direction asked for.
+    pub fn way(&self, direction: Direction) -> Way {
+        match direction {
+            Direction::Up => self.up,
+            Direction::Down => self.down,
+        }
+    }
+
+    /// Returns the packets of a datagram with `bytes` of data: its fragments, where it does not fit into one.
+    pub fn packets(&self, bytes: usize) -> u32 {
+        let whole = bytes as u64 + UDP_HEADER;
+        let room = self.mtu.saturating_sub(self.ip_header).max(8);
+        if whole <= room {
+            return 1;
+        }
+        // Fragments but the last are multiples of 8 bytes (RFC 791, section 3.2).
+        whole.div_ceil(room / 8 * 8) as u32
+    }
+
+    /// Returns the time on the way of a message with `bytes` of data that finds no queue, in nanoseconds.
+    pub fn transit(&self, direction: Direction, bytes: usize) -> f64 {
+        let way = self.way(direction);
+        let whole = bytes as u64 + UDP_HEADER + self.ip_header;
+        way.delay.0 as f64 + way.rate.map_or(0.0, |rate| whole as f64 * 8e9 / rate.0.max(1) as f64)
+    }
+
+    /// Returns the round trip of small packets, in nanoseconds.
+    pub fn rtt(&self) -> f64 {
+        (self.up.delay + self.down.delay).0 as f64
+    }
+
+    /// Returns the reason why a queue spoils forms without one, for `bps` bits of data a second.
+    pub fn crowded(&self, direction: Direction, bps: f64) -> Option<String> {
+        let rate = self.way(direction).rate?;
+        (bps > MOST_OF_LINK * rate.0 as f64).then(|| {
+            format!(
+                "the work takes more than {:.0} % of the link, and queues",
+                MOST_OF_LINK * 100.0
+            )
+        })
+    }
+
+    /// Returns the probability that a datagram of `bytes` is lost: that of any of its packets.
+    pub fn lost(&self, direction: Direction, bytes: usize) -> f64 {
+        1.0 - (1.0 - self.way(direction).loss).powi(self.packets(bytes) as i32)
+    }
+
+    /// Returns the time that a lost message takes longer than others, where every `period_ns` a later one follows on the
+    /// same connection: three of them tell of the loss, and word of it and the message take a round trip.
+    pub fn recovery(&self, period_ns: f64) -> f64 {
+        self.rtt() + LATER_ONES * period_ns
+    }
+
+    /// Returns the goodput of one bulk flow with a congestion control whose response to loss is known, in bits per
+    /// second; `None` for others, and without losses.
+    ///
+    /// Reno: *sqrt(3/2) / sqrt(p)* segments in flight on average (Mathis et al. 1997; RFC 9438, section 5.1 for one
+    /// acknowledgement a segment). CUBIC: the greater of that and *1.054 (R / p)^(3/4)* for a round trip of *R* seconds
+    /// (the same section, for *C* = 0.4 and a decrease to 0.7).
+    pub fn response(&self, direction: Direction, is_stream: bool) -> Option<Prediction> {
+        let (p, rtt) = (self.way(direction).loss, self.rtt() / 1e9);
+        if p <= 0.0 || rtt <= 0.0 {
+            return None;
+        }
+        let reno = (1.5f64).sqrt() / p.sqrt();
+        let (window, form, source) = match self.control? {
+            "reno" => (
+                reno,
+                "S sqrt(3/2) / (R sqrt(p)), less p, for segments of S and a round trip R",
+                "Mathis et al., CCR 27(3), 1997",
+            ),
+            "cubic" => (
+                reno.max(CUBIC * (rtt / p).powf(0.75)),
+                "S max(1.22 / sqrt(p), 1.05 (R / p)^(3/4)) / R, less p, for segments of S and a round trip R",
+                "RFC 9438, section 5.1",
+            ),
+            _ => return None,
+        };
+        let header = if is_stream { TCP_HEADER } else { UDP_HEADER };
+        let segment = self.mtu.saturating_sub(self.ip_header + header) as f64;
+        let value = window * segment * 8.0 / rtt * (1.0 - p);
+        let outside = match self.way(direction).rate {
+            _ if window < LEAST_WINDOW => Some(format!(
+                "a window of {window:.1} segments has too few to tell of a loss: timeouts rule"
+            )),
+            Some(rate) if value > MOST_OF_LINK * rate.0 as f64 => {
+                Some("the link is slower than the losses allow".to_owned())
+            }
+            _ => None,
+        };
+        Some(Prediction { metric: "goodput_bps", value, form, source, tolerance: 0.3, outside })
+    }
+}
+
+/// Average window of CUBIC for a round trip of a second and every packet lost: (C (3 + b) / (4 (1 - b)))^(1/4) for C = 0.4
+/// and b = 0.7.
+const CUBIC: f64 = 1.054;
+
+/// Says whether losses are too many for a form that takes them one by one: `per_ns` messages of one order come per
+/// nanosecond.
+pub fn overlap(p: f64, per_ns: f64, recovery_ns: f64) -> Option<String> {
+    let losses = p * per_ns * recovery_ns;
+    (losses > MOST_OVERLAP).then(|| {
+        format!("{losses:.2} losses in the time of one recovery, and {MOST_OVERLAP} are the most for a form that takes them one by one")
+    })
+}
+
+/// Returns the mean time that a message in order waits for lost ones, itself included: *p (Tr + l Tr² / 2)* for *l*
+/// messages of the order a nanosecond. A lost one comes *Tr* later, and the *l Tr* behind it wait for half of that.
+pub fn held_back(p: f64, per_ns: f64, recovery_ns: f64) -> f64 {
+    p * (recovery_ns + per_ns * recovery_ns * recovery_ns / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(loss: f64, rate: Option<BitRate>, control: Option<&str>) -> Conditions<'_> {
+        let way = Way { delay: Nanos::from_millis(25), loss, rate };
+        let guarantees = &Guarantees::DATAGRAMS;
+        Conditions { up: way, down: way, mtu: 1500, ip_header: 20, guarantees, control }
+    }
+
+    #[test]
+    fn a_datagram_is_lost_with_any_of_its_fragments() {
+        let path = on(0.01, None, None);
+        let lost = |bytes| path.lost(Direction::Up, bytes);
+        assert!((lost(1472) - 0.01).abs() < 1e-12);
+        assert!((lost(1473) - (1.0 - 0.99f64.powi(2))).abs() < 1e-12);
+        // 65 515 bytes in fragments of 1480.
+        assert_eq!(path.packets(65_507), 45);
+    }
+
+    #[test]
+    fn the_response_to_loss_is_that_of_the_papers() {
+        let goodput = |loss, rate, control| {
+            let path: Conditions<'_> = on(loss, rate, control);
+            path.response(Direction::Up, true)
+        };
+        // 1448 bytes, 12.2 of them in 50 ms, 1 % of which do not arrive.
+        let reno = goodput(0.01, None, Some("reno")).unwrap();
+        assert!((reno.value / (12.247 * 1448.0 * 8.0 / 0.05 * 0.99) - 1.0).abs() < 1e-3);
+        // In so short a round trip CUBIC is as Reno is; at fewer losses it is faster.
+        assert_eq!(goodput(0.01, None, Some("cubic")).unwrap().value, reno.value);
+        let rare = [Some("cubic"), Some("reno")].map(|cc| goodput(1e-5, None, cc).unwrap().value);
+        assert!(rare[0] > 1.5 * rare[1], "{rare:?}");
+        assert_eq!(goodput(0.01, None, Some("bbr")), None);
+        assert_eq!(goodput(0.0, None, Some("reno")), None);
+        let slow = goodput(0.01, Some(BitRate(2_000_000)), Some("reno")).unwrap();
+        assert!(slow.outside.unwrap().contains("slower"));
+        assert!(goodput(0.2, None, Some("reno")).unwrap().outside.unwrap().contains("timeouts"));
+    }
+
+    #[test]
+    fn the_forms_of_single_losses_say_where_they_end() {
+        let path = on(0.01, None, None);
+        // 60 a second, and a round trip of 50 ms and three of them.
+        let (per_ns, recovery) = (60.0 / 1e9, path.recovery(1e9 / 60.0));
+        assert!((recovery - 100e6).abs() < 1.0);
+        assert_eq!(overlap(0.01, per_ns, recovery), None);
+        assert!(overlap(0.05, per_ns, recovery).unwrap().contains("one by one"));
+        // 1 % of (100 ms + 6 of them behind it, 50 ms each).
+        assert!((held_back(0.01, per_ns, recovery) - 4e6).abs() < 10.0);
+    }
+}

@@ -1,0 +1,32 @@
+//! Data path: sockets at the limits of the kernel, with system calls, batches, buffers and waiting.
+//!
+//! Nothing in here knows a protocol, a message or a trial. Every call is counted, and none
+//! allocates.
+
+pub mod account;
+mod call;
+pub mod channel;
+pub mod control;
+pub mod datagram;
+pub mod destination;
+pub mod drain;
+pub mod ecn;
+pub mod epoll;
+pub mod file;
+pub mod memory;
+pub mod option;
+mod patience;
+pub mod pipe;
+pub mod policer;
+pub mod pump;
+pub mod stamps;
+pub mod stream;
+#[cfg(test)]
+mod testing;
+pub mod uring;
+pub mod wait;
+pub mod zerocopy;
+
+pub use deadheat_base::checksum;
+pub use deadheat_base::cpu;
+pub use deadheat_contract::buffer;

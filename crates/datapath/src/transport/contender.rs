@@ -1,0 +1,274 @@
+//! A contender: a transport with its knobs, as somebody typed them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::equal::{self, Terms};
+use super::external::{self, Pair};
+use super::identity::{CERTIFICATE, check_certificate};
+use super::options::Meaning;
+use super::prefers;
+use super::via::{self, Via};
+use super::{ALL, Effective, Part, Place, Transport, optional, several};
+use crate::contract::{Guarantees, Service};
+use crate::error::{Error, Result, unknown};
+use crate::spec::outside::Named;
+use crate::spec::{Kind, Reference, Settings, Spec};
+
+/// Transport of a contender: one of the list, or one made for this contender alone.
+#[derive(Clone)]
+pub enum Carrier {
+    /// One of [`ALL`].
+    Listed(&'static dyn Transport),
+    /// One that belongs to whoever holds the contender, and ends with the last of them.
+    Made(Arc<dyn Transport>),
+}
+
+impl Deref for Carrier {
+    type Target = dyn Transport;
+
+    fn deref(&self) -> &(dyn Transport + 'static) {
+        match self {
+            Carrier::Listed(transport) => *transport,
+            Carrier::Made(transport) => &**transport,
+        }
+    }
+}
+
+/// A transport with its knobs checked: one row of the table.
+#[derive(Clone)]
+pub struct Contender {
+    /// The transport.
+    pub transport: Carrier,
+    /// Knobs, defaults included.
+    pub knobs: Settings,
+    /// Relay that it goes through on its way to the far end.
+    pub via: Via,
+    /// Commands that it goes through, where it is an external one.
+    pub external: Option<Arc<Pair>>,
+    /// Services that it prefers for its lanes, the most wanted first; none prefers the usual one.
+    pub prefers: Vec<Service>,
+    /// Specification as typed.
+    pub spec: Spec,
+}
+
+impl Contender {
+    /// Reads a contender such as `tcp:cc=bbr`.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Usage`] naming what is wrong and what would be right; [`crate::error::Error::Unsupported`] for one
+    /// that this build leaves out ([`super::optional`]), with how to get it.
+    pub fn parse(typed: &str) -> Result<Contender> {
+        if let Some(made) = several::parse(typed)? {
+            return Ok(made);
+        }
+        if external::is_one(typed) {
+            return external::parse(typed);
+        }
+        Contender::one_of_all(typed)
+    }
+
+    /// Reads a contender that somebody else sent: none that names commands or files.
+    ///
+    /// # Errors
+    /// As of [`Contender::parse`].
+    pub fn sent(typed: &str) -> Result<Contender> {
+        match several::parse(typed)? {
+            Some(made) => Ok(made),
+            None => Contender::listed(typed),
+        }
+    }
+
+    /// Reads the contender of a result, with what it recorded as asked.
+    ///
+    /// # Errors
+    /// As of [`Contender::parse`].
+    pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
+        match external::is_one(typed) {
+            true => external::recorded(typed, asked),
+            false => Contender::parse(typed),
+        }
+    }
+
+    /// Returns the files and commands that a contender as typed names, and those of its parts. Opens and runs none; what
+    /// is no contender names nothing, and is refused where it is read.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Usage`] where the text has not the form of a contender.
+    pub fn outside(typed: &str) -> Result<Vec<Named>> {
+        let parts = RefCell::new(Vec::new());
+        let note = |part: &str| {
+            parts.borrow_mut().push(part.to_owned());
+            Ok(part.to_owned())
+        };
+        if let Some(noted) = several::each(typed, note) {
+            noted?;
+            let parts = parts.into_inner();
+            let all = parts.iter().map(|part| Contender::outside(part));
+            return Ok(all.collect::<Result<Vec<_>>>()?.concat());
+        }
+        let spec = Spec::parse(typed)?;
+        if external::is_one(typed) {
+            return external::outside(&spec, &Contender::outside);
+        }
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
+        let keys = found.into_iter().flat_map(|transport| transport.info().keys).chain(via::KEYS);
+        spec.outside(keys, &Contender::outside)
+    }
+
+    /// Reads a contender of the list.
+    pub fn listed(typed: &str) -> Result<Contender> {
+        match external::is_one(typed) || several::is_one(typed) {
+            true => Err(Error::usage(format!(
+                "`{typed}` is no contender of the list, and such a one is needed here"
+            ))),
+            false => Contender::one_of_all(typed),
+        }
+    }
+
+    fn one_of_all(typed: &str) -> Result<Contender> {
+        let spec = Spec::parse(typed)?;
+        let found = ALL.iter().find(|transport| transport.info().id == spec.name);
+        let Some(transport) = found else {
+            if let Some(optional) = optional::left_out().find(|known| known.id == spec.name) {
+                return Err(optional.missing());
+            }
+            let ids = ALL.iter().map(|transport| transport.info().id);
+            let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
+            return Err(unknown("contender", &spec.name, &ids));
+        };
+        let mut own = spec.clone();
+        let via = Via::take(&mut own, transport.info())?;
+        let terms = Terms::take(&mut own)?;
+        let prefers = prefers::take(&mut own, &transport.info().guarantees)?;
+        let mut knobs = Settings::check(&own, transport.info().keys)?;
+        if terms == Terms::Deployed {
+            equal::leave(&mut knobs, *transport)?;
+        }
+        let transport = Carrier::Listed(*transport);
+        Ok(Contender { transport, knobs, via, external: None, prefers, spec })
+    }
+
+    /// Returns the promises of its transport, with the services that it prefers as the first.
+    pub fn promised(&self) -> Guarantees {
+        let own = self.transport.info().guarantees;
+        own.preferring(&self.prefers).unwrap_or(own)
+    }
+
+    /// Returns the knobs as results carry them, defaults included; those of a part with its name in
+    /// front: `events.cc`.
+    pub fn asked(&self) -> BTreeMap<String, String> {
+        let own = self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let parts = self.transport.parts().iter().flat_map(|part| {
+            let asked = part.contender.asked().into_iter();
+            asked.map(|(key, value)| (format!("{}.{key}", part.name), value))
+        });
+        let commands = self.external.iter().flat_map(|pair| {
+            let all =
+                [("near", &pair.near.typed), ("far", &pair.far.typed), ("carries", &pair.carries)];
+            all.map(|(key, value)| (key.to_owned(), value.clone()))
+        });
+        own.chain(parts).chain(commands).collect()
+    }
+
+    /// Returns the meaning of one of its options for a comparison; `None` if it has none.
+    pub fn meaning(&self, option: &str) -> Option<&Meaning> {
+        let of_part = || {
+            let (name, rest) = option.split_once('.')?;
+            self.part(name)?.contender.meaning(rest)
+        };
+        self.transport.info().meaning(option).or_else(of_part)
+    }
+
+    /// Returns it as typed, without the knobs that name a file: for an end that opens none.
+    pub fn without_files(&self) -> String {
+        let mut spec = self.spec.clone();
+        spec.options.retain(|(name, _)| !self.names_file(name));
+        spec.to_string()
+    }
+
+    /// Returns the first of its knobs that were typed and name a file.
+    pub fn file(&self) -> Option<&str> {
+        let mut own = self.spec.options.iter().map(|(name, _)| name.as_str());
+        let of_parts = || self.transport.parts().iter().find_map(|part| part.contender.file());
+        own.find(|name| self.names_file(name)).or_else(of_parts)
+    }
+
+    fn names_file(&self, knob: &str) -> bool {
+        let value = self.knobs.text(knob).unwrap_or_default();
+        let key = self.transport.info().keys.iter().find(|key| key.name == knob);
+        key.is_some_and(|key| matches!(key.kind.reference(value), Reference::File(_)))
+    }
+
+    fn part(&self, name: &str) -> Option<&Part> {
+        self.transport.parts().iter().find(|part| part.name == name)
+    }
+
+    /// Names who carries the bytes, on hosts whose kernel is of this release if it does, with the
+    /// congestion control among the options that are in effect: `tcp/linux-6.18.44/cubic`.
+    pub fn implementation(&self, kernel: Option<&str>, effective: &Effective) -> String {
+        let (info, parts) = (self.transport.info(), self.transport.parts());
+        if !parts.is_empty() {
+            let of = |part: &Part| {
+                let prefix = format!("{}.", part.name);
+                let own = effective.iter().filter_map(|(name, value)| {
+                    Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()))
+                });
+                let by = part.contender.implementation(kernel, &own.collect());
+                format!("{}={by}", part.name)
+            };
+            return format!("{}:{}", info.id, parts.iter().map(of).collect::<Vec<_>>().join(","));
+        }
+        let by = match kernel {
+            Some(release) if info.implementation == "linux" => format!("linux-{release}"),
+            _ => info.implementation.to_owned(),
+        };
+        let control = effective.get("cc").map(|cc| format!("/{cc}")).unwrap_or_default();
+        format!("{}/{by}{control}", info.id)
+    }
+
+    /// Checks that this host has the transport, and supports the knobs that were typed, on loopback. A default
+    /// gives way where it must.
+    ///
+    /// # Errors
+    /// As [`Contender::check_at`].
+    pub fn check(&self) -> Result<()> {
+        self.check_at(Place::Loopback)
+    }
+
+    /// Checks that this host has the transport, and that the knobs that were typed work at a place.
+    ///
+    /// # Errors
+    /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
+    pub fn check_at(&self, place: Place) -> Result<()> {
+        self.transport.check()?;
+        self.via.check()?;
+        self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
+        if let Some(file) = self.knobs.text(CERTIFICATE.name) {
+            check_certificate(file, place)?;
+        }
+        let keys = self.transport.info().keys.iter();
+        let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
+        choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
+            let value = self.knobs.text(key.name).unwrap_or_default();
+            self.transport.check_knob(key.name, value)?;
+            self.transport.check_settings(key.name, value, place)
+        })
+    }
+}
+
+impl PartialEq for Contender {
+    /// Compares what was typed, and the commands of an external one.
+    fn eq(&self, other: &Contender) -> bool {
+        self.spec == other.spec && self.external == other.external
+    }
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Contender({})", self.spec)
+    }
+}

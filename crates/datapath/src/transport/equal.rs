@@ -1,0 +1,284 @@
+//! Equal terms: what every contender has alike unless somebody typed otherwise, and what cannot be alike. This is the one
+//! place that decides it; contenders take the defaults of their knobs from here.
+//!
+//! `terms=deployed` leaves the rules out for a contender: what is not typed is then as its implementation has it by itself
+//! ([`Own`]), as people meet it who deploy it without tuning. `race --as-deployed` asks that of all of them.
+
+use crate::error::Result;
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::units::Bytes;
+
+use super::{Contender, Transport, several};
+
+/// The congestion control of whoever has it to choose: CUBIC (RFC 9438), the default of Linux and of most stacks.
+pub const CC: &str = "cubic";
+
+/// Nagle's algorithm (RFC 896): off, so that a small message leaves at once.
+pub const NODELAY: &str = "on";
+
+/// The cipher suite of TLS 1.3: TLS_AES_128_GCM_SHA256, which RFC 8446 (9.1) has everybody implement.
+pub const CIPHER: &str = "aes128";
+
+/// Resumption of connections: none, so that every handshake is whole.
+pub const RESUME: &str = "off";
+
+/// The largest IP packet of protocols that fill packets: Ethernet's.
+pub const MTU: &str = "1500B";
+
+/// ECN of datagrams: off, as most of those who carry them have it.
+pub const ECN: &str = "off";
+
+/// Multiple of the bandwidth-delay product that a window has room for: one for what is under way, and one for a queue as
+/// long (RFC 6349, 3.3.1, on sizing windows by it).
+const PRODUCTS: u64 = 2;
+
+/// A condition that is made equal.
+#[derive(Debug)]
+pub struct Rule {
+    /// Condition.
+    pub what: &'static str,
+    /// Knob that holds it, where a contender has it; empty where workload or race hold it for all.
+    pub knob: &'static str,
+    /// Defaults that the knob may have, the equal one first; empty where it depends on the path, or on the workload.
+    pub values: &'static [&'static str],
+    /// Value in words.
+    pub value: &'static str,
+    /// Reason for the value, and for others of `values`.
+    pub why: &'static str,
+}
+
+/// Everything that is made equal.
+pub const RULES: &[Rule] = &[
+    Rule {
+        what: "congestion control",
+        knob: "cc",
+        values: &[CC, "ccid2", "reno", ""],
+        value: "CUBIC, at both ends",
+        why: "hosts differ in theirs, and on a fast local path it can matter by a factor of two. `cc=host` leaves it to the \
+              host; where the kernel lacks cubic the host's stays, and the result says which. DCCP has none of that name and \
+              takes the one like TCP's, ARQ has NewReno, and KCP none unless asked",
+    },
+    Rule {
+        what: "Nagle's algorithm",
+        knob: "nodelay",
+        values: &[NODELAY, ""],
+        value: "off",
+        why: "it would hold small messages back (RFC 896). KCP's knob of that name is another thing, and follows its `mode`",
+    },
+    Rule {
+        what: "cipher",
+        knob: "cipher",
+        values: &[CIPHER],
+        value: "AES-128-GCM, with X25519",
+        why: "ciphers differ in the CPU time of a byte",
+    },
+    Rule {
+        what: "resumption",
+        knob: "resume",
+        values: &[RESUME],
+        value: "none",
+        why: "a handshake that resumes computes less than a whole one",
+    },
+    Rule {
+        what: "early data in the SYN",
+        knob: "fastopen",
+        values: &["off"],
+        value: "none",
+        why: "it saves a connection a round trip, and takes a cookie that nobody has at first",
+    },
+    Rule {
+        what: "largest packet",
+        knob: "mtu",
+        values: &[MTU],
+        value: "1500 bytes, the path's where that is less",
+        why: "smaller packets carry more headers; the kernel's transports take the path's",
+    },
+    Rule {
+        what: "windows",
+        knob: "window",
+        values: &[],
+        value: "the default, and twice the path's bandwidth-delay product where that is more",
+        why: "a window below the product is what is measured, and not the protocol. Without rate or delay in `--path` there is \
+              no product, and the default stands. The kernel's TCP tunes its windows by itself; QUIC with one lane keeps no \
+              more unacknowledged than it would, twice the congestion window",
+    },
+    Rule {
+        what: "socket buffers",
+        knob: "sndbuf",
+        values: &[""],
+        value: "the host's for the kernel's transports, 4 MiB under protocols in user space",
+        why: "read back and recorded; the kernel tunes those of TCP while it runs, and a fixed size would switch that off",
+    },
+    Rule {
+        what: "receive buffers",
+        knob: "rcvbuf",
+        values: &[""],
+        value: "as socket buffers",
+        why: "as socket buffers",
+    },
+    Rule {
+        what: "pacing",
+        knob: "pacing",
+        values: &[],
+        value: "each sender's own",
+        why: "none of them has a knob for it: QUIC paces, CUBIC of the kernel does not without fq, KCP never does",
+    },
+    Rule {
+        what: "ECN",
+        knob: "ecn",
+        values: &[ECN],
+        value: "off in user space, the host's for TCP (`net.ipv4.tcp_ecn`)",
+        why: "a queue that marks spares one side the losses of the other. TCP has no option for it, so it is read back, and told \
+              where contenders differ",
+    },
+    Rule {
+        what: "message and call size",
+        knob: "",
+        values: &[],
+        value: "the workload's",
+        why: "one workload gives all contenders the same messages in calls of the same size",
+    },
+];
+
+/// A condition that cannot be made equal.
+#[derive(Debug)]
+pub struct Unequal {
+    /// Condition.
+    pub what: &'static str,
+    /// Reason, and what is done instead.
+    pub why: &'static str,
+}
+
+/// Everything that matters and cannot be made equal.
+pub const CANNOT: &[Unequal] = &[
+    Unequal {
+        what: "delivery, ordering, lanes, boundaries, encryption",
+        why: "they are what the contenders are; listed with each result",
+    },
+    Unequal {
+        what: "the congestion control of SCTP, KCP, ENet, RBUDP, uTP and ARQ",
+        why: "each has its own or none; listed with each result",
+    },
+    Unequal {
+        what: "acknowledgements and retransmission timers",
+        why: "each protocol has its own rules; `min-rto`, `thin`, `interval` and `resend` where there is a knob",
+    },
+    Unequal {
+        what: "the kernel and user space",
+        why: "a protocol in user space costs system calls and copies of its own; both ends of it have one datapath, which is \
+              this program's, however it is deployed",
+    },
+    Unequal {
+        what: "ECN of TCP, and pacing",
+        why: "TCP's ECN is the host's, QUIC has `ecn`, others none in user space; and nobody here has a knob for pacing",
+    },
+];
+
+/// The key of what is not typed, which every contender has beside its own.
+pub const KEYS: &[Key] = &[Key {
+    name: "terms",
+    kind: Kind::Choice(&["equal", "deployed"]),
+    default: "equal",
+    doc: "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
+}];
+
+/// Terms of what is not typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Terms {
+    /// As every contender has it, by [`RULES`].
+    #[default]
+    Equal,
+    /// As the implementation has it by itself.
+    Deployed,
+}
+
+impl Terms {
+    /// Returns the terms that a contender was typed with.
+    pub fn of(contender: &Contender) -> Terms {
+        match typed(&contender.spec) {
+            Some("deployed") => Terms::Deployed,
+            _ => Terms::Equal,
+        }
+    }
+
+    /// Takes the key out of what was typed for a contender.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Usage`] where the value is none.
+    pub fn take(spec: &mut Spec) -> Result<Terms> {
+        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
+        Ok(if ours.text(KEYS[0].name) == Some("deployed") { Terms::Deployed } else { Terms::Equal })
+    }
+}
+
+fn typed(spec: &Spec) -> Option<&str> {
+    let ours = spec.options.iter().find(|(name, _)| name == KEYS[0].name)?;
+    Some(&ours.1)
+}
+
+/// A default of an implementation that is not the equal one.
+#[derive(Debug, Clone, Copy)]
+pub struct Own {
+    /// Knob.
+    pub knob: &'static str,
+    /// Value, as it would be typed; empty where the implementation chooses.
+    pub value: &'static str,
+    /// Place where the implementation has it.
+    pub source: &'static str,
+}
+
+/// Sets what was not typed as a transport's implementation has it by itself.
+///
+/// # Errors
+/// [`crate::error::Error::Usage`] where a value is none of its knob.
+pub fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
+    let keys = transport.info().keys;
+    transport.info().deployed.iter().try_for_each(|own| {
+        let key = keys.iter().find(|key| key.name == own.knob);
+        key.map_or(Ok(()), |key| knobs.assume(key, own.value))
+    })
+}
+
+/// Returns a contender as typed, on the terms of its race (an external one as it is: its commands bring their own): with `terms=deployed` where those are and nothing else was
+/// typed, or, on equal terms, with a window that has room for `product`, the path's bandwidth-delay product. Agents then
+/// need not know the path.
+///
+/// # Errors
+/// [`crate::error::Error::Usage`] naming what is wrong with it and what would be right.
+pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String> {
+    if let Some(whole) = several::each(typed_as, |part| on(part, terms, product)) {
+        return whole;
+    }
+    let contender = Contender::parse(typed_as)?;
+    if contender.external.is_some() {
+        return Ok(typed_as.to_owned());
+    }
+    let mut spec = contender.spec.clone();
+    if terms == Terms::Deployed && typed(&spec).is_none() {
+        spec.options.push((KEYS[0].name.to_owned(), "deployed".to_owned()));
+    } else if let Some(window) = product.and_then(|product| window(&contender, product)) {
+        spec.options.push(window);
+    }
+    Ok(spec.to_string())
+}
+
+/// Returns the window that a contender needs for a bandwidth-delay product; `None` where its default has room, where it
+/// was typed, or where there is none to set.
+fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
+    let rule = RULES.iter().find(|rule| rule.what == "windows")?;
+    if Terms::of(contender) == Terms::Deployed || contender.knobs.given(rule.knob) {
+        return None;
+    }
+    let key = contender.transport.info().keys.iter().find(|key| key.name == rule.knob)?;
+    let wanted = product.0.saturating_mul(PRODUCTS);
+    let (now, wanted, most) = match key.kind {
+        Kind::Size(_, most) => (contender.knobs.size(key.name)?.0, wanted, most),
+        // In packets.
+        Kind::Count(_, most) => {
+            let packet = contender.knobs.size("mtu").map_or(1_500, |mtu| mtu.0.max(1));
+            (contender.knobs.count(key.name)?, wanted.div_ceil(packet), most)
+        }
+        _ => return None,
+    };
+    (wanted > now).then(|| (key.name.to_owned(), wanted.min(most).to_string()))
+}

@@ -1,0 +1,435 @@
+//! External contenders: a pair of commands that forward a port, with a contender of the list inside. So any transport
+//! that somebody has a tunnel for is raced under the same workloads.
+//!
+//! ```text
+//! near end ── tcp ──► near command ── whatever it speaks, over the path ──► far command ── tcp ──► far end
+//! ```
+//! This module reads what was typed; `trial::external` runs the processes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::via::Via;
+use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
+use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
+use crate::error::{Error, Result, unknown};
+use crate::foreign;
+use crate::spec::outside::{Named, Outside};
+use crate::spec::{Key, Kind, Settings, Spec, contender};
+
+const ID: &str = "external";
+
+const FILE: &str = "file";
+
+/// Form as typed, and what it is.
+pub const FORM: (&str, &str) = (
+    "external:file=PATH",
+    "a pair of commands that forward a TCP or UDP port, such as kcptun: the TOML file names them (near, far) and what \
+     goes through them (carries); external:near=COMMAND,far=COMMAND,carries=CONTENDER where they have no comma",
+);
+
+/// Keys of an external contender.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: FILE,
+        kind: Kind::Path,
+        default: "",
+        doc: "file with the keys near, far and carries",
+    },
+    Key { name: "near", kind: Kind::Command, default: "", doc: "command at the near end's host" },
+    Key { name: "far", kind: Kind::Command, default: "", doc: "command at the far end's host" },
+    Key {
+        name: "carries",
+        kind: Kind::Own {
+            form: "CONTENDER",
+            check: |typed| Kind::Command.check(typed),
+            refers: contender,
+        },
+        default: "",
+        doc: "contender that goes through them",
+    },
+];
+
+/// The most bytes of a file.
+const LONGEST: u64 = 64 << 10;
+
+/// Placeholders of commands.
+const PLACES: [&str; 9] = [
+    "listen",
+    "listen_host",
+    "listen_port",
+    "far",
+    "far_host",
+    "far_port",
+    "target",
+    "target_host",
+    "target_port",
+];
+
+/// Protocol of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Port {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Addresses that placeholders of a command stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// Address that the command is to listen at.
+    pub listen: SocketAddr,
+    /// Address that the far command listens at; absent for the far command itself.
+    pub far: Option<SocketAddr>,
+    /// Address that the far end listens at.
+    pub target: SocketAddr,
+}
+
+impl Places {
+    fn get(&self, name: &str) -> Option<String> {
+        let (of, part) = name.split_once('_').unwrap_or((name, ""));
+        let at = match of {
+            "listen" => self.listen,
+            "far" => self.far?,
+            _ => self.target,
+        };
+        Some(match part {
+            "host" => at.ip().to_string(),
+            "port" => at.port().to_string(),
+            _ => at.to_string(),
+        })
+    }
+}
+
+/// A command: a program and its arguments, with placeholders for addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Text as typed.
+    pub typed: String,
+    words: Vec<String>,
+}
+
+impl Command {
+    /// Reads the command of the end `key`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is no command, or lacks a placeholder.
+    pub fn parse(key: &str, typed: &str) -> Result<Command> {
+        let words = words(typed)
+            .filter(|words| words.first().is_some_and(|program| !program.is_empty()))
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "{ID}: {key} = `{typed}` is no command; write a program and its arguments, with ' or \" around \
+                     those with spaces"
+                ))
+            })?;
+        let command = Command { typed: typed.to_owned(), words };
+        match command.places().into_iter().find(|place| !PLACES.contains(&place.as_str())) {
+            Some(place) => Err(unknown(&format!("placeholder in {key}"), &place, &PLACES)),
+            None => Ok(command),
+        }
+    }
+
+    /// Returns the program.
+    pub fn program(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// Returns the words of the command with the addresses in their places.
+    pub fn words(&self, places: &Places) -> Vec<String> {
+        let fill = |piece: Piece<'_>| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Place(name) => places.get(name).unwrap_or_default(),
+        };
+        self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
+    }
+
+    fn places(&self) -> Vec<String> {
+        let all = self.words.iter().flat_map(|word| pieces(word));
+        all.filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Place(name) => Some(name.to_owned()),
+        })
+        .collect()
+    }
+
+    /// Returns true if it has a placeholder of this address.
+    fn names(&self, what: &str) -> bool {
+        let port = format!("{what}_port");
+        self.places().iter().any(|place| *place == what || *place == port)
+    }
+
+    /// Checks that its program is on this host.
+    fn check(&self) -> Result<()> {
+        let program = self.program();
+        let runs = |path: &Path| {
+            fs::metadata(path)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = match program.contains('/') {
+            true => runs(Path::new(program)),
+            false => std::env::split_paths(&dirs).any(|dir| runs(&dir.join(program))),
+        };
+        match is_there {
+            true => Ok(()),
+            false => Err(Error::unsupported(
+                format!("{ID}: `{}`", self.typed),
+                format!(
+                    "there is no program `{program}` on this host; install it, or write its whole path"
+                ),
+            )),
+        }
+    }
+}
+
+/// Piece of a word.
+enum Piece<'a> {
+    Text(&'a str),
+    Place(&'a str),
+}
+
+/// Returns the pieces of a word. Braces around anything but small letters and `_` are text.
+fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        };
+        if rest.is_empty() {
+            return None;
+        }
+        let inside = rest.strip_prefix('{').and_then(|after| after.split_once('}'));
+        if let Some((name, after)) = inside.filter(|(name, _)| is_name(name)) {
+            rest = after;
+            return Some(Piece::Place(name));
+        }
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let end = rest[first..].find('{').map_or(rest.len(), |at| at + first);
+        let (text, after) = rest.split_at(end);
+        rest = after;
+        Some(Piece::Text(text))
+    })
+}
+
+/// Splits a command at spaces, outside of quotes; `None` where a quote has no end. No shell: nothing else is special.
+fn words(typed: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in typed.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+/// A pair of commands, and what goes through them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Command at the near end's host.
+    pub near: Command,
+    /// Command at the far end's host.
+    pub far: Command,
+    /// Contender that goes through them, as the ends are told it.
+    pub carries: String,
+    /// Protocol of the port that the near command listens at.
+    pub port: Port,
+}
+
+/// Pair of commands as a file describes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    near: String,
+    far: String,
+    carries: String,
+}
+
+/// Returns true if an external contender is meant.
+pub fn is_one(typed: &str) -> bool {
+    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// Reads an external contender, and the file that it names.
+pub fn parse(typed: &str) -> Result<Contender> {
+    let spec = Spec::parse(typed)?;
+    let asked = Settings::check(&spec, KEYS)?;
+    let key = |name| asked.text(name).map(str::to_owned);
+    let written = match (key(FILE), key("near"), key("far"), key("carries")) {
+        (Some(file), None, None, None) => read(&file)?,
+        (None, Some(near), Some(far), Some(carries)) => {
+            Written { near, far, carries: carries.replace('+', ",") }
+        }
+        _ => {
+            return Err(Error::usage(format!(
+                "`{typed}` needs either file, or all of near, far and carries; write {}",
+                FORM.0
+            )));
+        }
+    };
+    made(spec, &written)
+}
+
+/// Makes the contender again that a result tells of, whose file may be gone or another by now, and is not opened.
+pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
+    let key = |name: &str| asked.get(name).cloned();
+    let spec = Spec::parse(typed)?;
+    match (key("near"), key("far"), key("carries")) {
+        (Some(near), Some(far), Some(carries)) => made(spec, &Written { near, far, carries }),
+        _ if spec.options.iter().any(|(key, _)| key == FILE) => Err(Error::usage(format!(
+            "`{typed}`: its commands are not recorded, and no file is opened to read a result"
+        ))),
+        _ => parse(typed),
+    }
+}
+
+/// Returns the files and commands that an external contender names. Opens no file: what commands are in it is not known.
+pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> Result<Vec<Named>> {
+    let mut all = spec.outside(KEYS, contender)?;
+    let files = spec.options.iter().filter(|(key, _)| key == FILE);
+    all.extend(files.map(|(_, file)| Named {
+        kind: Outside::Commands,
+        name: format!("those in {file}"),
+        place: format!("{FILE} of {ID}"),
+    }));
+    Ok(all)
+}
+
+fn read(file: &str) -> Result<Written> {
+    toml::from_str(&text(file)?).map_err(|error| {
+        Error::usage(format!(
+            "{file}: {} (keys: near and far, the two commands, and carries, the contender that goes through them)",
+            error.to_string().trim_end()
+        ))
+    })
+}
+
+fn text(file: &str) -> Result<String> {
+    let wrong = |what: String| Error::usage(format!("{ID}:file={file}: {what}"));
+    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|e| wrong(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
+    Ok(foreign::file::unmarked(&text).to_owned())
+}
+
+fn made(spec: Spec, written: &Written) -> Result<Contender> {
+    let (near, far) =
+        (Command::parse("near", &written.near)?, Command::parse("far", &written.far)?);
+    let misses = |key: &str, command: &Command, what: &str| {
+        let why = format!("{ID}: {key} = `{}` has no {{{what}}} in it, ", command.typed);
+        (!command.names(what)).then_some(why)
+    };
+    let wrong = misses("near", &near, "listen")
+        .or_else(|| misses("far", &far, "listen"))
+        .map(|why| why + "the address that it is to listen at")
+        .or_else(|| misses("near", &near, "far").map(|why| why + "the address of the far command"))
+        .or_else(|| {
+            let why = misses("near", &near, "target").and(misses("far", &far, "target"));
+            why.map(|why| why + "and nor has the other: the address that is forwarded to")
+        })
+        .or_else(|| {
+            let why =
+                far.names("far").then(|| format!("{ID}: far = `{}` has {{far}} in it", far.typed));
+            why.map(|why| why + "; its own address is {listen}")
+        });
+    if let Some(wrong) = wrong {
+        return Err(Error::usage(wrong));
+    }
+    let carries = &written.carries;
+    let inside = Contender::listed(carries)
+        .map_err(|why| Error::usage(format!("{ID}: carries = `{carries}`: {why}")))?;
+    let info = inside.transport.info();
+    if info.reach != Reach::Network || info.peer != PeerKind::Process || inside.via != Via::Direct {
+        return Err(Error::usage(format!(
+            "{ID}: carries = `{carries}`: the commands forward a TCP or UDP port, and this needs something else; \
+             write tcp, udp, or what runs over them"
+        )));
+    }
+    let is_udp = inside.transport.userspace().is_some()
+        || info.guarantees.service.delivery == Delivery::BestEffort;
+    let port = if is_udp { Port::Udp } else { Port::Tcp };
+    let pair = Pair { near, far, carries: carries.clone(), port };
+    let knobs = inside.knobs.clone();
+    let external = External { info: info_of(info, inside.promised()), pair: pair.clone(), inside };
+    Ok(Contender {
+        transport: Carrier::Made(Arc::new(external)),
+        knobs,
+        via: Via::Direct,
+        external: Some(Arc::new(pair)),
+        prefers: Vec::new(),
+        spec,
+    })
+}
+
+fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
+    Info {
+        id: ID,
+        label: "external",
+        colour: "#5f6b2d",
+        implementation: "programs",
+        summary: FORM.1,
+        guarantees,
+        // The far command has a port of its own, which no server hands over.
+        reach: Reach::Path,
+        framing_bytes: inside.framing_bytes,
+        options: inside.options,
+        below: inside.below,
+        keys: inside.keys,
+        is_kept_up: inside.is_kept_up,
+        ..Info::KERNEL
+    }
+}
+
+/// Returns the reason why an external contender cannot be raced to a server, and what can.
+pub fn unserved(typed: &str) -> String {
+    format!(
+        "`{typed}`: a server runs no command that a client sends; race it on loopback or with --path, without --to. \
+         Or start both commands yourself, the far one with the server's port as its target, and race with --to the near \
+         one's address: control then goes through them, too"
+    )
+}
+
+/// An external contender: to who dials and listens it is the contender inside.
+struct External {
+    info: Info,
+    pair: Pair,
+    inside: Contender,
+}
+
+impl Transport for External {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn check(&self) -> Result<()> {
+        self.inside.transport.check()?;
+        [&self.pair.near, &self.pair.far].into_iter().try_for_each(Command::check)
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        self.inside.transport.check_knob(key, value)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        self.inside.transport.dial(dial)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_server(&listen.door, ID)?;
+        self.inside.transport.listen(listen)
+    }
+}

@@ -1,0 +1,431 @@
+//! TLS 1.3 (RFC 8446) as all encrypted transports have it: the same ciphers, the same key exchange, and a
+//! certificate of the trial's own, or one that the user has.
+//!
+//! Both ends derive the same key pair from the trial's token, so the near end knows which certificate to
+//! expect. It protects nothing from someone who sees the path, where the token travels in the clear: what
+//! is measured is the cost of encryption, and no secret is sent.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring::{cipher_suite, default_provider, kx_group};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
+    UnixTime,
+};
+use rustls::{CipherSuite, DigitallySignedStruct, SignatureScheme, SupportedCipherSuite};
+use sha2::{Digest, Sha256};
+
+use super::Place;
+use super::equal::{self, Own};
+use super::hello::Token;
+use crate::error::{Error, Result as Checked};
+use crate::foreign;
+use crate::spec::{Key, Kind, Settings};
+
+mod timed;
+
+/// Error of setting up TLS: never with knobs that were checked, so a message is enough.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The name in the certificate.
+pub const NAME: &str = "deadheat";
+
+/// The largest file of a certificate that is read, in bytes.
+const LARGEST_PEM: u64 = 1 << 20;
+
+/// The key exchange of all handshakes.
+pub const KEY_EXCHANGE: &str = "x25519";
+
+/// The cipher suite.
+pub const CIPHER: Key = Key {
+    name: "cipher",
+    kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
+    default: equal::CIPHER,
+    doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
+};
+
+/// The certificate of the far end.
+pub const CERTIFICATE: Key = Key {
+    name: "certificate",
+    kind: Kind::Path,
+    default: "",
+    doc: "a PEM file with a certificate for the far end, those that vouch for it, and its private key; the near end takes this \
+          certificate and no other. Not set: each trial has one of its own, with an Ed25519 key",
+};
+
+/// Defaults of rustls by itself.
+pub const OWN_CIPHER: Own =
+    Own { knob: CIPHER.name, value: "", source: "rustls: the first of the near end's list" };
+/// Resumption that rustls has by itself.
+pub const OWN_RESUME: Own = Own {
+    knob: RESUME.name,
+    value: "on",
+    source: "rustls: the near end keeps tickets, the far end gives two",
+};
+
+/// Returns the cipher that was asked for, by its name, and the library's part with this one alone; where none was
+/// asked for, the library's part as it is, and the cipher that two ends of it agree on: the first of the near end's
+/// list that the far end has (RFC 8446, 4.1.1, and rustls unless told otherwise), and both have the same.
+pub fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
+    let Some(asked) = asked else {
+        let whole = timed::timed(default_provider());
+        let agreed = whole.cipher_suites.iter().find(|suite| suite.tls13().is_some());
+        let name = agreed.and_then(|suite| cipher_word(suite.suite())).unwrap_or("unknown");
+        return (name, Arc::new(whole));
+    };
+    let (name, suite) = suite(asked);
+    let provider = CryptoProvider {
+        cipher_suites: vec![suite],
+        kx_groups: vec![kx_group::X25519],
+        ..default_provider()
+    };
+    (name, Arc::new(timed::timed(provider)))
+}
+
+/// Returns the word for a cipher suite; `None` if it has none.
+pub fn cipher_word(suite: CipherSuite) -> Option<&'static str> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("aes128"),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("aes256"),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("chacha20"),
+        _ => None,
+    }
+}
+
+fn suite(asked: &str) -> (&'static str, SupportedCipherSuite) {
+    match asked {
+        "aes256" => ("aes256", cipher_suite::TLS13_AES_256_GCM_SHA384),
+        "chacha20" => ("chacha20", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
+        _ => ("aes128", cipher_suite::TLS13_AES_128_GCM_SHA256),
+    }
+}
+
+/// Knob for resumption (RFC 8446, 2.2) and early data (2.3; RFC 9001, 4.6).
+pub const RESUME: Key = Key {
+    name: "resume",
+    kind: Kind::Choice(&["off", "on", "0rtt"]),
+    default: equal::RESUME,
+    doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
+          send their first data with the handshake, which whoever recorded it can send again",
+};
+
+/// Resumption asked of later connections by a knob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// Later connections have a whole handshake each.
+    Off,
+    /// Later connections resume one before.
+    Ticket,
+    /// Later connections resume one before, and send data with the handshake.
+    Early,
+}
+
+impl Resume {
+    /// Returns the resumption that knobs ask for.
+    pub fn of(knobs: &Settings) -> Resume {
+        match knobs.text(RESUME.name) {
+            Some("on") => Resume::Ticket,
+            Some("0rtt") => Resume::Early,
+            _ => Resume::Off,
+        }
+    }
+
+    /// Returns it as typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Resume::Off => "off",
+            Resume::Ticket => "on",
+            Resume::Early => "0rtt",
+        }
+    }
+}
+
+/// State that encrypted connections of a trial leave for later ones: tickets, and who issued them.
+/// Every clone is the same.
+#[derive(Clone, Default)]
+pub struct Tickets(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    near: Option<Arc<rustls::ClientConfig>>,
+    far: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl std::fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tickets")
+    }
+}
+
+/// Parameters of the handshakes of a trial.
+pub struct Terms<'a> {
+    /// Token of the trial.
+    pub token: &'a Token,
+    /// Ciphers and key exchange.
+    pub provider: &'a Arc<CryptoProvider>,
+    /// Resumption of later connections.
+    pub resume: Resume,
+    /// True if the keys are handed to somebody else once the handshake is through.
+    pub gives_keys: bool,
+    /// Name of the protocol inside (RFC 7301), without which the ends do not connect.
+    pub alpn: &'static str,
+    /// File of a certificate that takes the place of the trial's own.
+    pub certificate: Option<&'a str>,
+}
+
+impl Terms<'_> {
+    fn identity(&self) -> Result<Identity, Failure> {
+        match self.certificate {
+            Some(file) => Identity::read(file),
+            None => Identity::of(self.token.bytes()),
+        }
+    }
+}
+
+/// Returns the certificate in effect, for results.
+pub fn certificate_word(asked: Option<&str>) -> String {
+    asked.map_or_else(|| "the trial's own".to_owned(), str::to_owned)
+}
+
+/// Checks a file that was asked for as a certificate, for a race at this place.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file, and what is wrong with it or with where it would be needed.
+pub fn check_certificate(file: &str, place: Place) -> Checked<()> {
+    if place == Place::Remote {
+        return Err(Error::usage(format!(
+            "`certificate={file}`: a server reads no file for its clients, and shows the certificate of the trial; leave it out \
+             with --to"
+        )));
+    }
+    let (_, provider) = provider(None);
+    let whole = Identity::read(file).and_then(|identity| Ok(identity.server(&provider)?));
+    whole.map(|_| ()).map_err(|error| Error::usage(format!("`certificate={file}`: {error}")))
+}
+
+impl Tickets {
+    /// Returns the near end's side of a connection, which may resume one of the same trial.
+    pub fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
+        let make = || {
+            let mut config = terms.identity()?.client(terms.provider)?;
+            config.enable_secret_extraction = terms.gives_keys;
+            config.alpn_protocols = vec![terms.alpn.into()];
+            if terms.resume != Resume::Off {
+                config.resumption = Resumption::in_memory_sessions(1);
+                config.enable_early_data = terms.resume == Resume::Early;
+            }
+            Ok(Arc::new(config))
+        };
+        self.keep(terms.resume, |kept| &mut kept.near, make)
+    }
+
+    /// Returns the far end's side of a connection.
+    pub fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
+        let make = || {
+            let mut config = terms.identity()?.server(terms.provider)?;
+            config.enable_secret_extraction = terms.gives_keys;
+            config.alpn_protocols = vec![terms.alpn.into()];
+            if terms.resume != Resume::Off {
+                config.send_tls13_tickets = TICKETS;
+            }
+            if terms.resume == Resume::Early {
+                // The one value that QUIC has (RFC 9001, 4.6.1).
+                config.max_early_data_size = u32::MAX;
+                // What it answers to early data need not wait for the end of the handshake; QUIC has that anyway.
+                config.send_half_rtt_data = true;
+            }
+            Ok(Arc::new(config))
+        };
+        self.keep(terms.resume, |kept| &mut kept.far, make)
+    }
+
+    fn keep<T>(
+        &self,
+        resume: Resume,
+        place: impl FnOnce(&mut Kept) -> &mut Option<Arc<T>>,
+        make: impl FnOnce() -> Result<Arc<T>, Failure>,
+    ) -> Result<Arc<T>, Failure> {
+        if resume == Resume::Off {
+            return make();
+        }
+        let mut kept = self.0.lock().map_err(|_| "another connection of this trial panicked")?;
+        let place = place(&mut kept);
+        match place {
+            Some(there) => Ok(Arc::clone(there)),
+            None => Ok(Arc::clone(place.insert(make()?))),
+        }
+    }
+}
+
+/// Tickets that a handshake leaves, and the most that rustls keeps of a peer. Each is used once, and an answer to early
+/// data is there before those of its own connection, so several have to last.
+const TICKETS: usize = 8;
+
+/// A private key and its certificate.
+pub struct Identity {
+    key: PrivateKeyDer<'static>,
+    certificate: CertificateDer<'static>,
+    /// Certificates that vouch for it, one for the other, without the last.
+    others: Vec<CertificateDer<'static>>,
+}
+
+/// Bytes in front of the 32 bytes of an Ed25519 private key in PKCS #8 (RFC 8410, 7).
+const PKCS8_ED25519: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+impl Identity {
+    /// Creates the identity of a trial.
+    pub fn of(token: &[u8; 16]) -> Result<Identity, Failure> {
+        let seed =
+            Sha256::new().chain_update(b"deadheat certificate").chain_update(token).finalize();
+        let key = [&PKCS8_ED25519[..], &seed].concat();
+        let pair = KeyPair::from_pkcs8_der_and_sign_algo(
+            &PrivatePkcs8KeyDer::from(&key[..]),
+            &PKCS_ED25519,
+        )?;
+        let certificate = CertificateParams::new([NAME.to_owned()])?.self_signed(&pair)?;
+        let key = PrivatePkcs8KeyDer::from(key).into();
+        Ok(Identity { key, certificate: certificate.der().clone(), others: Vec::new() })
+    }
+
+    /// Reads an identity from a PEM file (RFC 7468): certificates, the far end's first, and its private key.
+    fn read(file: &str) -> Result<Identity, Failure> {
+        let bytes = foreign::file::read(Path::new(file), LARGEST_PEM)?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        let mut certificates = certificates?.into_iter();
+        let certificate = certificates.next().ok_or("there is no CERTIFICATE in it")?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes)
+            .map_err(|_| "there is no PRIVATE KEY in it: append the certificate's")?;
+        Ok(Identity { key, certificate, others: certificates.collect() })
+    }
+
+    /// Returns the far end's side.
+    pub fn server(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<rustls::ServerConfig, rustls::Error> {
+        let chain = [std::slice::from_ref(&self.certificate), self.others.as_slice()].concat();
+        let mut config = rustls::ServerConfig::builder_with_provider(Arc::clone(provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, self.key.clone_key())?;
+        // Unless connections are resumed, no ticket is of use.
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+
+    /// Returns the near end's side.
+    pub fn client(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<rustls::ClientConfig, rustls::Error> {
+        let pinned = Pinned {
+            expected: Some(Sha256::digest(&self.certificate).into()),
+            shows: Shows::Certificate,
+            refusal: |_, _| {
+                "the certificate is neither this trial's nor that of `certificate=`".to_owned()
+            },
+            provider: Arc::clone(provider),
+        };
+        let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pinned))
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+}
+
+/// Kind of proof by which a peer shows who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// Proof by a certificate.
+    Certificate,
+    /// Proof by its public key alone (RFC 7250).
+    RawKey,
+}
+
+/// Takes the peer that shows one certificate or key, known by its SHA-256, and no other.
+#[derive(Debug)]
+pub struct Pinned {
+    /// SHA-256 of it; `None` takes any whose owner shows that it is its own.
+    pub expected: Option<[u8; 32]>,
+    /// Certificate that the far end has to show.
+    pub shows: Shows,
+    /// Says why another one, whose SHA-256 it is given, is not taken.
+    pub refusal: fn(shown: [u8; 32], expected: [u8; 32]) -> String,
+    /// Ciphers and key exchange.
+    pub provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let shown: [u8; 32] = Sha256::digest(shown).into();
+        match self.expected {
+            Some(expected) if shown != expected => {
+                Err(rustls::Error::General((self.refusal)(shown, expected)))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _shown: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 only is spoken here".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        match self.shows {
+            Shows::Certificate => verify_tls13_signature(message, shown, signed, algorithms),
+            Shows::RawKey => {
+                let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
+                verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
+            }
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.shows == Shows::RawKey
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_make_the_same_certificate_and_other_trials_another() {
+        let of = |byte| Identity::of(&[byte; 16]).unwrap();
+        assert_eq!(of(1).certificate, of(1).certificate);
+        assert_ne!(of(1).certificate, of(2).certificate);
+    }
+}

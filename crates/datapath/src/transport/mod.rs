@@ -1,0 +1,435 @@
+//! What a transport is: [`Transport`] opens connections, [`Conn`] moves messages or bulk bytes over one. A protocol in
+//! user space is a [`userspace::Userspace`], and becomes a transport over UDP and on a simulated path here.
+//!
+//! No transport is in this crate. The program hands those that it has in ([`ALL`]), and a [`Contender`] is one of them
+//! with its knobs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{
+    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
+};
+use crate::datapath::stamps::Stamps;
+use crate::datapath::wait::Interest;
+use crate::error::{Error, Result};
+use crate::figures::list;
+use crate::handed_in::HandedIn;
+use crate::measurements::{ConnStats, TcpView};
+use crate::spec::{Key, Kind, Settings};
+use crate::time::Nanos;
+
+pub mod at_once;
+pub mod bulk_message;
+mod contender;
+pub mod equal;
+pub mod external;
+pub mod frame;
+pub mod handover;
+pub mod hello;
+pub mod identity;
+pub mod mem;
+pub mod optional;
+pub mod options;
+pub mod prefers;
+pub mod several;
+pub mod spent;
+pub mod udp_handshake;
+pub mod userspace;
+pub mod via;
+
+pub use contender::{Carrier, Contender};
+use handover::ConnectionSource;
+use hello::Hello;
+pub use identity::Tickets;
+use options::Meaning;
+pub use several::Part;
+pub use udp_handshake::not_ip;
+use userspace::Userspace;
+
+/// Every transport that the program has handed in, in the order in which lists show them.
+pub static ALL: HandedIn<dyn Transport> = HandedIn::new();
+
+/// Description of a transport.
+#[derive(Debug)]
+pub struct Info {
+    /// The name on the command line and in results.
+    pub id: &'static str,
+    /// The name for people.
+    pub label: &'static str,
+    /// The colour in plots, as `#rrggbb`.
+    pub colour: &'static str,
+    /// Implementer of the protocol, with a version if it is a library: `linux`.
+    pub implementation: &'static str,
+    /// Summary in one line, for lists.
+    pub summary: &'static str,
+    /// Guarantees that it makes.
+    pub guarantees: Guarantees,
+    /// Kind of peer that answers at the far end.
+    pub peer: PeerKind,
+    /// Distance that it covers.
+    pub reach: Reach,
+    /// Bytes it adds to each message so that boundaries survive; 0 if they do by themselves.
+    pub framing_bytes: usize,
+    /// Meaning, for a comparison, of its knobs and of the options read back.
+    pub options: &'static [Meaning],
+    /// Meanings of the options of the carrier below it, which its adapter to UDP adds.
+    pub below: &'static [Meaning],
+    /// Knobs that it takes.
+    pub keys: &'static [Key],
+    /// Defaults of its implementation that [`equal`] replaces.
+    pub deployed: &'static [equal::Own],
+    /// Reason why it has to run in real time, though its protocols are in user space.
+    pub real_time: Option<&'static str>,
+    /// True if each of its packets is a UDP datagram, which a TURN server relays.
+    pub is_over_udp: bool,
+    /// True if the timers of its connections must run while no flow runs on them, as with protocols in user space.
+    pub is_kept_up: bool,
+}
+
+/// Words that each transport says for itself.
+pub const UNSAID: &str = "";
+
+impl Info {
+    /// Facts that transports of the kernel share; each transport adds its own.
+    pub const KERNEL: Info = Info {
+        id: UNSAID,
+        label: UNSAID,
+        colour: UNSAID,
+        implementation: "linux",
+        summary: UNSAID,
+        guarantees: Guarantees::DATAGRAMS,
+        peer: PeerKind::Process,
+        reach: Reach::Network,
+        framing_bytes: 0,
+        options: &[],
+        below: &[],
+        keys: &[],
+        deployed: &[],
+        real_time: None,
+        is_over_udp: false,
+        is_kept_up: false,
+    };
+
+    /// Facts that protocols in user space share.
+    pub const IN_USER_SPACE: Info = Info {
+        implementation: "deadheat",
+        below: &[options::IO, options::RX, options::SNDBUF, options::RCVBUF],
+        is_over_udp: true,
+        is_kept_up: true,
+        ..Info::KERNEL
+    };
+
+    /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
+    pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
+        self.options.iter().chain(self.below).find(|option| option.name == name)
+    }
+}
+
+/// A way for bytes to travel.
+pub trait Transport: Send + Sync {
+    /// Returns the description of the transport, with its guarantees.
+    fn info(&self) -> &Info;
+
+    /// Checks that this host supports the transport.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Unsupported`] naming what is missing and what works instead.
+    fn check(&self) -> Result<()> {
+        self.parts().iter().try_for_each(|part| part.contender.transport.check())
+    }
+
+    /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host;
+    /// lists ask for each of them. Values that always work are not checked.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Unsupported`] naming what is missing and what works instead.
+    fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks that the settings of the hosts of a race (sysctls) let one value of one of its
+    /// [`crate::spec::Kind::Choice`] knobs work.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Unsupported`] naming the setting and what value would do.
+    fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
+    /// if only a kernel has it.
+    fn userspace(&self) -> Option<&dyn Userspace> {
+        None
+    }
+
+    /// Returns the contenders that it is made of, in their order; none if it is one by itself.
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+
+    /// Returns itself made for work that asks for these lanes; `None` if it is the same for all.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Usage`] where it cannot be, with what could.
+    fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        Ok(None)
+    }
+
+    /// Opens a connection to a listener and proves the address with its token.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Blocked`] where control works but these packets do not get through, with
+    /// the evidence; otherwise the failed operation with its address.
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>>;
+
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
+}
+
+/// Place of a race, by which it is known whose settings bear on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This host alone.
+    Loopback,
+    /// The hosts of an emulated path, which the emulator sets up.
+    Emulated,
+    /// This host and one with a server.
+    Remote,
+}
+
+/// Parameters with which a near end opens a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Dial<'a> {
+    /// The listener's endpoint.
+    pub to: &'a Address,
+    /// The token and flow to present.
+    pub hello: Hello,
+    /// The contender's knobs.
+    pub knobs: &'a Settings,
+    /// The services of its lanes.
+    pub lanes: &'a [Service],
+    /// The largest message that will be sent, in bytes.
+    pub largest_message: usize,
+    /// Longest time to try.
+    pub timeout: Nanos,
+    /// Session tickets that connections of the same trial have left for this one.
+    pub tickets: &'a Tickets,
+}
+
+/// Parameters with which a far end listens.
+#[derive(Debug)]
+pub struct Listen<'a> {
+    /// The address to bind; port 0 or an empty name for one of the system's choice.
+    pub at: &'a Address,
+    /// The token every connection must present.
+    pub token: hello::Token,
+    /// The contender's knobs.
+    pub knobs: &'a Settings,
+    /// The services of the lanes of each connection.
+    pub lanes: &'a [Service],
+    /// The largest message that will arrive, in bytes.
+    pub largest_message: usize,
+    /// Source of connections: the listener's own socket, or a server that owns the port.
+    pub door: ConnectionSource,
+    /// Session tickets that connections leave for later ones.
+    pub tickets: Tickets,
+}
+
+/// Accepts connections that present the token.
+pub trait Listener: Send {
+    /// Returns the endpoint that a near end must dial.
+    fn endpoint(&self) -> Address;
+
+    /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Blocked`] with what was seen when nothing valid arrived in time.
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
+
+    /// Returns true if the listener must stay open as long as its connections, since further
+    /// subflows of theirs arrive through it.
+    fn stays(&self) -> bool {
+        false
+    }
+}
+
+/// Address of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Address {
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// A name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
+    Unix(String),
+    /// A slot in this process, for [`mem`].
+    Process(u64),
+    /// One for each contender of several that make one.
+    Several(Vec<Address>),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Ip(address) => address.fmt(f),
+            Address::Unix(name) => write!(f, "unix:@{name}"),
+            Address::Process(slot) => write!(f, "process:{slot}"),
+            Address::Several(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&list(&all))
+            }
+        }
+    }
+}
+
+/// Result of a call on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Progress was made: something was sent or received.
+    Moved,
+    /// No progress was possible: no room to send, or nothing there to receive.
+    Idle,
+    /// The peer ended its direction; nothing more will come.
+    Closed,
+}
+
+/// Options actually in force on a connection, as the kernel or library reports them: name to value.
+pub type Effective = BTreeMap<String, String>;
+
+/// Returns options with their values, as [`Conn::effective`] tells them.
+pub fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
+    options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// An open connection, one end of it.
+///
+/// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
+/// warm. System errors come back as they are; the driver names the operation and the peer.
+pub trait Conn: Send {
+    /// Returns its descriptor to wait on, and what shows there.
+    fn readiness(&self) -> Readiness<'_>;
+
+    /// Returns its sockets: where it has several, the descriptor of [`Conn::readiness`] is none of them.
+    fn sockets(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
+    /// took part of a message keeps the rest as backlog and answers `Moved`.
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress>;
+
+    /// Makes at most one receiving system call and hands over every whole message it brought.
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress>;
+
+    /// Sends backlog. Never blocks.
+    fn flush(&mut self) -> io::Result<Progress>;
+
+    /// Sends from `source` until its budget is used, or, having waited at most
+    /// [`crate::contract::GUARD`] for room, until there is none.
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress>;
+
+    /// Makes at most one receiving system call and hands over what it brought.
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress>;
+
+    /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// Returns true if the peer has acknowledged all that was sent, so that nothing is sent again and the counters are
+    /// final. No peer acknowledges what may be lost, and what stays within this machine.
+    fn is_drained(&self) -> bool;
+
+    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
+    /// with a backlog has this, where its descriptor does not show when there is room again. No flow may sleep past it,
+    /// and so not in a call with [`Patience::Block`].
+    fn next_deadline(&self) -> Option<Nanos>;
+
+    /// Lets a protocol in user space act: takes what has arrived, without handing it over yet, fires
+    /// the timers that are due at `now`, and sends. May be called at any time.
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()>;
+
+    /// Returns the kernel's stamps, for an instrumented pass; the first call makes the kernel stamp each message from then
+    /// on.
+    ///
+    /// # Errors
+    /// `Unsupported` where no kernel sees single messages of this transport; otherwise what setsockopt(2) says.
+    fn stamps(&mut self) -> io::Result<&mut Stamps>;
+
+    /// Returns the options as read back.
+    fn effective(&self) -> Effective;
+
+    /// Returns the counters so far, and the state now. At most a few system calls, and no allocation.
+    fn info(&self) -> ConnInfo;
+}
+
+/// Descriptor of a connection to wait on, and what shows there.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
+    /// Descriptor to poll; `None` for transports without a kernel.
+    pub fd: Option<BorrowedFd<'a>>,
+    /// Readiness of the descriptor that shows room to send again.
+    pub room: Interest,
+    /// True if part of a sent message still waits for room.
+    pub has_backlog: bool,
+}
+
+impl<'a> Readiness<'a> {
+    /// Creates that of a socket which shows arrivals and room, and keeps no backlog.
+    #[inline]
+    pub fn of(fd: BorrowedFd<'a>) -> Readiness<'a> {
+        Readiness { fd: Some(fd), room: Interest::ReadWrite, has_backlog: false }
+    }
+}
+
+/// Counters of a connection, and its state.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ConnInfo {
+    /// Counters so far, with the time that it took to set up.
+    pub stats: ConnStats,
+    /// Congestion control and round-trip time now, as the kernel's TCP or the protocol reports them; `None` if there are
+    /// none.
+    pub view: Option<TcpView>,
+}
+
+impl ConnInfo {
+    /// Creates that of a connection of which only counters are known.
+    pub fn counted(stats: ConnStats) -> ConnInfo {
+        ConnInfo { stats, view: None }
+    }
+}
+
+/// Returns the error of a connection whose messages no kernel stamps.
+#[cold]
+pub fn unstamped() -> io::Error {
+    let why = "the kernel stamps no messages of this transport";
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// Returns the reason why the transport `id` cannot be raced to a server.
+pub fn unserved(id: &str) -> String {
+    format!(
+        "`{id}` needs a port of its own at the far end, and a server hands over TCP and UDP only; race it on \
+         loopback or with --path, without --to"
+    )
+}
+
+/// Refuses connections from a server, which has none of this transport.
+pub fn refuse_server(door: &ConnectionSource, id: &str) -> Result<()> {
+    match door {
+        ConnectionSource::Own => Ok(()),
+        ConnectionSource::Handed(_) => Err(Error::unsupported(id, unserved(id))),
+    }
+}
+
+/// Refuses every lane but the first, for transports without lanes.
+pub fn lane_0_only(lane: Lane) -> io::Result<()> {
+    if lane == Lane(0) {
+        return Ok(());
+    }
+    let why = format!("this transport has lane 0 only, not {}", lane.0);
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}

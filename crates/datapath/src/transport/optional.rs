@@ -1,0 +1,57 @@
+//! Contenders behind a Cargo feature of their own, off by default: what they bring with them is more than most builds
+//! need. The feature is called as the contender is, and `all-contenders` has them all. A build that leaves one out says so.
+
+use crate::error::Error;
+use crate::handed_in::HandedIn;
+
+/// Contender that a build may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Optional {
+    /// Its name, and that of its feature.
+    pub id: &'static str,
+    /// Summary in one line, for lists of builds without it.
+    pub summary: &'static str,
+    /// Presence in this build.
+    pub presence: Presence,
+}
+
+/// Presence of an optional contender in this build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Built with its feature.
+    Built,
+    /// Left out.
+    LeftOut,
+}
+
+impl Presence {
+    /// Returns it by whether the feature is on.
+    pub const fn of(is_built: bool) -> Presence {
+        if is_built { Presence::Built } else { Presence::LeftOut }
+    }
+}
+
+impl Optional {
+    /// Returns the reason why it cannot be raced by a build without it, and what would help.
+    pub fn missing(&self) -> Error {
+        let Optional { id, .. } = self;
+        let lacks = format!(
+            "this build of deadheat leaves it out; `cargo install --locked --path . --features {id}` builds \
+             one that has it"
+        );
+        Error::unsupported(*id, lacks)
+    }
+}
+
+/// Every contender that a build may leave out and the program knows of, in the order in which lists show them.
+pub static ALL: HandedIn<Optional> = HandedIn::new();
+
+/// Returns those that this build leaves out.
+pub fn left_out() -> impl Iterator<Item = &'static Optional> {
+    ALL.iter().copied().filter(|optional| optional.presence == Presence::LeftOut)
+}
+
+/// Returns true if the contender of this name is behind a feature, whether this build has it or not.
+pub fn is_one(id: &str) -> bool {
+    ALL.iter().any(|optional| optional.id == id)
+}

@@ -1,0 +1,109 @@
+//! Services that a contender prefers for its lanes, where the work leaves them open: `enet:lane=best-effort`. Every
+//! contender of the list takes the key, with the services that its transport offers, so that two services of one transport are
+//! raced side by side.
+
+use crate::contract::{Delivery, Guarantees, Ordering, Service};
+use crate::error::{Error, Result, unknown};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
+use crate::time::Nanos;
+use crate::units::{parse_span, span_text};
+
+/// Form of a preference.
+const FORM: &str = "usual|SERVICE[/SERVICE…]";
+
+/// The key, which contenders have beside their own.
+pub const KEYS: &[Key] = &[Key {
+    name: "lane",
+    kind: Kind::Own { form: FORM, check: |value| parse(value).map(drop), refers: plain },
+    default: "usual",
+    doc: "services that it prefers for a lane, the most wanted first, where the work leaves them open: ordered, unordered, \
+          lifetime:TIME (given up after that time), best-effort. Of several a lane has the first that its messages allow",
+}];
+
+/// Words of the services, without a lifetime.
+const WORDS: [(&str, Delivery, Ordering); 6] = [
+    ("ordered", Delivery::Reliable, Ordering::Ordered),
+    ("unordered", Delivery::Reliable, Ordering::Unordered),
+    ("lifetime", Delivery::Within(Nanos::ZERO), Ordering::Unordered),
+    ("lifetime-ordered", Delivery::Within(Nanos::ZERO), Ordering::Ordered),
+    ("best-effort", Delivery::BestEffort, Ordering::Unordered),
+    ("best-effort-ordered", Delivery::BestEffort, Ordering::Ordered),
+];
+
+/// Takes the key out of what was typed for a contender of these guarantees.
+///
+/// # Errors
+/// [`Error::Usage`] where the value is none, or the transport lacks the service.
+pub fn take(spec: &mut Spec, promised: &Guarantees) -> Result<Vec<Service>> {
+    let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
+    let wanted = parse(ours.text(KEYS[0].name).unwrap_or_default())?;
+    promised.preferring(&wanted).map_err(|lacking| {
+        let offered: Vec<String> = promised.offers().map(|offer| word(offer.service)).collect();
+        Error::usage(format!(
+            "{}: it has no lane that is {}; it has: {}",
+            spec.name,
+            word(lacking),
+            offered.join(", ")
+        ))
+    })?;
+    Ok(wanted)
+}
+
+/// Returns a contender as typed with these services preferred, and its own preference left out; none prefers the usual one.
+pub fn with(typed: &str, wanted: &[Service]) -> Result<String> {
+    let mut spec = Spec::parse(typed)?;
+    spec.split_off(KEYS);
+    if !wanted.is_empty() {
+        let words: Vec<String> = wanted.iter().map(|service| word(*service)).collect();
+        spec.options.push((KEYS[0].name.to_owned(), words.join("/")));
+    }
+    Ok(spec.to_string())
+}
+
+fn parse(value: &str) -> Result<Vec<Service>> {
+    if value == KEYS[0].default {
+        return Ok(Vec::new());
+    }
+    let mut all: Vec<Service> = Vec::new();
+    for typed in value.split('/') {
+        let service = service(typed)?;
+        if all.iter().any(|other| other.is_like(service)) {
+            return Err(Error::usage(format!("`{typed}` is given twice in `{value}`")));
+        }
+        all.push(service);
+    }
+    Ok(all)
+}
+
+fn service(typed: &str) -> Result<Service> {
+    let (name, time) = match typed.split_once(':') {
+        Some((name, time)) => (name, Some(time)),
+        None => (typed, None),
+    };
+    let Some((_, delivery, ordering)) = WORDS.iter().find(|(word, ..)| *word == name) else {
+        return Err(unknown("service", name, &WORDS.map(|(word, ..)| word)));
+    };
+    let delivery = match (delivery, time) {
+        (Delivery::Within(_), Some(time)) => Delivery::Within(parse_span(time)?),
+        (Delivery::Within(_), None) => {
+            return Err(Error::usage(format!("how long a lifetime? write {name}:100ms, say")));
+        }
+        (_, Some(_)) => {
+            return Err(Error::usage(format!("`{name}` has no time; write {name} alone")));
+        }
+        (delivery, None) => *delivery,
+    };
+    Ok(Service { delivery, ordering: *ordering })
+}
+
+/// Returns a service as typed.
+fn word(service: Service) -> String {
+    let is_it = |(_, delivery, ordering): &&(&str, Delivery, Ordering)| {
+        service.is_like(Service { delivery: *delivery, ordering: *ordering })
+    };
+    let word = WORDS.iter().find(is_it).map_or("", |(word, ..)| *word);
+    match service.delivery {
+        Delivery::Within(life) if life > Nanos::ZERO => format!("{word}:{}", span_text(life)),
+        _ => word.to_owned(),
+    }
+}

@@ -1,0 +1,247 @@
+//! Contenders that are made of others: a mix, in which each lane of the work has a contender of its own, and an order of
+//! preference, in which one falls back on another.
+//! To whoever uses one it is a transport like any other.
+
+use std::os::fd::AsFd;
+use std::thread;
+
+use super::at_once::{Missing, Open, at_once};
+use super::{Conn, Contender, Info};
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
+    Reach, Service,
+};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::readable;
+
+mod agree;
+mod joined;
+mod mix;
+mod note;
+mod preference;
+mod preferring;
+
+pub use joined::{Joined, MOST, Strand};
+
+/// A contender that is a part of another.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Name within the whole.
+    pub name: String,
+    /// The contender.
+    pub contender: Contender,
+    /// Lanes of the work that it carries, where lanes are shared out; none before it is known for which
+    /// work.
+    pub numbers: Vec<Lane>,
+    /// Services of the lanes of its connection; none before it is known for which work.
+    pub lanes: Vec<Service>,
+}
+
+impl Part {
+    /// Returns its name with its contender: `events (udp)`.
+    pub fn title(&self) -> String {
+        format!("{} ({})", self.name, self.contender.spec)
+    }
+
+    fn info(&self) -> &Info {
+        self.contender.transport.info()
+    }
+}
+
+/// Forms of contenders that are made of others or of commands, with what they are, for lists.
+pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM, super::external::FORM];
+
+/// Returns true if a contender that is made of others is meant.
+pub(super) fn is_one(typed: &str) -> bool {
+    mix::is_one(typed) || preference::is_one(typed)
+}
+
+/// Reads a contender that is made of others; `None` if `typed` is none.
+///
+/// # Errors
+/// [`Error::Usage`] naming what is wrong and what would be right.
+pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
+    if mix::is_one(typed) {
+        return mix::parse(typed).map(Some);
+    }
+    preference::is_one(typed).then(|| preference::parse(typed)).transpose()
+}
+
+/// Returns a mix as typed, of contenders as typed by the names of their lanes.
+pub fn mixed(parts: impl IntoIterator<Item = (String, String)>) -> String {
+    mix::typed(parts)
+}
+
+/// Returns a contender that is made of others with each of them rewritten; `None` if `typed` is none.
+pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Result<String>> {
+    match (mix::is_one(typed), preference::is_one(typed)) {
+        (true, _) => Some(mix::each(typed, rewrite)),
+        (false, true) => Some(preference::each(typed, rewrite)),
+        (false, false) => None,
+    }
+}
+
+/// Returns the distance that `whole`, which these make together, covers.
+fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
+    for part in parts {
+        if part.info().peer == PeerKind::Kernel {
+            return Err(Error::usage(format!(
+                "`{whole}`: `{}` is answered by the far host's kernel, which carries no part of any work",
+                part.contender.spec
+            )));
+        }
+        if part.info().peer == PeerKind::Group {
+            return Err(Error::usage(format!(
+                "`{whole}`: `{}` sends to a group of receivers, and the parts of a mix to one; race it by itself",
+                part.contender.spec
+            )));
+        }
+    }
+    let model = parts.iter().find(|part| part.info().reach == Reach::Process);
+    let socket = parts.iter().find(|part| part.contender.transport.userspace().is_none());
+    if let (Some(model), Some(socket)) = (model, socket) {
+        return Err(Error::usage(format!(
+            "`{whole}`: `{}` exists in virtual time only, where nothing carries `{}`",
+            model.contender.spec, socket.contender.spec
+        )));
+    }
+    let is = |reach| move |part: &&Part| part.info().reach == reach;
+    let inside = parts.iter().find(is(Reach::Machine));
+    let outside = parts.iter().find(|part| part.info().reach != Reach::Machine);
+    match (inside, outside) {
+        (Some(inside), Some(outside)) => Err(Error::usage(format!(
+            "`{whole}`: `{}` does not leave its host and `{}` does, and both ends of all parts have to be \
+             in the same places",
+            inside.contender.spec, outside.contender.spec
+        ))),
+        (Some(_), None) => Ok(Reach::Machine),
+        (None, _) if model.is_some() => Ok(Reach::Process),
+        // Each part has a port of its own.
+        (None, _) => Ok(Reach::Path),
+    }
+}
+
+/// Returns the guarantees of all of `parts` together: of each the weakest.
+fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
+    let all = || parts.iter().map(|part| part.contender.promised());
+    let delivers = |wanted: fn(Delivery) -> bool| all().any(|one| wanted(one.service.delivery));
+    let delivery = match () {
+        () if delivers(|one| one == Delivery::BestEffort) => Delivery::BestEffort,
+        () if delivers(|one| one != Delivery::Reliable) => Delivery::Within(Nanos::ZERO),
+        () => Delivery::Reliable,
+    };
+    let ordering = match all().all(|one| one.service.ordering == Order::Ordered) {
+        true => Order::Ordered,
+        false => Order::Unordered,
+    };
+    let framing = match all().all(|one| one.framing == Framing::Messages) {
+        true => Framing::Messages,
+        false => Framing::ByteStream,
+    };
+    let ending = match all().all(|one| one.ending == Ending::Told) {
+        true => Ending::Told,
+        false => Ending::Silent,
+    };
+    let congestion = [Congestion::Uncontrolled, Congestion::Backpressure]
+        .into_iter()
+        .find(|wanted| all().any(|one| one.congestion == *wanted));
+    Guarantees {
+        service: Service { delivery, ordering },
+        others: Offers::NONE,
+        lanes,
+        framing,
+        ending,
+        congestion: congestion.unwrap_or(Congestion::Controlled),
+        encrypted: all().all(|one| one.encrypted),
+        largest_message: all().filter_map(|one| one.largest_message).min(),
+    }
+}
+
+/// Returns the endpoints of so many parts.
+fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
+    match of {
+        Address::Several(all) if all.len() == parts => Ok(all),
+        other => Err(Error::peer(
+            other.to_string(),
+            format!("{parts} endpoints are needed, one for each part of the contender"),
+        )),
+    }
+}
+
+/// Returns true if the timers of any part's connections must run while no flow runs on them.
+fn any_is_kept_up(parts: &[Part]) -> bool {
+    parts.iter().any(|part| part.info().is_kept_up)
+}
+
+/// Longest time for which a connection that is there is left alone while others are being opened.
+const SOON: Nanos = Nanos::from_millis(10);
+
+/// Connection of a part, with the number of its flow.
+type Opened = (u16, Box<dyn Conn>);
+
+/// Opens the connections of parts at once, each named for its errors.
+fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
+    let names: Vec<String> = opens.iter().map(|open| open.name.clone()).collect();
+    let opened = at_once(opens, &|(_, conn), missing| keep_up(&mut **conn, missing));
+    let named = opened.into_iter().zip(&names).map(|(opened, name)| {
+        // The error of a breakdown has the name already.
+        opened.map_err(|error| named(name, error))
+    });
+    named.collect()
+}
+
+/// An open connection, and a second one if there is one.
+type WithSpare = (Box<dyn Conn>, Option<Box<dyn Conn>>);
+
+/// Opens a connection beside the open one `first`, which acts meanwhile; both have names for errors. Returns `first`, and
+/// the other if it could be opened.
+///
+/// # Errors
+/// [`Error::Broken`] where a library breaks down: that is no peer that does not answer.
+pub fn open_beside(
+    names: [&str; 2],
+    first: Box<dyn Conn>,
+    open: impl FnOnce() -> Result<Box<dyn Conn>> + Send,
+) -> Result<WithSpare> {
+    let opens = vec![
+        Open { name: names[0].to_owned(), open: Box::new(|| Ok(first)) },
+        Open { name: names[1].to_owned(), open: Box::new(open) },
+    ];
+    let mut opened = at_once(opens, &|conn, missing| keep_up(&mut **conn, missing)).into_iter();
+    let first = opened.next().transpose()?;
+    let first = first.ok_or_else(|| Error::broken(names[0], "it was not opened"))?;
+    match opened.next() {
+        Some(Ok(second)) => Ok((first, Some(second))),
+        Some(Err(broken @ Error::Broken { .. })) => Err(broken),
+        Some(Err(_)) | None => Ok((first, None)),
+    }
+}
+
+/// Lets a connection act while others are missing.
+fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
+    while missing.any() {
+        let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
+        match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {
+            Some(Ok(false)) => {}
+            // What has arrived at a connection of the kernel's stays there, and shows all the time.
+            Some(_) | None => thread::sleep(Nanos::from_millis(1).into()),
+        }
+        // What fails here fails again in its flow, which says so.
+        let _ = conn.on_deadline(Monotonic.now());
+    }
+}
+
+/// Puts the name of a part in front of an error, which stays of its kind.
+fn named(name: &str, error: Error) -> Error {
+    match error {
+        Error::Blocked { evidence } => Error::blocked(format!("{name}: {evidence}")),
+        Error::Usage(what) => Error::usage(format!("{name}: {what}")),
+        Error::Peer { who, what } => Error::peer(format!("{name}: {who}"), what),
+        Error::Setup { op, source, advice } => {
+            Error::setup_advice(format!("{name}: {op}"), source, advice)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,638 @@
+//! Opening of a flow of datagrams, if nothing is lost for good: the near end repeats its hello
+//! until the welcome comes, and confirms it; the far end repeats its welcome until it is confirmed.
+//!
+//! ```text
+//! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
+//! far            (new socket)      ◀── welcome
+//! ```
+//!
+//! Each flow gets a far socket of its own, bound to the address its hello came to and connected to
+//! the peer. The kernel prefers a connected socket to an unconnected one on the same port
+//! (`compute_score` in net/ipv4/udp.c), so the port stays free for further flows.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::hello::{self, Hello, Token};
+use crate::datapath::datagram::{Binding, is_full, is_network_error};
+use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
+use crate::datapath::option;
+use crate::error::{Error, Result};
+use crate::measurements::Headers;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::{ConnectionSource, HandOver, Handed, readable};
+
+/// Datagram protocol of the kernel that a flow uses.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    /// The transport's name.
+    pub id: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Protocol number for socket(2).
+    pub protocol: Protocol,
+}
+
+/// Plain UDP.
+pub const UDP: Variant = Variant { id: "udp", label: "UDP", protocol: Protocol::UDP };
+
+/// Checks that this host has UDP, for the transport `id`.
+pub fn check(id: &str) -> Result<()> {
+    // Either family is enough: a host may have IPv6 only.
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0");
+    match socket.or_else(|_| std::net::UdpSocket::bind("[::1]:0")) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::unsupported(
+            id,
+            format!("no UDP socket on loopback ({error}); is the interface lo up?"),
+        )),
+    }
+}
+
+/// Returns the error for an endpoint that is not an IP address.
+pub fn not_ip(transport: &str, endpoint: &Address) -> Error {
+    Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
+}
+
+/// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each
+/// message.
+pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
+    Headers {
+        ip_bytes: option::ip_header_bytes(socket),
+        transport_bytes: 8,
+        framing_bytes: 0,
+        mtu,
+        packets: None,
+    }
+}
+
+/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has
+/// not heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
+/// lost confirmation.
+const SETTLE: Nanos = Nanos::from_secs(1);
+
+/// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
+/// 400 ms, then every 400 ms.
+fn due(sent: u32) -> Nanos {
+    Nanos::from_millis(match sent {
+        0 => 0,
+        1..=4 => 50 << (sent - 1),
+        more => 400 * (u64::from(more) - 3),
+    })
+}
+
+/// Record of a near end's attempts that got no answer.
+#[derive(Debug, Default)]
+pub struct Silence {
+    /// Hellos sent.
+    pub sent: u32,
+    /// Errors the network answered with.
+    pub errors: u32,
+    /// Last of these errors.
+    pub last: Option<io::Error>,
+    /// Time waited.
+    pub waited: Nanos,
+}
+
+impl Silence {
+    /// Returns the evidence, as the start of a sentence.
+    pub fn tell(&self, what: &str, to: &str) -> String {
+        let (sent, waited) = (self.sent, self.waited);
+        let errors = match &self.last {
+            Some(last) => format!("{} network errors, the last: {last}", self.errors),
+            None => "no network error either".to_owned(),
+        };
+        format!("sent {sent} {what} to {to} over {waited}, no answer came back, {errors}")
+    }
+}
+
+/// Reason why nobody answered.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// No answer came back.
+    Silent(Silence),
+    /// This host could not even ask.
+    Failed(io::Error),
+}
+
+/// Says hello, at most `most` times, until it is heard back or `timeout` passes. `hear` reads one datagram without
+/// waiting, and says whether it was the answer.
+pub fn send_hello(
+    socket: &Socket,
+    most: u32,
+    timeout: Nanos,
+    mut say: impl FnMut() -> io::Result<()>,
+    mut hear: impl FnMut() -> io::Result<bool>,
+) -> Result<(), Unanswered> {
+    let start = Monotonic.now();
+    let deadline = start + timeout;
+    let mut silence = Silence::default();
+    loop {
+        let now = Monotonic.now();
+        let next = start + due(silence.sent);
+        let spoke = if now >= deadline {
+            silence.waited = now - start;
+            return Err(Unanswered::Silent(silence));
+        } else if silence.sent < most && now >= next {
+            silence.sent += 1;
+            say()
+        } else {
+            let until = if silence.sent < most { next.min(deadline) } else { deadline };
+            let there = readable(socket.as_fd(), until - now).map_err(Unanswered::Failed)?;
+            match if there { hear() } else { Ok(false) } {
+                Ok(true) => return Ok(()),
+                Ok(false) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        match spoke {
+            Err(error) if is_network_error(&error) => {
+                silence.errors += 1;
+                silence.last = Some(error);
+            }
+            Err(error) if !is_full(&error) => return Err(Unanswered::Failed(error)),
+            _ => {}
+        }
+    }
+}
+
+/// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`.
+///
+/// # Errors
+/// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
+pub fn dial(
+    variant: Variant,
+    to: SocketAddr,
+    hello: Hello,
+    timeout: Nanos,
+    binding: Binding,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<Socket> {
+    let to = canonical(to);
+    let address = SockAddr::from(to);
+    let Variant { label, protocol, .. } = variant;
+    let failed = |source| Error::setup(format!("open a {label} socket to {to}"), source);
+    let socket =
+        Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).map_err(failed)?;
+    prepare(&socket)?;
+    if binding == Binding::Connected {
+        socket.connect(&address).map_err(failed)?;
+    }
+    let say = |message: &[u8]| match binding {
+        Binding::Connected => socket.send_with_flags(message, libc::MSG_DONTWAIT),
+        Binding::Loose => socket.send_to_with_flags(message, &address, libc::MSG_DONTWAIT),
+    };
+    let (question, answer) = (hello.encode(), hello.encode_welcome());
+    let welcomed = send_hello(
+        &socket,
+        u32::MAX,
+        timeout,
+        || say(&question).map(|_| ()),
+        || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
+    );
+    match welcomed {
+        Ok(()) => {
+            // Not to be waited for, and the far end gets on without it.
+            let _ = say(&answer);
+            Ok(socket)
+        }
+        Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
+        Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+            "{}; control over TCP works, so a firewall or NAT drops {label}",
+            silence.tell(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
+        ))),
+    }
+}
+
+/// Kind of a datagram, as far as opening a flow goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// A datagram as long as a hello.
+    Exactly([u8; hello::LEN]),
+    /// An empty datagram, or the end of a connection that has one.
+    Nothing,
+    /// Any other datagram.
+    Other,
+}
+
+fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
+    let mut bytes = [0u8; hello::LEN + 1];
+    // SAFETY: the pointer and length describe `bytes`.
+    let got = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            flags | libc::MSG_DONTWAIT,
+        )
+    };
+    match usize::try_from(got) {
+        Err(_) => Err(io::Error::last_os_error()),
+        Ok(hello::LEN) => {
+            let mut exact = [0; hello::LEN];
+            exact.copy_from_slice(&bytes[..hello::LEN]);
+            Ok(Heard::Exactly(exact))
+        }
+        Ok(0) => Ok(Heard::Nothing),
+        Ok(_) => Ok(Heard::Other),
+    }
+}
+
+/// Reads one datagram of a connected socket without waiting; whether it is the answer.
+///
+/// # Errors
+/// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, as one of UDP
+/// cannot.
+pub fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
+    match read(socket, 0)? {
+        Heard::Exactly(bytes) => Ok(bytes == *answer),
+        Heard::Nothing => Err(io::ErrorKind::UnexpectedEof.into()),
+        Heard::Other => Ok(false),
+    }
+}
+
+/// Kind of a late datagram of the opening on an open connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// A repeated hello.
+    Hello,
+    /// A repeated welcome, or its confirmation.
+    Welcome,
+}
+
+/// Classifies a datagram that is the connection's own hello or welcome, come late; `None` if it is
+/// a message.
+#[inline]
+pub fn late(bytes: &[u8], question: &[u8; hello::LEN], answer: &[u8; hello::LEN]) -> Option<Late> {
+    if bytes.len() != hello::LEN {
+        None
+    } else if bytes == question {
+        Some(Late::Hello)
+    } else {
+        (bytes == answer).then_some(Late::Welcome)
+    }
+}
+
+/// A flow that was let in.
+#[derive(Debug)]
+pub struct Guest {
+    /// Hello that it presented.
+    pub hello: Hello,
+    /// A socket connected to it.
+    pub socket: Socket,
+    /// Address of the near end.
+    pub peer: SocketAddr,
+}
+
+/// Lets flows of datagrams in that present the token.
+#[derive(Debug)]
+pub struct Gate {
+    variant: Variant,
+    from: Origin,
+    at: SocketAddr,
+    token: Token,
+    /// Flows that were let in already: their late hellos are no further flows.
+    met: Vec<(u16, SocketAddr)>,
+    strangers: u64,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Own(Socket),
+    Handed(HandOver),
+}
+
+/// A hello that arrived.
+#[derive(Debug)]
+struct Call {
+    flow: u16,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Gate {
+    /// Listens at `at`, or takes over what a server hands over.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    pub fn open(
+        variant: Variant,
+        at: SocketAddr,
+        token: Token,
+        door: ConnectionSource,
+    ) -> Result<Gate> {
+        let (from, at) = match door {
+            ConnectionSource::Handed(hand_over) => (Origin::Handed(hand_over), at),
+            ConnectionSource::Own => {
+                let failed =
+                    |source| Error::setup(format!("listen on {at} ({})", variant.label), source);
+                let socket = bound(variant, at).map_err(failed)?;
+                announce_destination(&socket, at).map_err(failed)?;
+                let at = local_of(&socket).map_err(failed)?;
+                (Origin::Own(socket), at)
+            }
+        };
+        Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
+    }
+
+    /// Returns the address to dial.
+    pub fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// Waits for the next flow, at most `timeout`; its socket is prepared by `prepare` before
+    /// anything can arrive on it.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with what was seen where none came, or the failed operation.
+    pub fn accept(
+        &mut self,
+        timeout: Nanos,
+        prepare: &dyn Fn(&Socket) -> Result<()>,
+    ) -> Result<Guest> {
+        let label = self.variant.label;
+        let deadline = Monotonic.now() + timeout;
+        loop {
+            let now = Monotonic.now();
+            let call = self.listen(deadline - now).map_err(|source| {
+                Error::setup(format!("wait for hellos on {} ({label})", self.at), source)
+            })?;
+            let Some(Call { flow, local, peer }) = call else {
+                if Monotonic.now() < deadline {
+                    continue;
+                }
+                return Err(Error::blocked(format!(
+                    "no {label} hello with this trial's token reached {} within {timeout}; {} other \
+                     datagrams did",
+                    self.at, self.strangers
+                )));
+            };
+            if self.met.contains(&(flow, peer)) {
+                continue;
+            }
+            let hello = Hello { token: self.token, flow };
+            let socket = answer(self.variant, local, peer, prepare)?;
+            self.met.push((flow, peer));
+            settle(&socket, &hello, deadline).map_err(|source| {
+                Error::setup(format!("welcome {peer} from {local} ({label})"), source)
+            })?;
+            return Ok(Guest { hello, socket, peer });
+        }
+    }
+
+    /// Waits for the next hello with the right token, if one comes in time. Returns early with
+    /// `None`, too.
+    fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
+        match &self.from {
+            Origin::Handed(hand_over) => match hand_over.take(patience)? {
+                Some(Handed::Datagrams { flow, local, peer }) => {
+                    let (local, peer) = (canonical(local), canonical(peer));
+                    Ok(Some(Call { flow, local, peer }))
+                }
+                Some(Handed::Stream { .. }) => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the server handed over a stream",
+                )),
+                None => Ok(None),
+            },
+            Origin::Own(socket) => {
+                if !readable(socket.as_fd(), patience)? {
+                    return Ok(None);
+                }
+                let mut bytes = [0; hello::LEN + 1];
+                let (len, peer, to) = match receive_from(socket, &mut bytes) {
+                    Ok(got) => got,
+                    Err(error) if is_full(&error) || is_network_error(&error) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                let hello = Hello::decode(&bytes[..len]).filter(|hello| hello.token == self.token);
+                let (Some(hello), Some(peer)) = (hello, peer) else {
+                    self.strangers += 1;
+                    return Ok(None);
+                };
+                Ok(Some(Call {
+                    flow: hello.flow,
+                    local: canonical(to.map_or(self.at, |to| at_port(to, self.at.port()))),
+                    peer: canonical(peer),
+                }))
+            }
+        }
+    }
+}
+
+/// Returns a socket for one flow, on the address its hello came to.
+fn answer(
+    variant: Variant,
+    local: SocketAddr,
+    peer: SocketAddr,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<Socket> {
+    let what = || format!("open a {} socket from {local} to {peer}", variant.label);
+    let failed = |source| Error::setup(what(), source);
+    let socket = bound(variant, local).map_err(failed)?;
+    prepare(&socket)?;
+    socket.connect(&peer.into()).map_err(failed)?;
+    // Between bind and connect, hellos of other flows may have come here; they will be repeated.
+    while !matches!(read(&socket, 0), Err(error) if is_full(&error)) {}
+    Ok(socket)
+}
+
+/// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must
+/// have heard.
+///
+/// # Errors
+/// The errors of send(2) and recv(2), but for what the network said of an earlier datagram.
+pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
+    let (question, welcome) = (hello.encode(), hello.encode_welcome());
+    let mut since = Monotonic.now();
+    let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {
+        Err(error) if !is_full(&error) && !is_network_error(&error) => Err(error),
+        _ => Ok(()),
+    };
+    send()?;
+    loop {
+        let now = Monotonic.now();
+        let until = (since + SETTLE).min(deadline);
+        if now >= until {
+            return Ok(());
+        }
+        if !readable(socket.as_fd(), until - now)? {
+            continue;
+        }
+        match read(socket, libc::MSG_PEEK) {
+            Ok(Heard::Exactly(bytes)) if bytes == welcome => {
+                read(socket, 0)?;
+                return Ok(());
+            }
+            Ok(Heard::Exactly(bytes)) if bytes == question => {
+                read(socket, 0)?;
+                send()?;
+                since = now;
+            }
+            Ok(_) => return Ok(()),
+            Err(error) if is_full(&error) || is_network_error(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Creates a bound socket that shares its address with the sockets of its flows (socket(7),
+/// `SO_REUSEADDR`; every one of them must have it).
+fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
+    socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("a socket without IP address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn gate(at: &str) -> Gate {
+        Gate::open(UDP, at.parse().unwrap(), HELLO.token, ConnectionSource::Own).unwrap()
+    }
+
+    fn accept(gate: &mut Gate) -> Result<Guest> {
+        gate.accept(SECOND, &|_| Ok(()))
+    }
+
+    #[test]
+    fn hellos_back_off_and_then_keep_a_pace() {
+        let ms: Vec<u64> = (0..8).map(|n| due(n).0 / 1_000_000).collect();
+        assert_eq!(ms, [0, 50, 100, 200, 400, 800, 1_200, 1_600]);
+    }
+
+    #[test]
+    fn a_flow_opens_on_the_address_its_hello_came_to() {
+        for (listen, dialed) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("0.0.0.0:0", "127.0.0.7"),
+            ("[::]:0", "::1"),
+            ("[::]:0", "127.0.0.9"),
+        ] {
+            let mut gate = gate(listen);
+            let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
+            let near = std::thread::spawn(move || {
+                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+            });
+            let far = accept(&mut gate).unwrap();
+            let near = near.join().unwrap();
+            assert_eq!(far.hello, HELLO);
+            assert_eq!(local_of(&far.socket).unwrap(), to);
+            near.send(b"data").unwrap();
+            assert!(readable(far.socket.as_fd(), SECOND).unwrap());
+            assert_eq!(read(&far.socket, 0).unwrap(), Heard::Other);
+        }
+    }
+
+    #[test]
+    fn a_repeated_hello_is_welcomed_again_and_is_no_second_flow() {
+        let mut gate = gate("127.0.0.1:0");
+        let at = gate.at();
+        let far = std::thread::spawn(move || {
+            let guest = accept(&mut gate);
+            (gate, guest)
+        });
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.set_read_timeout(Some(SECOND.into())).unwrap();
+        near.connect(at).unwrap();
+        let mut bytes = [0; 100];
+        for _ in 0..3 {
+            near.send(&HELLO.encode()).unwrap();
+            let len = near.recv(&mut bytes).unwrap();
+            assert_eq!(Hello::decode_welcome(&bytes[..len]), Some(HELLO));
+        }
+        near.send(&HELLO.encode_welcome()).unwrap();
+        let (mut gate, guest) = far.join().unwrap();
+        assert_eq!(guest.unwrap().hello, HELLO);
+        let again = gate.accept(Nanos::from_millis(20), &|_| Ok(()));
+        assert!(matches!(again, Err(Error::Blocked { .. })));
+    }
+
+    #[test]
+    fn data_that_overtakes_the_confirmation_is_kept() {
+        let mut gate = gate("127.0.0.1:0");
+        let at = gate.at();
+        let far = std::thread::spawn(move || accept(&mut gate).unwrap().socket);
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(at).unwrap();
+        near.send(&HELLO.encode()).unwrap();
+        near.recv(&mut [0; 100]).unwrap();
+        near.send(&[9; 24]).unwrap();
+        let far = far.join().unwrap();
+        assert_eq!(read(&far, 0).unwrap(), Heard::Exactly([9; 24]));
+    }
+
+    #[test]
+    fn strangers_are_counted_and_get_no_answer() {
+        let mut gate = gate("[::1]:0");
+        let stranger = UdpSocket::bind("[::1]:0").unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        stranger.connect(gate.at()).unwrap();
+        let wrong = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
+        let mut long = HELLO.encode().to_vec();
+        long.push(0);
+        for bytes in [&wrong.encode()[..], &HELLO.encode_welcome(), &long, b""] {
+            stranger.send(bytes).unwrap();
+        }
+        for _ in 0..4 {
+            assert!(gate.listen(SECOND).unwrap().is_none());
+        }
+        let error = gate.accept(Nanos::ZERO, &|_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("4 other datagrams did"), "{error}");
+        assert_eq!(stranger.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_handed_over_flow_shares_the_servers_port() {
+        let server = bound(UDP, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let local = local_of(&server).unwrap();
+        let (give, take) = HandOver::pair().unwrap();
+        let mut gate = Gate::open(UDP, local, HELLO.token, ConnectionSource::Handed(take)).unwrap();
+        let near = std::thread::spawn(move || {
+            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+        });
+        let mut bytes = [0; 24];
+        assert!(readable(server.as_fd(), SECOND).unwrap());
+        let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
+        give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
+        let far = accept(&mut gate).unwrap();
+        let near = near.join().unwrap();
+        far.socket.send(b"to the dialing port").unwrap();
+        assert!(readable(near.as_fd(), SECOND).unwrap());
+        let once = gate.accept(Nanos::ZERO, &|_| Ok(()));
+        assert!(matches!(once, Err(Error::Blocked { .. })));
+    }
+
+    #[test]
+    fn silence_is_told_with_its_evidence() {
+        let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = deaf.local_addr().unwrap();
+        let short = Nanos::from_millis(120);
+        let error =
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+        assert!(error.starts_with("blocked: sent "), "{error}");
+        assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
+        assert!(error.contains("no network error either"), "{error}");
+        drop(deaf);
+        let error =
+            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("network errors, the last: Connection refused"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Time in which a protocol had something under way, and in which a bound of its library held it back.
+
+use crate::measurements::TcpView;
+use crate::time::Nanos;
+
+/// Thing that a sender waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// Nothing: all that was written is acknowledged.
+    Nothing,
+    /// The path, or congestion control: something is under way.
+    Path,
+    /// The library: more was written than it admits to the path, whatever that would carry.
+    Library,
+}
+
+/// Sums of these times over a connection.
+#[derive(Debug)]
+pub struct Held {
+    waits: Waits,
+    since: Nanos,
+    busy: Nanos,
+    by_library: Nanos,
+    /// Shortest smoothed round trip, in nanoseconds.
+    least_rtt_ns: u64,
+}
+
+/// Time that a round trip may take beyond one and a half of the shortest before a queue is taken to stand: ENet counts
+/// milliseconds.
+const SLACK_NS: u64 = 1_000_000;
+
+impl Default for Held {
+    fn default() -> Held {
+        Held {
+            waits: Waits::Nothing,
+            since: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            by_library: Nanos::ZERO,
+            least_rtt_ns: u64::MAX,
+        }
+    }
+}
+
+impl Held {
+    /// Notes what the sender waits for from `now` on, with its smoothed round-trip time. Where that shows that a queue
+    /// stands on the path, the path is full, and what the library admits is no less than it takes.
+    pub fn note(&mut self, now: Nanos, waits: Waits, srtt_ns: Option<u64>) {
+        let passed = now - self.since;
+        match self.waits {
+            Waits::Nothing => {}
+            Waits::Path => self.busy += passed,
+            Waits::Library => {
+                self.busy += passed;
+                self.by_library += passed;
+            }
+        }
+        let rtt_ns = srtt_ns.unwrap_or(u64::MAX);
+        self.least_rtt_ns = self.least_rtt_ns.min(rtt_ns);
+        let least = self.least_rtt_ns;
+        let stands = rtt_ns > (least.saturating_add(least / 2)).saturating_add(SLACK_NS);
+        self.waits = if waits == Waits::Library && stands { Waits::Path } else { waits };
+        self.since = now;
+    }
+
+    /// Returns a view with these times, and the shortest round trip.
+    pub fn tell(&self, view: TcpView) -> TcpView {
+        TcpView {
+            busy_ns: Some(self.busy.0),
+            library_limited_ns: Some(self.by_library.0),
+            min_rtt_ns: view
+                .min_rtt_ns
+                .or(Some(self.least_rtt_ns).filter(|least| *least < u64::MAX)),
+            ..view
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    #[test]
+    fn the_library_s_time_is_part_of_the_busy_one_and_a_standing_queue_s_is_not() {
+        let mut held = Held::default();
+        let rtt = |ms: u64| Some(MS(ms).0);
+        held.note(MS(1_000), Waits::Path, rtt(50));
+        held.note(MS(1_010), Waits::Library, rtt(60));
+        held.note(MS(1_110), Waits::Nothing, rtt(50));
+        held.note(MS(9_000), Waits::Library, rtt(80));
+        held.note(MS(9_001), Waits::Nothing, rtt(80));
+        let view = held.tell(TcpView::default());
+        assert_eq!(view.busy_ns, Some(MS(111).0));
+        assert_eq!(view.library_limited_ns, Some(MS(100).0));
+        assert_eq!(view.min_rtt_ns, Some(MS(50).0));
+    }
+}

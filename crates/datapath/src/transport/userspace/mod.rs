@@ -1,0 +1,62 @@
+//! Protocols in user space. Each is one file beside this folder that implements [`Userspace`] and
+//! answers [`Protocol`]s, state machines without socket and clock. What is here makes it a
+//! [`Transport`]: over the kernel's UDP, and on a simulated path in virtual time.
+
+use super::equal;
+use super::{Conn, Dial, Info, Listen, Listener, Transport};
+use crate::error::Result;
+
+mod epoch;
+mod held;
+mod over_path;
+pub mod over_udp;
+mod protocol;
+mod ring;
+mod round_trip;
+mod serial;
+mod session;
+mod timed;
+mod too_large;
+mod wrapped;
+
+pub use crate::datapath::datagram::{Received, Transmit};
+pub use epoch::Epoch;
+pub use held::{Held, Waits};
+pub use over_path::OverPath;
+pub use protocol::nowhere;
+pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
+pub use ring::{InOrder, Ring, SendBuffer};
+pub use round_trip::RoundTrip;
+pub use serial::Segments;
+
+pub use wrapped::{Around, Wrapped};
+
+/// The knob for the largest packet, for protocols that fill packets.
+pub const MTU: crate::spec::Key = crate::spec::Key {
+    name: "mtu",
+    kind: crate::spec::Kind::Size(576, 65_535),
+    default: equal::MTU,
+    doc: "the largest IP packet; the path's where that is less",
+};
+
+impl<T: Userspace + Copy + Send + 'static> Transport for T {
+    fn info(&self) -> &'static Info {
+        Userspace::info(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        super::udp_handshake::check(Userspace::info(self).id)
+    }
+
+    fn userspace(&self) -> Option<&dyn Userspace> {
+        Some(self)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        over_udp::dial(self, dial)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        over_udp::listen(Box::new(*self), listen)
+    }
+}

@@ -1,0 +1,469 @@
+//! A [`Protocol`](super::protocol::Protocol) over the kernel's UDP. Every protocol in user space has
+//! this one datapath: the same system calls, batches, segmentation and coalescing, so that a
+//! difference between two of them is the protocol's.
+//!
+//! Outgoing datagrams go into as few calls as the kernel allows ([`Outgoing`]); what arrives comes
+//! in as many datagrams a call as the kernel has put together. Acknowledgements that a protocol
+//! wants to send wait until the application had its turn, so that they travel with its answer if
+//! there is one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::protocol::{Opening, State, Userspace};
+use super::session::{Make, Session};
+use super::too_large;
+use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
+use crate::datapath::datagram::{
+    Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, Received, is_full,
+    is_network_error, probe_coalescing, probe_segmentation,
+};
+use crate::datapath::option::{self, Buffer};
+use crate::datapath::stamps::Stamps;
+use crate::datapath::wait::Interest;
+use crate::error::{Error, Result};
+use crate::measurements::ConnStats;
+use crate::spec::Settings;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::readable;
+use crate::transport::hello::{self, Hello};
+use crate::transport::udp_handshake::{self, Gate, Late, UDP};
+use crate::transport::{
+    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
+    not_ip, told, unstamped,
+};
+use crate::units::Bytes;
+
+/// Size asked of the kernel for each socket buffer: a window of a long path, and more than the
+/// kernel's own default, which a burst of small packets fills.
+const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
+
+/// The largest IP packet where the kernel does not say: that of an Ethernet.
+const MTU: u64 = 1_500;
+
+/// Time after which a full socket may have room.
+const SOON: Nanos = Nanos::from_millis(1);
+
+/// Most receiving calls before a sender goes on sending.
+const MOST_TAKEN: usize = 64;
+
+/// The longest datagram that arrives whole: the largest IP packet.
+const LONGEST: usize = 65_535;
+
+/// Opens a connection: first the flow of datagrams, then whatever handshake the protocol has.
+pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+    let Address::Ip(to) = *dial.to else {
+        return Err(not_ip(transport.info().id, dial.to));
+    };
+    let deadline = Monotonic.now() + dial.timeout;
+    let socket =
+        udp_handshake::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
+    let asked = Asked {
+        knobs: dial.knobs,
+        lanes: dial.lanes,
+        largest_message: dial.largest_message,
+        tickets: dial.tickets,
+    };
+    let sockets = Sockets { out: socket, arrivals: None };
+    connect(transport.info(), sockets, &ends, asked, deadline, &|opening| transport.open(opening))
+}
+
+/// Opens one end over sockets that are there, and sees the protocol that `make` answers through its handshake.
+///
+/// # Errors
+/// [`Error::Blocked`] where that does not end before `deadline`, or the failed operation.
+pub fn connect(
+    info: &'static Info,
+    sockets: Sockets,
+    ends: &Ends,
+    asked: Asked<'_>,
+    deadline: Nanos,
+    make: Make<'_>,
+) -> Result<Box<dyn Conn>> {
+    let mut conn = OverUdp::new(info, sockets, ends, asked, make)?;
+    let took = conn.shake_hands(ends, deadline)?;
+    if ends.side == Side::Near {
+        conn.connect = took;
+    }
+    Ok(Box::new(conn))
+}
+
+/// Listens for flows of datagrams with a protocol on each.
+pub(super) fn listen(
+    transport: Box<dyn Userspace + Send>,
+    listen: Listen<'_>,
+) -> Result<Box<dyn Listener>> {
+    let Address::Ip(at) = *listen.at else {
+        return Err(not_ip(transport.info().id, listen.at));
+    };
+    Ok(Box::new(OverUdpListener {
+        transport,
+        gate: Gate::open(UDP, at, listen.token, listen.door)?,
+        knobs: listen.knobs.clone(),
+        lanes: listen.lanes.to_vec(),
+        largest_message: listen.largest_message,
+        tickets: listen.tickets,
+    }))
+}
+
+/// Sets the buffers of a socket before anything arrives on it.
+pub fn prepare(socket: &socket2::Socket) -> Result<()> {
+    Buffer::Receive.ask(socket, Some(SOCKET_BUFFER))?;
+    Buffer::Send.ask(socket, Some(SOCKET_BUFFER))
+}
+
+struct OverUdpListener {
+    transport: Box<dyn Userspace + Send>,
+    gate: Gate,
+    knobs: Settings,
+    lanes: Vec<Service>,
+    largest_message: usize,
+    tickets: Tickets,
+}
+
+impl Listener for OverUdpListener {
+    fn endpoint(&self) -> Address {
+        Address::Ip(self.gate.at())
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let deadline = Monotonic.now() + timeout;
+        let guest = self.gate.accept(timeout, &prepare)?;
+        let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
+        let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
+        let asked = Asked { knobs, lanes, largest_message: self.largest_message, tickets };
+        let sockets = Sockets { out: guest.socket, arrivals: None };
+        let make: Make<'_> = &|opening| self.transport.open(opening);
+        let conn = connect(self.transport.info(), sockets, &ends, asked, deadline, make)?;
+        Ok((ends.hello.flow, conn))
+    }
+}
+
+/// Ends of a connection: who talks to whom.
+pub struct Ends {
+    /// End of the connection.
+    pub side: Side,
+    /// Token and flow.
+    pub hello: Hello,
+    /// Address of the other end.
+    pub peer: SocketAddr,
+}
+
+/// Parameters asked of a connection.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Knobs of the contender.
+    pub knobs: &'a Settings,
+    /// Services of its lanes.
+    pub lanes: &'a [Service],
+    /// The largest message in bytes.
+    pub largest_message: usize,
+    /// Session tickets of the trial.
+    pub tickets: &'a Tickets,
+}
+
+/// Sockets of a connection.
+pub struct Sockets {
+    /// Socket that is connected to where datagrams go.
+    pub out: socket2::Socket,
+    /// Socket on which datagrams arrive; absent where it is the same one.
+    pub arrivals: Option<socket2::Socket>,
+}
+
+/// End of a connection.
+struct OverUdp {
+    session: Session,
+    socket: DatagramSocket,
+    /// Socket on which datagrams arrive; absent where it is [`OverUdp::socket`].
+    arrivals: Option<DatagramSocket>,
+    /// Time at which to look for room again, where the socket that is waited on does not show it.
+    again: Nanos,
+    outgoing: Outgoing,
+    arriving: ReceiveBatch,
+    /// True if datagrams arrived since the protocol was last asked for some.
+    owes_transmit: bool,
+    hello: [u8; hello::LEN],
+    welcome: [u8; hello::LEN],
+    side: Side,
+    rx: ReceiveEngine,
+    connect: Nanos,
+    network_errors: u64,
+}
+
+impl OverUdp {
+    fn new(
+        info: &'static Info,
+        sockets: Sockets,
+        ends: &Ends,
+        asked: Asked<'_>,
+        make: Make<'_>,
+    ) -> Result<OverUdp> {
+        let socket = sockets.out;
+        let path = option::path_mtu(&socket).map_or(MTU, |mtu| mtu as u64);
+        let opening = Opening {
+            side: ends.side,
+            token: ends.hello.token,
+            knobs: asked.knobs,
+            lanes: asked.lanes,
+            largest_message: asked.largest_message,
+            mtu: path as u32,
+            ip_header: option::ip_header_bytes(&socket) as u32,
+            tickets: asked.tickets,
+        };
+        let session = Session::over(info, &opening, make)?;
+        let failed = |e| Error::setup(format!("set up a UDP socket to {}", ends.peer), e);
+        let socket = DatagramSocket::new(socket).map_err(failed)?;
+        let arrivals = sockets.arrivals.map(DatagramSocket::new).transpose().map_err(failed)?;
+        let rx = match probe_coalescing(socket.as_fd()) {
+            Ok(()) => ReceiveEngine::Gro,
+            Err(_) => ReceiveEngine::Recv,
+        };
+        let outgoing = Outgoing::new(probe_segmentation(socket.as_fd()).is_ok());
+        let inlet = arrivals.as_ref().unwrap_or(&socket);
+        let mut arriving = ReceiveBatch::new(inlet, 1, LONGEST, rx).map_err(failed)?;
+        if session.uses_ecn() {
+            arriving.read_codepoints(inlet).map_err(failed)?;
+        }
+        Ok(OverUdp {
+            session,
+            arriving,
+            socket,
+            arrivals,
+            again: Nanos::ZERO,
+            outgoing,
+            owes_transmit: false,
+            hello: ends.hello.encode(),
+            welcome: ends.hello.encode_welcome(),
+            side: ends.side,
+            rx,
+            connect: Nanos::ZERO,
+            network_errors: 0,
+        })
+    }
+
+    /// Sees the protocol through its handshake; how long it took.
+    fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
+        let began = Monotonic.now();
+        let failed = |e| Error::setup(format!("shake hands with {} over UDP", ends.peer), e);
+        // Before anything that has arrived: a near end begins.
+        self.session.on_deadline(began);
+        loop {
+            let now = Monotonic.now();
+            self.on_deadline(now).map_err(failed)?;
+            match self.session.protocol.state() {
+                State::Open => return Ok(now - began),
+                State::Closed(why) => {
+                    return Err(Error::peer(ends.peer.to_string(), format!("it closed: {why}")));
+                }
+                State::Handshaking if now >= deadline => {
+                    return Err(Error::blocked(format!(
+                        "UDP datagrams to {} are answered, and the handshake over them did not end \
+                         within {}",
+                        ends.peer,
+                        now - began
+                    )));
+                }
+                State::Handshaking => {}
+            }
+            let until = self.next_deadline().map_or(deadline, |due| due.min(deadline));
+            readable(self.inlet().as_fd(), until - now).map_err(failed)?;
+        }
+    }
+
+    /// Returns the socket on which datagrams arrive.
+    fn inlet(&self) -> &DatagramSocket {
+        self.arrivals.as_ref().unwrap_or(&self.socket)
+    }
+
+    /// Makes one receiving call, and hands what it brought to the protocol.
+    #[inline]
+    fn take_arrivals(&mut self, patience: Patience) -> io::Result<Progress> {
+        let inlet = self.arrivals.as_mut().unwrap_or(&mut self.socket);
+        match self.arriving.receive(inlet, patience) {
+            Ok(_) => {}
+            Err(error) if is_network_error(&error) => {
+                self.network_errors += 1;
+                return Ok(Progress::Moved);
+            }
+            Err(error) if is_full(&error) => return Ok(Progress::Idle),
+            Err(error) => return Err(self.told(error)),
+        }
+        let now = Monotonic.now();
+        let session = &mut self.session;
+        let mut late = None;
+        self.arriving.each_marked(|bytes, ecn| {
+            match udp_handshake::late(bytes, &self.hello, &self.welcome) {
+                None => session.handle(Received { at: now, bytes, ecn }),
+                found => late = found,
+            }
+        });
+        if late == Some(Late::Hello) && self.side == Side::Far {
+            // Its welcome was lost. Another hello will come where this does not get through.
+            let _ = self.socket.send(&self.welcome);
+        }
+        self.owes_transmit = true;
+        Ok(Progress::Moved)
+    }
+
+    /// Sends what the protocol has to send, as far as there is room.
+    #[inline]
+    fn transmit(&mut self, now: Nanos) -> io::Result<()> {
+        self.owes_transmit = false;
+        loop {
+            let protocol = &mut *self.session.protocol;
+            self.outgoing.fill(|most, batch| protocol.transmit(now, most, batch));
+            if self.outgoing.is_empty() {
+                return Ok(());
+            }
+            match self.outgoing.send(&mut self.socket, &mut self.network_errors) {
+                Ok(()) => {}
+                Err(error) if is_full(&error) => {
+                    self.again = now + SOON;
+                    return Ok(());
+                }
+                Err(error) => return Err(self.told(error)),
+            }
+        }
+    }
+
+    /// Returns the error of a call, with the sizes where a datagram was too large for the path.
+    #[cold]
+    fn told(&self, error: io::Error) -> io::Error {
+        too_large::told(error, self.socket.socket(), self.outgoing.datagram_len())
+    }
+
+    /// Returns the error of a connection that the protocol has closed.
+    fn check_open(&self) -> io::Result<()> {
+        match self.session.protocol.state() {
+            State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
+            State::Handshaking | State::Open => Ok(()),
+        }
+    }
+}
+
+impl Conn for OverUdp {
+    /// Returns that of the socket on which datagrams arrive. One on which they only arrive always has room.
+    fn readiness(&self) -> Readiness<'_> {
+        let has_backlog = !self.outgoing.is_empty();
+        let shows_room = has_backlog && self.arrivals.is_none();
+        let room = if shows_room { Interest::ReadWrite } else { Interest::Read };
+        Readiness { fd: Some(self.inlet().as_fd()), room, has_backlog }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        let arrivals = self.arrivals.as_ref().map(AsFd::as_fd);
+        [self.socket.as_fd()].into_iter().chain(arrivals).collect()
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let now = Monotonic.now();
+        let progress = self.session.send(now, lane, message)?;
+        self.transmit(now)?;
+        Ok(progress)
+    }
+
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let arrived = self.take_arrivals(patience)?;
+        match self.session.receive(Monotonic.now(), inbox)? {
+            Progress::Idle => {
+                self.check_open()?;
+                Ok(arrived)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        self.transmit(Monotonic.now())?;
+        Ok(if self.outgoing.is_empty() { Progress::Moved } else { Progress::Idle })
+    }
+
+    /// Acknowledgements make room, and come here to be read, all that are there.
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        // A protocol that hears of many acknowledgements at once sends once for all of them.
+        let mut calls = 0..MOST_TAKEN;
+        while calls.next().is_some() && self.take_arrivals(Patience::None)? == Progress::Moved {}
+        let now = Monotonic.now();
+        let progress = self.session.pump(now, source)?;
+        self.transmit(now)?;
+        if progress == Progress::Idle {
+            self.check_open()?;
+        }
+        Ok(progress)
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        let arrived = self.take_arrivals(patience)?;
+        match self.session.drain(Monotonic.now(), sink) {
+            Progress::Idle => {
+                self.check_open()?;
+                Ok(arrived)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let now = Monotonic.now();
+        self.session.finish(now);
+        self.transmit(now)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.outgoing.is_empty() && self.session.protocol.is_drained()
+    }
+
+    /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
+    /// the protocol says.
+    fn next_deadline(&self) -> Option<Nanos> {
+        if self.owes_transmit {
+            return Some(Nanos::ZERO);
+        }
+        let waits = self.arrivals.is_some() && !self.outgoing.is_empty();
+        let due = [self.session.protocol.next_deadline(), waits.then_some(self.again)];
+        due.into_iter().flatten().min()
+    }
+
+    /// Takes what has arrived first: a timer that fires though its answer is here sends for
+    /// nothing.
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        if !self.owes_transmit {
+            self.take_arrivals(Patience::None)?;
+        }
+        self.session.on_deadline(now);
+        self.transmit(now)
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        Err(unstamped())
+    }
+
+    fn effective(&self) -> Effective {
+        let io = if self.outgoing.segments() { "gso+sendmmsg" } else { "sendmmsg" };
+        let socket = self.socket.socket();
+        let inlet = self.inlet().socket();
+        let mut effective = self.session.protocol.effective();
+        effective.extend(told([
+            ("io", io.to_owned()),
+            ("rx", self.rx.word().to_owned()),
+            ("rcvbuf", Buffer::Receive.tell(inlet, Some(SOCKET_BUFFER))),
+            ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
+        ]));
+        effective
+    }
+
+    /// Drops at the socket are not told: the protocol has sent again what it lost by them.
+    fn info(&self) -> ConnInfo {
+        let ConnInfo { stats, view } = self.session.info(self.outgoing.put());
+        let stats = ConnStats {
+            connect_ns: self.connect.0,
+            send_calls: self.socket.send_calls(),
+            receive_calls: self.inlet().receive_calls(),
+            network_errors: self.network_errors,
+            ..stats
+        };
+        ConnInfo { stats, view }
+    }
+}

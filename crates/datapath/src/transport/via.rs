@@ -1,0 +1,146 @@
+//! What a contender goes through on its way to the far end: nothing, or a relay. Every transport over IP with a process
+//! at the far end takes the key, so that relayed and direct are raced side by side: `race udp udp:via=relay`.
+
+use crate::contract::{PeerKind, Reach};
+use crate::error::{Error, Result, unknown};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
+
+use super::Info;
+
+/// The command of Debian's TURN server.
+pub const COTURN: &str = "turnserver";
+
+/// Port of a TURN server that is named without one (RFC 8656, section 3.1).
+const PORT: u16 = 3478;
+
+/// The words, and the form of a TURN server: that of its URI (RFC 7065).
+const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
+
+/// The key, which contenders have beside their own.
+pub const KEYS: &[Key] = &[Key {
+    name: "via",
+    kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
+    default: "none",
+    doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
+          coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",
+}];
+
+/// Relay that a contender goes through.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Via {
+    /// Nothing: the near end dials the far one.
+    #[default]
+    Direct,
+    /// A relay at the far end's host.
+    Relay,
+    /// coturn, started at the far end's host for the trial.
+    Coturn,
+    /// A TURN server that somebody runs.
+    Turn {
+        /// Name or address of its host.
+        host: String,
+        /// Port over UDP.
+        port: u16,
+    },
+}
+
+impl Via {
+    /// Takes the key out of what was typed for a contender.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the value is none, or where the transport cannot be relayed.
+    pub fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
+        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
+        let via = Via::parse(ours.text("via").unwrap_or_default())?;
+        let is_relayed = info.reach == Reach::Network && info.peer == PeerKind::Process;
+        if via != Via::Direct && !is_relayed {
+            return Err(Error::usage(format!(
+                "{}: a relay forwards TCP and UDP to a process, and this is neither; leave out via",
+                info.id
+            )));
+        }
+        Ok(via)
+    }
+
+    /// Reads `none`, `relay`, `coturn`, or the URI of a TURN server (RFC 7065).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the forms.
+    pub fn parse(value: &str) -> Result<Via> {
+        if let Some(server) = value.strip_prefix("turn:") {
+            let (host, port) = server_of(server).ok_or_else(|| {
+                Error::usage(format!(
+                    "`{server}` is no TURN server; write turn:HOST, turn:HOST:PORT or turn:[IPv6]:PORT"
+                ))
+            })?;
+            return Ok(Via::Turn { host, port });
+        }
+        match value {
+            "none" => Ok(Via::Direct),
+            "relay" => Ok(Via::Relay),
+            "coturn" => Ok(Via::Coturn),
+            "turn" => Err(Error::usage(
+                "turn: which server? write turn:HOST, or coturn to have one started for each trial",
+            )),
+            _ => Err(unknown("value", value, &["none", "relay", "coturn", "turn:HOST"])),
+        }
+    }
+
+    /// Returns true if it speaks TURN, which relays UDP alone.
+    pub fn is_turn(&self) -> bool {
+        matches!(self, Via::Coturn | Via::Turn { .. })
+    }
+
+    /// Returns it in words.
+    pub fn title(&self) -> String {
+        match self {
+            Via::Direct => "none in between".into(),
+            Via::Relay => "through a relay".into(),
+            Via::Coturn => "through coturn, by TURN".into(),
+            Via::Turn { host, port } => format!("through the TURN server {host}:{port}"),
+        }
+    }
+
+    /// Checks that this host has what it takes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where coturn is not installed.
+    pub fn check(&self) -> Result<()> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = || std::env::split_paths(&path).any(|at| at.join(COTURN).is_file());
+        if *self != Via::Coturn || is_there() { Ok(()) } else { Err(no_coturn()) }
+    }
+}
+
+/// Returns the error of a host without coturn.
+pub fn no_coturn() -> Error {
+    Error::unsupported(
+        "via=coturn",
+        format!(
+            "there is no `{COTURN}` on the PATH; install coturn (Debian's package has that name, and its service need not \
+             run), or use via=relay"
+        ),
+    )
+}
+
+/// Returns host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; `None` if it is none of them.
+fn server_of(typed: &str) -> Option<(String, u16)> {
+    let (host, port) = match typed.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => {
+            let at = typed.find(':').unwrap_or(typed.len());
+            let (host, port) = typed.split_at(at);
+            let fits = |c: char| c.is_alphanumeric() || "._-".contains(c);
+            host.chars().all(fits).then_some((host, port))?
+        }
+    };
+    let port = match port {
+        "" => PORT,
+        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port != 0)?,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port))
+}

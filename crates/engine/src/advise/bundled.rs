@@ -1,0 +1,31 @@
+//! The applications that are in the program: every file of `apps/` as the program hands it in.
+
+use super::app::{self, App};
+use deadheat_contract::handed_in::HandedIn;
+
+use crate::error::Result;
+use crate::race::written::{self, BundledFile};
+
+/// Name and text of each, by name.
+pub static FILES: HandedIn<BundledFile> = HandedIn::new();
+
+/// Returns the names of the bundled applications, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// Returns the file of the application of this name.
+///
+/// # Errors
+/// [`crate::error::Error::Usage`] for another name, with the nearest one and all.
+pub fn text(name: &str) -> Result<&'static str> {
+    written::bundled(&FILES, "application", name)
+}
+
+/// Returns the application of this name, checked.
+///
+/// # Errors
+/// As [`text`]; what is wrong in the file.
+pub fn app(name: &str) -> Result<App> {
+    app::parse(text(name)?, &format!("apps/{name}.toml"))
+}

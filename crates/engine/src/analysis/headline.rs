@@ -1,0 +1,60 @@
+//! Work of a race in a few words.
+
+use crate::result::outcome::Outcome;
+use crate::spec::Spec;
+use crate::workload;
+
+/// Returns the work of a race in the words of its task: `64-byte ping, 1000/s`. Where works of several conditions differ in
+/// them it is the workload's name, and text of a saved result that cannot be read stands as it is.
+pub fn headline(outcome: &Outcome) -> String {
+    let cells = outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref());
+    let varied: Vec<&String> = cells.map(|cell| &cell.workload).collect();
+    let whole = outcome.plan.workload.as_ref().unwrap_or(&outcome.asked.workload);
+    let (first, others) = varied.split_first().unwrap_or((&whole, &[]));
+    let words = of(first);
+    match others.iter().all(|other| other == first || of(other) == words) {
+        true => words,
+        false => Spec::parse(first).map_or(words, |spec| spec.name),
+    }
+}
+
+fn of(typed: &str) -> String {
+    workload::parse(typed).map_or_else(|_| typed.to_owned(), |task| task.info().headline.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::result::outcome::Cell;
+
+    #[test]
+    fn the_work_is_named_as_its_task_names_it() {
+        let mut outcome = crate::race::testing::loaded();
+        assert!(headline(&outcome).starts_with("64-byte ping, 1000/s beside a bulk flow of tcp"));
+        outcome.plan.workload = Some("cbr:rate=100mbit".to_owned());
+        assert_eq!(headline(&outcome), "1400-byte messages, 100 Mbit/s up");
+        outcome.plan.workload = Some("pong:size=3".to_owned());
+        assert_eq!(headline(&outcome), "pong:size=3");
+    }
+
+    #[test]
+    fn works_that_differ_by_condition_have_their_name_in_common() {
+        let mut outcome = crate::race::testing::loaded();
+        let works = |outcome: &mut Outcome, all: [&str; 2]| {
+            for (contender, workload) in all.into_iter().enumerate() {
+                outcome.contenders[contender].cell = Some(Cell {
+                    contender,
+                    levels: vec![contender],
+                    workload: workload.to_owned(),
+                    placement: None,
+                    infeasible: None,
+                });
+            }
+        };
+        works(&mut outcome, ["ping:size=64", "ping:size=1400"]);
+        assert_eq!(headline(&outcome), "ping");
+        works(&mut outcome, ["ping:size=90,count=200", "ping:size=90,count=300"]);
+        assert_eq!(headline(&outcome), "90-byte ping, 1000/s");
+    }
+}

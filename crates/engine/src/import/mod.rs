@@ -1,0 +1,155 @@
+//! Import of measurements by other tools, under the same statistics and reports: their files become an
+//! [`Outcome`](crate::result::outcome::Outcome) that says what can no longer be known of them.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
+//! | `foreign` | a file of unknown content, read with suspicion: gzip, lines, limits |
+//! | [`mod@unit`] | units of numbers from other tools |
+//! | `gather` | samples of one trial, summed up and kept; five numbers |
+//! | `assemble` | contenders, trials and verdicts from the files read |
+//! | the others | one format each, in [`ALL`] |
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::error::{Result, unknown};
+use crate::measurements::{Metric, Unit};
+use crate::result::imported::Over;
+use crate::trial::Record;
+
+mod assemble;
+mod flent;
+mod foreign;
+mod gather;
+mod hyperfine;
+mod iperf3;
+mod irtt;
+mod ping;
+mod plain;
+pub mod request;
+mod sockperf;
+pub mod unit;
+
+use foreign::Foreign;
+pub use request::{Each, Import};
+use unit::Scale;
+
+/// Formats in the order in which a file is tried, all of them. The least demanding comes last.
+pub const ALL: &[&dyn Reader] = &[
+    &iperf3::Iperf3,
+    &irtt::Irtt,
+    &flent::Flent,
+    &hyperfine::Hyperfine,
+    &sockperf::Sockperf,
+    &ping::Ping,
+    &plain::Plain,
+];
+
+/// A format of files that others write.
+pub trait Reader: Sync {
+    /// Returns the name after `--as`.
+    fn id(&self) -> &'static str;
+
+    /// Returns a description in one line, for lists.
+    fn summary(&self) -> &'static str;
+
+    /// Returns true if a file that begins like this is of this format: its first 64 KiB at most.
+    fn sniff(&self, head: &str) -> bool;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A sentence, without the file's name, on what is wrong, where, and what would be right.
+    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String>;
+}
+
+/// Settings and resources for a reader.
+pub struct Means<'a> {
+    /// Unit of numbers that have none.
+    pub(crate) scale: Option<Scale>,
+    /// Meaning of a number without context.
+    pub(crate) each: Each,
+    /// Source of files for samples, one for each trial; absent if samples are not kept.
+    pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
+}
+
+impl Means<'_> {
+    /// Returns a new file for the samples of a trial.
+    fn part(&mut self) -> Option<PathBuf> {
+        self.keep.as_mut().map(|next| next())
+    }
+}
+
+/// Content of a file.
+#[derive(Default)]
+pub struct Reading {
+    /// Program that wrote the file, with its version.
+    pub(crate) program: Option<String>,
+    /// Time of the measurement.
+    pub(crate) began: Option<SystemTime>,
+    /// The unit of its numbers.
+    pub(crate) unit: String,
+    /// Description of one trial.
+    pub(crate) trial: String,
+    /// Arms that the file compares: mostly one.
+    pub(crate) arms: Vec<Arm>,
+    /// Information that the file no longer holds, and points to mind; sentences.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Arm: one subject of measurement, with one trial or more.
+#[derive(Default)]
+pub struct Arm {
+    /// Name of the arm, if a file has several.
+    pub(crate) name: String,
+    /// Implementation that was measured, as far as the file says.
+    pub(crate) implementation: String,
+    /// The metrics of its trials.
+    pub(crate) metrics: Vec<Metric>,
+    /// Trials of the arm.
+    pub(crate) trials: Vec<Taken>,
+}
+
+/// Trial read from a file.
+pub struct Taken {
+    /// Figures of the trial.
+    pub(crate) record: Record,
+    /// Five-number summary of its samples, for each quantity sampled.
+    pub(crate) spreads: Vec<Five>,
+    /// The file that keeps its samples.
+    pub(crate) kept: Option<PathBuf>,
+}
+
+/// Five-number summary, not yet assigned to a contender.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Five {
+    pub(crate) what: String,
+    pub(crate) unit: Unit,
+    pub(crate) over: Over,
+    pub(crate) n: u64,
+    pub(crate) lost: u64,
+    pub(crate) min: f64,
+    pub(crate) q1: Option<f64>,
+    pub(crate) median: Option<f64>,
+    pub(crate) q3: Option<f64>,
+    pub(crate) max: f64,
+}
+
+/// Returns the format called `name`.
+///
+/// # Errors
+/// [`crate::error::Error::Usage`] for a name that means nothing, with all that there are.
+pub fn find(name: &str) -> Result<&'static dyn Reader> {
+    let named = ALL.iter().find(|reader| reader.id() == name);
+    named.copied().ok_or_else(|| unknown("format to import", name, &ids()))
+}
+
+fn ids() -> Vec<&'static str> {
+    ALL.iter().map(|reader| reader.id()).collect()
+}
+
+/// Returns the format of a file that begins like this.
+fn sniff(head: &str) -> Option<&'static dyn Reader> {
+    ALL.iter().find(|reader| reader.sniff(head)).copied()
+}

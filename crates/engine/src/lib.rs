@@ -1,0 +1,23 @@
+//! Trials, races, their results and what follows from them. It knows contracts: which transports and workloads there are,
+//! the program says.
+
+pub mod advise;
+pub mod analysis;
+pub mod host;
+pub mod import;
+pub mod map;
+pub mod race;
+pub mod registry;
+pub mod result;
+pub mod server;
+pub mod study;
+pub mod trial;
+
+use deadheat_base::{error, figures, foreign, rng, spec, time, units};
+use deadheat_contract::{contract, measurements, workload};
+use deadheat_datapath::{datapath, transport};
+use deadheat_path as path;
+use deadheat_stats as stats;
+
+#[cfg(test)]
+use deadheat_everything as _;

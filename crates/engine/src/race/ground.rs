@@ -1,0 +1,68 @@
+//! Ground of a race: the path to the far end as a value, read once, with what follows from it.
+
+use super::request::Request;
+use crate::error::Result;
+use crate::path::{Network, Path, PathKind};
+use crate::transport::Place;
+use crate::trial::path_time;
+use crate::trial::sim::Simulation;
+use crate::workload::Setting;
+
+/// Path of a race as a value, with what follows from it.
+pub(super) struct Ground {
+    /// Setting that the workload's defaults depend on.
+    pub(super) setting: Setting,
+    /// Simulation that runs the trials, if the path is simulated.
+    pub(super) simulation: Option<Simulation>,
+    /// Network between the ends, if it is emulated or simulated.
+    pub(super) network: Option<Network>,
+}
+
+impl Request {
+    /// Returns the kind of the path to the far end.
+    pub(super) fn path_kind(&self) -> PathKind {
+        match self.to {
+            Some(_) => PathKind::Remote,
+            None => PathKind::of_typed(&self.path),
+        }
+    }
+
+    /// Reads the path to the far end, once, with what follows from it.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Usage`] if it cannot be read, or simulated.
+    pub(super) fn ground(&self) -> Result<Ground> {
+        if self.to.is_some() {
+            return Ok(Ground { setting: Setting::REMOTE, simulation: None, network: None });
+        }
+        let path = self.parsed_path()?;
+        let setting = path_time::setting(&path);
+        let simulation = match &path {
+            Path::Simulated(network) => Some(self.simulated(network.clone())?),
+            Path::Loopback | Path::Emulated(_) => None,
+        };
+        let network = match path {
+            Path::Emulated(network) | Path::Simulated(network) => Some(network),
+            Path::Loopback => None,
+        };
+        Ok(Ground { setting, simulation, network })
+    }
+
+    /// Returns the place, by which a contender knows whose settings bear on it.
+    pub(super) fn place(&self) -> Place {
+        match self.path_kind() {
+            PathKind::Remote => Place::Remote,
+            PathKind::Loopback => Place::Loopback,
+            PathKind::Emulated | PathKind::Simulated | PathKind::Imported => Place::Emulated,
+        }
+    }
+
+    /// Returns the far end's place in words, or `None` if it is this very host.
+    pub(super) fn elsewhere(&self) -> Option<&str> {
+        match &self.to {
+            Some(host) => Some(host),
+            None if self.path_kind() == PathKind::Loopback => None,
+            None => Some("the far host of an emulated path"),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Blocks of trials until every claim is decided or the budget is spent.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | [`request`] | the request for a race, and its checks |
+//! | `cells` | contenders under every combination of conditions |
+//! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
+//! | `cost` | how long blocks take, as expected and as shown |
+//! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
+//! | `pilot` | the trials before the first block |
+//! | [`enough`] | the blocks and the time that a race needs, and whether they are there |
+//! | `ground` | the path to the far end, read once, with what follows from it |
+//! | `ends` | runners of trials: agents, or a simulation |
+//! | `every` | blocks that begin at their times |
+//! | `run` | steps before the first block, and their runner |
+//! | `block_loop` | the loop: blocks, looks, saving, the end |
+//! | `block` | one block: repeats, blocked and failed trials |
+//! | `quiet` | the host between blocks: settling, probing |
+//! | [`outside`] | files and commands that a request from a file names |
+//! | [`written`] | files that people write by hand, and what is wrong in them |
+//! | [`explain`] | the second, instrumented pass: where the time goes |
+//! | [`gate`] | a race against a baseline: is anything worse? |
+//! | [`mod@resume`] | resuming a race, and running one again |
+//! | [`samples_file`] | raw samples beside the saved race |
+//! | [`context`] | surroundings of a race: runner, observer, clock, files |
+//!
+//! ```no_run
+//! use deadheat::result::outcome::Outcome;
+//! use deadheat::trial::Runner;
+//! use deadheat::race::{Race, RaceContext, Unobserved};
+//!
+//! fn run(runner: &mut dyn Runner) -> deadheat::Result<Outcome> {
+//!     Race::new(["tcp", "udp"])
+//!         .workload("ping:count=200")
+//!         .blocks(8)
+//!         .run_with(RaceContext::new(runner, &mut Unobserved).save("race.json"))
+//! }
+//! ```
+
+mod block;
+mod block_loop;
+mod cells;
+pub mod context;
+mod cost;
+mod ends;
+pub mod enough;
+mod every;
+pub mod explain;
+mod files;
+pub mod gate;
+mod ground;
+pub mod outside;
+mod pilot;
+pub mod plan;
+mod quiet;
+pub mod request;
+pub mod resume;
+mod run;
+pub mod samples_file;
+pub mod schedule;
+pub mod written;
+
+#[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod simulation;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use crate::race::context::{Event, Observer, Place, RaceContext, SampleStore, Unobserved};
+pub use request::{Claims, Request, Request as Race};
+pub use resume::{replay, resume};

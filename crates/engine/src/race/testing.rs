@@ -1,0 +1,204 @@
+//! Shared fixtures for the tests of this crate and of those that build on it (feature `testing`): an outcome to fill, and a
+//! stage with a fake runner in virtual time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a fixture that fails is a failed test"
+)]
+
+use crate::analysis::claims;
+use crate::path::PathKind;
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Request;
+use crate::host::placement::Placement;
+use crate::measurements::Metrics;
+use crate::measurements::series::{Point, RoundTrips, Series, TcpColumns};
+use crate::path::network::Network;
+use crate::race::context::{Event, Observer, RaceContext};
+use crate::result::outcome::{Fixed, Outcome, Program};
+use crate::rng::SplitMix64;
+use crate::stats::Plan;
+use crate::time::{Manual, Nanos};
+use crate::trial::fake::{self, Fake};
+use crate::trial::path_facts::{BuiltPath, How};
+use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
+
+/// The workload of all tests.
+pub const WORKLOAD: &str = "ping:count=200";
+
+/// Returns a race of `tcp`, `udp`, … before its first block, with one claimed metric.
+pub fn outcome(contenders: usize) -> Outcome {
+    let specs = ["tcp", "udp", "udp"].into_iter().take(contenders);
+    let request = Request::new(specs).workload(WORKLOAD).seed(1).blocks(40);
+    let mut checked = request.check().unwrap();
+    checked.metrics.truncate(1);
+    let runner = Fake(|_: &Order| TrialOutcome::Failed(crate::error::Error::Interrupted));
+    let plan = Fixed {
+        margin: 0.05,
+        placement: Placement::SameCore.to_string(),
+        blocks_max: 40,
+        looks: Plan::new(40, 1, 0.05).looks,
+        claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
+        ..Fixed::default()
+    };
+    Outcome {
+        deadheat: Program { version: "0.1.0".into() },
+        started: "2026-01-01T00:00:00Z".into(),
+        seed: 1,
+        metrics: checked.metrics,
+        factors: checked.factors,
+        contenders: checked.entrants,
+        ..Outcome::new(request.asked(), plan, runner.path())
+    }
+}
+
+/// Returns an emulated path with this seed of its own.
+pub fn built(seed: Option<u64>) -> PathFacts {
+    let text = seed.map_or(String::new(), |seed| format!(",seed={seed}"));
+    let spec = format!("delay=25ms,loss=1%{text}");
+    let network = Network::parse(&spec).unwrap();
+    let how = How {
+        backend: "tun".into(),
+        why: String::new(),
+        grouping: "strict".into(),
+        wait: "hybrid".into(),
+        addresses: Vec::new(),
+        nics: Vec::new(),
+    };
+    let built = Some(Box::new(BuiltPath::of(&network, how)));
+    PathFacts { spec, kind: PathKind::Emulated, address: "198.18.0.2".into(), built }
+}
+
+/// Duration of a fake trial.
+pub const TRIAL: Nanos = Nanos::from_millis(100);
+
+/// Returns the day on which all test races are run.
+pub fn day() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+}
+
+/// Returns a trial that yields `figure` for every metric of the workload.
+pub fn ran(order: &Order, figure: f64) -> TrialOutcome {
+    let task = &order.pairing.task;
+    let metrics: Metrics =
+        task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
+    TrialOutcome::Ran(Box::new(fake::record(metrics)))
+}
+
+/// Returns log-normal noise around a level per contender, from a seed.
+pub fn noisy(
+    seed: u64,
+    sd: f64,
+    level: impl Fn(&str) -> f64,
+) -> impl FnMut(&Order) -> TrialOutcome {
+    let mut rng = SplitMix64::new(seed);
+    move |order| ran(order, level(&order.contender()) * (sd * rng.normal()).exp())
+}
+
+/// Writes down the name of each event, and what there is to say.
+#[derive(Default)]
+pub struct Diary(pub RefCell<Vec<String>>);
+
+impl Observer for Diary {
+    fn on(&mut self, event: Event<'_>) {
+        let line = match event {
+            Event::Pilot { trial, of } => format!("pilot {trial}/{of}"),
+            Event::Settling { why } => format!("settling: {}", why.words()),
+            Event::Planned { .. } => "planned".into(),
+            Event::TimeIsShort { room, fewest, .. } => format!("room for {room} of {fewest}"),
+            Event::TrialStarted(place) => {
+                let copy = if place.control { "'" } else { "" };
+                format!("{}: {}{copy}", place.block, place.label)
+            }
+            Event::TrialEnded { .. } | Event::Waiting { .. } => return,
+            Event::BlockDone { blocks, .. } => format!("block {blocks}"),
+            Event::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
+            Event::Saved { .. } => "saved".into(),
+            Event::Ended { outcome } => format!("{:?}", outcome.status),
+        };
+        self.0.borrow_mut().push(line);
+    }
+}
+
+/// Returns a stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for
+/// `race`.
+pub fn staged(
+    mut trial: impl FnMut(&Order) -> TrialOutcome,
+    race: impl for<'a> FnOnce(RaceContext<'a>) -> crate::error::Result<Outcome>,
+) -> crate::error::Result<Outcome> {
+    let clock = Manual::default();
+    let ticking = clock.clone();
+    let mut runner = Fake(move |order: &Order| {
+        use crate::time::Clock;
+        ticking.advance_to(ticking.now() + TRIAL);
+        trial(order)
+    });
+    let mut observer = crate::race::context::Unobserved;
+    race(RaceContext::new(&mut runner, &mut observer).at(&clock, day()))
+}
+
+/// Runs `request` on such a stage. `prepare` has the last word on it.
+pub fn run_staged(
+    request: &Request,
+    trial: impl FnMut(&Order) -> TrialOutcome,
+    prepare: impl for<'a> FnOnce(RaceContext<'a>) -> RaceContext<'a>,
+) -> crate::error::Result<Outcome> {
+    staged(trial, |stage| request.run_with(prepare(stage)))
+}
+
+/// Runs a race as [`run_staged`] does, saved nowhere and never stopped.
+pub fn run(
+    request: &Request,
+    trial: impl FnMut(&Order) -> TrialOutcome,
+) -> crate::error::Result<Outcome> {
+    run_staged(request, trial, |stage| stage)
+}
+
+const MS: u64 = 1_000_000;
+
+/// Returns a race of pings every 10 ms for three seconds, whose round trips take 20 ms, and 80 + block ms under a
+/// load of 8 Mbit/s from the first second to the second.
+pub fn loaded() -> Outcome {
+    let request = Request::new(["udp", "tcp"])
+        .workload("ping:load=tcp,load-from=1s,load-for=1s,load-lead=100ms")
+        .blocks(4)
+        .margin(0.05)
+        .seed(3);
+    let mut n = 0;
+    run(&request, |_| {
+        n += 1;
+        let mut record = fake::record(Metrics::from([("rtt_p50_during_ns".to_owned(), 8e7)]));
+        record.intervals = vec![pings(n)];
+        let point = |at| Point { at_ns: at * MS, received_bytes: at * 1000, ..Point::default() };
+        let received: Vec<Point> = (1..=10).map(|k| point(k * 100)).collect();
+        let sent = TcpColumns {
+            retransmits: (1..=10).map(|k| Some(2 * k)).collect(),
+            ..TcpColumns::default()
+        };
+        let idle: Vec<Point> =
+            (1..=10).map(|k| Point { at_ns: k * 100 * MS, ..Point::default() }).collect();
+        let sender = Series { tcp: Some(sent), ..Series::new(100 * MS, &idle) };
+        record.load_intervals = vec![sender, Series::new(100 * MS, &received)];
+        TrialOutcome::Ran(Box::new(record))
+    })
+    .unwrap()
+}
+
+fn pings(n: u64) -> Series {
+    let point = |k: u64| {
+        let is_loaded = (11..=20).contains(&k);
+        let mut rtt = RoundTrips::default();
+        (0..10).for_each(|_| rtt.add(if is_loaded { (80 + n % 2) * MS } else { 20 * MS }));
+        let lost = k.clamp(10, 20) - 10;
+        Point {
+            at_ns: k * 100 * MS,
+            received_messages: 10 * k - lost,
+            lost_messages: Some(lost),
+            rtt,
+            ..Point::default()
+        }
+    };
+    Series::new(100 * MS, &(1..=30).map(point).collect::<Vec<_>>())
+}

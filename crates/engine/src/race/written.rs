@@ -1,0 +1,85 @@
+//! Files that people write by hand, in TOML: what is wrong in one is said with its line and in words, with the
+//! nearest valid key.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result, nearest, unknown};
+use crate::result::packed;
+
+/// The largest file that is read, in bytes.
+pub const LARGEST: u64 = 1 << 20;
+
+/// Reads the text of a file; `what` names what it should be: `study`.
+///
+/// # Errors
+/// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is no text.
+pub fn text(file: &Path, what: &str) -> Result<String> {
+    let bytes = packed::read(file, LARGEST)?;
+    String::from_utf8(bytes).map_err(|_| {
+        Error::data(file.display().to_string(), format!("not text in UTF-8, and so no {what}"))
+    })
+}
+
+/// Name and text of a file that is in the program.
+pub type BundledFile = (&'static str, &'static str);
+
+/// Returns the text of this name among `files`, which the program brings with it; `what` names what they are.
+///
+/// # Errors
+/// [`Error::Usage`] for another name, with the nearest one and all.
+pub fn bundled(files: &[&'static BundledFile], what: &str, name: &str) -> Result<&'static str> {
+    let found = files.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        unknown(what, name, &names)
+    })
+}
+
+/// Parses `text`; `name` is its file, for what is wrong.
+///
+/// # Errors
+/// [`Error::Data`].
+pub fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| {
+        let line =
+            error.span().map_or_else(String::new, |span| format!("line {}: ", at(text, &span)));
+        Error::data(name, format!("{line}{}", in_words(error.message(), text, error.span())))
+    })
+}
+
+/// Returns the line, from 1, on which the span begins.
+fn at(text: &str, span: &Range<usize>) -> usize {
+    let before = text.as_bytes().get(..span.start).unwrap_or_default();
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Rewrites the parser's message about a key in the terms of this program, with the nearest valid key.
+fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
+    let message = message.trim_end().replace('\n', "; ");
+    if let Some((key, valid)) = parts(&message, "unknown field ") {
+        let near = nearest(key, valid.iter().copied())
+            .map(|near| format!("; did you mean `{near}`?"))
+            .unwrap_or_default();
+        return format!("unknown key `{key}`{near} (valid: {})", valid.join(", "));
+    }
+    if let Some((word, valid)) = parts(&message, "unknown variant ") {
+        return format!("`{word}` is none of {}", valid.join(", "));
+    }
+    if let Some(key) = message.strip_prefix("missing field ") {
+        let table = span.and_then(|span| text.get(span)?.lines().next().map(str::trim));
+        let table = table.filter(|line| line.starts_with('['));
+        let place = table.map_or_else(String::new, |table| format!(" in {table}"));
+        return format!("the key {key} is missing{place}");
+    }
+    message
+}
+
+/// Returns the first name in backticks behind `prefix`, and the others.
+fn parts<'a>(message: &'a str, prefix: &str) -> Option<(&'a str, Vec<&'a str>)> {
+    let mut names = message.strip_prefix(prefix)?.split('`').skip(1).step_by(2);
+    let first = names.next()?;
+    Some((first, names.collect()))
+}

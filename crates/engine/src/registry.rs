@@ -1,0 +1,55 @@
+//! What a program has: its transports, its workloads, and the files that come with it.
+
+use std::collections::BTreeSet;
+
+use crate::advise::bundled as apps;
+use crate::error::{Error, Result};
+use crate::race::written::BundledFile;
+use crate::study::bundled as studies;
+use crate::transport::optional::{self, Optional};
+use crate::transport::{self, Transport};
+use crate::workload::{self, Workload};
+
+/// Implementations and files of a program, in the order in which lists show them.
+#[derive(Default)]
+pub struct Registry {
+    /// Transports that can be raced.
+    pub transports: Vec<&'static dyn Transport>,
+    /// Transports that a build may leave out.
+    pub optional: Vec<&'static Optional>,
+    /// Workloads; the first is the default.
+    pub workloads: Vec<&'static dyn Workload>,
+    /// Studies by name, sorted.
+    pub studies: Vec<&'static BundledFile>,
+    /// Applications by name, sorted.
+    pub apps: Vec<&'static BundledFile>,
+}
+
+impl Registry {
+    /// Hands all of it in: from here on, what is typed is read as one of these. Both ends of a trial are processes of this
+    /// program, so each process does it first thing in `main`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if two have one name, or if it was done before in this process.
+    pub fn hand_in(self) -> Result<()> {
+        unique("transport", self.transports.iter().map(|one| one.info().id))?;
+        unique("workload", self.workloads.iter().map(|one| one.info().id))?;
+        transport::ALL.fill(self.transports)?;
+        optional::ALL.fill(self.optional)?;
+        workload::ALL.fill(self.workloads)?;
+        studies::FILES.fill(self.studies)?;
+        apps::FILES.fill(self.apps)
+    }
+}
+
+fn unique(what: &str, ids: impl Iterator<Item = &'static str>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        if !seen.insert(id) {
+            return Err(Error::usage(format!(
+                "two {what}s are called `{id}`; give one another name"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,629 @@
+//! Result of a race, as it is saved: format 1. `docs/result.schema.json` describes it and a test holds
+//! the two together. Reports are made from this and from nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::imported::Imported;
+use crate::host::facts::HostFacts;
+use crate::host::placement::Placement;
+use crate::host::quiet::HostQuiet;
+use crate::measurements::Metric;
+use crate::result::dropped::Dropped;
+use crate::result::explained::Explained;
+pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
+use crate::result::path_way::PathWay;
+use crate::transport::Effective;
+use crate::trial::{PathFacts, Record};
+use deadheat_base::unset::is_unset;
+
+/// File format that this version writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// Race with all of its results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// File format: 1.
+    pub format: u32,
+    /// Program that wrote the file.
+    pub deadheat: Program,
+    /// Title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Labels given with `--label`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Start time: RFC 3339, UTC.
+    pub started: String,
+    /// Seed of order and impairments.
+    pub seed: u64,
+    /// Request as typed; enough to run the race again.
+    pub asked: Asked,
+    /// Plan fixed before the first block.
+    pub plan: Fixed,
+    /// Facts about this host.
+    pub host: HostFacts,
+    /// Facts about the far host; absent if it is this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_host: Option<HostFacts>,
+    /// Results of probing the near host between blocks; absent in virtual time, and in results from
+    /// before probes existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<HostQuiet>,
+    /// Facts about the path.
+    pub path: PathFacts,
+    /// Metrics compared, claims first.
+    pub metrics: Vec<Metric>,
+    /// Conditions that were varied; absent if none were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub factors: Vec<Factor>,
+    /// Contenders; in a race over conditions, each cell of it. The hidden control is not among them.
+    pub contenders: Vec<Entrant>,
+    /// Trials in the order run, all of them.
+    pub trials: Vec<Trial>,
+    /// Estimates, one for each contender and metric.
+    pub summary: Vec<Summary>,
+    /// Behaviour of an emulated path over all valid trials, by link and direction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_ways: Vec<PathWay>,
+    /// Shares of variation that each factor accounts for, in a race over conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+    /// Knee of each contender, if an offered rate was varied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweeps: Vec<Sweep>,
+    /// Verdicts, one for each claim.
+    pub verdicts: Vec<Verdict>,
+    /// Verdicts on the same claims from all trials that ran, if one contender lost more of them to gates
+    /// than another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfiltered: Vec<Verdict>,
+    /// Comparison of the first contender with its hidden copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// Differences in conditions between contenders.
+    pub differences: Vec<Difference>,
+    /// Warnings to read before believing the result.
+    pub warnings: Vec<Warning>,
+    /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Explained>,
+    /// Files that the result was imported from; absent if deadheat measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// Reason for the end of the race.
+    pub status: Status,
+}
+
+/// Program and its version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Version of deadheat.
+    pub version: String,
+}
+
+/// Request of the user, as typed, with defaults filled in.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Asked {
+    /// Contenders in the order typed.
+    pub contenders: Vec<String>,
+    /// The workload.
+    pub workload: String,
+    /// Path as typed: `loopback`, or an emulated one; absent with `to`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Remote host and port; absent if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Address family, `4` or `6`; absent if none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<u8>,
+    /// Maximum number of blocks; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// Maximum duration, in nanoseconds; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ns: Option<u64>,
+    /// Minimum time from the start of one block to the start of the next, in nanoseconds; absent if not
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ns: Option<u64>,
+    /// Margin as a fraction; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+    /// Resolution asked for, as a fraction; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<f64>,
+    /// True if claims were asked for on contenders that the far kernel answers, too.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub claims_all: bool,
+    /// True if what was not typed of contenders was left as each implementation has it by itself; absent if it was made
+    /// equal.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub as_deployed: bool,
+    /// Confidence as a fraction.
+    pub confidence: f64,
+    /// Placement; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
+    /// State asked for of idle CPUs, `awake` or `host`; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
+    /// Conditions to vary, with their levels; absent if none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Factor>,
+    /// Time between two points of each trial's series, in nanoseconds; absent if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
+    /// True if an instrumented pass was to follow; absent if not.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub explain: bool,
+}
+
+/// Plan fixed before the first block, so that no result could move it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Fixed {
+    /// Margin, as a fraction.
+    pub margin: f64,
+    /// Reason for the margin.
+    pub margin_reason: String,
+    /// The placement.
+    pub placement: String,
+    /// Reason for the placement.
+    pub placement_reason: String,
+    /// State of idle CPUs: `awake` if they were kept out of sleep states, `host` if they slept as the
+    /// host lets them; absent if there were none, and in files from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
+    /// Reason for that; absent in files from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_reason: Option<String>,
+    /// Maximum number of blocks.
+    pub blocks_max: u64,
+    /// Interim looks: the number of blocks and the error level of each.
+    pub looks: Vec<crate::stats::Look>,
+    /// Level of the error that rulings after any block share, beside the looks; absent where there are none of them.
+    #[serde(default, skip_serializing_if = "is_no_level")]
+    pub any_time: f64,
+    /// Number of verdicts to give.
+    pub claims: u64,
+    /// Workload as each trial ran it, if the length of a trial was left to the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Reason for the length of its trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_reason: Option<String>,
+    /// Re-estimates of the number of blocks during the race, from the scatter alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replans: Vec<Replan>,
+    /// Definition of quantiles.
+    pub quantile_definition: String,
+}
+
+/// Returns true for a level of 0, which is not written.
+fn is_no_level(level: &f64) -> bool {
+    *level == 0.0
+}
+
+/// Re-estimate of the number of blocks, made half-way without regard to who leads.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Replan {
+    /// Number of blocks done at the re-estimate.
+    pub after: u64,
+    /// Maximum number of blocks before it.
+    pub from: u64,
+    /// Maximum number of blocks after it.
+    pub to: u64,
+    /// Scatter that the estimate is based on: the standard deviation of the log-ratios of a block.
+    pub scatter: f64,
+}
+
+/// Contender of the race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entrant {
+    /// Index of the contender, from 0.
+    pub id: usize,
+    /// Specification as run: as typed, with the terms of the race and the window that its path asks for.
+    pub spec: String,
+    /// Name that is unique in this race: `udp`, `udp #2`.
+    pub label: String,
+    /// Id of the transport.
+    pub transport: String,
+    /// Colour of the transport, `#rrggbb`.
+    pub colour: String,
+    /// Implementation of the transport, as its trials found: `tcp/linux-6.18/cubic`.
+    pub implementation: String,
+    /// Knobs as asked, defaults included.
+    pub asked: BTreeMap<String, String>,
+    /// Options as read back at the near end.
+    pub effective: Effective,
+    /// Options as read back at the far end.
+    #[serde(default, skip_serializing_if = "Effective::is_empty")]
+    pub far_effective: Effective,
+    /// True if it is a reference row that takes no part in claims: the far kernel answers it.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub floor: bool,
+    /// Evidence that its packets do not get through, for which it dropped out; absent if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<String>,
+    /// Limit of the far end's operator that ended its trials, for which it dropped out; absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<String>,
+    /// Evidence that its endpoints broke down twice in a row, for which it dropped out; absent if they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Reason why it cannot carry this work, so that it never ran; absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
+    /// Cell of the contender, in a race over conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
+}
+
+/// Contender under one combination of conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Index of the contender as typed, in `asked.contenders`.
+    pub contender: usize,
+    /// Index of the level of each of `factors`.
+    pub levels: Vec<usize>,
+    /// Workload under these conditions.
+    pub workload: String,
+    /// Placement, if it is varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Reason why the cell cannot run here; absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infeasible: Option<String>,
+}
+
+/// Condition that is varied, with its levels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Name of the condition: a key of the workload, a knob, or `placement`.
+    pub name: String,
+    /// Levels, as typed.
+    pub levels: Vec<String>,
+}
+
+impl Entrant {
+    /// Returns true if it runs: its packets get through, and its conditions are possible here.
+    pub fn is_racing(&self) -> bool {
+        self.out().is_none() && self.infeasible().is_none()
+    }
+
+    /// Returns the reason why it is out of the race under any conditions, as a word and in full.
+    pub fn out(&self) -> Option<(&'static str, &str)> {
+        let ways = [
+            ("blocked", &self.blocked),
+            ("limited", &self.limited),
+            ("failed", &self.failed),
+            ("not applicable", &self.not_applicable),
+        ];
+        ways.into_iter().find_map(|(word, why)| Some((word, why.as_deref()?)))
+    }
+
+    /// Returns the reason why it has dropped out, if it has.
+    pub fn dropped(&self) -> Option<Dropped> {
+        let blocked = self.blocked.clone().map(Dropped::Blocked);
+        let limited = || self.limited.clone().map(Dropped::Limited);
+        blocked.or_else(limited).or_else(|| self.failed.clone().map(Dropped::Failed))
+    }
+
+    /// Marks that it has dropped out.
+    pub(crate) fn drop_out(&mut self, dropped: Dropped) {
+        match dropped {
+            Dropped::Blocked(evidence) => self.blocked = Some(evidence),
+            Dropped::Limited(what) => self.limited = Some(what),
+            Dropped::Failed(evidence) => self.failed = Some(evidence),
+        }
+    }
+
+    /// Returns true if a claim is made about it and another: both compete, under the same conditions.
+    pub fn competes_with(&self, other: &Entrant) -> bool {
+        !self.floor && !other.floor && self.meets(other)
+    }
+
+    /// Returns the reason why its conditions are not possible here, or `None` if they are.
+    pub fn infeasible(&self) -> Option<&str> {
+        self.cell.as_ref()?.infeasible.as_deref()
+    }
+
+    /// Returns true if it ran under the same conditions as another, so that the two can be compared.
+    pub fn meets(&self, other: &Entrant) -> bool {
+        match (&self.cell, &other.cell) {
+            (Some(cell), Some(other)) => cell.levels == other.levels,
+            (cell, other) => cell.is_none() && other.is_none(),
+        }
+    }
+}
+
+/// Trial of the race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Block of the trial, from 0.
+    pub block: u64,
+    /// Position in the block, from 0; repeats of invalid trials come last.
+    pub order: u64,
+    /// Id of the contender; the control carries the id of the contender it copies.
+    pub contender: usize,
+    /// True if it is the hidden copy.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub control: bool,
+    /// Figures of the trial.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Estimate of one metric for one contender, over its valid trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Id of the contender.
+    pub contender: usize,
+    /// Name of the metric.
+    pub metric: String,
+    /// Median over trials.
+    pub estimate: f64,
+    /// Lower end of its interval (order statistics); absent with too few trials.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+    /// Number of trials behind the estimate.
+    pub trials: u64,
+    /// True if any of these trials is censored at the timeout.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub censored: bool,
+    /// Two regimes, if the trials fall into two clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regimes: Option<[crate::stats::Regime; 2]>,
+}
+
+/// Share of the variation of one metric's logarithm that one source accounts for. The shares of a metric
+/// add up to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Name of the metric.
+    pub metric: String,
+    /// Kind of the source.
+    pub kind: ShareKind,
+    /// Name of the source: of a factor, `transport`, `interactions`.
+    pub factor: String,
+    /// Share, less the noise that is expected in it.
+    pub share: f64,
+    /// Lower end of its interval; absent with too few blocks, and for the blocks themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Share with the noise in it.
+    pub raw: f64,
+    /// Number of trials behind the share.
+    pub trials: u64,
+    /// Number of valid trials left out because their figure is not above 0 and has no logarithm.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub left_out: u64,
+    /// Number of blocks behind the share.
+    pub blocks: u64,
+    /// Ratios between levels; only for factors and contenders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelRatio>,
+}
+
+/// Source of variation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareKind {
+    /// Condition that was varied.
+    Factor,
+    /// The contenders.
+    Contenders,
+    /// Interactions: all factors and the contenders together, beyond what each does on its own.
+    Interactions,
+    /// Changes from block to block.
+    Blocks,
+    /// Noise: trials under the same conditions in the same block.
+    Noise,
+}
+
+/// Ratio of one level of a factor to another, all else equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelRatio {
+    /// Level in the numerator.
+    pub level: String,
+    /// Level in the denominator.
+    pub against: String,
+    /// Ratio of the figures (Hodges–Lehmann).
+    pub ratio: f64,
+    /// Lower end of its interval; absent with too few blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Number of blocks that have both levels.
+    pub blocks: u64,
+}
+
+/// Verdict on two contenders under one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Name of the metric.
+    pub metric: String,
+    /// Id of the first contender.
+    pub a: usize,
+    /// Id of the second contender.
+    pub b: usize,
+    /// Outcome of the comparison.
+    pub outcome: crate::stats::Outcome,
+    /// Id of the contender ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
+    /// Ratio of a to b.
+    pub ratio: Option<Ratio>,
+    /// Margin, as a fraction.
+    pub margin: f64,
+    /// Confidence level of the ratio's interval.
+    pub confidence: f64,
+    /// Number of blocks behind the verdict.
+    pub blocks: u64,
+    /// Approximate number of further blocks needed; only for `undecided`. Absent there if no number would
+    /// do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_blocks: Option<u64>,
+    /// Approximate time for these blocks on this machine, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_ns: Option<u64>,
+    /// Id of the better contender if the interval excludes equality, whatever the margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<usize>,
+    /// Resolution: the difference that these blocks would have found with 80 % power, as a fraction.
+    /// Absent with too few blocks, and in files from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<f64>,
+    /// Difference a − b, in the metric's unit, at the confidence level of the ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// The verdict in a sentence.
+    pub note: String,
+}
+
+/// Ratio with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Estimate (Hodges–Lehmann).
+    pub point: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Ratio {
+    /// Returns the ratio of b to a.
+    pub fn inverse(self) -> Ratio {
+        Ratio { point: 1.0 / self.point, low: 1.0 / self.high, high: 1.0 / self.low }
+    }
+}
+
+/// Difference with its interval, in the unit of its metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Estimate (Hodges–Lehmann).
+    pub point: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// Hidden A/A comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Contender that was copied.
+    pub contender: usize,
+    /// Verdicts, one for each claimed metric; `a` and `b` are the same id.
+    pub verdicts: Vec<Verdict>,
+    /// True if the race can be trusted.
+    pub trusted: bool,
+    /// Finding in a sentence.
+    pub note: String,
+}
+
+/// Difference in conditions between contenders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Name of the difference: `framing`, `congestion control`, `far end`, `encryption`.
+    pub what: String,
+    /// Value by contender label.
+    pub values: BTreeMap<String, String>,
+    /// Reason why it matters, in a sentence.
+    pub matters: String,
+}
+
+/// Warning to read before believing the result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Stable identifier: `two_regimes`, `gate_failed`.
+    pub code: String,
+    /// Observation behind the warning.
+    pub message: String,
+    /// Advice on what to do.
+    pub advice: String,
+}
+
+/// Status of a race: running, or the reason for its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Running: blocks are still to come, or the process was killed.
+    Running,
+    /// Decided: every claim has its verdict.
+    Decided,
+    /// Budget of time or blocks is spent.
+    Budget,
+    /// Interrupted by the user.
+    Interrupted,
+    /// Failed: the race could not go on.
+    Failed,
+}
+
+impl Outcome {
+    /// Returns true if the margin grew with the noise, as the rule was until 2026-11. Such a margin
+    /// answers another question than the user asked.
+    pub fn margin_widened(&self) -> bool {
+        self.asked.margin.is_none() && self.plan.margin > DEFAULT_MARGIN
+    }
+
+    /// Returns the contender at `row` of those asked for, as typed, with a number from the second of the
+    /// same on. Unlike a label it names no conditions.
+    pub fn contender(&self, row: usize) -> String {
+        let asked = &self.asked.contenders;
+        let Some(typed) = asked.get(row) else { return format!("contender {row}") };
+        match asked[..row].iter().filter(|other| *other == typed).count() {
+            0 => typed.clone(),
+            before => format!("{typed} #{}", before + 1),
+        }
+    }
+
+    /// Returns true if the race ran and its control and gates let it be trusted.
+    pub fn trusted(&self) -> bool {
+        self.why_not_trusted().is_none()
+    }
+
+    /// Returns the reason why the race cannot be trusted; `None` if it can.
+    pub fn why_not_trusted(&self) -> Option<&str> {
+        let control = self.control.as_ref().filter(|control| !control.trusted);
+        let codes = [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS, UNTRUSTED_STATE];
+        let warning = self.warnings.iter().find(|warning| codes.contains(&warning.code.as_str()));
+        control.map(|control| control.note.as_str()).or(warning.map(|one| one.message.as_str()))
+    }
+
+    /// Returns the reason why a failed race could not go on.
+    pub fn why_failed(&self) -> Option<&str> {
+        if self.status != Status::Failed {
+            return None;
+        }
+        let why = self.warnings.iter().find(|warning| warning.code.ends_with("_failed"));
+        Some(why.map_or("it could not go on", |warning| &warning.message))
+    }
+}
+
+/// Code of the warning that too many trials failed their gate.
+pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";
+
+/// Code of the warning that a verdict depends on the trials that gates excluded.
+pub const UNTRUSTED_EXCLUSIONS: &str = "exclusions_decide";
+
+/// Code of the warning that a contender stays in a state of its own over several blocks.
+pub const UNTRUSTED_STATE: &str = "own_state";
+
+/// Default margin: below it, hardly anybody would change transports.
+pub const DEFAULT_MARGIN: f64 = 0.05;
+
+/// Returns the number of whole blocks in `outcome`; only whole ones are ever saved.
+pub fn blocks_done(outcome: &Outcome) -> u64 {
+    let last = outcome.trials.iter().map(|trial| trial.block).max();
+    last.map_or(0, |last| last.saturating_add(1))
+}

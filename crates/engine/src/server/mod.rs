@@ -1,0 +1,276 @@
+//! The far end as a service: `deadheat serve`. One port, TCP and UDP, an ordinary user, and one
+//! fresh process per trial, so that whatever a peer does costs at most one trial.
+//!
+//! ```text
+//!   TCP, port 5210                                            UDP, port 5210
+//!        |                                                         |
+//!   pre_auth: reads the first bytes of each stranger          datagrams: hellos only, never a reply
+//!        |                    |                                    |
+//!        | let in             | hello, token known                 | hello, token known, address proved
+//!        v                    v                                    v
+//!   session: a thread     token_table: token -> trial ----------> HandOver ---> agent (a process)
+//!     let in, admit, queue, relay  <------------------------------ control ----------^
+//! ```
+//! - `pre_auth` costs a stranger no thread, and `let_in` (version, secret) no place; `datagrams` never answers.
+//! - `session` takes the trials of a client that was let in, one after the other.
+//! - `admit` holds a plan against the limits; `queue` gives out the turns; `relay` carries
+//!   frames between client and agent until the trial ends, whichever way it ends.
+//! - `paid` sums up what trials carry, and holds it against what the operator allows.
+//! - `fit` holds the room that there is for all of them against descriptors and tasks.
+//! - `token_table` knows which token belongs to which trial; `log` bounds what strangers can write.
+//! - [`AgentStarter`] is the seam to processes; tests put a thread there.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Scope;
+
+use crate::datapath::account::Account;
+use crate::error::Result;
+use crate::host::facts::HostFacts;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::HandOver;
+use crate::trial::control::FromServer;
+use crate::trial::control_stream::ControlStream;
+
+mod admit;
+mod config;
+mod connection_limits;
+mod datagrams;
+mod fit;
+mod framed_stream;
+mod let_in;
+mod log;
+mod paid;
+mod pre_auth;
+pub mod processes;
+mod queue;
+mod relay;
+mod session;
+mod socket;
+mod stop;
+mod token_table;
+mod wait;
+
+pub use crate::trial::control::Secret;
+pub use crate::trial::control_key::ServerKey;
+pub use config::{
+    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
+};
+pub use log::{Backlog, Log};
+pub use stop::Stop;
+
+use crate::server::connection_limits::{ConnectionLimits, Permit};
+use crate::server::pre_auth::{Arrival, PreAuth};
+use crate::server::token_table::TokenTable;
+use fit::Allowed;
+use log::Scribe;
+use paid::Paid;
+use queue::Queue;
+use socket::Sockets;
+
+/// Running far end of one trial.
+pub trait Agent: Send {
+    /// Returns the control channel, which speaks [`crate::trial::control::ToAgent`] and
+    /// [`crate::trial::control::FromAgent`].
+    fn control(&self) -> &UnixStream;
+
+    /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
+    fn ended(&mut self, timeout: Nanos) -> bool;
+
+    /// Kills it and all that it started, at once. Harmless when it has ended already.
+    fn kill(&mut self);
+
+    /// Returns its last words on standard error, for crash messages.
+    fn last_words(&mut self) -> Option<String>;
+}
+
+/// Starter of agents. The seam between the server and processes.
+pub trait AgentStarter: Send + Sync {
+    /// Starts a far end that takes its connections from `door`, and adds the bytes of its packets to `account`.
+    ///
+    /// # Errors
+    /// The failed operation on this host.
+    fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>>;
+}
+
+/// A far end as a service, bound to its port and not yet running.
+pub struct Server {
+    shared: Shared,
+    sockets: Sockets,
+}
+
+/// State that every session needs.
+struct Shared {
+    config: Config,
+    facts: HostFacts,
+    starter: Box<dyn AgentStarter>,
+    scribe: Scribe,
+    token_table: TokenTable,
+    queue: Arc<Queue>,
+    connections: Arc<ConnectionLimits>,
+    paid: Arc<Paid>,
+    trials: AtomicU64,
+}
+
+impl Server {
+    /// Binds the port, TCP and UDP. `facts` are the facts of this host that clients are told; `log` gets every line
+    /// that an operator should see.
+    ///
+    /// # Errors
+    /// The failed operation with its address and what would help.
+    pub fn bind(
+        mut config: Config,
+        facts: HostFacts,
+        starter: Box<dyn AgentStarter>,
+        log: Box<dyn Log>,
+    ) -> Result<Server> {
+        for said in fit::fit(&mut config, Allowed::here()) {
+            log.line(&said);
+        }
+        let sockets = Sockets::bind(&config.bind)?;
+        let shared = Shared {
+            queue: Queue::new(config.limits.concurrent, config.room.waiting),
+            connections: ConnectionLimits::new(&config),
+            token_table: TokenTable::default(),
+            paid: Paid::new(config.allowance),
+            scribe: Scribe::new(log),
+            trials: AtomicU64::new(0),
+            config,
+            facts,
+            starter,
+        };
+        Ok(Server { shared, sockets })
+    }
+
+    /// Returns the address that it listens at.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.sockets.local
+    }
+
+    /// Returns a summary in words of what its trials carried so far.
+    pub fn summary(&self) -> String {
+        self.shared.paid.summary()
+    }
+
+    /// Serves until `stop` is pulled; then ends every session and kills every agent.
+    ///
+    /// # Errors
+    /// Fails if the kernel no longer lets it wait for connections.
+    pub fn run(&self, stop: &Stop) -> Result<()> {
+        std::thread::scope(|scope| {
+            let ran = self.serve(scope, stop);
+            // The scope ends when the sessions do, so they must learn of a failure, too.
+            stop.pull();
+            ran
+        })
+    }
+
+    fn serve<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        stop: &'scope Stop,
+    ) -> Result<()> {
+        let mut pre_auth = PreAuth::new(&self.shared.config);
+        let mut arrivals = Vec::new();
+        let mut crowd = 0;
+        while !stop.is_pulled() {
+            let spoke = self.wait(&pre_auth, stop)?;
+            let now = Monotonic.now();
+            datagrams::receive(&self.sockets, &self.shared, now);
+            pre_auth.look(&spoke, &self.shared.scribe, now, &mut arrivals);
+            pre_auth.accept(&self.sockets.tcp, &self.shared.scribe, now);
+            crowd = crowd.max(pre_auth.len());
+            if pre_auth.len() == 0 && std::mem::take(&mut crowd) > CROWD {
+                give_back_memory();
+            }
+            for arrival in arrivals.drain(..) {
+                let Some((client, permit)) = self.shared.permit(arrival, now) else {
+                    continue;
+                };
+                let (shared, peer) = (&self.shared, client.peer);
+                let spawned = std::thread::Builder::new()
+                    .name("session".into())
+                    .spawn_scoped(scope, move || run_session(shared, stop, client, permit));
+                if let Err(e) = spawned {
+                    shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Returns which strangers spoke.
+    fn wait(&self, pre_auth: &PreAuth, stop: &Stop) -> Result<Vec<bool>> {
+        let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
+        if pre_auth.is_open(Monotonic.now()) {
+            fds.push(self.sockets.tcp.as_fd());
+        }
+        let ours = fds.len();
+        fds.extend(pre_auth.fds());
+        let mut ready = wait::until(&fds, pre_auth.next_deadline())
+            .map_err(|e| crate::error::Error::setup("wait for connections", e))?;
+        Ok(ready.split_off(ours))
+    }
+}
+
+impl Shared {
+    /// Hands a data connection to its trial, or finds a permit for a client that was let in.
+    fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
+        match arrival {
+            Arrival::Data { stream, peer, hello } => {
+                if let Err(why) = self.token_table.hand_stream(&hello, stream.as_fd(), peer.ip()) {
+                    self.scribe.stranger(now, peer, &why);
+                }
+                None
+            }
+            Arrival::Control { stream, peer } => match self.connections.take(peer.ip()) {
+                Ok(permit) => Some((Client { stream, peer }, permit)),
+                Err(why) => {
+                    self.scribe.stranger(now, peer, &format!("no room: {why}"));
+                    let fault = crate::error::Error::peer("server", why).to_fault();
+                    pre_auth::close_with(&stream, &FromServer::Full(fault));
+                    None
+                }
+            },
+        }
+    }
+
+    fn next_trial(&self) -> u64 {
+        1 + self.trials.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Control connection of a client that was let in.
+struct Client {
+    stream: ControlStream,
+    peer: SocketAddr,
+}
+
+/// Runs one session; a fault in it must not end the others, nor the scope that holds them.
+fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
+    let peer = client.peer;
+    let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, client)));
+    if ran.is_err() {
+        shared.scribe.line(Some(peer), "session ended by a fault in deadheat; please report it");
+    }
+    drop(permit);
+    if shared.connections.are_free() {
+        give_back_memory();
+    }
+}
+
+/// Number of strangers at once whose memory is worth giving back.
+const CROWD: usize = 32;
+
+/// Returns free memory to the host. A heap that held much once keeps it otherwise (malloc_trim(3), glibc).
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and may be called by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -1,0 +1,182 @@
+//! Rulings in words: sentences that can be read without the tables.
+
+use super::model::{Claim, Look, Test};
+use super::outcome::{Answer, Interval, Ruling, TestAnswer};
+use crate::figures::percent;
+use crate::measurements::{Metric, Unit, name};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+/// Maximum number of tests of one answer that are told one by one.
+const MOST_TOLD: usize = 4;
+
+/// Answer to a test, with the metric and the missing evidence needed to describe it.
+pub(super) struct Told<'a> {
+    pub answer: &'a TestAnswer,
+    pub metric: Option<&'a Metric>,
+    /// Reason why there is no figure, no interval, or nothing that it settles.
+    pub lacks: Option<String>,
+}
+
+/// Explains a ruling in words.
+pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
+    if let Some(why) = &claim.open_because {
+        return format!("Open: {why}");
+    }
+    if told.iter().all(|told| told.answer.answer == Answer::LeftOut) {
+        return "Open: only the full setting measures this.".into();
+    }
+    let lead = match ruling {
+        Ruling::Depends => {
+            let on = claim.depends_on.as_deref().unwrap_or("the circumstances");
+            format!("Depends on {on}.")
+        }
+        Ruling::MostlyContradicted => "Mostly contradicted.".into(),
+        Ruling::Holds | Ruling::Exceeds | Ruling::DoesNotHold | Ruling::Open => String::new(),
+    };
+    let heading = |answer: Answer| match (answer, ruling) {
+        (Answer::Yes, Ruling::Holds) => "Holds here",
+        (Answer::Yes, _) => "True",
+        (Answer::More, _) => "More than claimed",
+        (Answer::No, Ruling::DoesNotHold) => "False here",
+        (Answer::No, _) => "False",
+        (Answer::Open, _) => "Open",
+        (Answer::LeftOut, _) => "Not measured at this setting",
+    };
+    let order = match ruling {
+        Ruling::Open => [Answer::Open, Answer::More, Answer::Yes, Answer::No],
+        Ruling::MostlyContradicted => [Answer::No, Answer::More, Answer::Yes, Answer::Open],
+        _ => [Answer::More, Answer::Yes, Answer::No, Answer::Open],
+    };
+    let mut parts = vec![lead];
+    for answer in order.into_iter().chain([Answer::LeftOut]) {
+        let same: Vec<&Told<'_>> = told.iter().filter(|one| one.answer.answer == answer).collect();
+        let sentence = |told: &&Told<'_>| match answer {
+            Answer::LeftOut => condition(&told.answer.test),
+            _ => told.sentence(),
+        };
+        if !same.is_empty() {
+            let sentences: Vec<String> = same.iter().map(sentence).collect();
+            parts.push(format!("{}: {}.", heading(answer), joined(&sentences)));
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+/// Returns the condition of a test.
+fn condition(test: &Test) -> String {
+    if test.given.is_empty() { test.of.text() } else { test.given.clone() }
+}
+
+fn joined(sentences: &[String]) -> String {
+    let told = sentences.len().min(MOST_TOLD);
+    let mut text = sentences[..told].join("; ");
+    if sentences.len() > told {
+        text.push_str(&format!("; and likewise in {} more", sentences.len() - told));
+    }
+    text
+}
+
+impl Told<'_> {
+    /// Returns a sentence: `on one core: udp's RTT p50 was 93 % of tcp's [90 %, 95 %]`.
+    fn sentence(&self) -> String {
+        let test = &self.answer.test;
+        let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
+        let lacks = self.lacks.as_ref().map_or_else(String::new, |lacks| format!(" ({lacks})"));
+        format!("{given}{}{lacks}", self.seen())
+    }
+
+    fn seen(&self) -> String {
+        let Test { metric, of, against, look, .. } = &self.answer.test;
+        let of = of.text();
+        let label = match self.metric {
+            // The label of the rate at the sender is a verb.
+            Some(found) if found.name != name::SENT => found.label.as_str(),
+            Some(_) => "rate at the sender",
+            None => metric,
+        };
+        let unit = self.metric.map(|metric| metric.unit);
+        let Some(seen) = self.answer.seen else {
+            return match unit {
+                Some(Unit::Share) => format!("what {of} {label} is not known"),
+                _ => format!("{of}'s {label} is not known"),
+            };
+        };
+        let (point, ends) = seen_text(&seen, against.is_some(), unit);
+        let Some(against) = against.as_ref().map(|cell| cell.text()) else {
+            return match unit {
+                Some(Unit::Share) => format!("{of} {label} {point}{ends}"),
+                _ => format!("{of}'s {label} was {point}{ends}"),
+            };
+        };
+        let times =
+            if point.ends_with('%') { format!("{point} of") } else { format!("{point} times") };
+        match (look, unit) {
+            (Look::Spread, _) => {
+                let times = times.replace("% of", "%");
+                format!("{of}'s {label} scattered {times} as much as {against}'s{ends}")
+            }
+            (Look::Level, Some(Unit::BitRate)) => {
+                format!("{of} reached {times} {against}'s {label}{ends}")
+            }
+            (Look::Level, _) => format!("{of}'s {label} was {times} {against}'s{ends}"),
+        }
+    }
+}
+
+/// Returns the evidence of a test in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its
+/// metric.
+pub fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
+    let is_ratio = answer.test.against.is_some();
+    let (point, ends) = seen_text(answer.seen.as_ref()?, is_ratio, Some(unit));
+    let times = if is_ratio && !point.ends_with('%') { " times" } else { "" };
+    Some(format!("{point}{times}{ends}"))
+}
+
+fn seen_text(seen: &Interval, is_ratio: bool, unit: Option<Unit>) -> (String, String) {
+    if is_ratio {
+        written(seen, &|value| ratio(value, seen.point))
+    } else {
+        written(seen, &|value| figure(value, unit))
+    }
+}
+
+/// Formats a point, and its interval in brackets with a space in front if an end of it is known.
+fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) {
+    let interval = match (seen.low, seen.high) {
+        // All trials had the same.
+        (Some(low), Some(high)) if low == high => String::new(),
+        (Some(low), Some(high)) => format!(" [{}, {}]", number(low), number(high)),
+        (Some(low), None) => format!(" [at least {}]", number(low)),
+        (None, Some(high)) => format!(" [at most {}]", number(high)),
+        (None, None) => String::new(),
+    };
+    (number(seen.point), interval)
+}
+
+/// Formats a ratio as people say it: `57 %`, or `1.81` times, by the size of the estimate that it belongs
+/// to.
+fn ratio(value: f64, point: f64) -> String {
+    if point < 0.9 {
+        return percent(value);
+    }
+    let digits = match value {
+        r if r < 2.0 => 3,
+        r if r < 10.0 => 2,
+        r if r < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Formats a figure of a metric with its unit.
+fn figure(value: f64, unit: Option<Unit>) -> String {
+    match unit {
+        Some(Unit::Nanos) => Nanos(value.max(0.0).round() as u64).to_string(),
+        Some(Unit::BitRate) => BitRate(value.max(0.0).round() as u64).to_string(),
+        Some(Unit::Share) => percent(value),
+        Some(Unit::Count) => ratio(value, value),
+        None => value.to_string(),
+    }
+}

@@ -1,0 +1,16 @@
+//! Hands in every transport and workload of this repository before `main`, for test binaries and benches, which have no
+//! `main` of their own to do it in: `use deadheat_everything as _;`. A program hands in what it has by itself.
+
+use deadheat_datapath::transport::{self, optional};
+
+/// Constructor that the loader calls before `main` (`.init_array`, System V ABI).
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    // Nothing of this process was handed in before, so that no list is filled twice.
+    let _ = deadheat_contract::workload::ALL.fill(deadheat_workloads::ALL.to_vec());
+    let _ = transport::ALL.fill(deadheat_transports::ALL.to_vec());
+    let _ = optional::ALL.fill(deadheat_transports::OPTIONAL.to_vec());
+}

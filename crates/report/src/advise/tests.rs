@@ -1,0 +1,156 @@
+use super::*;
+use deadheat_engine::advise::axis::Axis;
+use deadheat_engine::advise::search::Step;
+use deadheat_engine::advise::{app, outcome};
+use deadheat_engine::result::outcome::Program;
+
+fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: Found) -> Crossover {
+    let step = |value: f64| Step {
+        value,
+        lead: Lead::Second,
+        file: format!("world-{}-{}.json", axis.name(), axis.text(value)),
+    };
+    Crossover {
+        axis,
+        first: "quic".into(),
+        second: "tcp".into(),
+        base,
+        lead,
+        file: "world.json".into(),
+        end,
+        found,
+        open: Vec::new(),
+        steps: vec![step(end)],
+        is_virtual: false,
+    }
+}
+
+fn advice(crossovers: Vec<Crossover>) -> Advice {
+    let text = "format = 1\ntitle = \"A game\"\n[[traffic]]\nname = \"w\"\nkind = \"voice\"";
+    Advice {
+        advice_format: outcome::FORMAT,
+        deadheat: Program { version: "0.1.0".into() },
+        name: "game".into(),
+        app: app::parse(text, "game.toml").unwrap(),
+        path: "delay=25ms".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        budget_ns: None,
+        took_ns: 0,
+        excluded: Vec::new(),
+        traffic: Vec::new(),
+        races: Vec::new(),
+        places: Vec::new(),
+        confirmed: Vec::new(),
+        alone: Vec::new(),
+        crossovers,
+        not_searched: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn said(advice: &Advice) -> Vec<String> {
+    let content = Content { advice, is_mixed: true };
+    content.lines().into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn a_crossover_is_an_interval_with_its_files() {
+    let found = Found::Between { from: 0.032, to: 0.04, lead: Lead::Second };
+    let loss = crossover(Axis::Loss, 0.01, Lead::First, 0.04, found);
+    let tie = Found::Between { from: 25e6, to: 2e6, lead: Lead::Tie };
+    let delay = crossover(Axis::Delay, 25e6, Lead::First, 2e6, tie);
+    let unknown = Found::Unknown { from: 20e6, to: 200e6 };
+    let rate =
+        Crossover { open: vec![200e6], ..crossover(Axis::Rate, 20e6, Lead::First, 200e6, unknown) };
+    assert_eq!(
+        said(&advice(vec![loss, delay, rate])),
+        [
+            "Loss: tcp comes ahead of quic between 3.2% and 4%. [world-loss-4%.json]",
+            "Delay: the lead of quic ends in a dead heat between 2ms and 25ms. [world.json, world-delay-2ms.json]",
+            "Rate: cannot tell between 20mbit and 200mbit (undecided at 200mbit). [world.json, world-rate-200mbit.json]",
+        ]
+    );
+}
+
+#[test]
+fn where_nothing_changes_the_ends_are_named() {
+    let same = |axis, base, end| crossover(axis, base, Lead::First, end, Found::Unchanged);
+    let both =
+        vec![same(Axis::Loss, 0.01, 0.0), same(Axis::Loss, 0.01, 0.1), same(Axis::Delay, 1e7, 3e8)];
+    assert_eq!(
+        said(&advice(both)),
+        ["No crossover: quic stays ahead of tcp at loss 0%, loss 10% and delay 300ms. \
+         [world-loss-0%.json, world-loss-10%.json, world-delay-300ms.json]"]
+    );
+}
+
+#[test]
+fn those_tied_with_the_first_by_one_race_share_a_line() {
+    let placed = |contender: &str, lead: Option<Lead>| Placed {
+        contender: contender.into(),
+        carries: Vec::new(),
+        place: if lead == Some(Lead::First) { 4 } else { 1 },
+        figure: None,
+        against: lead.map(|lead| Evidence {
+            traffic: "w".into(),
+            first: "enet".into(),
+            second: contender.into(),
+            lead,
+            note: format!("enet is ahead of {contender}."),
+            file: "w.json".into(),
+            is_virtual: false,
+        }),
+    };
+    let mut advice = advice(Vec::new());
+    advice.places = vec![
+        placed("enet", None),
+        placed("udp", Some(Lead::Tie)),
+        placed("quic", Some(Lead::Tie)),
+        placed("kcp", Some(Lead::First)),
+    ];
+    assert_eq!(
+        said(&advice)[1..],
+        [
+            "1=. udp and quic: dead heat with enet [w.json]",
+            "4. kcp: enet is ahead of kcp. [w.json]"
+        ]
+    );
+}
+
+#[test]
+fn those_left_out_are_named_together_by_reason() {
+    let out = |contender: &str, traffic: Option<&str>, why: &str| Excluded {
+        contender: contender.into(),
+        traffic: traffic.map(Into::into),
+        why: why.into(),
+    };
+    let mut advice = advice(Vec::new());
+    advice.excluded = vec![
+        out("tcp", None, "it is not encrypted"),
+        out("udp", Some("shots"), "it has no lane that is reliable; it has: best effort"),
+        out("kcp", None, "it is not encrypted"),
+    ];
+    assert_eq!(
+        said(&advice),
+        [
+            "Left out: tcp and kcp (it is not encrypted).",
+            "Left out of `shots`: udp (it has no lane that is reliable).",
+        ]
+    );
+}
+
+#[test]
+fn a_terminal_shows_twenty_lines_at_most() {
+    let mut advice = advice(Vec::new());
+    advice.notes = (0..40).map(|n| format!("note {n} {}", "word ".repeat(20 + n % 7))).collect();
+    for width in [40, 80, 120] {
+        let style = Style { width, ..Style::default() };
+        let text = render(&advice, Form::Terminal, &style).unwrap();
+        let lines = text.lines().count();
+        assert!((15..=MOST_LINES).contains(&lines), "{width}: {lines}\n{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").ends_with("sentences more; --format markdown has all."), "{text}");
+    }
+    let all = render(&advice, Form::Markdown, &Style::default()).unwrap();
+    assert!(all.contains("Note 39"), "{all}");
+}

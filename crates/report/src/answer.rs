@@ -1,0 +1,433 @@
+//! The answer: the verdicts in a few sentences, and places in which a tie shows as a tie.
+//!
+//! Everything said here follows from the pairwise verdicts. A dead heat is not transitive, so
+//! contenders are called a group only where each pair of them is a dead heat.
+
+use super::content::{blocks_done, entrant, label};
+use super::document::{Block, Line, Section, Tone};
+use super::{factors, resolution, sweeps, words};
+use crate::figures;
+use crate::measurements::{Better, Metric, Role};
+use crate::stats;
+use crate::time::Nanos;
+use deadheat_engine::analysis::claims;
+use deadheat_engine::result::dropped::Dropped;
+use deadheat_engine::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
+
+/// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
+const ONE_BY_ONE: usize = 3;
+
+/// Maximum number of reasons to drop out that are told in full.
+const MOST_REASONS: usize = 2;
+
+/// Returns the section at the top.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    Section::new("", vec![Block::Sentences(lines(outcome))])
+}
+
+/// Returns the answer without its resolution, for forms with little room.
+pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
+    lines(outcome).into_iter().filter(|line| line.tone != Tone::Aside).collect()
+}
+
+/// Returns the sentences of the answer: what speaks against it, the verdicts, and its resolution.
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
+    let mut lines = doubts(outcome);
+    lines.extend(unfinished(outcome));
+    let figures_alone = claims::is_for_figures(outcome).then(|| figures_alone(outcome));
+    if factors::vary(outcome) {
+        lines.extend(sweeps::lines(outcome));
+    }
+    if let Some(line) = figures_alone {
+        lines.push(line);
+    } else if factors::vary(outcome) {
+        lines.extend(factors::lines(outcome));
+    } else if outcome.verdicts.is_empty() && outcome.imported.is_none() {
+        lines.push(nothing_to_compare(outcome));
+    } else if outcome.verdicts.len() <= ONE_BY_ONE {
+        lines.extend(outcome.verdicts.iter().map(|verdict| one(outcome, verdict)));
+    } else {
+        for metric in &outcome.metrics {
+            lines.extend(Standing::of(outcome, metric).map(|standing| standing.line()));
+        }
+    }
+    if !outcome.trusted() {
+        // What cannot be trusted must not look like good news.
+        for line in lines.iter_mut().filter(|line| line.tone != Tone::Bad) {
+            line.tone = Tone::Open;
+        }
+    }
+    lines.extend(resolution::lines(outcome));
+    let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
+    lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
+    lines.extend(dropped(outcome));
+    lines.extend(not_applicable(outcome));
+    lines
+}
+
+fn doubts(outcome: &Outcome) -> Vec<Line> {
+    let control = outcome
+        .control
+        .iter()
+        .filter(|control| !control.trusted)
+        .map(|control| format!("Not trusted: {}", control.note));
+    let gate = outcome
+        .warnings
+        .iter()
+        .filter(|warning| warning.code == UNTRUSTED_GATE)
+        .map(|warning| format!("Not trusted: {}", warning.message));
+    control.chain(gate).map(|text| Line::new(text, Tone::Bad)).collect()
+}
+
+fn unfinished(outcome: &Outcome) -> Option<Line> {
+    let blocks = words::count(blocks_done(outcome), "block");
+    let text = match outcome.status {
+        Status::Decided | Status::Budget => return None,
+        Status::Running => format!("Not finished: what follows stands on {blocks}."),
+        Status::Interrupted => format!("Stopped by hand after {blocks}."),
+        Status::Failed => {
+            let why = outcome.why_failed().unwrap_or_default().trim_end_matches('.');
+            format!("The race could not go on after {blocks}: {why}.")
+        }
+    };
+    Some(Line::new(text, Tone::Open))
+}
+
+/// Returns the sentence on a race of fewer blocks than verdicts take, as its user asked.
+fn figures_alone(outcome: &Outcome) -> Line {
+    let blocks = blocks_done(outcome);
+    let text = match outcome.asked.blocks {
+        Some(1) => "Figures of one block; no verdict was asked for.".to_owned(),
+        _ => {
+            let claims = usize::try_from(outcome.plan.claims).unwrap_or(usize::MAX);
+            let fewest = claims::fewest_for(claims, outcome.asked.confidence);
+            format!(
+                "Figures of {}; verdicts take {fewest} at least.",
+                words::count(blocks, "block")
+            )
+        }
+    };
+    Line::new(text, Tone::Plain)
+}
+
+fn nothing_to_compare(outcome: &Outcome) -> Line {
+    let running: Vec<&str> = outcome
+        .contenders
+        .iter()
+        .filter(|contender| contender.out().is_none())
+        .map(|contender| contender.label.as_str())
+        .collect();
+    let text = match running.as_slice() {
+        [] => "No contender got through; there is nothing to compare.".into(),
+        [only] => format!("{only} ran alone; there is nothing to compare it with."),
+        _ => "No verdict yet: too few blocks.".into(),
+    };
+    Line::new(text, Tone::Open)
+}
+
+/// Names the contenders that dropped out, with the reason of each; of many, that of the first.
+fn dropped(outcome: &Outcome) -> Vec<Line> {
+    let mut reasons: Vec<(Dropped, Vec<&str>)> = Vec::new();
+    for contender in &outcome.contenders {
+        let Some(why) = contender.dropped() else { continue };
+        match reasons.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, labels)) => labels.push(&contender.label),
+            None => reasons.push((why, vec![&contender.label])),
+        }
+    }
+    let others = reasons.split_off(reasons.len().min(MOST_REASONS));
+    let mut lines: Vec<String> = reasons
+        .iter()
+        .map(|(why, labels)| format!("{}.", why.told(&words::list(labels))))
+        .collect();
+    let labels: Vec<&str> = others.into_iter().flat_map(|(_, labels)| labels).collect();
+    if !labels.is_empty() {
+        let is = words::is_are(labels.len());
+        lines.push(format!("{} {is} out, too; --details has the reasons.", words::list(&labels)));
+    }
+    lines.into_iter().map(|text| Line::new(text, Tone::Bad)).collect()
+}
+
+/// Names the contenders that cannot carry the work at all, with the reasons.
+fn not_applicable(outcome: &Outcome) -> Vec<Line> {
+    let of = |contender: &Entrant| {
+        let why = contender.not_applicable.as_ref()?;
+        Some(Line::new(format!("{} is not applicable: {why}.", contender.label), Tone::Aside))
+    };
+    outcome.contenders.iter().filter_map(of).collect()
+}
+
+/// Returns the sentence on one verdict, as its race put it.
+fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
+    let text = if verdict.note.is_empty() {
+        let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
+        format!("{}: {}.", words::list(&pair), result(outcome, verdict))
+    } else {
+        verdict.note.clone()
+    };
+    Line::new(text, tone(verdict.outcome))
+}
+
+/// Returns the verdict in a word or two: `udp ahead`, `dead heat`, `undecided`, `undecided, udp leads`.
+pub(super) fn result(outcome: &Outcome, verdict: &Verdict) -> String {
+    match (verdict.outcome, verdict.ahead) {
+        (stats::Outcome::Ahead, Some(id)) => format!("{} ahead", label(outcome, id)),
+        (stats::Outcome::Ahead, None) => "ahead".into(),
+        (stats::Outcome::DeadHeat, _) => "dead heat".into(),
+        (stats::Outcome::Undecided, _) => match verdict.direction {
+            Some(id) => format!("undecided, {} leads", label(outcome, id)),
+            None => "undecided".into(),
+        },
+    }
+}
+
+/// Returns the tone in which a verdict is shown.
+pub(super) fn tone(verdict: stats::Outcome) -> Tone {
+    match verdict {
+        stats::Outcome::Ahead => Tone::Good,
+        stats::Outcome::DeadHeat => Tone::Tie,
+        stats::Outcome::Undecided => Tone::Open,
+    }
+}
+
+/// Returns contender ids in the order of their estimates for `metric`, best first; those without one, as
+/// the blocked, come last in the order in which they were asked for.
+pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
+    let estimate = |id: usize| {
+        outcome
+            .summary
+            .iter()
+            .find(|summary| summary.contender == id && summary.metric == metric.name)
+            .map(|summary| match metric.better {
+                Better::Lower => summary.estimate,
+                Better::Higher => -summary.estimate,
+            })
+            .unwrap_or(f64::INFINITY)
+    };
+    let mut ids: Vec<usize> = outcome.contenders.iter().map(|contender| contender.id).collect();
+    ids.sort_by(|a, b| estimate(*a).total_cmp(&estimate(*b)));
+    ids
+}
+
+/// The place of each contender under one claimed metric, as the pairwise verdicts allow it.
+pub(super) struct Standing<'a> {
+    outcome: &'a Outcome,
+    metric: &'a Metric,
+    verdicts: Vec<&'a Verdict>,
+    /// Contenders that have a verdict, best estimate first.
+    ids: Vec<usize>,
+}
+
+impl<'a> Standing<'a> {
+    /// Returns the standings for a metric; `None` if no verdict is about it.
+    pub(super) fn of(outcome: &'a Outcome, metric: &'a Metric) -> Option<Standing<'a>> {
+        let verdicts: Vec<&Verdict> = outcome
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.metric == metric.name && metric.role == Role::Claim)
+            .collect();
+        if verdicts.is_empty() {
+            return None;
+        }
+        let takes_part = |id: &usize| verdicts.iter().any(|v| v.a == *id || v.b == *id);
+        let ids = best_first(outcome, metric).into_iter().filter(takes_part).collect();
+        Some(Standing { outcome, metric, verdicts, ids })
+    }
+
+    /// Returns the place: `1`, `2=` if it is shared in a dead heat, `2–4` if pairs are undecided, `2–4=`
+    /// if both.
+    pub(super) fn place(&self, id: usize) -> Option<String> {
+        let (best, worst) = self.range(id)?;
+        let place = if best == worst { best.to_string() } else { format!("{best}–{worst}") };
+        let shared = self.ids.iter().any(|other| {
+            self.between(id, *other).is_some_and(is_tie)
+                && self.range(*other) == Some((best, worst))
+        });
+        Some(format!("{place}{}", if shared { "=" } else { "" }))
+    }
+
+    fn range(&self, id: usize) -> Option<(usize, usize)> {
+        self.ids.contains(&id).then(|| {
+            let mine = || self.verdicts.iter().filter(|v| v.a == id || v.b == id);
+            let behind = mine().filter(|v| v.ahead.is_some_and(|ahead| ahead != id)).count();
+            let open = mine().filter(|v| v.outcome == stats::Outcome::Undecided).count();
+            (1 + behind, 1 + behind + open)
+        })
+    }
+
+    fn between(&self, a: usize, b: usize) -> Option<&'a Verdict> {
+        self.verdicts.iter().find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a)).copied()
+    }
+
+    /// Returns the verdicts in one paragraph: who leads, which are tied, what is open.
+    fn line(&self) -> Line {
+        let groups = self.groups();
+        let is_chain = (0..groups.len()).all(|at| self.leads(&groups[at], &groups[at + 1..]));
+        let (text, tone) = if groups.len() == 1 {
+            let names = words::list(&self.labels(&groups[0]));
+            let margin = self.margin();
+            (format!("dead heat of all: {names}, each pair within {margin}."), Tone::Tie)
+        } else if is_chain {
+            (self.chain_in_words(&groups), Tone::Good)
+        } else {
+            (self.pairs_in_words(&groups), self.tone())
+        };
+        Line::new(format!("{}: {text}", self.metric.label), tone)
+    }
+
+    /// Returns the tone: something is decided, or nothing is.
+    fn tone(&self) -> Tone {
+        let is_ahead = |verdict: &&Verdict| verdict.outcome == stats::Outcome::Ahead;
+        if self.verdicts.iter().any(is_ahead) { Tone::Good } else { Tone::Open }
+    }
+
+    /// Groups contenders so that each pair in a group is a dead heat, best estimate first.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for id in &self.ids {
+            let tied = |other: &usize| self.between(*id, *other).is_some_and(is_tie);
+            match groups.iter_mut().find(|group| group.iter().all(tied)) {
+                Some(group) => group.push(*id),
+                None => groups.push(vec![*id]),
+            }
+        }
+        groups
+    }
+
+    /// Returns true if each of `group` is ahead of each contender of `others`.
+    fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
+        let is_ahead = |id: usize, other: usize| {
+            self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
+        };
+        let mut others = others.iter().flatten();
+        others.all(|other| group.iter().all(|id| is_ahead(*id, *other)))
+    }
+
+    /// Describes the order:
+    /// `udp first, 17.8 % lower than tcp, the next; then tcp and unix in a dead heat; then kcp.`
+    fn chain_in_words(&self, groups: &[Vec<usize>]) -> String {
+        let mut parts = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            let names = words::list(&self.labels(group));
+            let tie = match group.len() {
+                1 => String::new(),
+                _ => format!(" in a dead heat (within {})", self.margin()),
+            };
+            parts.push(match (at, group.as_slice()) {
+                (0, [leader]) => format!("{names} first{}", self.lead(*leader)),
+                (0, _) => format!("{names} first{tie}"),
+                _ => format!("then {names}{tie}"),
+            });
+        }
+        parts.join("; ") + "."
+    }
+
+    /// Describes pairs of groups, ahead, tied or open, if there is no order of all.
+    fn pairs_in_words(&self, groups: &[Vec<usize>]) -> String {
+        let mut sentences: Vec<String> = Vec::new();
+        for (winners, losers) in self.wins() {
+            let is = words::is_are(winners.len());
+            let (winners, losers) = (self.labels(&winners), self.labels(&losers));
+            sentences.push(format!(
+                "{} {is} ahead of {}.",
+                words::list(&winners),
+                words::list(&losers)
+            ));
+        }
+        for group in groups.iter().filter(|group| group.len() > 1) {
+            let names = words::list(&self.labels(group));
+            sentences.push(format!("{names}: dead heat within {}.", self.margin()));
+        }
+        sentences.extend(self.open_in_words());
+        sentences.join(" ")
+    }
+
+    /// Groups contenders that are ahead of the same others, with those, best estimate first.
+    fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
+        let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for id in &self.ids {
+            let beaten = |other: &&usize| {
+                self.between(*id, **other).is_some_and(|verdict| verdict.ahead == Some(*id))
+            };
+            let losers: Vec<usize> = self.ids.iter().filter(beaten).copied().collect();
+            if losers.is_empty() {
+                continue;
+            }
+            match wins.iter_mut().find(|(_, others)| *others == losers) {
+                Some((winners, _)) => winners.push(*id),
+                None => wins.push((vec![*id], losers)),
+            }
+        }
+        wins
+    }
+
+    /// Returns the lead over the next contender: `, 17.8 % lower than tcp, the next`.
+    fn lead(&self, leader: usize) -> String {
+        let next = self.ids.iter().find(|id| **id != leader);
+        let ratio = next.and_then(|next| self.between(leader, *next)?.ratio);
+        let (Some(next), Some(ratio)) = (next, ratio) else {
+            return String::new();
+        };
+        let is_first = self.between(leader, *next).is_some_and(|v| v.a == leader);
+        let ratio = if is_first { ratio.point } else { 1.0 / ratio.point };
+        let against = label(self.outcome, *next);
+        if ratio >= 2.0 {
+            format!(", {} that of {against}, the next", words::change(ratio))
+        } else {
+            format!(", {} than {against}, the next", words::change(ratio))
+        }
+    }
+
+    /// Describes open pairs:
+    /// `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would tell).`
+    fn open_in_words(&self) -> Option<String> {
+        let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
+        let mut open: Vec<&Verdict> = self.verdicts.iter().filter(is_open).copied().collect();
+        let more = outlook(&open);
+        let mut parts = Vec::new();
+        // The contender with most open pairs is named once, with all it is open against.
+        let pairs_of =
+            |id: usize, open: &[&Verdict]| open.iter().filter(|v| v.a == id || v.b == id).count();
+        while !open.is_empty() {
+            let most = self.ids.iter().rev().max_by_key(|id| pairs_of(**id, &open))?;
+            let (its, others): (Vec<&Verdict>, Vec<&Verdict>) =
+                open.iter().partition(|v| v.a == *most || v.b == *most);
+            let against = its.iter().map(|v| if v.a == *most { v.b } else { v.a });
+            let against = self.labels(&against.collect::<Vec<_>>());
+            let name = label(self.outcome, *most);
+            parts.push(format!("{name} against {}", words::list(&against)));
+            if its.is_empty() {
+                break;
+            }
+            open = others;
+        }
+        (!parts.is_empty()).then(|| format!("Undecided: {}{more}.", parts.join("; ")))
+    }
+
+    fn margin(&self) -> String {
+        self.verdicts.first().map_or_else(String::new, |verdict| words::margin(verdict.margin))
+    }
+
+    fn labels(&self, ids: &[usize]) -> Vec<String> {
+        let mut ids = ids.to_vec();
+        // In the order asked for: an order by estimate would suggest a winner where there is none.
+        ids.sort_by_key(|id| entrant(self.outcome, *id).map(|contender| contender.id));
+        ids.iter().map(|id| label(self.outcome, *id)).collect()
+    }
+}
+
+/// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
+fn outlook(open: &[&Verdict]) -> String {
+    let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
+    let time = most(|verdict| verdict.more_ns).map(|ns| figures::wait(Nanos(ns)));
+    let blocks = most(|verdict| verdict.more_blocks);
+    match (time, blocks) {
+        (Some(time), _) => format!(" (about {time} more on this machine)"),
+        (None, Some(n)) => format!(" (about {} would tell)", words::count(n, "more block")),
+        (None, None) => " (no time will tell: the estimates lie on the margin)".to_owned(),
+    }
+}
+
+fn is_tie(verdict: &Verdict) -> bool {
+    verdict.outcome == stats::Outcome::DeadHeat
+}

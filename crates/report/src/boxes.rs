@@ -1,0 +1,234 @@
+//! Box plots of the trials of each contender, in lines of text, on one axis.
+
+use super::content::label;
+use super::document::{Block, Section};
+use super::results;
+use super::words::{self, Scale};
+use crate::measurements::{Metric, Role};
+use deadheat_engine::analysis::spread::{self, FiveNumbers, valid_trials};
+use deadheat_engine::result::outcome::Outcome;
+
+/// Ratio of the greatest figure to the least from which on the axis is logarithmic.
+const WIDE: f64 = 10.0;
+
+/// Maximum number of contenders that are drawn; a race over conditions may have hundreds.
+const MOST: usize = 40;
+
+/// Box plots on one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Boxes {
+    /// Rows, one for each contender that has figures, in the order of the table of results.
+    pub rows: Vec<BoxRow>,
+    /// Legend needed to read them; a line below.
+    pub legend: String,
+    axis: Axis,
+    ends: (String, String),
+}
+
+/// Box plot of one contender.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BoxRow {
+    /// Label of the contender.
+    pub name: String,
+    five: FiveNumbers,
+    /// Outliers: figures beyond the whiskers.
+    far: Vec<f64>,
+    /// Censored figures, which are only known to be greater.
+    censored: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    least: f64,
+    greatest: f64,
+    steps: Steps,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    Even,
+    Logarithmic,
+}
+
+/// Returns the section with a plot for each claimed metric of which some contender has two figures.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    let blocks = claims.filter_map(|metric| Some(Block::Boxes(Boxes::of(outcome, metric)?)));
+    Section::new("Spread of the trials", blocks.collect())
+}
+
+impl Boxes {
+    fn of(outcome: &Outcome, metric: &Metric) -> Option<Boxes> {
+        let rows = results::rows(outcome).into_iter();
+        let rows: Vec<BoxRow> =
+            rows.filter_map(|id| BoxRow::of(outcome, id, metric)).take(MOST).collect();
+        if rows.iter().all(|row| row.five.n < 2) {
+            return None;
+        }
+        let least = rows.iter().map(|row| row.five.min).fold(f64::INFINITY, f64::min);
+        let greatest = rows.iter().map(|row| row.five.max).fold(f64::NEG_INFINITY, f64::max);
+        let axis = Axis::new(least, greatest);
+        let scale = |value: f64| {
+            // Ends that are far apart have units of their own.
+            let shared: &[f64] = match axis.steps {
+                Steps::Even => &[least, greatest],
+                Steps::Logarithmic => &[value],
+            };
+            Scale::of(shared.iter().copied(), metric.unit).with_unit(value)
+        };
+        let ends = (scale(least), scale(greatest));
+        let legend = legend(&rows, axis.steps, metric, outcome);
+        Some(Boxes { rows, legend, axis, ends })
+    }
+
+    /// Draws a row in `width` columns.
+    pub(super) fn draw(&self, row: &BoxRow, width: usize) -> String {
+        let mut line = vec![' '; width.max(1)];
+        let at = |value: f64| self.axis.column(value, line.len());
+        let five = &row.five;
+        let [low, q1, middle, q3, high] =
+            [five.low, five.q1, five.median, five.q3, five.high].map(at);
+        let far: Vec<usize> = row.far.iter().map(|value| at(*value)).collect();
+        let censored: Vec<usize> = row.censored.iter().map(|value| at(*value)).collect();
+        line[low..=high].fill('─');
+        (line[low], line[high]) = ('├', '┤');
+        line[q1..=q3].fill('▒');
+        line[middle] = '┃';
+        // Over the whiskers, never over the box or the median.
+        let over = |c: char| matches!(c, ' ' | '─' | '├' | '┤' | '·');
+        for (columns, mark) in [(far, '·'), (censored, '›')] {
+            for column in columns {
+                if over(line[column]) {
+                    line[column] = mark;
+                }
+            }
+        }
+        line.into_iter().collect::<String>().trim_end().to_owned()
+    }
+
+    /// Draws the ends of the axis, in `width` columns: if all figures are the same, that figure below the
+    /// middle.
+    pub(super) fn scale(&self, width: usize) -> String {
+        let (least, greatest) = &self.ends;
+        if self.axis.least == self.axis.greatest {
+            let before = (width / 2).saturating_sub(least.chars().count() / 2);
+            return format!("{:before$}{least}", "");
+        }
+        let taken = least.chars().count() + greatest.chars().count();
+        format!("{least}{:1$}{greatest}", "", width.saturating_sub(taken).max(1))
+    }
+}
+
+fn legend(rows: &[BoxRow], steps: Steps, metric: &Metric, outcome: &Outcome) -> String {
+    let axis = match steps {
+        Steps::Even => "",
+        Steps::Logarithmic => ", on a logarithmic axis",
+    };
+    let mut legend = format!(
+        "{} of each valid trial{axis}. Box: the middle half, ┃ the median; whiskers: the furthest \
+         trials within 1.5 boxes of it; · further ones.",
+        metric.label
+    );
+    if rows.iter().any(|row| !row.censored.is_empty()) {
+        legend.push_str(" › is only known to be greater.");
+    }
+    if outcome.contenders.len() > MOST {
+        let those = words::count(MOST as u64, "contender");
+        legend.push_str(&format!(" Only the first {those} are drawn."));
+    }
+    legend
+}
+
+impl BoxRow {
+    fn of(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<BoxRow> {
+        let mut figures = spread::figures(outcome, contender, &metric.name);
+        let five = spread::five_numbers(&mut figures)?;
+        let is_far = |value: &f64| *value < five.low || *value > five.high;
+        let trials = valid_trials(outcome, contender);
+        let censored = trials.filter(|trial| trial.record.censored.contains(&metric.name));
+        Some(BoxRow {
+            name: label(outcome, contender),
+            far: figures.into_iter().filter(is_far).collect(),
+            censored: censored
+                .filter_map(|trial| trial.record.metrics.get(&metric.name).copied())
+                .filter(|value| value.is_finite())
+                .collect(),
+            five,
+        })
+    }
+}
+
+impl Axis {
+    pub(super) fn new(least: f64, greatest: f64) -> Axis {
+        let is_wide = least > 0.0 && greatest > WIDE * least;
+        let steps = if is_wide { Steps::Logarithmic } else { Steps::Even };
+        Axis { least, greatest, steps }
+    }
+
+    /// Returns the column of `value` among `width`, from 0.
+    pub(super) fn column(&self, value: f64, width: usize) -> usize {
+        let share = match self.steps {
+            Steps::Even => (value - self.least) / (self.greatest - self.least),
+            Steps::Logarithmic => (value / self.least).ln() / (self.greatest / self.least).ln(),
+        };
+        let last = width.saturating_sub(1);
+        // All the same, or too far apart for a number: in the middle.
+        if !share.is_finite() {
+            return last / 2;
+        }
+        ((share * last as f64).round() as usize).min(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boxes(figures: &[&[f64]]) -> Boxes {
+        let rows = figures.iter().map(|figures| {
+            let mut sorted = figures.to_vec();
+            let five = spread::five_numbers(&mut sorted).unwrap();
+            let is_far = |value: &f64| *value < five.low || *value > five.high;
+            let far = sorted.iter().copied().filter(is_far).collect();
+            BoxRow { name: "x".into(), five, far, censored: Vec::new() }
+        });
+        let rows: Vec<BoxRow> = rows.collect();
+        let all = || figures.iter().flat_map(|figures| figures.iter().copied());
+        let (least, greatest) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        let ends = (least.to_string(), greatest.to_string());
+        Boxes { rows, legend: String::new(), axis: Axis::new(least, greatest), ends }
+    }
+
+    #[test]
+    fn a_box_stands_between_its_whiskers() {
+        let drawn = boxes(&[&[0.0, 10.0, 20.0, 30.0, 40.0], &[20.0]]);
+        assert_eq!(drawn.draw(&drawn.rows[0], 21), "├────▒▒▒▒▒┃▒▒▒▒▒────┤");
+        assert_eq!(drawn.draw(&drawn.rows[1], 21), "          ┃");
+        assert_eq!(drawn.scale(21), "0                  40");
+    }
+
+    #[test]
+    fn figures_that_are_all_the_same_are_one_mark_in_the_middle() {
+        let drawn = boxes(&[&[5.0; 8]]);
+        assert_eq!(drawn.draw(&drawn.rows[0], 21), "          ┃");
+        assert_eq!(drawn.scale(21), "          5");
+    }
+
+    #[test]
+    fn far_trials_are_seen_and_a_wide_spread_is_logarithmic() {
+        let drawn = boxes(&[&[10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 1000.0], &[100.0]]);
+        assert_eq!(drawn.axis.steps, Steps::Logarithmic);
+        assert_eq!(drawn.draw(&drawn.rows[0], 21), "┃                   ·");
+        assert_eq!(drawn.draw(&drawn.rows[1], 21), "          ┃");
+    }
+
+    #[test]
+    fn no_width_and_no_number_is_too_much() {
+        let drawn = boxes(&[&[1.0, 2.0, 3.0], &[f64::MAX, f64::MIN_POSITIVE]]);
+        for width in [0, 1, 2, 3, 500] {
+            for row in &drawn.rows {
+                assert!(drawn.draw(row, width).chars().count() <= width.max(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Tidy data: one observation a row, which is one metric of one trial. Excluded trials and the
+//! control are there too, and marked; a metric that a trial could not know has an empty value.
+//!
+//! Fields are quoted as RFC 4180 says (§2.5 to 2.7); lines end in a line feed alone, as other
+//! text on this system does.
+
+use std::fmt::Write;
+
+use super::content::label;
+use super::text::field;
+use super::{Report, Shown, Style};
+use crate::error::Result;
+use crate::measurements::Unit;
+use deadheat_engine::result::outcome::{Outcome, Trial};
+
+const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored";
+
+/// See the module.
+pub(super) struct Csv;
+
+impl Report for Csv {
+    fn id(&self) -> &'static str {
+        "csv"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one row for each trial and metric, for R, pandas and spreadsheets"
+    }
+
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let outcome = shown.outcome;
+        let mut text = format!("{COLUMNS}\n");
+        for trial in &outcome.trials {
+            let name = label(outcome, trial.contender);
+            for (metric, unit) in metrics(outcome, trial) {
+                let value = trial.record.metrics.get(metric);
+                let value = value.map_or_else(String::new, f64::to_string);
+                let censored = trial.record.censored.iter().any(|name| name == metric);
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "{},{},{},{},{},{},{value},{unit},{censored}",
+                    trial.block,
+                    trial.order,
+                    field(&name),
+                    trial.control,
+                    trial.record.valid,
+                    field(metric),
+                );
+            }
+        }
+        Ok(text.into_bytes())
+    }
+}
+
+/// Returns the race's metrics in their order, then what else the trial has.
+fn metrics<'a>(
+    outcome: &'a Outcome,
+    trial: &'a Trial,
+) -> impl Iterator<Item = (&'a str, &'static str)> {
+    let declared = outcome.metrics.iter().map(|metric| {
+        let unit = match metric.unit {
+            Unit::Nanos => "ns",
+            Unit::BitRate => "bit/s",
+            Unit::Share | Unit::Count => "1",
+        };
+        (metric.name.as_str(), unit)
+    });
+    let is_declared = |name: &str| outcome.metrics.iter().any(|metric| metric.name == name);
+    let others = trial.record.metrics.keys();
+    let others = others.filter(move |name| !is_declared(name)).map(|name| (name.as_str(), ""));
+    declared.chain(others)
+}

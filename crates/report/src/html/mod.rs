@@ -1,0 +1,142 @@
+//! A page for a browser: one file, with everything that it shows in it. Readable without its script,
+//! on a phone and on paper.
+//!
+//! | file | content |
+//! |---|---|
+//! | `markup.rs` | elements, and the one place where text is made safe |
+//! | `shell.rs` | head, policy, bar and end of every page |
+//! | `part.rs` | one result: the answer, the figures, and their basis |
+//! | `blocks.rs` | sentences, tables and lists |
+//! | `figure.rs` | a drawing with its caption and its numbers |
+//! | `study.rs` | a study: its question, its claims, the published figures |
+//! | `index.rs` | a page over many pages |
+//! | `page.css` `page.js` | style; behaviour if scripts run |
+
+use super::{Report, Samples, Shown, Style, answer, content};
+use crate::error::Result;
+use deadheat_engine::study::outcome::StudyRun;
+
+mod blocks;
+mod figure;
+mod index;
+mod markup;
+mod part;
+mod shell;
+mod study;
+
+pub use index::{Entry, Found, index};
+use markup::{Html as Markup, slug};
+
+/// The name after `--format`.
+pub const ID: &str = "html";
+
+/// See the module.
+pub(super) struct Html;
+
+impl Report for Html {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn summary(&self) -> &'static str {
+        "a page in one file, with figures, for a browser"
+    }
+
+    fn samples(&self) -> Samples {
+        Samples::Used
+    }
+
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let part = Part { name: content::document(shown.outcome).title, shown: *shown };
+        Ok(page(&Page::of(part)).into_bytes())
+    }
+}
+
+/// A page over one result, several, or a study.
+#[derive(Debug)]
+pub struct Page<'a> {
+    /// Title of the page. A page of one result has that result's title.
+    pub title: String,
+    /// The results, in order.
+    pub parts: Vec<Part<'a>>,
+    /// The study whose races they are.
+    pub study: Option<&'a StudyRun>,
+}
+
+impl<'a> Page<'a> {
+    /// Creates the page of one result.
+    pub fn of(part: Part<'a>) -> Page<'a> {
+        Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
+    }
+}
+
+/// A result in a page.
+#[derive(Debug, Clone)]
+pub struct Part<'a> {
+    /// Name that identifies it among the others: its file, or its race's id in a study.
+    pub name: String,
+    /// The result.
+    pub shown: Shown<'a>,
+}
+
+/// Renders the page as HTML.
+pub fn page(page: &Page<'_>) -> String {
+    let mut html = Markup::default();
+    let mut links = Vec::new();
+    let mut colours = figure::rules();
+    let is_alone = page.parts.len() == 1 && page.study.is_none();
+    if let Some(run) = page.study {
+        let results = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
+        links.extend(study::top(&mut html, run, &results.collect()));
+    } else if !is_alone {
+        html.leaf("h1", &[], &page.title);
+        overview(&mut html, &page.parts);
+    }
+    for (at, one) in page.parts.iter().enumerate() {
+        let id = format!("p{}", at + 1);
+        colours.push_str(&figure::colours(&id, one.shown.outcome));
+        let about = page.study.and_then(|run| study::about(run, &one.name));
+        let written = part::Written { id: &id, part: one, is_alone, about };
+        let sections = part::write(&mut html, &written);
+        if is_alone {
+            links.extend(sections);
+        } else {
+            links.push((format!("#{id}"), one.name.clone()));
+        }
+    }
+    shell::page(&page.title, &colours, &links, &html.into_string())
+}
+
+/// Writes an overview of several results.
+fn overview(html: &mut Markup, parts: &[Part<'_>]) {
+    html.leaf("h2", &[("id", "overview")], "At a glance");
+    blocks::begin_scroll(html, "At a glance");
+    html.open("table", &[]).open("thead", &[]).open("tr", &[]);
+    for heading in ["result", "started", "path", "answer"] {
+        html.leaf("th", &[("scope", "col")], heading);
+    }
+    html.close("tr").close("thead").open("tbody", &[]);
+    for (at, part) in parts.iter().enumerate() {
+        let outcome = part.shown.outcome;
+        html.open("tr", &[]).open("th", &[("scope", "row")]);
+        html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("th");
+        html.leaf("td", &[("class", "date")], &day(&outcome.started));
+        html.leaf("td", &[], &outcome.path.spec).open("td", &[("class", "wide-cell")]);
+        blocks::answer(html, &answer::sentences(outcome));
+        html.close("td").close("tr");
+    }
+    html.close("tbody").close("table").close("div");
+}
+
+/// Formats a time: `2026-03-14 15:09`, in UTC. Text that is no time is shown as it is.
+fn day(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16)) {
+        (Some(day), Some("T"), Some(time)) => format!("{day} {time}"),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// Returns the name of a section's element in the part `part`.
+fn section_id(part: &str, heading: &str) -> String {
+    format!("{part}-{}", slug(heading))
+}

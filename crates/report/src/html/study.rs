@@ -1,0 +1,218 @@
+//! Study at the top of its page: the question, the ruling on each claim, and published figures beside
+//! those measured here.
+
+use super::blocks;
+use super::day;
+use super::figure;
+use super::markup::Html;
+use super::shell::Link;
+use crate::document::{Cell, Column, Line, Table, Tone};
+use crate::study::{Results, answer_word, beside, history, ruling_word, variant_word};
+use crate::{plot, words};
+use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
+use deadheat_engine::study::outcome::{
+    Answer, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer,
+};
+
+/// The name of the study's own part.
+const PART: &str = "study";
+
+/// Writes the part above the races; returns links to it.
+pub(super) fn top(html: &mut Html, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
+    let study = &run.study;
+    html.open("article", &[("class", "part"), ("id", PART)]);
+    html.leaf("h1", &[], &study.title);
+    let how = format!(
+        "study {} · {} · run on {} · {} UTC · deadheat {}",
+        run.name,
+        run.thoroughness(),
+        run.host,
+        day(&run.started),
+        run.deadheat.version
+    );
+    html.leaf("p", &[("class", "subtitle")], &how);
+    html.leaf("p", &[("class", "lead")], &study.question);
+    let mut links = Vec::new();
+    if !run.rulings.is_empty() {
+        links.push(section(html, "Claims"));
+        claims(html, run);
+        html.close("section");
+    }
+    if !run.beside.is_empty() {
+        links.push(section(html, "Published beside measured"));
+        for one in plot::study_figures(run) {
+            figure::write(html, PART, 3, &one);
+        }
+        for table in beside(run, results) {
+            blocks::block(html, "Published beside measured", &table);
+        }
+        html.close("section");
+    }
+    if !study.about.is_empty() || study.source.is_some() {
+        links.push(section(html, "The experiment"));
+        study.about.split("\n\n").filter(|text| !text.trim().is_empty()).for_each(|text| {
+            let text: Vec<&str> = text.split_whitespace().collect();
+            html.leaf("p", &[], &text.join(" "));
+        });
+        if let Some(source) = &study.source {
+            html.leaf("p", &[("class", "aside")], &credit(source));
+        }
+        html.close("section");
+    }
+    if let Some(history) = history(run) {
+        html.leaf("p", &[("class", "aside")], &history);
+    }
+    missing(html, run);
+    html.close("article");
+    links
+}
+
+fn section(html: &mut Html, heading: &str) -> Link {
+    let id = super::section_id(PART, heading);
+    html.open("section", &[("aria-labelledby", &id)]).leaf("h2", &[("id", &id)], heading);
+    (format!("#{id}"), heading.to_owned())
+}
+
+fn credit(source: &Source) -> String {
+    let host = if source.host.is_empty() {
+        String::new()
+    } else {
+        format!(" Measured on {}.", source.host.trim_end_matches('.'))
+    };
+    format!("{}: {} ({}), {}.{host}", source.author, source.title, source.year, source.at)
+}
+
+/// Returns a sign and a tone that say the same as the ruling's words.
+fn look(ruling: Ruling) -> (&'static str, Tone) {
+    match ruling {
+        Ruling::Holds | Ruling::Exceeds => ("✓", Tone::Good),
+        Ruling::DoesNotHold | Ruling::MostlyContradicted => ("✗", Tone::Bad),
+        Ruling::Depends => ("±", Tone::Tie),
+        Ruling::Open => ("?", Tone::Open),
+    }
+}
+
+fn claims(html: &mut Html, run: &StudyRun) {
+    html.open("ul", &[("class", "claims")]);
+    for said in &run.rulings {
+        let claim = run.study.claims.iter().find(|claim| claim.id == said.id);
+        let (sign, tone) = look(said.ruling);
+        html.open("li", &[("class", tone.class())]);
+        html.open("p", &[("class", "ruling")]);
+        html.open("span", &[("class", "sign"), ("aria-hidden", "true")]).text(sign).close("span");
+        html.leaf("span", &[("class", tone.class())], &in_words(said.ruling, claim));
+        html.close("p");
+        html.leaf("p", &[("class", "lead")], claim.map_or(said.id.as_str(), |claim| &claim.says));
+        if let Some(by) = claim.and_then(|claim| claim.by.as_ref()) {
+            html.leaf("p", &[("class", "aside")], &format!("Claimed by {by}."));
+        }
+        html.leaf("p", &[], &said.note);
+        if !said.answers.is_empty() {
+            html.open("details", &[]).leaf("summary", &[], "What was asked of the measurements");
+            blocks::table(html, &format!("Tests of {}", said.id), &tests(said));
+            html.close("details");
+        }
+        html.close("li");
+    }
+    html.close("ul");
+}
+
+fn in_words(ruling: Ruling, claim: Option<&Claim>) -> String {
+    let words = ruling_word(ruling);
+    match claim.and_then(|claim| claim.depends_on.as_ref()) {
+        Some(what) if ruling == Ruling::Depends => format!("{words} on {what}"),
+        _ => words.to_owned(),
+    }
+}
+
+fn tests(said: &ClaimRuling) -> Table {
+    let column = |heading: &str, cell: &dyn Fn(&TestAnswer) -> Cell| {
+        Column::new(heading, said.answers.iter().map(cell).collect())
+    };
+    let mut columns = vec![
+        column("of", &|answer| Cell::text(subject(&answer.test))),
+        column("given", &|answer| Cell::text(answer.test.given.clone())),
+        column("race", &|answer| Cell::text(answer.test.race.clone())),
+        column("metric", &|answer| Cell::text(answer.test.metric.clone())),
+        column("expected", &|answer| Cell::text(answer.test.expect.clone())),
+        column("seen", &|answer| interval(answer.seen.as_ref())),
+        column("blocks", &|answer| Cell::text(answer.blocks.to_string())),
+        column("answer", &|answer| {
+            let tone = match answer.answer {
+                Answer::Yes | Answer::More => Tone::Good,
+                Answer::No => Tone::Bad,
+                Answer::Open => Tone::Open,
+                Answer::LeftOut => Tone::Plain,
+            };
+            Cell::text(answer_word(answer.answer)).tone(tone)
+        }),
+    ];
+    columns.retain(Column::says_something);
+    Table { columns, legend: String::new() }
+}
+
+fn subject(test: &Test) -> String {
+    match &test.against {
+        Some(against) => format!("{} over {}", test.of.text(), against.text()),
+        None => test.of.text(),
+    }
+}
+
+fn interval(interval: Option<&Interval>) -> Cell {
+    let Some(seen) = interval else { return Cell::text(words::NOTHING).tone(Tone::Aside) };
+    let ends = match (seen.low, seen.high) {
+        (Some(low), Some(high)) => {
+            words::interval(&words::significant(low), &words::significant(high))
+        }
+        _ => String::new(),
+    };
+    Cell::number(words::significant(seen.point), ends)
+}
+
+/// Writes the races that did not run, or did not complete.
+fn missing(html: &mut Html, run: &StudyRun) {
+    let facts: Vec<(String, String)> = run
+        .races
+        .iter()
+        .filter_map(|race| Some((race.id.clone(), race.why_not.clone()?)))
+        .collect();
+    if !facts.is_empty() {
+        section(html, "Not measured");
+        blocks::facts(html, &facts);
+        html.close("section");
+    }
+}
+
+/// Description of one race by its study.
+pub(super) struct About<'a>(&'a RacePlan);
+
+/// Returns the study's description of its race `id`.
+pub(super) fn about<'a>(run: &'a StudyRun, id: &str) -> Option<About<'a>> {
+    run.study.races.iter().find(|race| race.id == id).map(About)
+}
+
+impl About<'_> {
+    pub(super) fn write(&self, html: &mut Html) {
+        let variant = variant_word(self.0.variant);
+        html.open("p", &[]).leaf("span", &[("class", "variant")], variant);
+        html.text(" ").text(&self.0.about).close("p");
+        if !self.0.flaws.is_empty() {
+            html.open("ul", &[("class", "flaws")]);
+            for flaw in &self.0.flaws {
+                html.leaf("li", &[], flaw);
+            }
+            html.close("ul");
+        }
+    }
+}
+
+/// Returns each claim with its ruling, in a line.
+pub(super) fn rulings(run: &StudyRun) -> Vec<Line> {
+    let line = |said: &ClaimRuling| {
+        let claim = run.study.claims.iter().find(|claim| claim.id == said.id);
+        let (_, tone) = look(said.ruling);
+        let says = claim.map_or(said.id.as_str(), |claim| &claim.says);
+        Line::new(format!("{}: {says}", in_words(said.ruling, claim)), tone)
+    };
+    run.rulings.iter().map(line).collect()
+}

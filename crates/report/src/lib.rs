@@ -1,0 +1,249 @@
+//! Reports, made from a saved [`Outcome`], the raw samples beside it, and from nothing else: one file
+//! per format, in [`ALL`].
+//!
+//! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts into
+//! words what the race has decided.
+//!
+//! | file | content |
+//! |---|---|
+//! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
+//! | `content.rs` | content of a full report, in order: the one list of sections that people read |
+//! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `resolution.rs` | the difference that a race would have found, and the one its control shows |
+//! | `results.rs` | the table of figures |
+//! | `boxes.rs` | box plots in text, over trials |
+//! | `over_time.rs` | course of trials over time, in bars and as CSV |
+//! | `totals.rs` | sums of messages, bytes and CPU time |
+//! | `needs.rs` | bytes on the wire, memory and allocations |
+//! | `evidence.rs` | control, differences, excluded trials, conditions |
+//! | `theory.rs` | closed forms beside the measurement |
+//! | `explain.rs` | where the time goes, from the second pass |
+//! | `imported.rs` | the files that a result was imported from, and five numbers of each |
+//! | `document.rs` | headings, tables and lists, independent of their form |
+//! | `words.rs` | numbers with their units |
+//! | `text.rs` | wrapping and alignment |
+//! | `terminal.rs` `markdown.rs` | a document as text |
+//! | `json.rs` `csv.rs` | the result for programs |
+//! | `html/` | a page for a browser |
+//! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
+//! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
+//! | `history.rs` | the same race over time, in the same document form |
+//! | `spark.rs` | a series, or a distribution, as a line of bars |
+//! | `map/` | who is ahead where: a map as letters, borders and a table |
+//! | `compare.rs` | two races, in the same document form |
+//! | `advise.rs` | advice on an application, likewise |
+//! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
+
+use std::path::Path;
+
+use deadheat_base::{error, figures, foreign, time, units};
+use deadheat_contract::handed_in::HandedIn;
+use deadheat_contract::{contract, measurements};
+use deadheat_engine::result::outcome::Outcome;
+use deadheat_stats as stats;
+use error::{Error, Result, unknown};
+
+#[cfg(test)]
+use deadheat_everything as _;
+
+pub mod advise;
+mod answer;
+mod arrived;
+mod boxes;
+mod brief;
+pub mod compare;
+mod content;
+mod csv;
+mod document;
+mod evidence;
+mod explain;
+mod factors;
+pub mod figure;
+mod highs;
+pub mod history;
+mod hlog;
+pub mod html;
+mod imported;
+mod json;
+pub mod map;
+mod markdown;
+mod needs;
+mod outages;
+pub mod over_time;
+mod path;
+pub mod plot;
+mod resolution;
+mod results;
+mod spark;
+pub mod studies;
+pub mod study;
+mod sweeps;
+mod terminal;
+mod text;
+mod theory;
+mod totals;
+pub mod words;
+
+pub use text::{columns, wrap};
+
+/// Formats in the order in which lists show them. The first is the default.
+pub const ALL: &[&dyn Report] = &[
+    &terminal::Terminal,
+    &json::Json,
+    &csv::Csv,
+    &markdown::Markdown,
+    &html::Html,
+    &hlog::HistogramLog,
+];
+
+/// Formats that the program has beside these.
+static ADDED: HandedIn<dyn Report> = HandedIn::new();
+
+/// Adds formats of the program's own.
+///
+/// # Errors
+/// [`error::Error::Usage`] if there is one of that name already, or if it was done before in this process.
+pub fn add(formats: Vec<&'static dyn Report>) -> Result<()> {
+    for (at, format) in formats.iter().enumerate() {
+        let id = format.id();
+        if ids().chain(formats[..at].iter().map(|one| one.id())).any(|other| other == id) {
+            return Err(Error::usage(format!(
+                "two formats are called `{id}`; give one another name"
+            )));
+        }
+    }
+    ADDED.fill(formats)
+}
+
+/// Iterates over all formats, those of the program's own last.
+fn all() -> impl Iterator<Item = &'static dyn Report> {
+    ALL.iter().chain(ADDED.iter()).copied()
+}
+
+/// Other names of formats.
+const ALIASES: &[(&str, &str)] = &[("hdr", "hlog")];
+
+/// A form in which a result is shown.
+pub trait Report: Sync {
+    /// Returns the name after `--format`.
+    fn id(&self) -> &'static str;
+
+    /// Returns a description in one line, for lists.
+    fn summary(&self) -> &'static str;
+
+    /// Returns whether it is made from raw samples.
+    fn samples(&self) -> Samples {
+        Samples::Unused
+    }
+
+    /// Renders the result in this form; text has a newline at its end.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Data`] where the result cannot be written in this form.
+    fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
+}
+
+/// Use that a format makes of raw samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Samples {
+    /// Samples are not used.
+    Unused,
+    /// Samples are optional: it shows more with them.
+    Used,
+    /// Samples are required: without them there is nothing to write.
+    Needed,
+}
+
+/// Input of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The result.
+    pub outcome: &'a Outcome,
+    /// The file of raw samples that belongs to it, where there is one.
+    pub samples: Option<&'a Path>,
+}
+
+impl<'a> From<&'a Outcome> for Shown<'a> {
+    /// Shows a result without its samples.
+    fn from(outcome: &'a Outcome) -> Shown<'a> {
+        Shown { outcome, samples: None }
+    }
+}
+
+/// Style of text for people. Formats for programs ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Use of escape sequences for colour.
+    pub colour: Colour,
+    /// The width of a line in columns; long sentences are wrapped to it.
+    pub width: usize,
+    /// Level of detail.
+    pub detail: Detail,
+}
+
+impl Default for Style {
+    /// Returns the style for a pipe: no colour, 80 columns; the answer alone.
+    fn default() -> Style {
+        Style { colour: Colour::Never, width: 80, detail: Detail::Brief }
+    }
+}
+
+/// Level of detail of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The answer, on one screen.
+    Brief,
+    /// Full report: also how the race was run, and what its answer is based on.
+    Full,
+}
+
+/// Use of colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// SGR escape sequences (ECMA-48 §8.3.117).
+    Always,
+    /// Plain text.
+    Never,
+}
+
+/// Returns the format called `name`.
+///
+/// # Errors
+/// [`crate::error::Error::Usage`] for any other name, with a list of what there is.
+pub fn find(name: &str) -> Result<&'static dyn Report> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = alias.map_or(name, |(_, id)| id);
+    if let Some(report) = all().find(|report| report.id() == name) {
+        return Ok(report);
+    }
+    let ids: Vec<&str> = ids().collect();
+    Err(unknown("format", name, &ids))
+}
+
+/// Returns the names of all formats, in order.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    all().map(|report| report.id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_is_found_by_its_name() {
+        for report in ALL {
+            assert_eq!(find(report.id()).unwrap().id(), report.id());
+            assert!(!report.summary().is_empty());
+        }
+    }
+
+    #[test]
+    fn other_names_are_answered_with_what_there_is() {
+        let say = |name: &str| find(name).err().unwrap().to_string();
+        assert_eq!(find("hdr").unwrap().id(), "hlog");
+        assert_eq!(
+            say("jsn"),
+            "unknown format `jsn`; did you mean `json`? (valid: terminal, json, csv, markdown, html, hlog)"
+        );
+    }
+}

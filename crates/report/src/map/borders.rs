@@ -1,0 +1,62 @@
+//! Where the lead changes: row by row, rows that say the same together.
+
+use super::said;
+use super::sheet::{Panel, Sheet};
+use deadheat_engine::map::file::Map;
+use deadheat_engine::map::point::Point;
+
+/// Maximum number of lines; a land of more borders is seen, and not read.
+const MOST: usize = 24;
+
+/// Returns a line for each group of neighbouring rows that say the same.
+pub(super) fn borders(map: &Map, sheet: &Sheet<'_>) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> =
+        sheet.panels.iter().flat_map(|panel| of_panel(map, sheet, panel)).collect();
+    if lines.len() > MOST {
+        let more = lines.len() - MOST;
+        lines.truncate(MOST);
+        lines.push((format!("{more} more lines"), "--format markdown has every point".to_owned()));
+    }
+    lines
+}
+
+fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &Panel<'_>) -> Vec<(String, String)> {
+    let begun = sheet.rows.iter().zip(&panel.rows);
+    let begun = begun.filter(|(_, points)| points.iter().any(Option::is_some));
+    let rows: Vec<(&String, String)> =
+        begun.map(|(name, points)| (name, of_row(map, sheet, points))).collect();
+    let line = |rows: &[(&String, String)]| {
+        let (first, text) = rows.first()?;
+        let (last, _) = rows.last()?;
+        let levels = match rows.len() {
+            1 => (*first).clone(),
+            _ => format!("{first} to {last}"),
+        };
+        let row = match sheet.y {
+            "" => sheet.x.to_owned(),
+            y => format!("{y} {levels}"),
+        };
+        let comma = if panel.title.is_empty() { "" } else { ", " };
+        Some((format!("{}{comma}{row}", panel.title), text.clone()))
+    };
+    rows.chunk_by(|a, b| a.1 == b.1).filter_map(line).collect()
+}
+
+/// Returns what a row says: `kcp up to 7.96ms; dead heat of kcp and quic at 13.4ms; quic from 22.4ms`.
+fn of_row(map: &Map, sheet: &Sheet<'_>, row: &[Option<&Point>]) -> String {
+    let said: Vec<(String, &String)> =
+        row.iter().map(|point| said(map, *point)).zip(sheet.columns).collect();
+    let stretches: Vec<&[(String, &String)]> = said.chunk_by(|a, b| a.0 == b.0).collect();
+    let last = stretches.len().saturating_sub(1);
+    let words = stretches.iter().enumerate().filter_map(|(at, stretch)| {
+        let ((what, from), (_, to)) = (stretch.first()?, stretch.last()?);
+        Some(match (at, stretch.len()) {
+            _ if last == 0 => format!("{what} throughout"),
+            (_, 1) => format!("{what} at {from}"),
+            (0, _) => format!("{what} up to {to}"),
+            (at, _) if at == last => format!("{what} from {from}"),
+            _ => format!("{what} {from} to {to}"),
+        })
+    });
+    words.collect::<Vec<_>>().join("; ")
+}

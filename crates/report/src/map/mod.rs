@@ -1,0 +1,255 @@
+//! A map as text: a letter for each point, where the lead changes, and a table.
+//!
+//! | file | content |
+//! |---|---|
+//! | `sheet.rs` | points by rows and columns, and the letters that stand for them; for drawings, too |
+//! | `borders.rs` | where the lead changes, row by row |
+//! | `csv.rs` | a row for each point |
+
+use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
+use super::plot::{self, palette, style};
+use super::text::{columns, pad};
+use super::words::{self, Scale};
+use super::{Detail, Style, markdown, terminal};
+use crate::error::{Error, Result, unknown};
+use deadheat_engine::map::file::Map;
+use deadheat_engine::map::point::{Point, Standing};
+use deadheat_engine::result::layout;
+use sheet::{Panel, Sheet};
+
+mod borders;
+mod csv;
+pub(super) mod sheet;
+
+/// The formats of a map; the first is the default.
+pub const FORMATS: &[&str] = &["terminal", "markdown", "csv", "json"];
+
+/// Renders a map in the form called `format`; with a newline at its end.
+///
+/// # Errors
+/// [`Error::Usage`] for a format that a map does not have.
+pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
+    match format {
+        "terminal" => {
+            let sections = match style.detail {
+                Detail::Brief => Vec::new(),
+                Detail::Full => vec![points(map)],
+            };
+            Ok(terminal::render(&document(map, sections), style))
+        }
+        "markdown" => Ok(markdown::render(&document(map, vec![points(map)]))),
+        "csv" => Ok(csv::render(map)),
+        "json" => {
+            let text = layout::text(map);
+            text.map(|text| text + "\n").map_err(|e| Error::data("map", e.to_string()))
+        }
+        other => Err(unknown("format", other, FORMATS)),
+    }
+}
+
+/// Returns the picture of a map, as an SVG file.
+pub fn picture(map: &Map) -> String {
+    let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
+    style::standalone(&plot::map_figure(map), &palette::areas(colours))
+}
+
+/// Returns what a map is of, in words.
+pub(super) fn subtitle(map: &Map) -> String {
+    let asked = &map.asked;
+    let path = match asked.path.trim() {
+        "" => "an emulated path".to_owned(),
+        path => format!("path {path}"),
+    };
+    let sizes: Vec<String> = asked.over.iter().map(|key| key.levels.len().to_string()).collect();
+    let blocks = asked.blocks.map(|blocks| format!(", up to {}", words::count(blocks, "block")));
+    format!(
+        "{} over {path} · {} points{} · margin {}",
+        asked.workload,
+        sizes.join(" × "),
+        blocks.unwrap_or_default(),
+        words::margin(asked.margin)
+    )
+}
+
+/// Returns the title of a map.
+pub(super) fn title(map: &Map) -> String {
+    let labels: Vec<&str> = map.contenders.iter().map(|c| c.label.as_str()).collect();
+    format!("Who is ahead where in {}: {}", map.metric.label, words::list(&labels))
+}
+
+/// Returns what a point says, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
+pub(super) fn said(map: &Map, point: Option<&Point>) -> String {
+    let Some(point) = point else { return "not run".to_owned() };
+    let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
+    let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
+    match point.outcome {
+        Standing::Ahead => leaders.concat(),
+        Standing::DeadHeat if leaders.len() == map.contenders.len() && leaders.len() > 2 => {
+            "dead heat of all".to_owned()
+        }
+        Standing::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
+        Standing::Undecided => "undecided".to_owned(),
+        Standing::Alone => format!("{} alone", leaders.concat()),
+        Standing::Failed => "nobody".to_owned(),
+    }
+}
+
+fn document(map: &Map, more: Vec<Option<Section>>) -> Document {
+    let sheet = Sheet::of(map);
+    let mut sections = vec![
+        Section::new("", vec![Block::Sentences(answer(map))]),
+        Section::new("Map", sheet.panels.iter().map(|panel| chart(&sheet, panel)).collect()),
+        Section::new("", vec![Block::Fixed(sheet.legend())]),
+        Section::new("Borders", vec![Block::Facts(borders::borders(map, &sheet))]),
+        Section::new("Did not take part everywhere", vec![Block::Facts(outs(map))]),
+    ];
+    sections.extend(more);
+    Document {
+        title: title(map),
+        subtitle: subtitle(map),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+/// Returns who is ahead at how many points.
+fn answer(map: &Map) -> Vec<Line> {
+    let all = map.asked.points();
+    let with = |standing| map.points.iter().filter(move |point| point.outcome == standing);
+    let mut parts: Vec<(String, Tone)> = Vec::new();
+    let mut say = |what: &str, n: usize, tone| {
+        if n > 0 {
+            parts.push((format!("{what} {n}"), tone));
+        }
+    };
+    for contender in &map.contenders {
+        let ahead = with(Standing::Ahead).filter(|point| point.leaders == [contender.id]);
+        say(&format!("{} ahead at", contender.label), ahead.count(), Tone::Good);
+    }
+    for contender in &map.contenders {
+        let alone = with(Standing::Alone).filter(|point| point.leaders == [contender.id]);
+        say(&format!("{} alone at", contender.label), alone.count(), Tone::Open);
+    }
+    say("dead heat at", with(Standing::DeadHeat).count(), Tone::Tie);
+    let (told, doubted): (Vec<&Point>, _) =
+        with(Standing::Undecided).partition(|point| point.trusted);
+    say("undecided at", told.len(), Tone::Open);
+    say("not to be trusted at", doubted.len(), Tone::Bad);
+    say("nobody got through at", with(Standing::Failed).count(), Tone::Bad);
+    say("not run:", all - map.points.len().min(all), Tone::Open);
+    let of = words::count(all as u64, "point");
+    let line = |(text, tone)| Line::new(format!("{text} of {of}."), tone);
+    parts.into_iter().map(line).collect()
+}
+
+/// Draws a panel with letters.
+fn chart(sheet: &Sheet<'_>, panel: &Panel<'_>) -> Block {
+    let mut lines: Vec<String> = Vec::new();
+    if !panel.title.is_empty() {
+        lines.push(panel.title.clone());
+    }
+    let names = sheet.rows.iter().map(String::as_str).chain([sheet.y]);
+    let width = names.map(columns).max().unwrap_or(0);
+    if !sheet.y.is_empty() {
+        lines.push(format!("{}{}", " ".repeat(width - columns(sheet.y)), sheet.y));
+    }
+    for (name, points) in sheet.rows.iter().zip(&panel.rows).rev() {
+        let marks: String = points.iter().flat_map(|point| [' ', sheet.letter(*point)]).collect();
+        lines.push(format!("{}{name} {marks}", " ".repeat(width - columns(name))));
+    }
+    let scale = scale(sheet.columns);
+    lines.push(format!("{}  {scale}", pad("", width)));
+    lines.push(format!("{}  {}", pad("", width), sheet.x));
+    Block::Fixed(lines)
+}
+
+/// Writes those levels that have room below their columns, two characters each: the first, the last, and
+/// as many between as fit.
+fn scale(levels: &[String]) -> String {
+    let mut line = String::new();
+    let last = levels.len().saturating_sub(1);
+    let end = 2 * last;
+    for (at, level) in levels.iter().enumerate() {
+        let (used, from) = (columns(&line), 2 * at);
+        let is_free = used == 0 || used < from;
+        let leaves_room = at == 0 || from + columns(level) < end;
+        if is_free && leaves_room || at == last {
+            line += &" ".repeat(from.saturating_sub(used).max(usize::from(used > 0)));
+            line += level;
+        }
+    }
+    line
+}
+
+/// Returns who had no part in how many points, and why at the first.
+fn outs(map: &Map) -> Vec<(String, String)> {
+    let fact = |contender: &deadheat_engine::map::file::Contender| {
+        let mut outs = map.points.iter().filter_map(|point| {
+            Some((point, point.out.iter().find(|out| out.contender == contender.id)?))
+        });
+        let (point, out) = outs.next()?;
+        let n = words::count(outs.count() as u64 + 1, "point");
+        let text = format!("at {n}, the first {}: {}", map.asked.name(&point.at), out.why);
+        Some((contender.label.clone(), text))
+    };
+    map.contenders.iter().filter_map(fact).collect()
+}
+
+/// Returns a row for each point.
+fn points(map: &Map) -> Option<Section> {
+    let column = |heading: &str, cell: &dyn Fn(&Point) -> Cell| {
+        Column::new(heading, map.points.iter().map(cell).collect())
+    };
+    let mut all: Vec<Column> = map
+        .asked
+        .over
+        .iter()
+        .enumerate()
+        .map(|(at, key)| column(&key.name, &|point| Cell::text(point.at[at].clone())))
+        .collect();
+    all.push(column("ahead", &|point| Cell::text(said(map, Some(point)))));
+    all.push(column("nearest pair", &|point| Cell::text(nearest(map, point))));
+    for contender in &map.contenders {
+        all.push(column(&contender.label, &|point| figure(map, point, contender.id)));
+    }
+    all.push(column("blocks", &|point| Cell::text(point.blocks.to_string())));
+    let legend = format!(
+        "Medians of {} over trials. The nearest pair is that of which it takes the most to say who leads: \
+         the ratio of the two with its interval.",
+        map.metric.label
+    );
+    Section::new("Points", vec![Block::Table(Table { columns: all, legend })])
+}
+
+fn figure(map: &Map, point: &Point, id: usize) -> Cell {
+    let summary = point.summary.iter().find(|summary| summary.contender == id);
+    let text = summary.map_or_else(
+        || words::NOTHING.to_owned(),
+        |summary| Scale::of([summary.estimate], map.metric.unit).with_unit(summary.estimate),
+    );
+    Cell::text(text)
+}
+
+/// Returns the ratio of the pair that is hardest to tell apart: `kcp / quic 0.87 [0.84, 0.90]`.
+pub(super) fn nearest(map: &Map, point: &Point) -> String {
+    let label = |id: usize| map.contenders.get(id).map_or("", |one| one.label.as_str());
+    let Some(verdict) = point.closest() else { return String::new() };
+    let Some(ratio) = &verdict.ratio else { return String::new() };
+    let (ratio, interval) = words::ratio(ratio);
+    format!("{} / {} {ratio} {interval}", label(verdict.a), label(verdict.b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_names_the_ends_and_what_has_room_between() {
+        let levels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let long: Vec<String> =
+            levels(&["1ms", "1.68ms", "2.82ms", "4.74ms", "7.96ms", "13.4ms", "22.4ms", "300ms"]);
+        assert_eq!(scale(&long), "1ms 2.82ms    300ms");
+        assert_eq!(scale(&levels(&["0%", "10%"])), "0% 10%");
+        assert_eq!(scale(&levels(&["a", "b", "c"])), "a b c");
+        assert_eq!(scale(&[]), "");
+    }
+}

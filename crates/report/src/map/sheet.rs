@@ -1,0 +1,157 @@
+//! Points of a map by rows and columns, and the letters that stand for them.
+
+use super::super::text::wrap;
+use deadheat_engine::map::file::Map;
+use deadheat_engine::map::point::{Point, Standing};
+
+/// Width of a line of the legend.
+const LEGEND: usize = 76;
+
+/// Points of a map, laid out: the first key across, the second upwards, and a panel for each combination
+/// of the others.
+pub(crate) struct Sheet<'a> {
+    map: &'a Map,
+    /// Name of the key across.
+    pub x: &'a str,
+    /// Levels of the key across.
+    pub columns: &'a [String],
+    /// Name of the key upwards; empty if there is none.
+    pub y: &'a str,
+    /// Levels of the key upwards, from the bottom.
+    pub rows: Vec<String>,
+    /// Panels, one at least.
+    pub panels: Vec<Panel<'a>>,
+    letters: Vec<char>,
+}
+
+/// Points under one combination of the keys beyond the second.
+pub(crate) struct Panel<'a> {
+    /// The combination: `rate=1mbit`; empty with two keys.
+    pub title: String,
+    /// Rows of points, from the bottom; a point that is not done is absent.
+    pub rows: Vec<Vec<Option<&'a Point>>>,
+}
+
+impl<'a> Sheet<'a> {
+    pub(crate) fn of(map: &'a Map) -> Sheet<'a> {
+        let keys = &map.asked.over;
+        let (x, columns) = keys.first().map_or(("", &[][..]), |key| (&key.name, &key.levels));
+        let y = keys.get(1);
+        let others = keys.get(2..).unwrap_or_default();
+        let rows = y.map_or_else(|| vec![String::new()], |key| key.levels.clone());
+        // The last keys run fastest: the first points have every combination of them.
+        let panel = |index: usize| {
+            let levels = map.asked.at(index).split_off(keys.len().min(2));
+            let point = |x: &String, y: &String| {
+                let both = [x].into_iter().chain((!y.is_empty()).then_some(y));
+                let at: Vec<String> = both.chain(&levels).cloned().collect();
+                map.point(map.asked.index(&at)?)
+            };
+            let row = |y: &String| columns.iter().map(|x| point(x, y)).collect();
+            let named =
+                others.iter().zip(&levels).map(|(key, level)| format!("{}={level}", key.name));
+            Panel {
+                title: named.collect::<Vec<_>>().join(", "),
+                rows: rows.iter().map(row).collect(),
+            }
+        };
+        let combinations: usize = others.iter().map(|key| key.levels.len()).product();
+        Sheet {
+            map,
+            x,
+            columns,
+            y: y.map_or("", |key| &key.name),
+            panels: (0..combinations).map(panel).collect(),
+            rows,
+            letters: letters(map),
+        }
+    }
+
+    /// Returns the letter of a contender.
+    pub(crate) fn letter_of(&self, id: usize) -> char {
+        self.letters.get(id).copied().unwrap_or('?')
+    }
+
+    /// Returns the letter of a point: that of its leader, small where others had no part in it.
+    pub(crate) fn letter(&self, point: Option<&Point>) -> char {
+        let Some(point) = point else { return '·' };
+        let leader = point.leaders.first().map_or('?', |id| self.letter_of(*id));
+        match point.outcome {
+            Standing::Ahead if point.out.is_empty() => leader,
+            Standing::Ahead | Standing::Alone => leader.to_ascii_lowercase(),
+            Standing::DeadHeat => '=',
+            Standing::Undecided => '?',
+            Standing::Failed => '×',
+        }
+    }
+
+    /// Returns what the letters mean, those that are there.
+    pub(super) fn legend(&self) -> Vec<String> {
+        let contenders = self.map.contenders.iter();
+        let names: Vec<String> =
+            contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect();
+        let signs: Vec<String> =
+            self.signs().map(|(sign, text)| format!("{sign} {text}")).collect();
+        let lines = [names, signs].into_iter().filter(|line| !line.is_empty());
+        lines.flat_map(|line| wrap(&line.join(", "), LEGEND)).collect()
+    }
+
+    /// Returns the signs beside the letters of contenders, those that are there, with their meaning.
+    pub(crate) fn signs(&self) -> impl Iterator<Item = (char, &'static str)> {
+        let points = &self.map.points;
+        let has = |standing| points.iter().any(|point| point.outcome == standing);
+        let small = points.iter().find(|point| self.letter(Some(point)).is_ascii_lowercase());
+        let all = [
+            (has(Standing::DeadHeat).then_some('='), "dead heat"),
+            (has(Standing::Undecided).then_some('?'), "undecided"),
+            (small.map(|point| self.letter(Some(point))), "small: ahead where others had no part"),
+            (has(Standing::Failed).then_some('×'), "nobody got through"),
+            ((points.len() < self.map.asked.points()).then_some('·'), "not run"),
+        ];
+        all.into_iter().filter_map(|(sign, text)| Some((sign?, text)))
+    }
+}
+
+/// Returns a letter for each contender, of its own name if one is free.
+fn letters(map: &Map) -> Vec<char> {
+    let mut taken: Vec<char> = Vec::new();
+    for contender in &map.contenders {
+        let name = contender.label.chars().filter(char::is_ascii_alphabetic);
+        let mut wanted = name.map(|c| c.to_ascii_uppercase()).chain('A'..='Z');
+        let free = wanted.find(|letter| !taken.contains(letter));
+        taken.push(free.unwrap_or('?'));
+    }
+    taken
+}
+
+/// Returns the name of a key for an axis.
+pub(crate) fn axis(key: &str) -> String {
+    let is_both_ways = deadheat_path::grammar::LINK.iter().any(|link| link.name == key);
+    if is_both_ways { format!("{key}, each way") } else { key.to_owned() }
+}
+
+/// Returns what the leaders of a point are called: `K`, `K=Q`.
+pub(crate) fn mark(sheet: &Sheet<'_>, point: &Point) -> String {
+    match point.outcome {
+        Standing::DeadHeat => {
+            let letters: Vec<String> =
+                point.leaders.iter().map(|id| sheet.letter_of(*id).to_string()).collect();
+            letters.join("=")
+        }
+        _ => sheet.letter(Some(point)).to_string(),
+    }
+}
+
+/// Returns what is known of a point, in a sentence.
+pub(crate) fn sentence(map: &Map, point: &Point) -> String {
+    let mut text = format!("{}: {}", map.asked.name(&point.at), super::said(map, Some(point)));
+    let nearest = super::nearest(map, point);
+    if !nearest.is_empty() {
+        text += &format!(", {nearest}");
+    }
+    for out in &point.out {
+        let label = map.contenders.get(out.contender).map_or("", |one| one.label.as_str());
+        text += &format!(", {label} out");
+    }
+    text
+}

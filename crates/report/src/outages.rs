@@ -1,0 +1,335 @@
+//! Outages in order of time: stretches of trials in which nothing came, and trials that failed, put together where
+//! they fell into one and the same.
+
+use super::content::label;
+use super::document::{Block, Line, Section, Tone};
+use super::words;
+use crate::measurements::Unit;
+use deadheat_engine::result::date;
+use deadheat_engine::result::outcome::{Outcome, Trial};
+
+/// Time between two of them up to which they are one: a trial takes so long to begin.
+const APART_MS: u64 = 3_000;
+
+/// Maximum number of outages on the first screen, the longest of all.
+const MOST: usize = 2;
+
+/// Stretch of one trial.
+#[derive(Debug, Clone, Copy)]
+struct Stretch<'a> {
+    trial: &'a Trial,
+    from_ms: u64,
+    to_ms: u64,
+    /// Length, in nanoseconds.
+    length_ns: u64,
+    kind: StretchKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StretchKind {
+    /// Nothing came.
+    Silence,
+    /// The trial failed.
+    Failure,
+}
+
+/// Stretches of trials that follow each other, so that one outage is behind them.
+struct Episode<'a>(Vec<Stretch<'a>>);
+
+/// Returns a line for each of the longest outages, in order of time.
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
+    let mut all = episodes(outcome);
+    let more = all.len().saturating_sub(MOST);
+    if more > 0 {
+        all.sort_by_key(|outage| std::cmp::Reverse(outage.length_ms()));
+        all.truncate(MOST);
+        all.sort_by_key(|outage| outage.start_ms());
+    }
+    let mut lines: Vec<String> = all.iter().map(|outage| outage.sentence(outcome)).collect();
+    if let (Some(last), 1..) = (lines.last_mut(), more) {
+        last.push_str(&format!(" {} in --details.", words::count(more as u64, "shorter one")));
+    }
+    lines.into_iter().map(|text| Line::new(text, Tone::Open)).collect()
+}
+
+/// Returns all of them.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    let all = episodes(outcome);
+    let lines = all.iter().map(|outage| Line::new(outage.sentence(outcome), Tone::Open)).collect();
+    Section::new("Outages", vec![Block::Sentences(lines)])
+}
+
+fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
+    let mut stretches: Vec<Stretch<'_>> =
+        outcome.trials.iter().flat_map(|trial| stretches(outcome, trial)).collect();
+    // Stable: in virtual time all trials start at 0.
+    stretches.sort_by_key(|stretch| stretch.from_ms);
+    let mut all: Vec<Episode<'_>> = Vec::new();
+    for stretch in stretches {
+        let follows = |outage: &&mut Episode<'_>| {
+            stretch.trial.record.started_ms > 0
+                && stretch.from_ms <= outage.end_ms().saturating_add(APART_MS)
+        };
+        match all.last_mut().filter(follows) {
+            Some(outage) => outage.0.push(stretch),
+            None => all.push(Episode(vec![stretch])),
+        }
+    }
+    all
+}
+
+/// Returns the stretches of one trial. One of a contender that dropped out is told with the reason of that.
+fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
+    let record = &trial.record;
+    let entrant = outcome.contenders.get(trial.contender);
+    if !record.ran() && record.started_ms > 0 && entrant.is_some_and(|one| one.out().is_none()) {
+        let to_ms = record.started_ms.saturating_add(record.took_ns / 1_000_000);
+        let (from_ms, length_ns) = (record.started_ms, record.took_ns);
+        return vec![Stretch { trial, from_ms, to_ms, length_ns, kind: StretchKind::Failure }];
+    }
+    let at = |ns: u64| record.started_ms.saturating_add(ns / 1_000_000);
+    let stretch = |outage: &crate::measurements::Outage| Stretch {
+        trial,
+        from_ms: at(outage.from_ns),
+        to_ms: at(outage.end_ns()),
+        length_ns: outage.length_ns,
+        kind: StretchKind::Silence,
+    };
+    record.outages.iter().map(stretch).collect()
+}
+
+impl Episode<'_> {
+    fn start_ms(&self) -> u64 {
+        self.0.first().map_or(0, |stretch| stretch.from_ms)
+    }
+
+    fn end_ms(&self) -> u64 {
+        self.0.iter().map(|stretch| stretch.to_ms).max().unwrap_or(0)
+    }
+
+    fn length_ms(&self) -> u64 {
+        self.end_ms().saturating_sub(self.start_ms())
+    }
+
+    /// Returns it in a sentence: of one trial what happened there, of several the blocks that fell into it.
+    fn sentence(&self, outcome: &Outcome) -> String {
+        match self.0.as_slice() {
+            [] => String::new(),
+            [Stretch { trial, length_ns, kind: StretchKind::Silence, .. }] => format!(
+                "Outage: nothing came for {}{}, in {}.",
+                words::figure(*length_ns as f64, Unit::Nanos),
+                self.since(),
+                place(outcome, trial)
+            ),
+            [Stretch { trial, length_ns, kind: StretchKind::Failure, .. }] => {
+                let why = trial.record.why_invalid.as_deref().unwrap_or("no reason recorded");
+                format!(
+                    "{} ended without figures after {}{}: {}.",
+                    words::capital(&place(outcome, trial)),
+                    words::figure(*length_ns as f64, Unit::Nanos),
+                    self.since(),
+                    why.trim_end_matches('.')
+                )
+            }
+            all => self.of_several(outcome, all),
+        }
+    }
+
+    fn of_several(&self, outcome: &Outcome, all: &[Stretch<'_>]) -> String {
+        let mut labels: Vec<String> = Vec::new();
+        for stretch in all {
+            let name = name(outcome, stretch.trial);
+            if !labels.contains(&name) {
+                labels.push(name);
+            }
+        }
+        let blocks = all.iter().map(|stretch| stretch.trial.block + 1);
+        let (first, last) = (blocks.clone().min().unwrap_or(1), blocks.max().unwrap_or(1));
+        let blocks = match first == last {
+            true => format!("block {first}"),
+            false => format!("blocks {first} to {last}"),
+        };
+        let failed = all.iter().filter(|stretch| stretch.kind == StretchKind::Failure).count();
+        let failed = match failed {
+            0 => String::new(),
+            n => format!("; {} ended without figures", words::count(n as u64, "trial")),
+        };
+        let length = words::figure(self.length_ms() as f64 * 1e6, Unit::Nanos);
+        let labels = words::list(&labels);
+        format!("Outage: for {length}{}, in {blocks} ({labels}){failed}.", self.since())
+    }
+
+    /// Returns the time of day from which on it was: ` from 12:38:38 UTC on`; nothing in virtual time.
+    fn since(&self) -> String {
+        let started = self.0.first().map_or(0, |stretch| stretch.trial.record.started_ms);
+        match started {
+            0 => String::new(),
+            _ => format!(" from {} on", date::time_of_day(self.start_ms())),
+        }
+    }
+}
+
+/// Returns the name of a trial's contender; its hidden copy is told apart.
+fn name(outcome: &Outcome, trial: &Trial) -> String {
+    let label = label(outcome, trial.contender);
+    if trial.control { format!("the copy of {label}") } else { label }
+}
+
+/// Returns the place of a trial in words: `the 3rd trial of tcp (block 3)`.
+fn place(outcome: &Outcome, trial: &Trial) -> String {
+    let own = |other: &&Trial| {
+        (other.contender, other.control) == (trial.contender, trial.control)
+            && (other.block, other.order) <= (trial.block, trial.order)
+    };
+    let nth = outcome.trials.iter().filter(own).count() as u64;
+    format!("the {} trial of {} (block {})", ordinal(nth), name(outcome, trial), trial.block + 1)
+}
+
+/// Formats an ordinal number: `1st`, `12th`, `23rd`.
+fn ordinal(n: u64) -> String {
+    let end = match (n % 10, n % 100) {
+        (1, tens) if tens != 11 => "st",
+        (2, tens) if tens != 12 => "nd",
+        (3, tens) if tens != 13 => "rd",
+        _ => "th",
+    };
+    format!("{n}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::{self, Metrics};
+    use deadheat_engine::race::testing;
+    use deadheat_engine::trial::{Record, fake};
+    use deadheat_path::PathKind;
+
+    /// 2026-11-25, 12:38:30 UTC.
+    const START: u64 = 1_795_610_310_000;
+
+    fn outage(from_ms: u64, length_ms: u64) -> measurements::Outage {
+        let ns = |ms: u64| ms * 1_000_000;
+        measurements::Outage { from_ns: ns(from_ms), length_ns: ns(length_ms), messages: 100 }
+    }
+
+    /// Returns a race of two contenders and the copy of the first in five blocks, a trial each 10 s, in which `change`
+    /// may spoil each trial, which it knows by its number.
+    fn race(change: impl Fn(u64, &mut Record)) -> Outcome {
+        let mut outcome = testing::outcome(2);
+        let name = outcome.metrics[0].name.clone();
+        for number in 0..15 {
+            let mut record = fake::record(Metrics::from([(name.clone(), 100.0)]));
+            (record.started_ms, record.took_ns) = (START + 10_000 * number, 9_000_000_000);
+            change(number, &mut record);
+            let (block, order) = (number / 3, number % 3);
+            let contender = usize::from(order == 1);
+            outcome.trials.push(Trial { block, order, contender, control: order == 2, record });
+        }
+        outcome
+    }
+
+    fn said(outcome: &Outcome) -> Vec<String> {
+        lines(outcome).into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn a_race_without_outages_says_nothing() {
+        assert_eq!(said(&race(|_, _| ())), [""; 0]);
+        assert_eq!(section(&race(|_, _| ())), None);
+    }
+
+    #[test]
+    fn an_outage_has_its_time_its_length_and_its_trial() {
+        let in_trial = |number| {
+            race(move |at, record| {
+                if at == number {
+                    record.outages = vec![outage(1_500, 3_000)];
+                }
+            })
+        };
+        assert_eq!(
+            said(&in_trial(6)),
+            [
+                "Outage: nothing came for 3.00 s from 12:39:31 UTC on, in the 3rd trial of tcp (block 3)."
+            ]
+        );
+        assert!(said(&in_trial(5))[0].contains("in the 2nd trial of the copy of tcp (block 2)"));
+    }
+
+    #[test]
+    fn trials_that_fell_into_one_outage_are_told_together() {
+        let outcome = race(|at, record| match at {
+            6 => record.outages = vec![outage(5_000, 4_000)],
+            7..=9 => {
+                *record = Record {
+                    started_ms: record.started_ms,
+                    took_ns: record.took_ns,
+                    ..Record::without_figures("failed: no route to host".into())
+                };
+            }
+            10 => record.outages = vec![outage(0, 2_000)],
+            _ => {}
+        });
+        assert_eq!(
+            said(&outcome),
+            [
+                "Outage: for 37.0 s from 12:39:35 UTC on, in blocks 3 to 4 (tcp, udp and the copy of tcp); 3 trials \
+              ended without figures."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trial_that_failed_alone_says_when_and_why() {
+        let outcome = race(|at, record| {
+            if at == 4 {
+                let took = record.took_ns;
+                let started_ms = record.started_ms;
+                *record = Record::without_figures("failed: the far end broke down.".into());
+                (record.started_ms, record.took_ns) = (started_ms, took);
+            }
+        });
+        assert_eq!(
+            said(&outcome),
+            [
+                "The 2nd trial of udp (block 2) ended without figures after 9.00 s from 12:39:10 UTC on: failed: the far \
+              end broke down."
+            ]
+        );
+        let mut blocked = outcome;
+        blocked.contenders[1].blocked = Some("silence".into());
+        assert_eq!(said(&blocked), [""; 0]);
+    }
+
+    #[test]
+    fn of_many_the_longest_are_told_on_the_first_screen_and_all_in_detail() {
+        let outcome = race(|at, record| {
+            if at % 3 == 0 {
+                record.outages = vec![outage(1_000, 600 + 100 * at)];
+            }
+        });
+        let lines = said(&outcome);
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("1.50 s") && lines[1].contains("1.80 s"), "{lines:?}");
+        assert!(lines[1].ends_with(" 3 shorter ones in --details."), "{lines:?}");
+        let Some(Section { blocks, .. }) = section(&outcome) else { panic!() };
+        let [Block::Sentences(all)] = blocks.as_slice() else { panic!("{blocks:?}") };
+        assert_eq!(all.len(), 5);
+    }
+
+    #[test]
+    fn in_virtual_time_there_is_no_time_of_day() {
+        let mut outcome = race(|at, record| {
+            record.started_ms = 0;
+            if at < 2 {
+                record.outages = vec![outage(1_000, 600)];
+            }
+        });
+        outcome.path.kind = PathKind::Simulated;
+        assert_eq!(
+            said(&outcome)[0],
+            "Outage: nothing came for 600 ms, in the 1st trial of tcp (block 1)."
+        );
+        assert_eq!(said(&outcome).len(), 2);
+    }
+}

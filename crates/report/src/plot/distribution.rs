@@ -1,0 +1,177 @@
+//! The share of round trips that took longer than a time, down to its tail.
+
+use super::axis::{Axis, Quantity};
+use super::canvas::{Canvas, Frame, Hold, Size};
+use super::facets::Key;
+use super::ink::Ink;
+use super::{drawn, numbers, order, palette, said};
+use crate::content::label;
+use crate::figure::Figure;
+use crate::measurements::{Distribution, Quantile, Unit};
+use crate::{Shown, words};
+use deadheat_engine::analysis::pooled::pooled;
+use deadheat_engine::analysis::spread::{self, Pool};
+use deadheat_engine::result::outcome::{Outcome, Trial};
+
+/// Maximum number of points of a line: more cannot be told apart.
+const MOST_POINTS: usize = 200;
+/// Maximum number of lines in one panel: more cannot be told apart either.
+const MOST_LINES: usize = 12;
+/// Percentiles that have a mark of their own, with their names.
+const MARKED: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// Curve of one contender.
+struct Curve {
+    number: usize,
+    label: String,
+    /// Points `(ns, share beyond)`, falling.
+    points: Vec<(f64, f64)>,
+    /// Percentiles of [`MARKED`], where known.
+    marked: [Option<f64>; 5],
+    n: u64,
+    lost: u64,
+}
+
+/// Draws the figure, from raw samples if there are any, else from the percentiles of trials.
+pub(super) fn figure(shown: &Shown<'_>) -> Option<Figure> {
+    let outcome = shown.outcome;
+    let (ids, _) = order(outcome);
+    let pools = shown.samples.and_then(|file| pooled(outcome, file).ok());
+    let raw = |id: usize| from_samples(outcome, id, pools.as_ref()?.get(&id)?);
+    let mut curves: Vec<Curve> = ids.iter().filter_map(|id| raw(*id)).collect();
+    let is_raw = !curves.is_empty();
+    if !is_raw {
+        curves = ids.iter().filter_map(|id| from_records(outcome, *id)).collect();
+    }
+    if curves.is_empty() || curves.len() > MOST_LINES {
+        return None;
+    }
+    let x = Axis::log(curves.iter().flat_map(|curve| curve.points.iter().map(|(ns, _)| *ns)))?;
+    let least = curves.iter().flat_map(|c| c.points.iter().map(|(_, share)| *share));
+    let least = least.fold(0.5, f64::min).max(1e-9);
+    Some(drawn(
+        "distribution".into(),
+        "Distribution of round trips".into(),
+        caption(is_raw, &curves),
+        numbers_of(&curves),
+        |size| draw(&curves, x, least, size),
+    ))
+}
+
+fn caption(is_raw: bool, curves: &[Curve]) -> String {
+    let mut caption = if is_raw {
+        "The share of round trips that took longer than a time, each contender's over all its valid \
+         trials in one pot, as far as ten lie beyond. The further left, the faster; each step down \
+         is a tenth as many."
+            .to_owned()
+    } else {
+        "Percentiles of round trips, medians over valid trials: raw samples were not kept. The \
+         further left, the faster; each step down is a tenth as many."
+            .to_owned()
+    };
+    if curves.iter().any(|curve| curve.lost > 0) {
+        caption.push_str(" Messages without an answer count as slower than all others: an arrowhead ends the line.");
+    }
+    caption
+}
+
+fn from_samples(outcome: &Outcome, id: usize, pool: &Pool) -> Option<Curve> {
+    let points = pool.tail(MOST_POINTS);
+    (points.len() > 1).then(|| Curve {
+        number: palette::number(outcome, id),
+        label: label(outcome, id),
+        points,
+        marked: MARKED.map(|(q, _)| pool.quantile_ns(q).map(|ns| ns as f64)),
+        n: pool.n(),
+        lost: pool.lost(),
+    })
+}
+
+fn from_records(outcome: &Outcome, id: usize) -> Option<Curve> {
+    type Of = fn(&Distribution) -> Option<Quantile>;
+    let all: [Of; 4] = [|d| d.p50, |d| d.p90, |d| d.p99, |d| d.p999];
+    let figure = |of: Of| {
+        let exact = |trial: &Trial| match of(trial.record.rtt_ns.as_ref()?)? {
+            Quantile::Ns(ns) => Some(ns as f64),
+            Quantile::Beyond(_) => None,
+        };
+        // Where some trials lie beyond the timeout, a median of the others would flatter.
+        let is_whole = spread::valid_trials(outcome, id).all(|trial| exact(trial).is_some());
+        is_whole.then(|| spread::middle(outcome, id, exact)).flatten()
+    };
+    let [p50, p90, p99, p999] = all.map(figure);
+    let marked = [p50, p90, p99, p999, None];
+    let points: Vec<(f64, f64)> = marked
+        .iter()
+        .zip(MARKED)
+        .map_while(|(ns, (q, _))| Some(((*ns).filter(|ns| *ns > 0.0)?, 1.0 - q)))
+        .collect();
+    let sums = spread::valid_trials(outcome, id).filter_map(|trial| trial.record.rtt_ns.as_ref());
+    let (n, lost) = sums.fold((0u64, 0u64), |(n, lost), d| {
+        (n.saturating_add(d.n), lost.saturating_add(d.censored))
+    });
+    (points.len() > 1).then(|| Curve {
+        number: palette::number(outcome, id),
+        label: label(outcome, id),
+        points,
+        marked,
+        n,
+        lost,
+    })
+}
+
+fn numbers_of(curves: &[Curve]) -> crate::figure::Numbers {
+    let row = |curve: &Curve| {
+        let mut row = vec![curve.label.clone(), curve.n.to_string(), curve.lost.to_string()];
+        row.extend(curve.marked.iter().map(|ns| said(*ns, Unit::Nanos)));
+        row
+    };
+    let mut headings = vec!["contender", "round trips", "without answer"];
+    headings.extend(MARKED.map(|(_, name)| name));
+    numbers(&headings, curves.iter().map(row).collect())
+}
+
+fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
+    let key = Key::new(size, curves.iter().map(|curve| (curve.number, curve.label.as_str())));
+    let height = if size == Size::Wide { 280.0 } else { 250.0 };
+    let canvas = Canvas::new(size, key.height + height + 46.0);
+    key.draw(&canvas);
+    let top = key.height + 6.0;
+    let frame = Frame { left: 46.0, top, right: canvas.width - 10.0, bottom: top + height };
+    // From all round trips at the top to the rarest at the bottom.
+    let panel = canvas.panel(frame, x, Axis::exact_log(least * 0.8, 1.0));
+    let ticks: Vec<(f64, String)> = [(0.0, "all")]
+        .iter()
+        .chain(&MARKED)
+        .map(|(q, name)| (1.0 - q, (*name).to_owned()))
+        .filter(|(share, _)| *share >= least * 0.8)
+        .collect();
+    panel.named_left(&ticks);
+    panel.ticks_below(Quantity::Of(Unit::Nanos));
+    let foot = ((frame.left + frame.right) / 2.0, frame.bottom + 30.0);
+    canvas.text(foot, "round-trip time, logarithmic", Ink::Small, Hold::Middle);
+    for curve in curves {
+        let words = format!(
+            "{}: {} round trips, half within {}, 99 % within {}",
+            curve.label,
+            curve.n,
+            said(curve.marked[0], Unit::Nanos),
+            said(curve.marked[2], Unit::Nanos)
+        );
+        panel.line(&curve.points, Ink::Line(curve.number), &words);
+        if let (true, Some(end)) = (curve.lost > 0, curve.points.last()) {
+            let words = format!(
+                "{}: {} of {} round trips have no answer",
+                curve.label, curve.lost, curve.n
+            );
+            panel.arrow(*end, Ink::Dot(curve.number), 3.0, &words);
+        }
+        for (ns, (q, name)) in curve.marked.iter().zip(MARKED) {
+            let Some(ns) = ns else { continue };
+            let words = format!("{}, {name}: {}", curve.label, words::figure(*ns, Unit::Nanos));
+            panel.mark((*ns, 1.0 - q), curve.number, Ink::Dot(curve.number), 3.2, &words);
+        }
+    }
+    canvas.finish()
+}

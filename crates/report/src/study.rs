@@ -1,0 +1,431 @@
+//! Report on a study that was run, as a document: claims first, published figures beside measured ones,
+//! and the result of each race.
+
+use std::collections::BTreeMap;
+
+use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
+use super::words::{self, Scale};
+use super::{Style, markdown, terminal};
+use crate::error::{Error, Result, unknown};
+use crate::figures::percent;
+use crate::measurements::{Metric, MetricName, Unit};
+use deadheat_engine::result::layout;
+use deadheat_engine::result::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
+use deadheat_engine::study::check;
+use deadheat_engine::study::model::{Claim, Source, Variant};
+use deadheat_engine::study::outcome::{
+    Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun,
+};
+use deadheat_engine::study::sentence::short;
+
+/// Maximum number of verdicts of one race; more are in its own report.
+const MOST_VERDICTS: usize = 8;
+
+/// Default margin of a race.
+const USUAL_MARGIN: f64 = 0.05;
+
+/// A form in which a study that was run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Text for people.
+    Terminal,
+    /// Markdown for issues and wikis.
+    Markdown,
+    /// JSON for programs: `study.json` itself.
+    Json,
+}
+
+impl Form {
+    /// Returns the form called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for another name, with all.
+    pub fn find(name: &str) -> Result<Form> {
+        match name {
+            "terminal" => Ok(Form::Terminal),
+            "markdown" => Ok(Form::Markdown),
+            "json" => Ok(Form::Json),
+            _ => Err(unknown("format", name, &["terminal", "markdown", "json"])),
+        }
+    }
+}
+
+/// Renders a study that was run in `form`, with the results of its races by id; text has a newline at its
+/// end.
+///
+/// # Errors
+/// [`Error::Data`] where it cannot be written in this form.
+pub fn render(
+    run: &StudyRun,
+    results: &BTreeMap<String, Outcome>,
+    form: Form,
+    style: &Style,
+) -> Result<String> {
+    let results = results.iter().map(|(id, outcome)| (id.as_str(), outcome)).collect();
+    match form {
+        Form::Terminal => Ok(terminal::render(&document(run, &results), style)),
+        Form::Markdown => Ok(markdown::render(&document(run, &results))),
+        Form::Json => layout::text(run)
+            .map(|text| text + "\n")
+            .map_err(|e| Error::data("study", format!("cannot be written as JSON: {e}"))),
+    }
+}
+
+/// Returns a ruling in a word or two.
+pub fn ruling_word(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Holds => "holds",
+        Ruling::Exceeds => "exceeds the claim",
+        Ruling::DoesNotHold => "does not hold",
+        Ruling::MostlyContradicted => "mostly contradicted",
+        Ruling::Depends => "depends",
+        Ruling::Open => "open",
+    }
+}
+
+/// Returns the unit of a metric, by its name; a name that does not have it is taken for that of a time.
+pub(super) fn unit(metric: &str) -> Unit {
+    MetricName::parse(metric).suffix.unit().unwrap_or(Unit::Nanos)
+}
+
+/// Returns the answer of a test in a word or three.
+pub(super) fn answer_word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Yes => "yes",
+        Answer::More => "yes, and more",
+        Answer::No => "no",
+        Answer::Open => "open",
+        Answer::LeftOut => "left out",
+    }
+}
+
+/// Returns a race's fidelity to the published experiment, in words.
+pub fn variant_word(variant: Variant) -> &'static str {
+    match variant {
+        Variant::AsPublished => "as published",
+        Variant::DoneRight => "done right",
+        Variant::Beyond => "beyond what was published",
+    }
+}
+
+/// Rulings in the order in which they are counted, all of them.
+pub(super) const RULINGS: [Ruling; 6] = [
+    Ruling::Holds,
+    Ruling::Exceeds,
+    Ruling::DoesNotHold,
+    Ruling::MostlyContradicted,
+    Ruling::Depends,
+    Ruling::Open,
+];
+
+/// Returns the number of claims of studies by ruling: `3 claims: 2 hold, 1 depends`.
+pub fn tally(runs: &[StudyRun]) -> String {
+    let claims: usize = runs.iter().map(|run| run.rulings.len()).sum();
+    if claims == 0 {
+        return "No claims to judge".into();
+    }
+    let mut parts = Vec::new();
+    for ruling in RULINGS {
+        let (one, several) = match ruling {
+            Ruling::Holds => ("holds", "hold"),
+            Ruling::Exceeds => ("is exceeded", "are exceeded"),
+            Ruling::DoesNotHold => ("does not hold", "do not hold"),
+            Ruling::MostlyContradicted => ("is mostly contradicted", "are mostly contradicted"),
+            Ruling::Depends => ("depends", "depend"),
+            Ruling::Open => ("is open", "are open"),
+        };
+        match how_many(runs, ruling) {
+            0 => {}
+            1 => parts.push(format!("1 {one}")),
+            n => parts.push(format!("{n} {several}")),
+        }
+    }
+    format!("{}: {}", words::count(claims as u64, "claim"), parts.join(", "))
+}
+
+/// Returns the number of claims of studies with this ruling.
+pub(super) fn how_many(runs: &[StudyRun], ruling: Ruling) -> usize {
+    runs.iter().flat_map(|run| &run.rulings).filter(|found| found.ruling == ruling).count()
+}
+
+/// Results of a study's races, by id.
+pub(super) type Results<'a> = BTreeMap<&'a str, &'a Outcome>;
+
+fn document(run: &StudyRun, results: &Results<'_>) -> Document {
+    let sections = [
+        Section::new("", vec![Block::Sentences(answer(run))]),
+        Section::new("Claims", vec![Block::Points(claims(run))]),
+        Section::new("Published beside measured", beside(run, results)),
+        Section::new("Races", vec![Block::Points(races(run, results))]),
+        Section::new("Source", vec![Block::Facts(source(run.study.source.as_ref()))]),
+    ];
+    Document {
+        title: run.study.title.clone(),
+        subtitle: format!(
+            "deadheat {} · study {}, {} · {} on {}",
+            run.deadheat.version,
+            run.name,
+            run.thoroughness(),
+            run.started,
+            run.host
+        ),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn answer(run: &StudyRun) -> Vec<Line> {
+    let mut lines = vec![Line::new(run.study.question.clone(), Tone::Aside)];
+    lines.push(Line::new(format!("{}.", tally(std::slice::from_ref(run))), Tone::Plain));
+    let without = run.races.iter().filter(|race| race.file.is_none()).count();
+    if without > 0 {
+        let all = words::count(run.races.len() as u64, "race");
+        let text = format!("{without} of {all} did not run; see Races for why.");
+        lines.push(Line::new(text, Tone::Open));
+    }
+    let doubtful: Vec<&str> = run.races.iter().filter(is_doubtful).map(|r| r.id.as_str()).collect();
+    if !doubtful.is_empty() {
+        let is = words::is_are(doubtful.len());
+        let text = format!("{} {is} not trusted, and settles no claim.", words::list(&doubtful));
+        let text = if doubtful.len() > 1 { text.replace("settles", "settle") } else { text };
+        lines.push(Line::new(text, Tone::Bad));
+    }
+    lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
+    lines
+}
+
+pub(super) fn is_doubtful(race: &&RaceRun) -> bool {
+    race.file.is_some() && !race.trusted
+}
+
+pub(super) fn claims(run: &StudyRun) -> Vec<Point> {
+    let pairs = run.study.claims.iter().zip(&run.rulings);
+    let point = |(claim, ruling): (&Claim, &ClaimRuling)| Point {
+        lead: format!("{}: {}", ruling_word(ruling.ruling).to_uppercase(), credited(claim)),
+        values: Vec::new(),
+        detail: ruling.note.clone(),
+    };
+    pairs.map(point).collect()
+}
+
+/// Returns each claim in a row: its text, its ruling, the condition that it depends on, and the figure
+/// that decides.
+pub(super) fn claims_table(run: &StudyRun) -> Table {
+    let pairs: Vec<(&Claim, &ClaimRuling)> = run.study.claims.iter().zip(&run.rulings).collect();
+    let column = |heading: &str, cell: &dyn Fn(&Claim, &ClaimRuling) -> String| {
+        let cells = pairs.iter().map(|(claim, ruling)| Cell::text(cell(claim, ruling)));
+        Column::new(heading, cells.collect())
+    };
+    let mut numbers = (1..=pairs.len()).map(|n| Cell::text(n.to_string()));
+    let columns = vec![
+        Column::new("", numbers.by_ref().collect()),
+        column("claim", &|claim, _| credited(claim)),
+        column("ruling", &|_, ruling| ruling_word(ruling.ruling).into()),
+        column("depends on", &depends_on),
+        column("figure", &|_, ruling| figure(ruling)),
+    ];
+    Table { columns, legend: String::new() }
+}
+
+fn credited(claim: &Claim) -> String {
+    let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
+    format!("{}{by}", claim.says)
+}
+
+/// Returns the condition that a ruling depends on, if tests do not agree.
+fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
+    let any = |wanted: &[Answer]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
+    let differs = any(&[Answer::Yes, Answer::More]) && any(&[Answer::No]);
+    let on = claim.depends_on.clone().filter(|_| differs);
+    on.unwrap_or_else(|| words::NOTHING.into())
+}
+
+/// Returns the figure that decides: of the first test that says so, and of the first that says the
+/// opposite.
+fn figure(ruling: &ClaimRuling) -> String {
+    let first = |wanted: &[Answer]| {
+        let found =
+            ruling.answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
+        found.and_then(|answer| short(answer, unit(&answer.test.metric)))
+    };
+    let yes = match ruling.ruling {
+        Ruling::Exceeds => first(&[Answer::More]),
+        _ => first(&[Answer::Yes, Answer::More]),
+    };
+    let no = first(&[Answer::No]);
+    match (ruling.ruling, yes, no) {
+        (Ruling::Open, ..) => first(&[Answer::Open]).unwrap_or_else(|| words::NOTHING.into()),
+        (_, Some(yes), Some(no)) => format!("true: {yes}; false: {no}"),
+        (_, Some(only), None) | (_, None, Some(only)) => only,
+        (_, None, None) => words::NOTHING.into(),
+    }
+}
+
+/// Returns the number of redesigns and runs of a study, as far as they were counted.
+pub(super) fn history(run: &StudyRun) -> Option<String> {
+    let history = run.study.history.as_ref()?;
+    let times = |n: u64| match n {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    };
+    let mut text = format!(
+        "Designed anew {}; run {} on all machines together, as far as the repository tells. Only the \
+         last run on each machine is kept.",
+        times(history.designed_anew),
+        times(history.runs)
+    );
+    if !history.note.is_empty() {
+        text.push(' ');
+        text.push_str(history.note.trim());
+    }
+    Some(text)
+}
+
+/// Returns a table of published beside measured figures for each race and metric.
+pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
+    let checked = check::check(run.study.clone(), &[]).ok();
+    let metric = |race: &str, name: &str| -> Option<&Metric> {
+        let found =
+            results.get(race).and_then(|outcome| outcome.metrics.iter().find(|m| m.name == name));
+        found.or_else(|| checked.as_ref()?.metric(race, name))
+    };
+    let mut of: Vec<(&str, &str)> = Vec::new();
+    for Beside { published, .. } in &run.beside {
+        let pair = (published.race.as_str(), published.metric.as_str());
+        if !of.contains(&pair) {
+            of.push(pair);
+        }
+    }
+    let last = of.last().copied();
+    of.into_iter()
+        .map(|(race, name)| {
+            let is_alike = |one: &&Beside| {
+                (one.published.race.as_str(), one.published.metric.as_str()) == (race, name)
+            };
+            let rows: Vec<&Beside> = run.beside.iter().filter(is_alike).collect();
+            let legend = if last == Some((race, name)) { LEGEND } else { "" };
+            let columns = beside_columns(&rows, race, metric(race, name));
+            Block::Table(Table { columns, legend: legend.into() })
+        })
+        .collect()
+}
+
+const LEGEND: &str = "Machines differ, so compare ratios and order: each ratio is to the first row above 0, the \
+                      measured one block by block with its interval at 95 %. Order: 1 is best.";
+
+fn beside_columns(rows: &[&Beside], race: &str, metric: Option<&Metric>) -> Vec<Column> {
+    let figures = rows.iter().flat_map(|row| [Some(row.value), row.measured.map(|m| m.point)]);
+    let scale = metric.map(|metric| Scale::of(figures.flatten(), metric.unit));
+    let number =
+        |value: f64| scale.map_or_else(|| words::significant(value), |scale| scale.number(value));
+    let unit = scale.map_or_else(String::new, |scale| format!(", {}", scale.unit()));
+    let label = metric.map_or_else(
+        || rows.first().map_or("", |row| row.published.metric.as_str()),
+        |metric| &metric.label,
+    );
+    let column = |heading: String, cell: &dyn Fn(&Beside) -> Cell| {
+        Column::new(heading, rows.iter().map(|row| cell(row)).collect())
+    };
+    let mut columns = vec![
+        column(format!("{race}: {label}"), &|row| Cell::text(row.published.cell.text())),
+        column(format!("published{unit}"), &|row| {
+            let stddev = row.published.stddev.as_ref();
+            Cell::number(number(row.value), stddev.map_or(String::new(), |sd| format!("± {sd}")))
+        }),
+        column(format!("here{unit}"), &|row| measured(row.measured, &number)),
+        column("published ratio".into(), &|row| Cell::number(times(row.published_ratio), "")),
+        column("ratio here".into(), &|row| measured(row.measured_ratio, &times)),
+        column("order published".into(), &|row| Cell::text(row.published_rank.to_string())),
+        column("order here".into(), &|row| {
+            let rank = row.measured_rank.map(|rank| rank.to_string());
+            let same = row.measured_rank == Some(row.published_rank);
+            let tone = if same { Tone::Plain } else { Tone::Open };
+            Cell::text(rank.unwrap_or_else(|| words::NOTHING.into())).tone(tone)
+        }),
+        column("note".into(), &|row| Cell::text(row.published.note.clone())),
+    ];
+    columns.retain(Column::says_something);
+    columns
+}
+
+fn times(ratio: f64) -> String {
+    words::ratio(&Ratio { point: ratio, low: ratio, high: ratio }).0
+}
+
+fn measured(seen: Option<Interval>, number: &dyn Fn(f64) -> String) -> Cell {
+    let Some(seen) = seen else { return Cell::text(words::NOTHING) };
+    let interval = match (seen.low, seen.high) {
+        (Some(low), Some(high)) if low == high => String::new(),
+        (Some(low), Some(high)) => words::interval(&number(low), &number(high)),
+        (Some(low), None) => format!("[at least {}]", number(low)),
+        (None, Some(high)) => format!("[at most {}]", number(high)),
+        (None, None) => String::new(),
+    };
+    Cell::number(number(seen.point), interval)
+}
+
+fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
+    let pairs = run.study.races.iter().zip(&run.races);
+    pairs
+        .map(|(plan, race)| {
+            let mut values = Vec::new();
+            let mut say = |name: &str, value: String| values.push((name.to_owned(), value));
+            if let Some(outcome) = results.get(race.id.as_str()) {
+                let widened = widened(outcome).map_or_else(String::new, |margin| {
+                    format!(" (margin widened: {})", percent(margin))
+                });
+                for verdict in outcome.verdicts.iter().take(MOST_VERDICTS) {
+                    say("verdict", format!("{}{widened}", verdict.note));
+                }
+                match outcome.verdicts.len().saturating_sub(MOST_VERDICTS) {
+                    0 => {}
+                    more => say("verdicts", format!("{more} more in its own report")),
+                }
+                if !race.trusted {
+                    say("not trusted", distrust(outcome));
+                }
+            }
+            for flaw in &plan.flaws {
+                let name = if plan.variant == Variant::AsPublished { "flaw" } else { "put right" };
+                say(name, flaw.clone());
+            }
+            if let Some(why) = &race.why_not {
+                say("not to its end", why.clone());
+            }
+            if let Some(file) = &race.file {
+                say("result", file.clone());
+            }
+            let lead = format!("{} ({}): {}", race.id, variant_word(plan.variant), plan.about);
+            Point { lead, values, detail: String::new() }
+        })
+        .collect()
+}
+
+/// Returns the margin of an older file that nobody asked for and that grew with the noise.
+fn widened(outcome: &Outcome) -> Option<f64> {
+    let margin = outcome.plan.margin;
+    (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
+}
+
+/// Returns the reason why a race is not trusted.
+fn distrust(outcome: &Outcome) -> String {
+    if let Some(control) = outcome.control.as_ref().filter(|control| !control.trusted) {
+        return control.note.clone();
+    }
+    let gate = outcome.warnings.iter().find(|warning| warning.code == UNTRUSTED_GATE);
+    gate.map_or_else(String::new, |warning| warning.message.clone())
+}
+
+fn source(source: Option<&Source>) -> Vec<(String, String)> {
+    let Some(source) = source else { return Vec::new() };
+    let mut facts = vec![
+        ("author".to_owned(), source.author.clone()),
+        ("title".to_owned(), format!("{} ({})", source.title, source.year)),
+        ("at".to_owned(), source.at.clone()),
+    ];
+    if !source.host.is_empty() {
+        facts.push(("measured on".to_owned(), source.host.clone()));
+    }
+    facts
+}

@@ -1,0 +1,212 @@
+//! Sums over trials: messages or bytes by their fate, of every trial, and CPU time of those that count.
+
+use super::words;
+use crate::measurements::{self, Unit};
+use crate::units::Bytes;
+use deadheat_engine::analysis::spread::valid_trials;
+use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_engine::trial::Record;
+
+/// Trials of a contender that are summed up together. Every trial is among one of these, so that no loss is in none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Its own trials that passed their gate, on which its figures stand.
+    Own,
+    /// Trials of its hidden copy.
+    Copy,
+    /// Trials that failed their gate, its own and its copy's.
+    Excluded,
+}
+
+impl Whose {
+    /// All of them, the contender's own first.
+    pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Copy, Whose::Excluded];
+
+    fn of(trial: &Trial) -> Whose {
+        match (trial.record.valid, trial.control) {
+            (false, _) => Whose::Excluded,
+            (true, true) => Whose::Copy,
+            (true, false) => Whose::Own,
+        }
+    }
+
+    /// Returns these trials of the contender of this label in words: `tcp`, `the copy of tcp`.
+    pub(super) fn told(self, label: &str) -> String {
+        match self {
+            Whose::Own => label.to_owned(),
+            Whose::Copy => format!("the copy of {label}"),
+            Whose::Excluded => format!("excluded trials of {label}"),
+        }
+    }
+}
+
+/// Sums of one direction's accounts over some trials of a contender.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Total {
+    /// `messages` or `bytes`.
+    pub unit: String,
+    pub sent: u64,
+    pub delivered: u64,
+    pub lost_on_path: u64,
+    pub dropped_at_receiver: u64,
+    pub duplicates: u64,
+    pub late: u64,
+    pub reordered: u64,
+    pub corrupted: u64,
+    /// Reasons why an account does not close, each once.
+    pub open_because: Vec<String>,
+    /// Number of trials whose account does not close.
+    pub open_trials: u64,
+}
+
+impl Total {
+    /// Returns the total; `None` if none of these trials has an account of this direction.
+    pub(super) fn of(outcome: &Outcome, id: usize, whose: Whose, way: &str) -> Option<Total> {
+        let mut total: Option<Total> = None;
+        let own = |trial: &&Trial| trial.contender == id && Whose::of(trial) == whose;
+        for trial in outcome.trials.iter().filter(own) {
+            let accounts = trial.record.ledger.accounts();
+            for (_, account) in accounts.filter(|(name, _)| *name == way) {
+                let total = total.get_or_insert_default();
+                total.unit.clone_from(&account.unit);
+                for (sum, part) in [
+                    (&mut total.sent, account.sent),
+                    (&mut total.delivered, account.delivered),
+                    (&mut total.lost_on_path, account.lost_on_path),
+                    (&mut total.dropped_at_receiver, account.dropped_at_receiver),
+                    (&mut total.duplicates, account.duplicates),
+                    (&mut total.late, account.late),
+                    (&mut total.reordered, account.reordered),
+                    (&mut total.corrupted, account.corrupted),
+                ] {
+                    *sum = sum.saturating_add(part);
+                }
+                if !account.closes() {
+                    total.open_trials += 1;
+                    let why = account.open_because.as_deref();
+                    let why = why.unwrap_or("the numbers do not add up").to_owned();
+                    if !total.open_because.contains(&why) {
+                        total.open_because.push(why);
+                    }
+                }
+            }
+        }
+        total
+    }
+
+    /// Returns the share that was lost or dropped, in words; `None` if nothing was.
+    pub(super) fn lost_share(&self) -> Option<String> {
+        let lost = self.lost();
+        (lost > 0 && self.sent > 0)
+            .then(|| words::figure(lost as f64 / self.sent as f64, Unit::Share))
+    }
+
+    /// Returns the amount that was lost on the path or dropped at the receiver.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost_on_path.saturating_add(self.dropped_at_receiver)
+    }
+
+    /// Formats an amount in this account's unit.
+    pub(super) fn show(&self, amount: u64) -> String {
+        if self.unit == "bytes" { Bytes(amount).to_string() } else { amount.to_string() }
+    }
+}
+
+/// CPU time for each unit of work, without the instrument's own waiting if that was counted.
+pub(super) struct Cost {
+    /// Time of the near end, in nanoseconds.
+    pub near_ns: f64,
+    /// Time of the far end, in nanoseconds; absent if the far end is the kernel, whose time cannot be
+    /// attributed.
+    pub far_ns: Option<f64>,
+    /// CPU time that the near and the far end spent waiting; absent if it was not counted.
+    pub waiting_ns: Option<(f64, Option<f64>)>,
+    pub work: Work,
+    /// Number of system calls of the near end and of the far end for the same work.
+    pub calls: (f64, Option<f64>),
+    /// Number of allocations of the near end and of the far end for the same work; absent if nobody counted.
+    pub allocations: Option<(f64, Option<f64>)>,
+    /// Bytes on the wire beside the application's, for the same work; absent if an end does not know.
+    pub overhead_bytes: Option<f64>,
+}
+
+/// Unit of work that CPU time is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Messages; an echo there and back is one.
+    Message,
+    /// 10⁹ bytes that arrived, in a race for goodput or of byte streams.
+    Gigabyte,
+}
+
+impl Cost {
+    /// Returns the cost; `None` if nothing was delivered or no cost is known.
+    pub(super) fn of(outcome: &Outcome, id: usize) -> Option<Cost> {
+        let totals: Vec<Total> = ["up", "down", "round_trip"]
+            .iter()
+            .filter_map(|way| Total::of(outcome, id, Whose::Own, way))
+            .collect();
+        // An echo is one exchange, not two messages.
+        let delivered = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
+        // They cost as much as the others, and are in no account.
+        let warmed = valid_trials(outcome, id)
+            .filter_map(|trial| Some(trial.record.warmup.as_ref()?.answered));
+        let messages = delivered.saturating_add(sum(warmed));
+        let (amount, work) = match bytes(outcome, id, &totals) {
+            Some(bytes) => (bytes as f64 / 1e9, Work::Gigabyte),
+            None => (messages as f64, Work::Message),
+        };
+        let total = |ends: &dyn Fn(&Record) -> Option<u64>| {
+            let all: Option<Vec<u64>> =
+                valid_trials(outcome, id).map(|trial| ends(&trial.record)).collect();
+            all.map(|all| sum(all.into_iter()) as f64 / amount)
+        };
+        let near = |of: fn(&measurements::Cost) -> Option<u64>| total(&|record| of(&record.cost));
+        let far = |of: fn(&measurements::Cost) -> Option<u64>| {
+            total(&|record| record.far_cost.as_ref().and_then(of))
+        };
+        let used = near(|cost| Some(cost.cpu_ns)).filter(|used| *used > 0.0);
+        (amount > 0.0 && used.is_some()).then_some(())?;
+        Some(Cost {
+            near_ns: near(|cost| Some(cost.working_ns()))?,
+            far_ns: far(|cost| Some(cost.working_ns())),
+            waiting_ns: near(|cost| cost.waiting_ns).map(|own| (own, far(|cost| cost.waiting_ns))),
+            allocations: near(|cost| Some(cost.allocations?.calls))
+                .map(|own| (own, far(|cost| Some(cost.allocations?.calls)))),
+            overhead_bytes: total(&|record| {
+                let wire = record.wire?.bytes;
+                Some(wire.saturating_sub(record.delivered_bytes?))
+            }),
+            work,
+            calls: (near(|cost| Some(cost.syscalls))?, far(|cost| Some(cost.syscalls))),
+        })
+    }
+}
+
+impl Cost {
+    /// Returns true if waiting was at least a hundredth of all CPU time.
+    pub(super) fn waited_notably(&self) -> bool {
+        self.waiting_ns.is_some_and(|(near, far)| {
+            let waiting = near + far.unwrap_or(0.0);
+            99.0 * waiting > self.near_ns + self.far_ns.unwrap_or(0.0)
+        })
+    }
+}
+
+/// Returns the number of bytes that arrived, if that is the measure of the work: in a race for goodput,
+/// or if only bytes are counted.
+fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
+    let for_goodput = outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate);
+    let kept: Option<Vec<u64>> =
+        valid_trials(outcome, id).map(|trial| trial.record.delivered_bytes).collect();
+    if let (true, Some(kept)) = (for_goodput, kept) {
+        return Some(sum(kept.into_iter()));
+    }
+    let in_bytes = totals.iter().any(|total| total.unit == "bytes");
+    in_bytes.then(|| sum(totals.iter().map(|total| total.delivered)))
+}
+
+/// Returns a sum that a damaged file cannot overflow.
+fn sum(parts: impl Iterator<Item = u64>) -> u64 {
+    parts.fold(0, u64::saturating_add)
+}

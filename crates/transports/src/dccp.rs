@@ -1,0 +1,383 @@
+//! DCCP (RFC 4340) as the kernel has it: datagrams that may be lost and come in any order, in a connection
+//! with congestion control. Options after Documentation/networking/dccp.rst and include/uapi/linux/dccp.h of
+//! Linux 6.1; Linux 6.16 has it no more.
+//!
+//! Connecting is the protocol's own. What carries the token after that may be lost as any datagram, so
+//! hello and welcome are repeated as over UDP.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use socket2::{Protocol, Socket, Type};
+
+use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, Reach};
+use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::measurements::{ConnStats, Headers};
+use crate::messages::{self, Came, MessageConn, Messenger};
+use crate::spec::{Key, Kind, Settings};
+use crate::tcp::{self, Variant};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::equal::Own;
+use crate::transport::hello::{self, Hello};
+use crate::transport::options::{self, TXQLEN};
+use crate::transport::udp_handshake::{self, Late, Unanswered, send_hello, settle};
+use crate::transport::{
+    Conn, Dial, Effective, Info, Listen, Listener, Transport, lane_0_only, told,
+};
+use crate::udp::{RCVBUF, SNDBUF};
+use crate::units::Bytes;
+
+/// DCCP over the kernel.
+pub(super) struct Dccp;
+
+const DCCP: Variant =
+    Variant { id: "dccp", kind: Type::DCCP, protocol: Protocol::DCCP, request: "Request" };
+
+/// The largest message in bytes: what a packet of 1,500 bytes has room for beside IPv6's 40, the 16 of its own
+/// header, and 20 that the kernel keeps for options (`dccp_sync_mss` in net/dccp/output.c).
+const LARGEST: u64 = 1_500 - 40 - 16 - 20;
+
+/// The bytes of a DCCP-Data packet's header with long sequence numbers (RFC 4340, 5.1).
+const HEADER: u64 = 16;
+
+/// The service that both ends name (RFC 4340, 8.1.2): `DHRC`.
+const SERVICE: u32 = u32::from_be_bytes(*b"DHRC").to_be();
+
+const LEVEL: libc::c_int = 269;
+
+/// Pause of a sender while the queue is full by number of packets: no poll(2) shows when it is not.
+const NAP: Nanos = Nanos::from_micros(100);
+
+static INFO: Info = Info {
+    id: DCCP.id,
+    label: "DCCP",
+    colour: "#5f7f3f",
+    summary: "datagrams in a connection with congestion control: no order, no repair",
+    guarantees: Guarantees {
+        congestion: Congestion::Controlled,
+        largest_message: Some(LARGEST),
+        ..Guarantees::DATAGRAMS
+    },
+    reach: Reach::Path,
+    options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
+    keys: &[
+        Key {
+            name: "cc",
+            kind: Kind::Choice(&["ccid2", "ccid3"]),
+            default: "ccid2",
+            doc: "congestion control of both directions (DCCP_SOCKOPT_CCID): ccid2 is like TCP's (RFC 4341), ccid3 \
+                  is TFRC, an equation (RFC 4342)",
+        },
+        Key {
+            name: TXQLEN.name,
+            kind: Kind::Count(0, 10_000),
+            default: "0",
+            doc: "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: as many as the send buffer \
+                  holds. A host's own default is 5 (`net.dccp.default.tx_qlen`)",
+        },
+        SNDBUF,
+        RCVBUF,
+    ],
+    // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
+    deployed: &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }],
+    ..Info::KERNEL
+};
+
+impl Transport for Dccp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::any(DCCP).map(drop).map_err(|e| {
+            let why = match e.raw_os_error() {
+                Some(libc::ESOCKTNOSUPPORT) => "ESOCKTNOSUPPORT".to_owned(),
+                Some(libc::EPROTONOSUPPORT) => "EPROTONOSUPPORT".to_owned(),
+                _ => e.to_string(),
+            };
+            Error::unsupported(
+                INFO.id,
+                format!(
+                    "kernel has no DCCP (socket: {why}), which Linux has had up to 6.15, as a module; udp and \
+                     quic-datagram work"
+                ),
+            )
+        })
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        let (true, Ok(socket)) = (key == "cc", tcp::any(DCCP)) else { return Ok(()) };
+        let Some(wanted) = ccid(value) else { return Ok(()) };
+        set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
+            .and_then(|()| control(&socket, wanted))
+            .map_err(|e| {
+                Error::unsupported(
+                    format!("{}:{key}={value}", INFO.id),
+                    format!("this kernel's DCCP does not have it ({e}); cc=ccid2 works wherever DCCP does"),
+                )
+            })
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let options = Options::new(dial.knobs);
+        let deadline = Monotonic.now() + dial.timeout;
+        let (socket, connect_ns) = tcp::connect(DCCP, dial, |socket| options.apply(socket))?;
+        introduce(&socket, dial, deadline)?;
+        options
+            .open(socket, dial.hello, (dial.largest_message, connect_ns))
+            .map_err(|e| Error::setup(format!("set up a DCCP connection to {}", dial.to), e))
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = Options::new(listen.knobs);
+        let (at, largest) = (listen.at.clone(), listen.largest_message);
+        let welcome = move |socket: Socket, hello: Hello, deadline: Nanos| {
+            let failed = |e| Error::setup(format!("set up a DCCP connection on {at}"), e);
+            options.buffers(&socket)?;
+            match settle(&socket, &hello, deadline) {
+                Ok(()) => options.open(socket, hello, (largest, 0)).map(Some).map_err(failed),
+                Err(e) if is_gone(&e) => Ok(None),
+                Err(e) => Err(failed(e)),
+            }
+        };
+        messages::listen(DCCP, &listen, |socket| options.apply(socket), welcome)
+    }
+}
+
+/// Says hello on a connected socket until it is welcomed.
+fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
+    let (question, answer) = (dial.hello.encode(), dial.hello.encode_welcome());
+    let say = |bytes: &[u8]| {
+        socket.send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(|_| ())
+    };
+    let timeout = deadline - Monotonic.now();
+    let hear = || udp_handshake::is_answer(socket, &answer);
+    match send_hello(socket, u32::MAX, timeout, || say(&question), hear) {
+        Ok(_) => {
+            // Not to be waited for, and the far end gets on without it.
+            let _ = say(&answer);
+            Ok(())
+        }
+        Err(Unanswered::Failed(e)) if is_gone(&e) => Err(Error::peer(
+            dial.to.to_string(),
+            "ended the connection instead of welcoming it: no trial there has this token (has its far end \
+             given up?)",
+        )),
+        Err(Unanswered::Failed(e)) => Err(Error::setup(format!("say hello to {}", dial.to), e)),
+        Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+            "connected to {}; {}",
+            dial.to,
+            silence.tell(&format!("DCCP hellos of {} B", hello::LEN), &dial.to.to_string())
+        ))),
+    }
+}
+
+/// Returns true if the peer has ended the connection.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
+    [BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof].contains(&error.kind())
+}
+
+/// Returns the number of a congestion control.
+fn ccid(word: &str) -> Option<u8> {
+    word.strip_prefix("ccid")?.parse().ok()
+}
+
+/// Asks for a congestion control, of both directions. The kernel takes a list of bytes.
+fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
+    // SAFETY: the pointer and length describe one byte.
+    let done = unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(socket),
+            LEVEL,
+            libc::DCCP_SOCKOPT_CCID,
+            (&raw const ccid).cast(),
+            1,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The knobs as the socket takes them.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    ccid: u8,
+    txqlen: u32,
+    sndbuf: Option<Bytes>,
+    rcvbuf: Option<Bytes>,
+}
+
+impl Options {
+    fn new(knobs: &Settings) -> Options {
+        Options {
+            ccid: knobs.text("cc").and_then(ccid).unwrap_or(2),
+            txqlen: knobs.count("txqlen").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            sndbuf: knobs.size("sndbuf"),
+            rcvbuf: knobs.size("rcvbuf"),
+        }
+    }
+
+    /// Sets the options that are needed before connecting or listening.
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
+            .map_err(|e| Error::setup("set DCCP_SOCKOPT_SERVICE on a DCCP socket", e))?;
+        control(socket, self.ccid)
+            .map_err(|e| Error::setup("set DCCP_SOCKOPT_CCID on a DCCP socket", e))?;
+        self.buffers(socket)
+    }
+
+    /// Sets the options of each connection.
+    fn buffers(&self, socket: &Socket) -> Result<()> {
+        Buffer::Send.ask(socket, self.sndbuf)?;
+        Buffer::Receive.ask(socket, self.rcvbuf)?;
+        set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_QPOLICY_TXQLEN, &[self.txqlen])
+            .map_err(|e| Error::setup("set DCCP_SOCKOPT_QPOLICY_TXQLEN on a DCCP socket", e))
+    }
+
+    fn open(
+        &self,
+        socket: Socket,
+        hello: Hello,
+        (largest, connect_ns): (usize, u64),
+    ) -> io::Result<Box<dyn Conn>> {
+        let flow = Flow {
+            socket: Counted::new(socket)?,
+            hello: hello.encode(),
+            welcome: hello.encode_welcome(),
+            options: *self,
+        };
+        Ok(Box::new(MessageConn::new(flow, largest, connect_ns)))
+    }
+}
+
+/// End of a connection.
+struct Flow {
+    socket: Counted,
+    hello: [u8; hello::LEN],
+    welcome: [u8; hello::LEN],
+    options: Options,
+}
+
+impl Flow {
+    fn read(&self, name: libc::c_int) -> Option<u32> {
+        let mut word = [0];
+        get(self.socket.as_fd(), LEVEL, name, &mut word).map(|_| word[0])
+    }
+
+    /// Returns the error of a send, with the sizes where the message was too large.
+    #[cold]
+    fn told(&self, error: io::Error, len: usize) -> io::Error {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return error;
+        }
+        let most = self.read(libc::DCCP_SOCKOPT_GET_CUR_MPS).unwrap_or(0);
+        let what = format!("a message of {len} B, and this path takes {most} B at most ({error})");
+        io::Error::new(io::ErrorKind::InvalidInput, what)
+    }
+}
+
+impl Messenger for Flow {
+    fn socket(&self) -> &Counted {
+        &self.socket
+    }
+
+    fn largest(&self) -> (usize, &'static str) {
+        (LARGEST as usize, "one packet of 1500 B; DCCP cuts none into fragments")
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool> {
+        lane_0_only(lane)?;
+        let mut deadline = None;
+        loop {
+            match self.socket.send(message, patience) {
+                Ok(Some(_)) => return Ok(true),
+                Ok(None) if patience == Patience::None => return Ok(false),
+                Ok(None) => {
+                    // The kernel has waited already where the buffer is full, and not where the queue is.
+                    let now = Monotonic.now();
+                    if now >= *deadline.get_or_insert(now + GUARD) || self.options.txqlen == 0 {
+                        return Ok(false);
+                    }
+                    std::thread::sleep(NAP.into());
+                }
+                Err(e) => return Err(self.told(e, message.len())),
+            }
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came> {
+        let Some(len) = self.socket.receive(room, patience)? else { return Ok(Came::Nothing) };
+        if len == 0 {
+            return Ok(Came::End);
+        }
+        match udp_handshake::late(&room[..len], &self.hello, &self.welcome) {
+            None => return Ok(Came::Message(Lane(0), len)),
+            // Another hello will come where this does not get through.
+            Some(Late::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),
+            Some(Late::Welcome) => {}
+        }
+        Ok(Came::Other)
+    }
+
+    /// Returns true: DCCP sends nothing again.
+    fn is_acknowledged(&self) -> bool {
+        true
+    }
+
+    fn effective(&self) -> Effective {
+        let socket = self.socket.socket();
+        let number = |name| self.read(name).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+        let mut shown = told([
+            ("cc", format!("ccid{}", number(libc::DCCP_SOCKOPT_TX_CCID))),
+            (TXQLEN.name, number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
+            ("sndbuf", Buffer::Send.tell(socket, self.options.sndbuf)),
+            ("rcvbuf", Buffer::Receive.tell(socket, self.options.rcvbuf)),
+        ]);
+        if let Some(mtu) = path_mtu(socket) {
+            shown.insert("path_mtu".to_owned(), mtu.to_string());
+        }
+        shown
+    }
+
+    fn stats(&self) -> ConnStats {
+        let socket = self.socket.socket();
+        ConnStats {
+            headers: Some(Headers {
+                ip_bytes: ip_header_bytes(socket),
+                transport_bytes: HEADER,
+                framing_bytes: 0,
+                mtu: path_mtu(socket).map(|mtu| mtu as u64),
+                packets: None,
+            }),
+            ..ConnStats::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_it_is_told_apart() {
+        let Err(error) = Dccp.check() else { return };
+        let said = error.to_string();
+        assert!(said.starts_with("dccp: kernel has no DCCP (socket: "), "{said}");
+        assert!(said.contains("Linux has had up to 6.15"), "{said}");
+    }
+
+    #[test]
+    fn a_congestion_control_has_its_number() {
+        assert_eq!((ccid("ccid2"), ccid("ccid3"), ccid("reno")), (Some(2), Some(3), None));
+    }
+
+    /// `DHRC` is what goes over the wire, whatever the host's byte order.
+    #[test]
+    fn the_service_is_in_network_order() {
+        assert_eq!(&SERVICE.to_ne_bytes(), b"DHRC");
+    }
+}

@@ -1,0 +1,365 @@
+//! laminar (github.com/amethyst/laminar) by its own crate, whose last release is of 2021: messages over UDP as games have
+//! them, reliable and in order on streams, which are its lanes, or at best effort.
+//!
+//! It has no timer that sends anything again. A packet is lost once the peer has acknowledged one that is 33 or more
+//! later, and acknowledgements ride on the peer's own reliable packets only. So where an application has nothing to
+//! say, nothing is acknowledged, and the last message before a silence is never sent again. Both ends are made to say
+//! something here, an empty reliable packet in each `tick` in which no message left, as a game would; with that, what is
+//! promised holds. A lost message then takes 33 ticks without other traffic.
+//!
+//! An acknowledgement tells of 33 packets, so that more messages under way than that are sent again for nothing. There is
+//! no congestion control. 512 packets that are not acknowledged, or 5 seconds of silence, end the connection.
+//!
+//! Three of its services are left out, because they do not hold: messages in fragments, which are put together in the
+//! order of their arrival; reliable messages without order, which come twice where an acknowledgement was lost; and
+//! sequenced ones, which are at best effort with order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+use laminar::{Config, Connection, ConnectionMessenger, Packet, SocketEvent, VirtualConnection};
+
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
+};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+use crate::transport::options::Meaning;
+use crate::transport::userspace::{
+    Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
+use crate::transport::{Effective, Info, options, told};
+
+#[cfg(test)]
+mod alone;
+mod ledger;
+
+use ledger::{FRAMING, HEADER, Headers, Ledger};
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct Laminar;
+
+/// The largest message in bytes, which fits into one packet of 1,500.
+const LARGEST: usize = 1_400;
+
+/// The most lanes of a connection, each a stream.
+const MOST_LANES: u16 = 255;
+
+/// Messages that are taken before the first of them is acknowledged: with the packets in between, those of which one
+/// acknowledgement tells.
+const WINDOW: usize = 30;
+
+/// Messages after which an end acknowledges, though its tick has not come: half of those that may be under way.
+const SOON: u32 = 15;
+
+/// Datagrams of best effort that may wait to leave.
+const ROOM: usize = 64;
+
+/// Numbers ahead of the next message of a lane that are taken. No more packets are under way than that.
+const AHEAD: u16 = 1_024;
+
+/// Time between packets of an end that has not heard from its peer.
+const KNOCK: Nanos = Nanos::from_millis(100);
+
+/// The address of the peer, for a state machine that only repeats it: whoever carries its datagrams
+/// knows where they go.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9);
+
+const TICK: Meaning = Meaning::always(
+    "tick",
+    "it decides how soon messages are acknowledged, and after how long a loss is found",
+);
+
+static INFO: Info = Info {
+    id: "laminar",
+    label: "laminar",
+    colour: "#a0785a",
+    implementation: env!("DEADHEAT_LAMINAR"),
+    summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
+    guarantees: Guarantees {
+        service: Service::ORDERED,
+        others: Offers::of(&[Offer {
+            service: Service::BEST_EFFORT,
+            largest_message: Some(LARGEST as u64),
+        }]),
+        lanes: MOST_LANES,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Uncontrolled,
+        encrypted: false,
+        largest_message: Some(LARGEST as u64),
+    },
+    framing_bytes: FRAMING,
+    options: &[options::CC, options::WINDOW, TICK],
+    keys: &[Key {
+        name: TICK.name,
+        kind: Kind::Span(1_000_000, 1_000_000_000),
+        default: "10ms",
+        doc: "the time after which an end that sent no reliable message sends an empty packet, which acknowledges; a loss \
+              is found 33 packets later",
+    }],
+    ..Info::IN_USER_SPACE
+};
+
+impl Userspace for Laminar {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        let message = opening.largest_message.min(LARGEST);
+        let takes = opening.headers() as usize + HEADER + FRAMING + message;
+        if takes > opening.mtu as usize {
+            return Err(Error::usage(format!(
+                "`{}` sends each message in one packet, a message of {message} bytes takes one of {takes}, and the path takes \
+                 packets of {} bytes; send smaller messages, or raise its mtu",
+                INFO.id, opening.mtu
+            )));
+        }
+        let config = Config { fragment_size: (FRAMING + LARGEST) as u16, ..Config::default() };
+        Ok(Box::new(End {
+            // No later than what it is told of afterwards.
+            connection: VirtualConnection::new(PEER, &config, Instant::now()),
+            wire: Wire { config, out: VecDeque::new(), ledger: Ledger::default() },
+            epoch: Epoch::default(),
+            delivered: vec![0; opening.lanes.len()],
+            lanes: opening.lanes.to_vec(),
+            state: State::Handshaking,
+            arrived: VecDeque::new(),
+            tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(10)),
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
+            came: 0,
+            repair: Repair::Done,
+        }))
+    }
+}
+
+/// What the library sends.
+struct Wire {
+    config: Config,
+    out: VecDeque<Vec<u8>>,
+    ledger: Ledger,
+}
+
+impl ConnectionMessenger<SocketEvent> for Wire {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Does nothing: what happens follows from what the library answers.
+    fn send_event(&mut self, _address: &SocketAddr, _event: SocketEvent) {}
+
+    fn send_packet(&mut self, _address: &SocketAddr, payload: &[u8]) {
+        self.ledger.left(payload);
+        self.out.push_back(payload.to_vec());
+    }
+}
+
+/// Whether the library has looked for losses since something arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repair {
+    Due,
+    Done,
+}
+
+/// End of a connection.
+struct End {
+    connection: VirtualConnection,
+    wire: Wire,
+    epoch: Epoch,
+    /// Their services; the number of a lane is that of its stream.
+    lanes: Vec<Service>,
+    /// Number of messages that were put in order, by lane, modulo 65,536.
+    delivered: Vec<u16>,
+    state: State,
+    /// Messages that were not read yet.
+    arrived: VecDeque<(Lane, Box<[u8]>)>,
+    tick: Nanos,
+    /// Time of the next empty packet.
+    due: Option<Nanos>,
+    /// Reliable messages that came since this end last acknowledged.
+    came: u32,
+    repair: Repair,
+}
+
+impl End {
+    /// Sends a packet with `payload`, and puts the next empty one off if it acknowledges, too.
+    fn send(&mut self, now: Nanos, packet: Packet) {
+        let acknowledges = packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable;
+        let instant = self.epoch.instant(now);
+        self.connection.process_event(&mut self.wire, packet, instant);
+        if acknowledges {
+            let pause = if self.state == State::Open { self.tick } else { KNOCK };
+            self.due = Some(now + pause);
+            self.came = 0;
+        }
+    }
+
+    /// Sends an empty packet.
+    fn acknowledge(&mut self, now: Nanos) {
+        self.send(now, Packet::reliable_unordered(PEER, Vec::new()));
+    }
+
+    /// Lets the library send again what it takes for lost.
+    fn repair(&mut self, now: Nanos) {
+        let instant = self.epoch.instant(now);
+        self.connection.update(&mut self.wire, instant);
+        self.repair = Repair::Done;
+        if self.state == State::Open && self.connection.should_drop(&mut self.wire, instant) {
+            self.state = State::Closed(format!(
+                "laminar gives up a peer that is silent for {} s, or has not acknowledged {} packets",
+                self.wire.config.idle_connection_timeout.as_secs(),
+                self.wire.config.max_packets_in_flight
+            ));
+        }
+    }
+
+    /// Returns true if the library may see a packet: what it says makes sense, and takes no more memory than a peer that
+    /// keeps to the window asks for.
+    fn admits(&self, headers: &Headers<'_>) -> bool {
+        let Some((lane, _)) = Headers::message(headers.payload) else {
+            return headers.payload.is_empty();
+        };
+        let Some(service) = self.lanes.get(usize::from(lane)) else { return false };
+        match headers.reliable {
+            None => service.delivery == Delivery::BestEffort,
+            Some(reliable) => reliable.place.is_some_and(|(stream, number)| {
+                let next = self.delivered[usize::from(lane)];
+                let ahead = number.wrapping_sub(next);
+                let makes_sense = !(AHEAD..=u16::MAX / 2).contains(&ahead);
+                stream == lane && service.delivery == Delivery::Reliable && makes_sense
+            }),
+        }
+    }
+
+    /// Keeps a message that the library hands over.
+    fn keep(&mut self, packet: &Packet) {
+        let Some((lane, message)) = Headers::message(packet.payload()) else { return };
+        if packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable
+            && let Some(delivered) = self.delivered.get_mut(usize::from(lane))
+        {
+            *delivered = delivered.wrapping_add(1);
+        }
+        self.arrived.push_back((Lane(lane.into()), message.into()));
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        let Some(headers) = Headers::read(datagram).filter(|headers| self.admits(headers)) else {
+            return;
+        };
+        let instant = self.epoch.instant(now);
+        // It refuses packets of another version of itself.
+        let Ok(packets) = self.connection.process_incoming(datagram, instant) else { return };
+        for (packet, _) in packets {
+            self.keep(&packet);
+        }
+        if let Some(reliable) = headers.reliable {
+            self.wire.ledger.acknowledged(reliable.acknowledged);
+        }
+        self.repair = Repair::Due;
+        self.came += u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
+        if self.came >= SOON {
+            self.acknowledge(now);
+        }
+        if self.state == State::Handshaking {
+            self.state = State::Open;
+            // Now the peer hears from this end, too, however long nothing else is asked of it.
+            self.acknowledge(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        if self.repair == Repair::Due {
+            self.repair(now);
+        }
+        let datagram = self.wire.out.pop_front()?;
+        batch.extend_from_slice(&datagram);
+        Some(Transmit::plain(datagram.len()))
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        if matches!(self.state, State::Closed(_)) {
+            self.due = None;
+        } else if self.due.is_some_and(|due| due <= now) {
+            self.acknowledge(now);
+            self.repair(now);
+        }
+    }
+
+    fn room(&self, lane: Lane) -> usize {
+        let service = self.lanes.get(usize::from(lane.0));
+        let has_room = match service.map(|service| service.delivery) {
+            Some(Delivery::Reliable) => self.wire.ledger.owed() < WINDOW,
+            _ => self.wire.out.len() < ROOM,
+        };
+        if has_room && self.state == State::Open { LARGEST } else { 0 }
+    }
+
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        if let State::Closed(why) = &self.state {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why.clone()));
+        }
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let service = self.lanes.get(usize::from(lane.0)).copied();
+        let (Some(service), Ok(stream)) = (service, u8::try_from(lane.0)) else {
+            return Err(invalid(format!("{} lanes, and lane {}", self.lanes.len(), lane.0)));
+        };
+        let length = u16::try_from(bytes.len()).ok().filter(|_| bytes.len() <= LARGEST);
+        let Some(length) = length else {
+            return Err(invalid(format!("a message of {} bytes; at most {LARGEST}", bytes.len())));
+        };
+        let mut payload = Vec::with_capacity(FRAMING + bytes.len());
+        payload.push(stream);
+        payload.extend(length.to_be_bytes());
+        payload.extend_from_slice(bytes);
+        let packet = match service.delivery {
+            Delivery::Reliable => Packet::reliable_ordered(PEER, payload, Some(stream)),
+            Delivery::BestEffort | Delivery::Within(_) => Packet::unreliable(PEER, payload),
+        };
+        self.send(now, packet);
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        while let Some((lane, message)) = self.arrived.pop_front() {
+            take(lane, &message);
+        }
+    }
+
+    /// Does nothing: laminar has no end of one direction.
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.wire.ledger.owed() == 0 && self.wire.out.is_empty()
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        ProtocolStats::of(self.wire.ledger.packets, self.wire.ledger.resent, HEADER as u64)
+    }
+
+    fn effective(&self) -> Effective {
+        told([
+            ("cc", "none".to_owned()),
+            ("window", format!("{WINDOW} messages")),
+            (TICK.name, self.tick.to_string()),
+        ])
+    }
+}

@@ -1,0 +1,241 @@
+//! Multipath TCP (RFC 8684) as the kernel has it: one byte stream over several TCP connections, the subflows,
+//! of which each may take another link. Where the peer or the path speaks TCP only a connection falls back to
+//! it; such a connection is refused here, since what it would measure is TCP.
+
+use std::io;
+
+use socket2::{Protocol, Socket};
+
+use crate::contract::{Guarantees, Side};
+use crate::datapath::option;
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::measurements::Headers;
+use crate::spec::{Key, Kind};
+use crate::stream::{self, Flavour, FlavourFacts};
+use crate::tcp::{self, Variant};
+use crate::transport::Address;
+use crate::transport::options::{self, SUBFLOWS};
+use crate::transport::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame};
+
+mod info;
+
+use info::Subflows;
+
+/// Multipath TCP over IPv4 and IPv6.
+pub(super) struct Mptcp;
+
+static INFO: Info = Info {
+    id: "mptcp",
+    label: "MPTCP",
+    colour: "#7a4fa3",
+    summary: "the kernel's multipath TCP: one reliable byte stream over every link that both hosts have",
+    guarantees: Guarantees::BYTE_STREAM,
+    framing_bytes: frame::PREFIX,
+    options: &[
+        options::CC,
+        options::NODELAY,
+        options::SNDBUF,
+        options::RCVBUF,
+        options::IO,
+        options::RX,
+        SUBFLOWS,
+    ],
+    keys: KEYS,
+    deployed: &[tcp::OWN_CC, tcp::OWN_NODELAY],
+    ..Info::KERNEL
+};
+
+const KEYS: &[Key] = &[
+    tcp::CC,
+    tcp::NODELAY,
+    tcp::SNDBUF,
+    tcp::RCVBUF,
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write", "writev"]),
+        default: "write",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read"]),
+        default: "read",
+        doc: "how bulk data is received: recv(2)",
+    },
+];
+
+const MPTCP: Variant = Variant { id: "mptcp", protocol: Protocol::MPTCP, ..tcp::TCP };
+
+impl Transport for Mptcp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::any(MPTCP).map(drop).map_err(|e| {
+            Error::unsupported(
+                INFO.id,
+                format!(
+                    "this host gives no socket ({e}); it takes Linux 5.6 with CONFIG_MPTCP and sysctl \
+                     net.mptcp.enabled=1"
+                ),
+            )
+        })
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let options = tcp::Options::from(dial.knobs);
+        tcp::dial(MPTCP, dial, Multipath { options, to: Some(dial.to.clone()) })
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = tcp::Options::from(listen.knobs);
+        tcp::listen(MPTCP, listen, Multipath { options, to: None })
+    }
+}
+
+/// Properties of multipath TCP that TCP does not have.
+#[derive(Debug, Clone)]
+struct Multipath {
+    options: tcp::Options,
+    /// Whom a near end dials.
+    to: Option<Address>,
+}
+
+impl Flavour for Multipath {
+    type Channel = Counted;
+
+    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts { joins: true, ..FlavourFacts::moved_by(self.options.facts().engines) }
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.options.apply(socket)
+    }
+
+    /// The first packets of a connection say whether both ends, and all between them, speak it.
+    fn connected(&self, socket: &Socket) -> Result<()> {
+        match (&self.to, info::subflows(socket)) {
+            (Some(to), Err(e)) => Err(Error::blocked(format!(
+                "connected to {to} by TCP alone, without multipath: the far end does not speak it, or the path \
+                 removes its options ({e})"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<Counted> {
+        self.options.open(socket, side)
+    }
+
+    fn is_acknowledged(&self, channel: &Counted) -> bool {
+        self.options.is_acknowledged(channel)
+    }
+
+    /// Returns TCP's options and the number of subflows, which comes with the first data.
+    fn effective(&self, channel: &Counted) -> Effective {
+        let mut read = self.options.effective(channel);
+        // Those of the first subflow, which is one of several.
+        let of_one = ["mss", "quickack", "notsent_lowat", "thin", "fastopen", "ecn", "recovery"];
+        read.retain(|key, _| !of_one.contains(&key.as_str()));
+        let subflows = match info::subflows(channel.socket()) {
+            Ok(subflows) => subflows.count().to_string(),
+            Err(_) => "none: it fell back to TCP".to_owned(),
+        };
+        read.insert(SUBFLOWS.name.to_owned(), subflows);
+        read
+    }
+
+    /// Returns the view of all subflows together.
+    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+        let counted = stream::counted(channel, connect_ns);
+        let Ok(subflows) = info::subflows(channel.socket()) else { return counted };
+        let Some(view) = subflows.together() else { return counted };
+        let headers = Headers {
+            ip_bytes: option::ip_header_bytes(channel.socket()),
+            transport_bytes: Subflows::HEADER,
+            framing_bytes: frame::PREFIX as u64,
+            mtu: Some(subflows.pmtu_bytes()),
+            packets: view.data_segs_out.map(|out| out.saturating_sub(view.retransmits)),
+        };
+        stream::reported(counted, view, headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use super::*;
+    use crate::contract::Service;
+    use crate::spec::{Settings, Spec};
+    use crate::time::Nanos;
+    use crate::transport::handover::ConnectionSource;
+    use crate::transport::hello::{Hello, Token};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LONG: Nanos = Nanos::from_secs(10);
+
+    fn knobs() -> Settings {
+        Settings::check(&Spec::parse("mptcp:cc=reno").unwrap(), KEYS).unwrap()
+    }
+
+    fn dial(to: &Address) -> Result<Box<dyn Conn>> {
+        let knobs = &knobs();
+        Mptcp.dial(&Dial {
+            to,
+            hello: HELLO,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            timeout: LONG,
+            tickets: &crate::transport::Tickets::default(),
+        })
+    }
+
+    #[test]
+    fn both_ends_speak_it_and_say_over_how_many_subflows() {
+        if Mptcp.check().is_err() {
+            return;
+        }
+        let knobs = &knobs();
+        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door) = (HELLO.token, ConnectionSource::Own);
+        let listen = Listen {
+            at,
+            token,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: 100,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        };
+        let mut listener = Mptcp.listen(listen).unwrap();
+        let to = listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
+            let near = dial(&to).unwrap();
+            for end in [near.effective(), far.join().unwrap()] {
+                assert_eq!((end["subflows"].as_str(), end["cc"].as_str()), ("1", "reno"));
+            }
+            let stats = near.info().stats;
+            assert!(stats.connect_ns > 0);
+            assert_eq!(stats.retransmits, Some(0));
+            assert!(stats.headers.unwrap().packets.unwrap() >= 1);
+        });
+    }
+
+    #[test]
+    fn a_far_end_that_speaks_tcp_alone_is_told_apart() {
+        if Mptcp.check().is_err() {
+            return;
+        }
+        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let error = dial(&Address::Ip(plain.local_addr().unwrap())).err().unwrap();
+        assert!(matches!(error, Error::Blocked { .. }), "{error}");
+        assert!(error.to_string().contains("by TCP alone"), "{error}");
+    }
+}

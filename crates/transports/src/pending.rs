@@ -1,0 +1,484 @@
+//! The handshake over a byte stream: a near end presents its hello, a far end lets in whoever has
+//! the token. Nobody can hold the door: every connection says hello at its own pace, beside the
+//! others, and is shown out after [`PATIENCE`].
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::Socket;
+
+use crate::contract::Side;
+use crate::error::{Error, Result};
+use crate::stream::Flavour;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::handover::{HandOver, Handed, readable};
+use crate::transport::hello::{Hello, LEN, Token};
+use crate::transport::{Conn, Listener};
+
+/// Least time that a connection is given to say hello.
+const PATIENCE: Nanos = Nanos::from_secs(2);
+
+/// Returns the time that it is given if the listener itself waits for `timeout`: on a path on which
+/// a handshake takes its time, the hello does, too.
+fn patience(timeout: Nanos) -> Nanos {
+    PATIENCE.max(Nanos(timeout.0 / 5 * 2))
+}
+
+/// Connections that may be saying hello at once; a further one takes the place of the oldest.
+const ROOM: usize = 64;
+
+/// Connections that the kernel may hold for us.
+const BACKLOG: i32 = 128;
+
+/// Presents `hello` on a connected socket and waits for the welcome until `deadline`.
+///
+/// # Errors
+/// [`Error::Blocked`] where nothing came back in time; [`Error::Peer`] where something else did.
+pub(super) fn present(socket: &Socket, hello: &Hello, to: &Address, deadline: Nanos) -> Result<()> {
+    say(socket, hello, to)?;
+    hear(socket, hello, to, deadline)
+}
+
+/// Sends `hello`, without waiting for room: it is the first thing that is sent.
+///
+/// # Errors
+/// The error of send(2).
+pub(super) fn say(socket: &Socket, hello: &Hello, to: &Address) -> Result<()> {
+    socket
+        .send_with_flags(&hello.encode(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        .map(drop)
+        .map_err(|e| Error::setup(format!("send a hello to {to}"), e))
+}
+
+/// Waits for the welcome until `deadline`.
+///
+/// # Errors
+/// As [`present`].
+pub(super) fn hear(socket: &Socket, hello: &Hello, to: &Address, deadline: Nanos) -> Result<()> {
+    let began = Monotonic.now();
+    let mut welcome = [0; LEN];
+    let mut have = 0;
+    while have < LEN {
+        let now = Monotonic.now();
+        if now >= deadline {
+            return Err(Error::blocked(format!(
+                "connected to {to} and sent a hello of {LEN} bytes; in {} came {have} of the \
+                 {LEN} bytes that welcome it",
+                now - began
+            )));
+        }
+        let wait = readable(socket.as_fd(), deadline - now)
+            .and_then(|ready| if ready { read(socket, &mut welcome[have..]) } else { Ok(None) });
+        match wait {
+            Ok(None) => {}
+            Ok(Some(0)) => return Err(turned_away(to)),
+            Ok(Some(got)) => have += got,
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(turned_away(to)),
+            Err(e) => return Err(Error::setup(format!("receive a welcome from {to}"), e)),
+        }
+    }
+    if Hello::decode_welcome(&welcome) == Some(*hello) {
+        return Ok(());
+    }
+    Err(Error::peer(
+        to.to_string(),
+        "answered a hello with something that is not its welcome; not a deadheat far end?",
+    ))
+}
+
+fn turned_away(to: &Address) -> Error {
+    Error::peer(
+        to.to_string(),
+        "ended the connection instead of welcoming it: no trial there has this token \
+         (has its far end given up?)",
+    )
+}
+
+/// Makes one recv(2) that never sleeps: `None` if nothing is there.
+fn read(mut socket: &Socket, room: &mut [u8]) -> io::Result<Option<usize>> {
+    match socket.read(room) {
+        Ok(got) => Ok(Some(got)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// A far end of byte streams.
+pub(super) struct StreamListener<F> {
+    entrance: Entrance,
+    endpoint: Address,
+    token: Token,
+    flavour: F,
+    largest_message: usize,
+}
+
+enum Entrance {
+    Own(PendingAccepts),
+    Handed(HandOver),
+}
+
+impl<F: Flavour> StreamListener<F> {
+    /// Listens on `socket`, which is bound to `endpoint`.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    pub(super) fn own(
+        socket: Socket,
+        endpoint: Address,
+        token: Token,
+        flavour: F,
+        largest_message: usize,
+    ) -> Result<Self> {
+        Ok(StreamListener {
+            entrance: Entrance::Own(PendingAccepts::open(socket, &endpoint)?),
+            endpoint,
+            token,
+            flavour,
+            largest_message,
+        })
+    }
+
+    /// Takes what a server hands over; `endpoint` is where that server listens.
+    pub(super) fn handed(
+        door: HandOver,
+        endpoint: Address,
+        token: Token,
+        flavour: F,
+        largest_message: usize,
+    ) -> Self {
+        StreamListener {
+            entrance: Entrance::Handed(door),
+            endpoint,
+            token,
+            flavour,
+            largest_message,
+        }
+    }
+}
+
+impl<F: Flavour> Listener for StreamListener<F> {
+    fn endpoint(&self) -> Address {
+        self.endpoint.clone()
+    }
+
+    fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
+        let deadline = Monotonic.now() + timeout;
+        loop {
+            let (flow, socket) = match &mut self.entrance {
+                Entrance::Own(pending) => {
+                    pending.next(self.token, &self.endpoint, deadline, timeout)?
+                }
+                Entrance::Handed(door) => take(door, &self.endpoint, deadline, timeout)?,
+            };
+            self.flavour.apply(&socket)?;
+            self.flavour.connected(&socket)?;
+            let token = self.token;
+            let welcome = Hello { token, flow }.encode_welcome();
+            // Whoever is gone before its welcome is no reason to stop waiting for the others.
+            if socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL).ok() != Some(LEN) {
+                continue;
+            }
+            let conn =
+                self.flavour.connection(socket, Side::Far, self.largest_message, 0).map_err(
+                    |e| Error::setup(format!("set up a connection on {}", self.endpoint), e),
+                )?;
+            return Ok((flow, conn));
+        }
+    }
+
+    fn stays(&self) -> bool {
+        self.flavour.facts().joins
+    }
+}
+
+fn take(
+    door: &HandOver,
+    endpoint: &Address,
+    deadline: Nanos,
+    timeout: Nanos,
+) -> Result<(u16, Socket)> {
+    loop {
+        let now = Monotonic.now();
+        let handed = door
+            .take(deadline - now)
+            .map_err(|e| Error::setup(format!("take a connection to {endpoint} over"), e))?;
+        match handed {
+            Some(Handed::Stream { flow, socket }) => return Ok((flow, Socket::from(socket))),
+            Some(Handed::Datagrams { .. }) => {
+                return Err(Error::peer(
+                    format!("server on {endpoint}"),
+                    "handed over a datagram flow where a connection was expected",
+                ));
+            }
+            None if now >= deadline => {
+                return Err(Error::blocked(format!(
+                    "the server on {endpoint} handed no connection over in {timeout}"
+                )));
+            }
+            None => {}
+        }
+    }
+}
+
+/// A listening socket and those who have come in and not yet said who they are.
+pub(super) struct PendingAccepts {
+    socket: Socket,
+    visitors: Vec<Visitor>,
+    seen: Seen,
+}
+
+/// Counts of the connections that came, for the evidence when nobody was let in.
+#[derive(Default)]
+struct Seen {
+    came: u64,
+    wrong: u64,
+    silent: u64,
+}
+
+struct Visitor {
+    socket: Socket,
+    hello: [u8; LEN],
+    have: usize,
+    until: Nanos,
+}
+
+enum Said {
+    NothingYet,
+    Hello(Hello),
+    Nonsense,
+}
+
+impl PendingAccepts {
+    /// Listens on `socket`, which is bound to `endpoint`.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    pub(super) fn open(socket: Socket, endpoint: &Address) -> Result<PendingAccepts> {
+        socket
+            .listen(BACKLOG)
+            .and_then(|()| socket.set_nonblocking(true))
+            .map_err(|e| Error::setup(format!("listen on {endpoint}"), e))?;
+        Ok(PendingAccepts { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
+    }
+
+    /// Waits for the next connection with `token`: its flow and its socket, which is not yet
+    /// welcomed.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with what was seen where none came until `deadline`, after `timeout`.
+    pub(super) fn next(
+        &mut self,
+        token: Token,
+        endpoint: &Address,
+        deadline: Nanos,
+        timeout: Nanos,
+    ) -> Result<(u16, Socket)> {
+        self.admit(token, deadline, patience(timeout))
+            .map_err(|e| Error::setup(format!("accept on {endpoint}"), e))?
+            .ok_or_else(|| self.nobody(endpoint, timeout))
+    }
+
+    /// Waits for the next connection with `token`, or `None` at the deadline.
+    fn admit(
+        &mut self,
+        token: Token,
+        deadline: Nanos,
+        patience: Nanos,
+    ) -> io::Result<Option<(u16, Socket)>> {
+        loop {
+            let now = Monotonic.now();
+            let before = self.visitors.len();
+            self.visitors.retain(|visitor| now < visitor.until);
+            self.seen.silent += (before - self.visitors.len()) as u64;
+            let next = self.visitors.iter().map(|visitor| visitor.until).min();
+            let wake = next.map_or(deadline, |until| until.min(deadline));
+            for index in self.ready(wake - now)?.into_iter().rev() {
+                let said = self.visitors[index].listen();
+                match said {
+                    Said::NothingYet => {}
+                    Said::Hello(hello) if hello.token == token => {
+                        return Ok(Some((hello.flow, self.visitors.remove(index).socket)));
+                    }
+                    Said::Hello(_) | Said::Nonsense => {
+                        self.seen.wrong += 1;
+                        self.visitors.remove(index);
+                    }
+                }
+            }
+            self.let_in(patience)?;
+            if Monotonic.now() >= deadline {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Returns the visitors who have something to say, in ascending order, after waiting for one of
+    /// them or for a new one.
+    fn ready(&self, wait: Nanos) -> io::Result<Vec<usize>> {
+        let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
+        let mut polls: Vec<libc::pollfd> = sockets
+            .chain([&self.socket])
+            .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: `polls` is a live array of as many pollfds as are named.
+        let found = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) };
+        if found < 0 {
+            return match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
+                e => Err(e),
+            };
+        }
+        Ok((0..self.visitors.len()).filter(|&index| polls[index].revents != 0).collect())
+    }
+
+    /// Lets one new visitor in, if there is one.
+    fn let_in(&mut self, patience: Nanos) -> io::Result<()> {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        let socket = match self.socket.accept() {
+            Ok((socket, _)) => socket,
+            Err(e) if [WouldBlock, Interrupted, ConnectionAborted].contains(&e.kind()) => {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        socket.set_nonblocking(true)?;
+        self.seen.came += 1;
+        if self.visitors.len() == ROOM {
+            self.visitors.remove(0);
+            self.seen.silent += 1;
+        }
+        self.visitors.push(Visitor {
+            socket,
+            hello: [0; LEN],
+            have: 0,
+            until: Monotonic.now() + patience,
+        });
+        Ok(())
+    }
+
+    fn nobody(&self, endpoint: &Address, timeout: Nanos) -> Error {
+        let Seen { came, wrong, silent } = self.seen;
+        Error::blocked(format!(
+            "listened on {endpoint} for {timeout}: {came} connections came, {wrong} of them with \
+             something other than this trial's token, {silent} without a hello in {}",
+            patience(timeout)
+        ))
+    }
+}
+
+impl Visitor {
+    fn listen(&mut self) -> Said {
+        match read(&self.socket, &mut self.hello[self.have..]) {
+            Ok(None) => return Said::NothingYet,
+            Ok(Some(0)) | Err(_) => return Said::Nonsense,
+            Ok(Some(got)) => self.have += got,
+        }
+        if self.have < LEN {
+            return Said::NothingYet;
+        }
+        Hello::decode(&self.hello).map_or(Said::Nonsense, Said::Hello)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use socket2::{Domain, Type};
+
+    use super::*;
+    use crate::datapath::stream::Counted;
+    use crate::spec::Settings;
+    use crate::stream::{Engines, FlavourFacts};
+    use crate::transport::Effective;
+
+    const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
+    const WRONG: Hello = Hello { token: Token::from_bytes([2; 16]), flow: 5 };
+
+    #[derive(Clone)]
+    struct Plain;
+
+    impl Flavour for Plain {
+        type Channel = Counted;
+
+        fn facts(&self) -> FlavourFacts {
+            FlavourFacts::moved_by(Engines::from(&Settings::default()))
+        }
+        fn apply(&self, _: &Socket) -> Result<()> {
+            Ok(())
+        }
+        fn open(&self, socket: Socket, _: Side) -> io::Result<Counted> {
+            Counted::new(socket)
+        }
+        fn effective(&self, _: &Counted) -> Effective {
+            BTreeMap::new()
+        }
+    }
+
+    fn endpoint() -> Address {
+        Address::Ip(([127, 0, 0, 1], 9).into())
+    }
+
+    fn pair() -> (Socket, UnixStream) {
+        let (a, b) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+        (a, UnixStream::from(OwnedFd::from(b)))
+    }
+
+    fn presented(far: impl FnOnce(UnixStream)) -> Result<()> {
+        let (socket, peer) = pair();
+        far(peer);
+        present(&socket, &RIGHT, &endpoint(), Monotonic.now() + Nanos::from_millis(20))
+    }
+
+    #[test]
+    fn each_answer_to_a_hello_is_told_apart() {
+        let (keep, _hold) = UnixStream::pair().unwrap();
+        let mut keep = Some(keep);
+        let say = |r: Result<()>| r.unwrap_err().to_string();
+        presented(|mut peer| {
+            peer.write_all(&RIGHT.encode_welcome()).unwrap();
+            keep = Some(peer);
+        })
+        .unwrap();
+        assert!(say(presented(|peer| keep = Some(peer))).contains("came 0 of the 24 bytes"));
+        assert!(
+            say(presented(|mut peer| {
+                peer.write_all(&WRONG.encode_welcome()).unwrap();
+                keep = Some(peer);
+            }))
+            .contains("not its welcome")
+        );
+        let (socket, peer) = pair();
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        let deadline = Monotonic.now() + Nanos::from_secs(5);
+        let error = present(&socket, &RIGHT, &endpoint(), deadline).unwrap_err();
+        assert!(error.to_string().contains("instead of welcoming it"));
+        drop(keep);
+    }
+
+    #[test]
+    fn a_handed_stream_is_welcomed_and_a_datagram_flow_is_refused() {
+        let (server, agent) = HandOver::pair().unwrap();
+        let mut listener = StreamListener::handed(agent, endpoint(), RIGHT.token, Plain, 100);
+        let error = listener.accept(Nanos::ZERO).err().unwrap();
+        assert!(matches!(error, Error::Blocked { .. }), "{error}");
+
+        let (socket, mut peer) = pair();
+        server.give_stream(5, socket.as_fd()).unwrap();
+        let (flow, _conn) = listener.accept(Nanos::from_secs(5)).unwrap();
+        let mut welcome = [0; LEN];
+        peer.read_exact(&mut welcome).unwrap();
+        assert_eq!((flow, Hello::decode_welcome(&welcome)), (5, Some(RIGHT)));
+
+        let at = "127.0.0.1:9".parse().unwrap();
+        server.give_datagrams(0, at, at).unwrap();
+        let error = listener.accept(Nanos::from_secs(5)).err().unwrap();
+        assert!(error.to_string().contains("datagram flow"));
+    }
+}

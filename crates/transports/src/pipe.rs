@@ -1,0 +1,274 @@
+//! Two pipes (pipe(7)), one for each direction: what it costs to move bytes from one process to
+//! another when there is no socket at all.
+//!
+//! The two ends meet on a Unix socket, as those of `unix` do. The far end makes the pipes and hands
+//! one end of each over (`SCM_RIGHTS`); then nobody needs the socket any more.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use socket2::{Socket, Type};
+
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
+use crate::datapath::pipe::{self, Pipe};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::stream::{Engines, Flavour, FlavourFacts, check_engine};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::HandOver;
+use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
+use crate::unix::{check, dial_stream, listen_stream, refuse_handed};
+
+/// Pairs of pipes.
+pub(super) struct Pipes;
+
+static INFO: Info = Info {
+    id: "pipe",
+    label: "Pipe",
+    colour: "#cc79a7",
+    summary: "two pipes: a byte stream inside one machine without a socket",
+    guarantees: Guarantees {
+        service: Service::ORDERED,
+        others: Offers::NONE,
+        lanes: 1,
+        framing: Framing::ByteStream,
+        ending: Ending::Told,
+        congestion: Congestion::Backpressure,
+        encrypted: false,
+        largest_message: None,
+    },
+    reach: Reach::Machine,
+    framing_bytes: frame::PREFIX,
+    options: &[options::CAPACITY, options::IO, options::RX],
+    keys: KEYS,
+    ..Info::KERNEL
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "capacity",
+        kind: Kind::Size(4096, 1 << 30),
+        default: "",
+        doc: "bytes a pipe holds (F_SETPIPE_SZ, rounded up to a power of two pages); not set: what \
+              the kernel gives, 64 KiB",
+    },
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write", "writev", "vmsplice", "splice"]),
+        default: "write",
+        doc: "how bulk data is sent: write: write(2); writev: the same in 16 pieces; vmsplice: the \
+              application's pages; splice: a file's pages",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read", "splice"]),
+        default: "read",
+        doc: "how bulk data is received: read: read(2); splice: into the sink's file or /dev/null",
+    },
+];
+
+/// Time that the near end waits for its ends of the pipes once it has been let in.
+const HAND_OVER: Nanos = Nanos::from_secs(2);
+
+impl Transport for Pipes {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        check(INFO.id, Type::STREAM)
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_engine(INFO.id, key, value, || {
+            let pipe = Pipe::open()?;
+            pipe::Pipes::new(pipe.reader, pipe.writer)
+        })
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        dial_stream(dial, Options::from(dial.knobs))
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_handed(INFO.id, &listen.door)?;
+        let options = Options::from(listen.knobs);
+        options.try_capacity()?;
+        listen_stream(&listen, options)
+    }
+}
+
+/// The knobs as pipes take them.
+#[derive(Debug, Clone)]
+struct Options {
+    capacity: Option<usize>,
+    engines: Engines,
+}
+
+impl From<&Settings> for Options {
+    fn from(knobs: &Settings) -> Options {
+        let capacity = knobs.size("capacity").and_then(|size| usize::try_from(size.0).ok());
+        Options { capacity, engines: Engines::from(knobs) }
+    }
+}
+
+impl Options {
+    fn pipe(&self) -> io::Result<Pipe> {
+        let pipe = Pipe::open()?;
+        if let Some(capacity) = self.capacity {
+            pipe::set_capacity(pipe.writer.as_fd(), capacity)?;
+        }
+        Ok(pipe)
+    }
+
+    /// Checks that a pipe may be as large as asked for, before anybody dials.
+    fn try_capacity(&self) -> Result<()> {
+        self.pipe().map(drop).map_err(|e| match (self.capacity, e.kind()) {
+            (Some(capacity), io::ErrorKind::PermissionDenied) => Error::unsupported(
+                format!("pipe:capacity={capacity}"),
+                format!("above fs.pipe-max-size, which only root may pass: {e}"),
+            ),
+            _ => Error::setup("make a pipe", e),
+        })
+    }
+}
+
+/// Returns the next end of a pipe that the far end hands over.
+fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
+    loop {
+        let now = Monotonic.now();
+        if let Some(end) = door.take_fd(deadline - now)? {
+            return Ok(end);
+        }
+        if now >= deadline {
+            let why = format!("the far end handed no pipe over in {HAND_OVER}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+    }
+}
+
+impl Flavour for Options {
+    type Channel = pipe::Pipes;
+
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts::moved_by(self.engines)
+    }
+
+    fn apply(&self, _socket: &Socket) -> Result<()> {
+        Ok(())
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<pipe::Pipes> {
+        let door = HandOver::from_fd(OwnedFd::from(socket));
+        match side {
+            Side::Far => {
+                let (up, down) = (self.pipe()?, self.pipe()?);
+                door.give_fd(down.reader.as_fd())?;
+                door.give_fd(up.writer.as_fd())?;
+                pipe::Pipes::new(up.reader, down.writer)
+            }
+            Side::Near => {
+                let deadline = Monotonic.now() + HAND_OVER;
+                let (reader, writer) = (take(&door, deadline)?, take(&door, deadline)?);
+                pipe::Pipes::new(reader, writer)
+            }
+        }
+    }
+
+    fn effective(&self, pipes: &pipe::Pipes) -> Effective {
+        [("capacity".to_owned(), pipes.capacity().to_string())].into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience};
+    use crate::spec::Spec;
+    use crate::transport::handover::ConnectionSource;
+    use crate::transport::hello::{Hello, Token};
+    use crate::transport::{Address, Progress};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LARGEST: usize = 200_000;
+
+    fn ends(typed: &str) -> (Box<dyn Conn>, Box<dyn Conn>) {
+        let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+        let at = &Address::Unix(String::new());
+        let (token, door) = (HELLO.token, ConnectionSource::Own);
+        let listen = Listen {
+            at,
+            token,
+            knobs,
+            lanes: &[Service::ORDERED],
+            largest_message: LARGEST,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        };
+        let mut listener = Pipes.listen(listen).unwrap();
+        let to = &listener.endpoint();
+        thread::scope(|scope| {
+            let timeout = Nanos::from_secs(10);
+            let far = scope.spawn(move || listener.accept(timeout).unwrap().1);
+            let dial = Dial {
+                to,
+                hello: HELLO,
+                knobs,
+                lanes: &[Service::ORDERED],
+                largest_message: LARGEST,
+                timeout,
+                tickets: &crate::transport::Tickets::default(),
+            };
+            let near = Pipes.dial(&dial).unwrap();
+            (near, far.join().unwrap())
+        })
+    }
+
+    #[derive(Default)]
+    struct Lengths(Vec<usize>);
+
+    impl Inbox for Lengths {
+        fn message(&mut self, _lane: Lane, bytes: &[u8]) {
+            self.0.push(bytes.len());
+        }
+    }
+
+    #[test]
+    fn both_directions_hold_what_was_asked() {
+        let (near, far) = ends("pipe:capacity=100000");
+        for end in [near, far] {
+            assert_eq!(end.effective()["capacity"], "131072");
+        }
+        assert_eq!(ends("pipe").0.effective()["capacity"], "65536");
+    }
+
+    #[test]
+    fn a_message_larger_than_the_pipe_waits_and_is_looked_after() {
+        let (mut near, mut far) = ends("pipe");
+        assert_eq!(near.next_deadline(), None);
+        assert_eq!(near.send(Lane(0), &vec![1; LARGEST]).unwrap(), Progress::Moved);
+        assert!(near.readiness().has_backlog);
+        let due = near.next_deadline().unwrap();
+        assert!(due < Monotonic.now() + Nanos::from_millis(1), "nothing else shows room");
+        let mut inbox = Lengths::default();
+        while inbox.0.is_empty() {
+            far.receive(Patience::None, &mut inbox).unwrap();
+            near.flush().unwrap();
+        }
+        assert_eq!(inbox.0, [LARGEST]);
+        assert_eq!((near.readiness().has_backlog, near.next_deadline()), (false, None));
+    }
+
+    #[test]
+    fn a_far_end_that_hands_nothing_over_is_an_error_in_time() {
+        let (near, far) = HandOver::pair().unwrap();
+        let soon = Monotonic.now() + Nanos::from_millis(10);
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        far.give_stream(1, near.as_fd()).unwrap();
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(far);
+        assert_eq!(take(&near, soon).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

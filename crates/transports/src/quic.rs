@@ -1,0 +1,220 @@
+//! QUIC (RFC 9000) by quinn-proto: a reliable byte stream (`quic`), or unreliable datagrams (`quic-datagram`,
+//! RFC 9221), both encrypted and congestion-controlled.
+//!
+//! Only the protocol is quinn's. Sockets, batches and waiting are those of every protocol in user space
+//! here, so a difference is the protocol's and not a runtime's. Each direction has one stream of its own.
+//! Windows are the same at both ends and printed. Path MTU discovery is off: packets are as large as `mtu`
+//! says from the start. There is no idle timeout; a trial has a deadline of its own.
+
+use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind};
+use crate::transport::equal::{self, Own};
+use crate::transport::frame::PREFIX;
+use crate::transport::options::Meaning;
+use crate::transport::userspace::{MTU, Opening, Protocol, Userspace};
+use crate::transport::{Info, identity, options};
+use end::End;
+use layer::Layer;
+
+mod ecn;
+mod end;
+pub(super) mod lanes;
+pub(super) mod layer;
+mod qlog;
+mod setup;
+
+#[cfg(feature = "quic-s2n")]
+pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
+
+/// QUIC streams.
+#[derive(Clone, Copy)]
+pub(super) struct Quic;
+
+/// QUIC datagrams.
+#[derive(Clone, Copy)]
+pub(super) struct QuicDatagram;
+
+/// The largest datagram frame's payload in bytes: an Ethernet's packet less the headers of IPv6 (40), UDP (8),
+/// a short header with its longest packet number (13), the tag (16) and the frame's own (9), rounded down
+/// to the size that `bulk` and `cbr` have by default.
+pub(super) const LARGEST_DATAGRAM: u64 = 1_400;
+
+/// The most lanes of a connection. The peer may have as many streams open at once, and as many messages
+/// under way that have a stream each.
+pub(super) const MOST_LANES: u16 = 256;
+
+/// Bytes around the data of a full packet: a short header (1), a connection ID as long as quinn's (8), a packet
+/// number (2), the authentication tag (16), and a frame's header (8 at most for a stream).
+const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
+
+/// The smallest packet that QUIC works with (RFC 9000, 14).
+pub(super) const LEAST_PAYLOAD: u32 = 1_200;
+
+pub(super) static STREAM: Info = Info {
+    id: "quic",
+    label: "QUIC",
+    colour: "#2f6fb7",
+    implementation: env!("DEADHEAT_QUINN_PROTO"),
+    summary: "a reliable, encrypted byte stream over UDP (RFC 9000)",
+    guarantees: Guarantees {
+        encrypted: true,
+        others: Offers::of(&[
+            Offer { service: Service::UNORDERED, largest_message: None },
+            Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST_DATAGRAM) },
+        ]),
+        lanes: MOST_LANES,
+        ..Guarantees::BYTE_STREAM
+    },
+    framing_bytes: PREFIX,
+    options: OPTIONS,
+    keys: KEYS,
+    deployed: DEPLOYED,
+    ..Info::IN_USER_SPACE
+};
+
+static DATAGRAM: Info = Info {
+    id: "quic-datagram",
+    label: "QUIC datagrams",
+    colour: "#7fa8d6",
+    summary: "unreliable, encrypted messages over UDP (RFC 9221), held back by congestion control",
+    guarantees: Guarantees {
+        lanes: MOST_LANES,
+        congestion: Congestion::Controlled,
+        encrypted: true,
+        largest_message: Some(LARGEST_DATAGRAM),
+        ..Guarantees::DATAGRAMS
+    },
+    framing_bytes: 0,
+    ..STREAM
+};
+
+const OPTIONS: &[Meaning] = &[
+    options::CC,
+    options::CIPHER,
+    options::KEY_EXCHANGE,
+    options::CERTIFICATE,
+    options::RESUME,
+    options::WINDOW,
+    options::MTU,
+    options::ECN,
+    options::QLOG,
+];
+
+const KEYS: &[Key] = &[
+    CONTROL,
+    identity::CIPHER,
+    identity::CERTIFICATE,
+    identity::RESUME,
+    WINDOW,
+    PACKET,
+    ECN,
+    QLOG,
+];
+
+pub(super) const CONTROL: Key = Key {
+    name: "cc",
+    kind: Kind::Choice(&["cubic", "reno", "bbr"]),
+    default: equal::CC,
+    doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
+};
+
+pub(super) const WINDOW: Key = Key {
+    name: "window",
+    kind: Kind::Size(16_384, 1 << 30),
+    default: "8MB",
+    doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
+          acknowledged; with one lane at most twice its congestion window, as Linux's TCP does",
+};
+
+pub(super) const PACKET: Key = Key {
+    name: "mtu",
+    kind: Kind::Size(1_228, 9_216),
+    default: MTU.default,
+    doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
+};
+
+pub(super) const ECN: Key = Key {
+    name: "ecn",
+    kind: Kind::Switch,
+    default: equal::ECN,
+    doc: "marks packets as capable of congestion notification (RFC 3168), which a queue then marks instead of dropping \
+          them, until the path turns out to clear the marks (RFC 9000, 13.4)",
+};
+
+pub(super) const QLOG: Key = Key {
+    name: "qlog",
+    kind: Kind::Path,
+    default: "",
+    doc: "writes packets and congestion control of each connection to a file of its own, in the form of qlog 0.3: \
+          q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a far end with --to writes none",
+};
+
+/// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.
+const DEPLOYED: &[Own] =
+    &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER, identity::OWN_RESUME];
+
+pub(super) const OWN_WINDOW: Own = Own {
+    knob: WINDOW.name,
+    value: "",
+    source: "`TransportConfig`: 1.25 MB a stream, for 100 Mbit/s at 100 ms",
+};
+
+pub(super) const OWN_PACKET: Own = Own {
+    knob: PACKET.name,
+    value: "",
+    source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
+};
+
+pub(super) const OWN_ECN: Own = Own {
+    knob: ECN.name,
+    value: "on",
+    source: "`Connection`: marks packets until an acknowledgement does not confirm it",
+};
+
+impl Userspace for Quic {
+    fn info(&self) -> &'static Info {
+        &STREAM
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        open(STREAM.id, &Layer::NONE, opening)
+    }
+}
+
+impl Userspace for QuicDatagram {
+    fn info(&self) -> &'static Info {
+        &DATAGRAM
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        open(DATAGRAM.id, &Layer::NONE, opening)
+    }
+}
+
+/// Opens one end of a connection with `layer` between it and its lanes.
+pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+    let payload = opening.mtu.saturating_sub(opening.headers());
+    let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
+        // What quinn promises of a packet, at the least (`Datagrams::max_size`).
+        let message = layer.heads.datagram.len() + lanes::TAG + opening.largest_message;
+        LEAST_PAYLOAD.max(message as u32 + 13 + 16 + 9)
+    } else {
+        LEAST_PAYLOAD
+    };
+    if payload < least {
+        return Err(Error::usage(format!(
+            "`{id}` needs packets of {} bytes here, and the path takes {}; raise its mtu{}",
+            least + opening.headers(),
+            opening.mtu,
+            if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
+        )));
+    }
+    let setup = setup::Setup::new(layer, opening, payload, least).map_err(|e| {
+        Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
+    })?;
+    let qlog = opening.knobs.text("qlog").map(|file| qlog::Qlog::create(file, opening));
+    let qlog =
+        qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
+    Ok(Box::new(End::new(layer, opening, setup, qlog)))
+}

@@ -1,0 +1,419 @@
+//! End of a QUIC connection, as the contract of protocols in user space has it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, Endpoint,
+    Event, Incoming, StreamEvent,
+};
+
+use super::AROUND;
+use super::ecn::{self, Ecn};
+use super::lanes::Lanes;
+use super::layer::{Layer, Session};
+use super::qlog::{Direction, Qlog};
+use super::setup::{OWN_STREAM_WINDOW, Setup};
+use crate::contract::{Lane, Side};
+use crate::measurements::TcpView;
+use crate::time::Nanos;
+use crate::transport::frame::PREFIX;
+use crate::transport::identity::{self, NAME, Resume};
+use crate::transport::userspace::{
+    Epoch, Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+};
+use crate::transport::{Effective, told};
+
+/// The address of the peer, for a state machine that never looks at one: whoever carries its datagrams
+/// knows where they go.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
+
+/// Most bytes that are handed to the library at once.
+pub(crate) const PIECE: usize = 64 * 1024;
+
+/// Congestion windows that are kept until they are acknowledged: one under way, and one that a repair holds, as Linux's TCP
+/// sizes its send buffer (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c).
+pub(crate) const WINDOWS_KEPT: u64 = 2;
+
+/// Packets that a congestion window counts for at least, as there (`TCP_INIT_CWND`).
+pub(crate) const LEAST_WINDOW: u64 = 10;
+
+/// End of a connection.
+pub(super) struct End {
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    epoch: Epoch,
+    state: State,
+    lanes: Lanes,
+    /// What has to be agreed with the peer before lanes open, where anything has.
+    session: Option<Box<dyn Session>>,
+    /// Answers of the endpoint outside of the connection.
+    answers: VecDeque<Vec<u8>>,
+    scratch: Vec<u8>,
+    due: Option<Nanos>,
+    room: usize,
+    mtu: u32,
+    control: &'static str,
+    cipher: &'static str,
+    certificate: String,
+    window: Option<u64>,
+    /// Bytes of headers in front of a datagram, where packets grow as the path allows.
+    headers: Option<u32>,
+    resume: Resume,
+    ecn: Ecn,
+    held: Held,
+    /// True if its first data went with the handshake.
+    is_early: bool,
+    /// Log of the connection, where one was asked for.
+    qlog: Option<Qlog>,
+}
+
+impl End {
+    pub(super) fn new(
+        layer: &Layer,
+        opening: &Opening<'_>,
+        setup: Setup,
+        qlog: Option<Qlog>,
+    ) -> End {
+        let (client, server) = match opening.side {
+            Side::Near => (Some(setup.client), None),
+            Side::Far => (None, Some(Arc::new(setup.server))),
+        };
+        End {
+            endpoint: Endpoint::new(Arc::new(setup.endpoint), server, false, None),
+            client,
+            connection: None,
+            epoch: Epoch::default(),
+            state: State::Handshaking,
+            lanes: Lanes::new(opening.lanes, layer.heads),
+            session: (layer.session)(opening.side),
+            answers: VecDeque::new(),
+            scratch: Vec::new(),
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
+            room: PIECE.max(PREFIX + opening.largest_message),
+            mtu: opening.mtu,
+            control: setup.control,
+            cipher: setup.cipher,
+            certificate: setup.certificate,
+            window: setup.window,
+            headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
+            resume: setup.resume,
+            ecn: Ecn::new(opening.knobs.switch("ecn")),
+            held: Held::default(),
+            is_early: false,
+            qlog,
+        }
+    }
+
+    /// Lets endpoint and connection talk, and hears what happened.
+    fn attend(&mut self) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        // Until it is established, whatever happens may be its turn.
+        let mut concerns_session = self.state == State::Handshaking;
+        while let Some(event) = connection.poll() {
+            match event {
+                Event::Connected if self.state == State::Handshaking && self.session.is_none() => {
+                    self.state = State::Open;
+                    self.lanes.open(connection);
+                }
+                // Streams were opened before, and went on early data.
+                Event::Connected if self.is_early && !connection.accepted_0rtt() => {
+                    self.state = State::Closed("the far end refused early data".to_owned());
+                }
+                Event::ConnectionLost { reason } => self.state = State::Closed(reason.to_string()),
+                Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) if self.session.is_none() => {
+                    self.lanes.accept(connection);
+                }
+                Event::Stream(StreamEvent::Opened { .. }) => concerns_session = true,
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    concerns_session |= self.session.as_ref().is_some_and(|own| own.reads(id));
+                }
+                _ => {}
+            }
+        }
+        if let Some(session) = &mut self.session
+            && concerns_session
+            && !matches!(self.state, State::Closed(_))
+        {
+            match session.attend(connection, &mut self.lanes) {
+                State::Open if self.state == State::Handshaking => {
+                    self.state = State::Open;
+                    self.lanes.open(connection);
+                }
+                State::Closed(why) => self.state = State::Closed(why),
+                State::Open | State::Handshaking => {}
+            }
+        }
+    }
+
+    /// Bounds what quinn takes ahead of the path by the congestion window of now. It would take a whole window of flow
+    /// control, which drains for minutes where losses have left little of the rate. Not with several lanes: quinn takes
+    /// turns among them, and what waited outside would wait for all.
+    fn bound_what_is_kept(&mut self) {
+        if !self.lanes.is_single() {
+            return;
+        }
+        let (Some(window), Some((_, connection))) = (self.window, &mut self.connection) else {
+            return;
+        };
+        let least = LEAST_WINDOW * u64::from(connection.current_mtu());
+        let kept = WINDOWS_KEPT * connection.congestion_state().window().max(least);
+        connection.set_send_window(kept.min(window));
+    }
+
+    /// Returns the bytes of the largest packet now.
+    fn packet(&self) -> u32 {
+        match (self.headers, &self.connection) {
+            (Some(headers), Some((_, connection))) => {
+                headers + u32::from(connection.stats().path.current_mtu)
+            }
+            _ => self.mtu,
+        }
+    }
+
+    /// Notes datagrams, all of `size` bytes but the last, and what the connection then says of itself.
+    fn note(&mut self, now: Nanos, way: Direction, datagrams: &[u8], size: usize) {
+        let Some(qlog) = &mut self.qlog else { return };
+        for datagram in datagrams.chunks(size.max(1)) {
+            qlog.datagram(now, way, datagram);
+        }
+        if let Some((_, connection)) = &self.connection {
+            qlog.stats(now, &connection.stats());
+        }
+        qlog.write();
+    }
+
+    /// Notes what keeps it from sending more at `now`. quinn-proto refuses bytes where its send window is full, or the
+    /// peer's flow control admits no more; with a smaller congestion window that holds it back before.
+    fn note_wait(&mut self, now: Nanos) {
+        let Some((_, connection)) = &self.connection else { return };
+        let waits = match (self.lanes.want_room(), self.due) {
+            (false, None) => Waits::Nothing,
+            (false, Some(_)) => Waits::Path,
+            (true, _) => {
+                let path = connection.stats().path;
+                let is_wider = path.cwnd >= self.window.unwrap_or(OWN_STREAM_WINDOW);
+                let waits = if is_wider { Waits::Library } else { Waits::Path };
+                return self.held.note(now, waits, nanoseconds(path.rtt));
+            }
+        };
+        self.held.note(now, waits, None);
+    }
+
+    /// Begins the handshake.
+    fn connect(&mut self, now: Nanos, client: ClientConfig) {
+        let now = self.epoch.instant(now);
+        match self.endpoint.connect(now, client, PEER, NAME) {
+            Ok((handle, mut connection)) => {
+                self.is_early = connection.has_0rtt();
+                if self.is_early {
+                    self.state = State::Open;
+                    self.lanes.open(&mut connection);
+                }
+                self.connection = Some((handle, connection));
+            }
+            Err(error) => self.state = State::Closed(error.to_string()),
+        }
+        self.plan();
+    }
+
+    /// Plans the next look.
+    fn plan(&mut self) {
+        let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
+        self.due = due.and_then(|due| self.epoch.nanos(due));
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming) {
+        if self.connection.is_some() {
+            return self.endpoint.ignore(incoming);
+        }
+        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+            Ok((handle, mut connection)) => {
+                if self.resume == Resume::Early {
+                    // What it answers to early data need not wait for the end of the handshake.
+                    self.state = State::Open;
+                    self.lanes.open(&mut connection);
+                }
+                self.connection = Some((handle, connection));
+            }
+            Err(error) => {
+                if let Some(answer) = error.response {
+                    self.answers.push_back(self.scratch[..answer.size].to_vec());
+                }
+                self.state = State::Closed(error.cause.to_string());
+            }
+        }
+    }
+}
+
+fn nanoseconds(duration: std::time::Duration) -> Option<u64> {
+    u64::try_from(duration.as_nanos()).ok()
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn handle(&mut self, Received { at, bytes: datagram, ecn }: Received<'_>) {
+        let codepoint = if self.ecn == Ecn::Off { None } else { ecn::arrived(ecn) };
+        let now = self.epoch.instant(at);
+        self.scratch.clear();
+        let data = BytesMut::from(datagram);
+        match self.endpoint.handle(now, PEER, None, codepoint, data, &mut self.scratch) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::Response(answer)) => {
+                self.answers.push_back(self.scratch[..answer.size].to_vec());
+            }
+            None => {}
+        }
+        self.attend();
+        self.bound_what_is_kept();
+        self.plan();
+        self.note(at, Direction::Received, datagram, datagram.len());
+    }
+
+    fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(answer) = self.answers.pop_front() {
+            batch.extend_from_slice(&answer);
+            self.note(at, Direction::Sent, &answer, answer.len());
+            return Some(Transmit::plain(answer.len()));
+        }
+        let now = self.epoch.instant(at);
+        let start = batch.len();
+        let (_, connection) = self.connection.as_mut()?;
+        if let Err(error) = self.lanes.offer_the_rest(connection) {
+            self.state = State::Closed(error.to_string());
+        }
+        // quinn writes from a buffer's start only.
+        let sent = if batch.is_empty() {
+            connection.poll_transmit(now, most, batch)
+        } else {
+            self.scratch.clear();
+            let sent = connection.poll_transmit(now, most, &mut self.scratch);
+            batch.extend_from_slice(&self.scratch[..sent.as_ref().map_or(0, |sent| sent.size)]);
+            sent
+        };
+        self.attend();
+        self.plan();
+        let sent = sent.map(|sent| Transmit {
+            segment: sent.segment_size.unwrap_or(sent.size),
+            ecn: self.ecn.leaves(sent.ecn),
+        });
+        match sent {
+            Some(sent) => self.note(at, Direction::Sent, &batch[start..], sent.segment),
+            None => self.note_wait(at),
+        }
+        sent
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    fn on_deadline(&mut self, at: Nanos) {
+        if let Some(client) = self.client.take() {
+            return self.connect(at, client);
+        }
+        let now = self.epoch.instant(at);
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(now);
+        }
+        self.attend();
+        self.bound_what_is_kept();
+        self.plan();
+        self.note(at, Direction::Sent, &[], 1);
+    }
+
+    fn room(&self, lane: Lane) -> usize {
+        if self.state == State::Open && self.lanes.has_room(lane) { self.room } else { 0 }
+    }
+
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
+        let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
+        self.lanes.write(connection, lane, bytes, rest)
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        if let Err(why) = self.lanes.read(connection, take) {
+            self.state = State::Closed(why);
+        }
+    }
+
+    fn finish(&mut self, _now: Nanos, lane: Lane) {
+        self.lanes.finish(lane);
+    }
+
+    fn has_ended(&self, lane: Lane) -> bool {
+        self.lanes.has_ended(lane)
+    }
+
+    /// While anything is unacknowledged its timer runs, and no other one does for long: there is neither
+    /// an idle timeout nor anything that keeps the connection alive.
+    fn is_drained(&self) -> bool {
+        !self.lanes.any_reliable() || (!self.lanes.wait() && self.due.is_none())
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        let stats = self.connection.as_ref().map(|(_, connection)| connection.stats());
+        let (packets, resent) = stats.map_or((0, 0), |stats| {
+            (stats.frame_tx.stream + stats.frame_tx.datagram, stats.path.lost_packets)
+        });
+        let resent = self.lanes.any_reliable().then_some(resent);
+        let view = stats.map(|ConnectionStats { path, .. }| {
+            self.held.tell(TcpView {
+                cwnd_bytes: path.cwnd,
+                mss_bytes: u64::from(path.current_mtu),
+                srtt_ns: nanoseconds(path.rtt),
+                min_rtt_ns: nanoseconds(path.min_rtt),
+                retransmits: path.lost_packets,
+                data_segs_out: Some(path.sent_packets),
+                congestion_events: Some(path.congestion_events),
+                ..TcpView::default()
+            })
+        });
+        ProtocolStats {
+            packets: Some(packets.saturating_sub(resent.unwrap_or(0))),
+            resent,
+            header_bytes: AROUND,
+            view,
+            ..ProtocolStats::default()
+        }
+    }
+
+    fn effective(&self) -> Effective {
+        let window = match self.window {
+            Some(window) => format!("{window} B"),
+            None => format!("{OWN_STREAM_WINDOW} B (each stream)"),
+        };
+        let acknowledgements =
+            self.connection.as_ref().map_or(0, |(_, connection)| connection.stats().frame_rx.acks);
+        told([
+            ("cc", self.control.to_owned()),
+            ("cipher", self.cipher.to_owned()),
+            ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
+            (identity::CERTIFICATE.name, self.certificate.clone()),
+            ("resume", self.resume.word().to_owned()),
+            ("ecn", self.ecn.word(acknowledgements).to_owned()),
+            ("window", window),
+            ("qlog", self.qlog.as_ref().map_or_else(|| "off".to_owned(), Qlog::effective)),
+            ("mtu", format!("{} B", self.packet())),
+        ])
+    }
+}

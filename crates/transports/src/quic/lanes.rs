@@ -1,0 +1,373 @@
+//! Lanes of a connection on QUIC: an ordered one is a stream, an unordered one has a stream for each
+//! message, and what may be lost goes in DATAGRAM frames (RFC 9221). Of several lanes without a stream of
+//! their own, each message begins with the number of its lane. A layer between QUIC and lanes may have streams
+//! and datagrams begin with bytes of its own ([`Heads`]).
+
+use std::io;
+
+use bytes::Bytes;
+use quinn_proto::{Connection, Dir, ReadError, SendDatagramError, StreamId, WriteError};
+
+use super::layer::Heads;
+use crate::contract::{Delivery, Lane, Ordering, Service};
+use crate::transport::userspace::{Rest, nowhere};
+
+/// Bytes of a lane's number in front of a message.
+pub(super) const TAG: usize = 2;
+
+/// Takes what arrived; answers how many bytes it took.
+type Take<'a> = &'a mut dyn FnMut(Lane, &[u8]) -> usize;
+
+/// Carrier of a lane's messages or bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    /// A stream for each direction.
+    Stream,
+    /// A stream for each message.
+    StreamEach,
+    /// A DATAGRAM frame for each message.
+    Datagram,
+}
+
+/// End of a stream, as far as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    NotYet,
+    /// End behind what still has to be handed to quinn.
+    Soon,
+    Now,
+}
+
+/// All lanes of one end.
+pub(crate) struct Lanes {
+    lanes: Vec<LaneEnd>,
+    /// Lane numbers of those with a stream of their own, in the order of their streams.
+    pub(crate) streams: Vec<u16>,
+    /// Streams of one message each that have begun to arrive.
+    messages: Vec<Message>,
+    /// Flags by carrier: true if its messages say which lane they are of.
+    tags: [bool; 3],
+    heads: Heads,
+}
+
+/// Lane of one end.
+struct LaneEnd {
+    carrier: Carrier,
+    outgoing: Option<StreamId>,
+    incoming: Option<StreamId>,
+    /// Bytes that were taken and found no room at quinn, from the first that is still here.
+    unsent: Vec<u8>,
+    unsent_from: usize,
+    /// True if quinn did not take all of what was offered last.
+    was_refused: bool,
+    ends: Ends,
+    /// Bytes that were read and not yet taken.
+    unread: Bytes,
+    peer_ended: bool,
+}
+
+/// A message on a stream of its own.
+struct Message {
+    stream: StreamId,
+    bytes: Vec<u8>,
+}
+
+impl Lanes {
+    pub(super) fn new(services: &[Service], heads: Heads) -> Lanes {
+        let lanes: Vec<LaneEnd> = services.iter().map(|service| LaneEnd::new(*service)).collect();
+        let of = |carrier| lanes.iter().filter(move |lane| lane.carrier == carrier).count();
+        let tags = [false, of(Carrier::StreamEach) > 1, of(Carrier::Datagram) > 1];
+        let streams = (0..).zip(&lanes).filter(|(_, lane)| lane.carrier == Carrier::Stream);
+        let streams = streams.map(|(n, _)| n).collect();
+        Lanes { streams, messages: Vec::new(), tags, heads, lanes }
+    }
+
+    /// Opens the streams of this direction, once the connection is there.
+    pub(super) fn open(&mut self, connection: &mut Connection) {
+        for n in &self.streams {
+            let lane = &mut self.lanes[usize::from(*n)];
+            lane.outgoing = connection.streams().open(Dir::Uni);
+            lane.unsent.extend_from_slice(self.heads.stream);
+        }
+        // What fails now fails again with the next packet, and is told then.
+        let _ = self.offer_the_rest(connection);
+    }
+
+    /// Accepts the streams that the peer opened.
+    pub(super) fn accept(&mut self, connection: &mut Connection) {
+        while let Some(stream) = connection.streams().accept(Dir::Uni) {
+            self.take(stream, stream.index() as usize);
+        }
+    }
+
+    /// Takes a stream that the peer opened as the one of this number among those for lanes.
+    pub(crate) fn take(&mut self, stream: StreamId, number: usize) {
+        match self.streams.get(number) {
+            Some(n) => self.lanes[usize::from(*n)].incoming = Some(stream),
+            None => self.messages.push(Message { stream, bytes: Vec::new() }),
+        }
+    }
+
+    /// Returns true if a lane takes more.
+    pub(super) fn has_room(&self, lane: Lane) -> bool {
+        let lane = self.lanes.get(usize::from(lane.0));
+        lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == Ends::NotYet)
+    }
+
+    /// Takes bytes of a lane, and returns how many: all, but for what the rest of a stream's leaves with the caller.
+    pub(super) fn write(
+        &mut self,
+        connection: &mut Connection,
+        lane: Lane,
+        bytes: &[u8],
+        rest: Rest,
+    ) -> io::Result<usize> {
+        let Some(end) = self.lanes.get_mut(usize::from(lane.0)) else {
+            return Err(nowhere(lane));
+        };
+        if end.carrier == Carrier::Stream && end.unsent.is_empty() {
+            let taken = end.offer(connection, bytes)?;
+            if rest == Rest::Left {
+                end.was_refused = taken < bytes.len();
+                return Ok(taken);
+            }
+            end.unsent.extend_from_slice(&bytes[taken..]);
+            return Ok(bytes.len());
+        }
+        match end.carrier {
+            Carrier::Stream => {}
+            Carrier::StreamEach => end.unsent.extend_from_slice(self.heads.stream),
+            Carrier::Datagram => end.unsent.extend_from_slice(self.heads.datagram),
+        }
+        if self.tags[end.carrier as usize] {
+            end.unsent.extend_from_slice(&lane.0.to_be_bytes());
+        }
+        end.unsent.extend_from_slice(bytes);
+        if end.carrier != Carrier::Stream {
+            end.offer_the_rest(connection)?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Hands quinn what waits, and ends behind it.
+    pub(super) fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
+        self.lanes.iter_mut().try_for_each(|lane| lane.offer_the_rest(connection))
+    }
+
+    pub(super) fn finish(&mut self, lane: Lane) {
+        if let Some(lane) = self.lanes.get_mut(usize::from(lane.0))
+            && lane.carrier == Carrier::Stream
+            && lane.ends == Ends::NotYet
+        {
+            lane.ends = Ends::Soon;
+            lane.was_refused = false;
+        }
+    }
+
+    pub(super) fn has_ended(&self, lane: Lane) -> bool {
+        let lane = self.lanes.get(usize::from(lane.0));
+        lane.is_some_and(|lane| lane.peer_ended && lane.unread.is_empty())
+    }
+
+    /// Returns true if something has not been handed to quinn yet.
+    pub(super) fn wait(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == Ends::Soon)
+    }
+
+    /// Returns true if something waits for room at quinn, here or at whoever offered it last.
+    pub(super) fn want_room(&self) -> bool {
+        self.wait() || self.lanes.iter().any(|lane| lane.was_refused)
+    }
+
+    /// Returns true if there is one lane only.
+    pub(super) fn is_single(&self) -> bool {
+        self.lanes.len() == 1
+    }
+
+    /// Returns true if any of them sends again what was lost.
+    pub(super) fn any_reliable(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.carrier != Carrier::Datagram)
+    }
+
+    /// Hands over what arrived; the error is the peer's.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        take: Take<'_>,
+    ) -> Result<(), String> {
+        for n in &self.streams {
+            self.lanes[usize::from(*n)].read(connection, Lane(*n), take)?;
+        }
+        self.read_messages(connection, take)?;
+        if let Some(first) = self.first(Carrier::Datagram) {
+            while let Some(datagram) = connection.datagrams().recv() {
+                if let Some(message) = datagram.strip_prefix(self.heads.datagram) {
+                    self.give(Carrier::Datagram, first, message, take);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_messages(&mut self, connection: &mut Connection, take: Take<'_>) -> Result<(), String> {
+        let Some(first) = self.first(Carrier::StreamEach) else { return Ok(()) };
+        let mut at = 0;
+        while at < self.messages.len() {
+            let Message { stream, bytes } = &mut self.messages[at];
+            let is_whole = read_chunks(connection, *stream, &mut |chunk| {
+                bytes.extend_from_slice(&chunk);
+                true
+            })?;
+            if is_whole {
+                let message = self.messages.remove(at);
+                self.give(Carrier::StreamEach, first, &message.bytes, take);
+            } else {
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn first(&self, carrier: Carrier) -> Option<Lane> {
+        let first = self.lanes.iter().position(|lane| lane.carrier == carrier)?;
+        Some(Lane(first as u16))
+    }
+
+    /// Hands over a message to the lane that it names, or to the `first` of its carrier.
+    fn give(&self, carrier: Carrier, first: Lane, message: &[u8], take: Take<'_>) {
+        if !self.tags[carrier as usize] {
+            take(first, message);
+        } else if let Some((tag, rest)) = message.split_first_chunk::<TAG>() {
+            let lane = u16::from_be_bytes(*tag);
+            let named = self.lanes.get(usize::from(lane));
+            if named.is_some_and(|named| named.carrier == carrier) {
+                take(Lane(lane), rest);
+            }
+        }
+    }
+}
+
+impl LaneEnd {
+    fn new(service: Service) -> LaneEnd {
+        let carrier = match (service.delivery, service.ordering) {
+            (Delivery::Reliable, Ordering::Ordered) => Carrier::Stream,
+            (Delivery::Reliable, Ordering::Unordered) => Carrier::StreamEach,
+            (Delivery::BestEffort | Delivery::Within(_), _) => Carrier::Datagram,
+        };
+        LaneEnd {
+            carrier,
+            outgoing: None,
+            incoming: None,
+            unsent: Vec::new(),
+            unsent_from: 0,
+            was_refused: false,
+            ends: Ends::NotYet,
+            unread: Bytes::new(),
+            peer_ended: false,
+        }
+    }
+
+    /// Hands bytes to quinn; how many it took: of a datagram all or none.
+    fn offer(&mut self, connection: &mut Connection, bytes: &[u8]) -> io::Result<usize> {
+        if self.carrier == Carrier::Datagram {
+            return match connection.datagrams().send(Bytes::copy_from_slice(bytes), false) {
+                Ok(()) => Ok(bytes.len()),
+                Err(SendDatagramError::Blocked(_)) => Ok(0),
+                Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
+            };
+        }
+        if self.outgoing.is_none() && self.carrier == Carrier::StreamEach {
+            self.outgoing = connection.streams().open(Dir::Uni);
+        }
+        let Some(stream) = self.outgoing else { return Ok(0) };
+        match connection.send_stream(stream).write(bytes) {
+            Ok(taken) => Ok(taken),
+            Err(WriteError::Blocked) => Ok(0),
+            Err(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error)),
+        }
+    }
+
+    fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
+        if self.unsent_from < self.unsent.len() {
+            let unsent = std::mem::take(&mut self.unsent);
+            let taken = self.offer(connection, &unsent[self.unsent_from..]);
+            self.unsent = unsent;
+            self.unsent_from += taken?;
+            if self.unsent_from < self.unsent.len() {
+                return Ok(());
+            }
+            self.unsent.clear();
+            self.unsent_from = 0;
+            if self.carrier == Carrier::StreamEach
+                && let Some(stream) = self.outgoing.take()
+            {
+                // A peer that no longer wants the stream needs no end of it.
+                let _ = connection.send_stream(stream).finish();
+            }
+        }
+        if self.ends == Ends::Soon
+            && let Some(stream) = self.outgoing
+        {
+            let _ = connection.send_stream(stream).finish();
+            self.ends = Ends::Now;
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        connection: &mut Connection,
+        lane: Lane,
+        take: Take<'_>,
+    ) -> Result<(), String> {
+        let Some(stream) = self.incoming else { return Ok(()) };
+        if !give(&mut self.unread, lane, take) || self.peer_ended {
+            return Ok(());
+        }
+        let unread = &mut self.unread;
+        self.peer_ended = read_chunks(connection, stream, &mut |chunk| {
+            *unread = chunk;
+            give(unread, lane, take)
+        })?;
+        Ok(())
+    }
+}
+
+/// Reads a stream until `keep` wants no more of it or nothing is there; whether it has ended.
+pub(crate) fn read_chunks(
+    connection: &mut Connection,
+    stream: StreamId,
+    keep: &mut dyn FnMut(Bytes) -> bool,
+) -> Result<bool, String> {
+    let mut stream = connection.recv_stream(stream);
+    let Ok(mut chunks) = stream.read(true) else { return Ok(false) };
+    let ended = loop {
+        match chunks.next(usize::MAX) {
+            Ok(Some(chunk)) => {
+                if !keep(chunk.bytes) {
+                    break Ok(false);
+                }
+            }
+            Err(ReadError::Blocked) => break Ok(false),
+            Ok(None) => break Ok(true),
+            Err(ReadError::Reset(code)) => {
+                break Err(format!("the peer reset its stream with code {code}"));
+            }
+        }
+    };
+    // What this frees is told with the next packet, which follows as something arrived.
+    let _ = chunks.finalize();
+    ended
+}
+
+/// Makes `take` take all of `bytes`; returns whether it did.
+fn give(bytes: &mut Bytes, lane: Lane, take: Take<'_>) -> bool {
+    while !bytes.is_empty() {
+        let taken = take(lane, bytes);
+        if taken == 0 {
+            return false;
+        }
+        let _ = bytes.split_to(taken.min(bytes.len()));
+    }
+    true
+}

@@ -1,0 +1,50 @@
+//! What may lie between a QUIC connection and its lanes: nothing, or a session of a protocol such as HTTP/3, which
+//! has streams of its own and puts bytes in front of those of lanes.
+
+use quinn_proto::{Connection, StreamId};
+
+use super::lanes::Lanes;
+use crate::contract::Side;
+use crate::transport::identity::NAME;
+use crate::transport::userspace::State;
+
+/// A protocol between QUIC and lanes.
+pub(crate) struct Layer {
+    /// Name of the protocol in the handshake (RFC 7301).
+    pub(crate) alpn: &'static str,
+    /// Unidirectional streams that a peer may open beside those of lanes.
+    pub(crate) streams: u32,
+    /// Bytes that streams and datagrams of lanes begin with.
+    pub(crate) heads: Heads,
+    /// Creates one end of its session; `None` if lanes open with the connection.
+    pub(crate) session: fn(Side) -> Option<Box<dyn Session>>,
+}
+
+/// Bytes in front of what lanes carry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heads {
+    /// First bytes of each stream, read by the session and not by lanes.
+    pub(crate) stream: &'static [u8],
+    /// First bytes of each datagram.
+    pub(crate) datagram: &'static [u8],
+}
+
+impl Layer {
+    /// Lanes on QUIC itself.
+    pub(super) const NONE: Layer = Layer {
+        alpn: NAME,
+        streams: 0,
+        heads: Heads { stream: &[], datagram: &[] },
+        session: |_| None,
+    };
+}
+
+/// One end of a session on a connection.
+pub(crate) trait Session: Send {
+    /// Returns true if it reads this stream, which is none of a lane's, or not yet known to be.
+    fn reads(&self, stream: StreamId) -> bool;
+
+    /// Reads what arrived for it, hands `lanes` their streams, and sends what is its turn. Lanes open once it
+    /// answers [`State::Open`]; it is called whenever something happened until then, and later for its streams.
+    fn attend(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> State;
+}

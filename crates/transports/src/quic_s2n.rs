@@ -1,0 +1,209 @@
+//! QUIC (RFC 9000) by s2n-quic: the reliable, encrypted byte streams of `quic`, by another hand.
+//!
+//! What is said of QUIC from one implementation is said of that implementation: where packets are lost, two of them may
+//! differ by more than QUIC does from TCP. This is the second one. It has the same datapath, windows, packets, ciphers and
+//! keys as `quic`, so the two differ in what their authors wrote.
+//!
+//! s2n-quic leaves to its I/O provider when datagrams come and what time it is ([`endpoint`]), and towards the application
+//! it is asynchronous: calls are polled here where something may have changed, with a waker that wakes nobody. No runtime
+//! runs. A lane is a stream in each direction; what may be lost, messages without order, resumption, ECN and qlog are
+//! `quic`'s alone.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::CryptoProvider;
+use s2n_quic::provider::connection_id::default::Format;
+use s2n_quic::provider::limits::Limits;
+use s2n_quic::provider::tls::rustls::{Client, Server};
+use s2n_quic_core::path::mtu;
+
+use crate::contract::Guarantees;
+use crate::error::{Error, Result};
+use crate::quic::{LEAST_PAYLOAD, MOST_LANES, PACKET, STREAM, WINDOW};
+use crate::spec::{Key, Kind};
+use crate::transport::equal::{self, Own};
+use crate::transport::identity::{self, Failure, NAME, Resume, Terms};
+use crate::transport::userspace::{Opening, Protocol, Userspace};
+use crate::transport::{Info, options};
+use end::End;
+
+mod end;
+mod endpoint;
+mod seen;
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct QuicS2n;
+
+/// Bytes of a connection ID: as many as quinn's have.
+const CONNECTION_ID: usize = 8;
+
+/// Bytes that IPv4 and UDP put in front of a datagram, as s2n-quic reckons for its peer's address.
+const AROUND_DATAGRAM: u32 = 28;
+
+/// The largest packet where nobody asked for another (`MaxMtu::default`), in bytes.
+const OWN_PACKET: u32 = 1_500;
+
+static INFO: Info = Info {
+    id: "quic-s2n",
+    label: "QUIC (s2n)",
+    colour: "#2a9fb0",
+    implementation: env!("DEADHEAT_S2N_QUIC"),
+    summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by s2n-quic",
+    guarantees: Guarantees { encrypted: true, lanes: MOST_LANES, ..Guarantees::BYTE_STREAM },
+    options: &[
+        options::CC,
+        options::CIPHER,
+        options::KEY_EXCHANGE,
+        options::CERTIFICATE,
+        options::WINDOW,
+        options::MTU,
+    ],
+    keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET],
+    deployed: DEPLOYED,
+    ..STREAM
+};
+
+const CONTROL: Key = Key {
+    name: "cc",
+    kind: Kind::Choice(&["cubic", "bbr"]),
+    default: equal::CC,
+    doc: "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
+};
+
+/// Defaults of s2n-quic (`Limits::default`) by itself.
+const DEPLOYED: &[Own] = &[
+    Own {
+        knob: WINDOW.name,
+        value: "",
+        source: "`Limits`: 3.75 MB a connection, for 150 Mbit/s at 100 ms",
+    },
+    Own {
+        knob: PACKET.name,
+        value: "",
+        source: "`mtu::Config`: 1228 bytes, then what path MTU discovery finds",
+    },
+    identity::OWN_CIPHER,
+];
+
+/// Everything that an end is made of, but for its side.
+struct Setup {
+    io: endpoint::Handed,
+    limits: Limits,
+    ids: Format,
+    control: &'static str,
+    cipher: &'static str,
+    provider: Arc<CryptoProvider>,
+    /// Flow-control window in bytes, where it was asked for.
+    window: Option<u64>,
+    certificate: String,
+    /// The most bytes of a datagram.
+    payload: u32,
+    /// True if packets are as large as they begin; otherwise path MTU discovery finds how large they may be.
+    is_mtu_fixed: bool,
+}
+
+impl Userspace for QuicS2n {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        let payload = opening.payload(INFO.id, LEAST_PAYLOAD)?;
+        let end = Setup::new(opening, payload).and_then(|setup| End::new(opening, setup));
+        let end = end.map_err(|e| {
+            Error::setup(format!("set up the endpoint of `{}`", INFO.id), io::Error::other(e))
+        })?;
+        Ok(Box::new(end))
+    }
+}
+
+impl Setup {
+    /// Creates the setup of an end for datagrams of at most `payload` bytes.
+    fn new(opening: &Opening<'_>, payload: u32) -> std::result::Result<Setup, Failure> {
+        let knobs = opening.knobs;
+        let window = knobs.size(WINDOW.name).map(|size| size.0);
+        let control = if knobs.text(CONTROL.name) == Some("bbr") { "bbr" } else { "cubic" };
+        let is_mtu_fixed = knobs.text(PACKET.name).is_some();
+        let packet = payload + AROUND_DATAGRAM;
+        let mtu = match is_mtu_fixed {
+            true => {
+                let packet = u16::try_from(packet)?;
+                // Three times the same: nothing is probed, and no loss makes packets small.
+                mtu::Config::builder()
+                    .with_base_mtu(packet)?
+                    .with_initial_mtu(packet)?
+                    .with_max_mtu(packet)?
+                    .build()?
+            }
+            false => {
+                let most = u16::try_from(packet.min(OWN_PACKET))?;
+                mtu::Config::builder().with_max_mtu(most)?.build()?
+            }
+        };
+        // A trial has a deadline of its own.
+        let mut limits = Limits::new()
+            .with_max_idle_timeout(Duration::ZERO)?
+            .with_max_handshake_duration(Duration::from_secs(3_600))?
+            .with_max_open_local_unidirectional_streams(MOST_LANES.into())?
+            .with_max_open_remote_unidirectional_streams(MOST_LANES.into())?;
+        if let Some(window) = window {
+            limits = limits
+                .with_data_window(window)?
+                .with_unidirectional_data_window(window)?
+                .with_max_send_buffer_size(u32::try_from(window)?)?;
+        }
+        let (cipher, provider) = identity::provider(knobs.text(identity::CIPHER.name));
+        let ids = Format::builder()
+            .with_len(CONNECTION_ID)
+            .map_err(|error| error.to_string())?
+            .build()?;
+        let io = endpoint::Handed::new(mtu);
+        let certificate = identity::certificate_word(knobs.text(identity::CERTIFICATE.name));
+        Ok(Setup {
+            io,
+            limits,
+            ids,
+            control,
+            cipher,
+            provider,
+            window,
+            certificate,
+            payload,
+            is_mtu_fixed,
+        })
+    }
+
+    /// Returns the terms of the handshake, those of `quic`.
+    fn terms<'a>(&'a self, opening: &'a Opening<'_>) -> Terms<'a> {
+        let (token, provider) = (&opening.token, &self.provider);
+        let certificate = opening.knobs.text(identity::CERTIFICATE.name);
+        Terms { token, provider, resume: Resume::Off, gives_keys: false, alpn: NAME, certificate }
+    }
+
+    /// Returns the near end's part of the handshake.
+    fn client(&self, opening: &Opening<'_>) -> std::result::Result<Client, Failure> {
+        Ok(opening.tickets.client(&self.terms(opening))?.into())
+    }
+
+    /// Returns the far end's part of the handshake.
+    fn server(&self, opening: &Opening<'_>) -> std::result::Result<Server, Failure> {
+        Ok(opening.tickets.server(&self.terms(opening))?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_the_library_s_defaults_is_what_it_has() {
+        let defaults = format!("{:?}", Limits::default());
+        assert!(defaults.contains("data_window: InitialMaxData(VarInt(3750000))"), "{defaults}");
+        let packets = mtu::Config::default();
+        assert_eq!(u32::from(u16::from(packets.max_mtu())), OWN_PACKET);
+        assert_eq!(u16::from(packets.initial_mtu()), 1_228);
+    }
+}

@@ -1,0 +1,407 @@
+//! End of a connection, as the contract of protocols in user space has it.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use s2n_quic::client::{Connect, ConnectionAttempt};
+use s2n_quic::connection::Connection;
+use s2n_quic::provider::congestion_controller::{Bbr, Cubic};
+use s2n_quic::provider::random;
+use s2n_quic::stream::{ReceiveStream, SendStream};
+use s2n_quic::{Client, Server};
+
+use super::endpoint::{Leaving, Machine, PEER, nanos, timestamp};
+use super::seen::Seen;
+use super::{CONNECTION_ID, Setup};
+use crate::contract::{Lane, Side};
+use crate::measurements::TcpView;
+use crate::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
+use crate::rng::{SplitMix64, first};
+use crate::time::Nanos;
+use crate::transport::frame::PREFIX;
+use crate::transport::identity::{self, Failure, NAME};
+use crate::transport::userspace::{
+    Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+};
+use crate::transport::{Effective, told};
+
+/// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
+/// tag (16), and a frame's header (8 at most for a stream).
+const AROUND: u64 = 1 + CONNECTION_ID as u64 + 2 + 16 + 8;
+
+/// The flow-control window of a connection where nobody asked for one, in bytes.
+const OWN_WINDOW: u64 = 3_750_000;
+
+/// Way to the connection.
+enum Way {
+    /// The near end asks for one. The client closes all of them once nobody has it any more.
+    Asks(Client, Option<ConnectionAttempt>),
+    /// The far end waits for one.
+    Waits(Server),
+}
+
+/// End of a connection.
+pub(super) struct End {
+    endpoint: Box<dyn Machine>,
+    way: Way,
+    connection: Option<Connection>,
+    /// Behind a cell, as even to ask a stream for its room changes it.
+    lanes: RefCell<Vec<LaneEnd>>,
+    state: State,
+    seen: Seen,
+    scratch: Vec<u8>,
+    due: Option<Nanos>,
+    held: Held,
+    room: usize,
+    payload: usize,
+    headers: u32,
+    is_mtu_fixed: bool,
+    control: &'static str,
+    cipher: &'static str,
+    window: Option<u64>,
+    certificate: String,
+}
+
+/// Lane of one end: a stream in each direction.
+#[derive(Default)]
+struct LaneEnd {
+    outgoing: Option<SendStream>,
+    incoming: Option<ReceiveStream>,
+    /// True if something was written, or the end of it, that was not seen acknowledged.
+    is_owed: bool,
+    is_finished: bool,
+    /// True if there was no room when somebody asked last.
+    is_full: bool,
+    /// Bytes that were read and not yet taken.
+    unread: Bytes,
+    peer_ended: bool,
+}
+
+/// Randomness of a trial, for both of what the library asks for.
+struct Seeded(SplitMix64);
+
+impl random::Generator for Seeded {
+    fn public_random_fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.0.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    fn private_random_fill(&mut self, bytes: &mut [u8]) {
+        self.public_random_fill(bytes);
+    }
+}
+
+impl random::Provider for Seeded {
+    type Generator = Seeded;
+    type Error = std::convert::Infallible;
+
+    fn start(self) -> Result<Seeded, Self::Error> {
+        Ok(self)
+    }
+}
+
+/// Returns the context of every call that is polled: nobody is woken, as somebody asks again.
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+impl End {
+    pub(super) fn new(opening: &Opening<'_>, setup: Setup) -> Result<End, Failure> {
+        let seen = Seen::default();
+        let (half, _) = opening.token.bytes().split_first_chunk().ok_or("a token of no bytes")?;
+        let seed = first(u64::from_le_bytes(*half) ^ opening.side as u64);
+        let random = Seeded(SplitMix64::new(seed));
+        let way = match opening.side {
+            Side::Near => {
+                let builder = Client::builder()
+                    .with_io(setup.io.clone())?
+                    .with_tls(setup.client(opening)?)?
+                    .with_limits(setup.limits)?
+                    .with_random(random)?
+                    .with_connection_id(setup.ids)?
+                    .with_event(seen.clone())?;
+                let client = match setup.control {
+                    "bbr" => builder.with_congestion_controller(Bbr::default())?.start()?,
+                    _ => builder.with_congestion_controller(Cubic::default())?.start()?,
+                };
+                Way::Asks(client, None)
+            }
+            Side::Far => {
+                let builder = Server::builder()
+                    .with_io(setup.io.clone())?
+                    .with_tls(setup.server(opening)?)?
+                    .with_limits(setup.limits)?
+                    .with_random(random)?
+                    .with_connection_id(setup.ids)?
+                    .with_event(seen.clone())?;
+                Way::Waits(match setup.control {
+                    "bbr" => builder.with_congestion_controller(Bbr::default())?.start()?,
+                    _ => builder.with_congestion_controller(Cubic::default())?.start()?,
+                })
+            }
+        };
+        Ok(End {
+            endpoint: setup.io.endpoint().ok_or("the library did not start its endpoint")?,
+            way,
+            connection: None,
+            lanes: RefCell::new(opening.lanes.iter().map(|_| LaneEnd::default()).collect()),
+            state: State::Handshaking,
+            seen,
+            scratch: Vec::new(),
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
+            held: Held::default(),
+            room: PIECE.max(PREFIX + opening.largest_message),
+            payload: setup.payload as usize,
+            headers: opening.headers(),
+            is_mtu_fixed: setup.is_mtu_fixed,
+            control: setup.control,
+            cipher: setup.cipher,
+            window: setup.window,
+            certificate: setup.certificate,
+        })
+    }
+
+    /// Hears how far the connection is.
+    fn attend(&mut self) {
+        if let Some(why) = self.seen.told().closed.take() {
+            self.state = State::Closed(why);
+        }
+        if self.state != State::Handshaking {
+            return;
+        }
+        let connected = match &mut self.way {
+            Way::Asks(_, None) => Poll::Pending,
+            Way::Asks(_, Some(attempt)) => Pin::new(attempt)
+                .poll(&mut context())
+                .map(|connected| connected.map_err(|error| error.to_string())),
+            Way::Waits(server) => server
+                .poll_accept(&mut context())
+                .map(|connected| connected.ok_or_else(|| "the endpoint has closed".to_owned())),
+        };
+        let mut connection = match connected {
+            Poll::Ready(Ok(connection)) => connection,
+            Poll::Ready(Err(why)) => {
+                self.state = State::Closed(why);
+                return;
+            }
+            Poll::Pending => return,
+        };
+        for lane in self.lanes.get_mut() {
+            // The peer takes as many streams as there may be lanes.
+            if let Poll::Ready(Ok(stream)) = connection.poll_open_send_stream(&mut context()) {
+                lane.outgoing = Some(stream);
+            }
+        }
+        if let Way::Asks(_, attempt) = &mut self.way {
+            *attempt = None;
+        }
+        self.connection = Some(connection);
+        self.state = State::Open;
+    }
+
+    /// Returns the bytes that may be kept until they are acknowledged: of a single lane no more than the congestion window
+    /// of now asks for, as `quic` has it.
+    fn most_kept(&self, lanes: usize) -> u64 {
+        let least = LEAST_WINDOW * self.payload as u64;
+        if lanes == 1 { WINDOWS_KEPT * self.seen.told().window.max(least) } else { u64::MAX }
+    }
+
+    /// Returns the bytes that a lane has room for.
+    fn room_of(&self, lane: &mut LaneEnd, most_kept: u64) -> usize {
+        let Some(stream) = lane.outgoing.as_mut().filter(|_| !lane.is_finished) else { return 0 };
+        let Poll::Ready(Ok(free)) = stream.poll_send_ready(&mut context()) else { return 0 };
+        let Some(window) = self.window else { return free };
+        let kept = window.saturating_sub(free as u64);
+        free.min(usize::try_from(most_kept.saturating_sub(kept)).unwrap_or(usize::MAX))
+    }
+
+    /// Notes what keeps it from sending more at `now`: its window of flow control, where that is no wider than the
+    /// congestion window.
+    fn note_wait(&mut self, now: Nanos) {
+        let lanes = self.lanes.get_mut();
+        let is_owed = lanes.iter_mut().any(|lane| !lane.is_drained());
+        let is_full = lanes.iter().any(|lane| lane.is_full);
+        let seen = self.seen.told();
+        let is_wider = seen.window >= self.window.unwrap_or(OWN_WINDOW);
+        let waits = match (is_owed, is_full && is_wider) {
+            (false, _) => Waits::Nothing,
+            (true, false) => Waits::Path,
+            (true, true) => Waits::Library,
+        };
+        self.held.note(now, waits, seen.smoothed_ns);
+    }
+}
+
+impl LaneEnd {
+    /// Returns true if the peer has all of it, the end included.
+    fn is_drained(&mut self) -> bool {
+        if let Some(stream) = self.outgoing.as_mut().filter(|_| self.is_owed) {
+            let flushed = match self.is_finished {
+                true => stream.poll_close(&mut context()),
+                false => stream.poll_flush(&mut context()),
+            };
+            self.is_owed = flushed.is_pending();
+        }
+        !self.is_owed
+    }
+
+    /// Makes `take` take what is there.
+    fn read(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> Result<(), String> {
+        loop {
+            while !self.unread.is_empty() {
+                let taken = take(&self.unread);
+                if taken == 0 {
+                    return Ok(());
+                }
+                let _ = self.unread.split_to(taken.min(self.unread.len()));
+            }
+            let Some(stream) = self.incoming.as_mut().filter(|_| !self.peer_ended) else {
+                return Ok(());
+            };
+            match stream.poll_receive(&mut context()) {
+                Poll::Ready(Ok(Some(bytes))) => self.unread = bytes,
+                Poll::Ready(Ok(None)) => self.peer_ended = true,
+                Poll::Ready(Err(error)) => return Err(error.to_string()),
+                Poll::Pending => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(datagram);
+        self.endpoint.take(timestamp(now), &mut self.scratch);
+        self.attend();
+    }
+
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        let mut leaving = Leaving::new(batch, most, self.payload);
+        self.endpoint.write(timestamp(now), &mut leaving);
+        let size = leaving.size();
+        self.due = self.endpoint.due().map(nanos);
+        self.attend();
+        if size.is_none() {
+            self.note_wait(now);
+        }
+        size.map(Transmit::plain)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    /// Asks for the connection, if it has not. Timers fire as it transmits.
+    fn on_deadline(&mut self, _now: Nanos) {
+        self.due = None;
+        if let Way::Asks(client, attempt @ None) = &mut self.way
+            && self.state == State::Handshaking
+        {
+            *attempt = Some(client.connect(Connect::new(PEER).with_server_name(NAME)));
+            self.attend();
+        }
+    }
+
+    fn room(&self, lane: Lane) -> usize {
+        let mut lanes = self.lanes.borrow_mut();
+        let most_kept = self.most_kept(lanes.len());
+        let Some(lane) = lanes.get_mut(usize::from(lane.0)) else { return 0 };
+        // The library takes all of what is written where it has room for a byte: behind a length, too.
+        lane.is_full = self.room_of(lane, most_kept) <= PREFIX;
+        if lane.is_full || self.state != State::Open { 0 } else { self.room }
+    }
+
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        let number = lane;
+        let lane = self.lanes.get_mut().get_mut(usize::from(number.0));
+        let lane = lane.ok_or_else(|| nowhere(number))?;
+        let stream = lane.outgoing.as_mut().ok_or_else(|| nowhere(number))?;
+        let written = stream.send_data(Bytes::copy_from_slice(bytes));
+        lane.is_owed = true;
+        written.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        let Some(connection) = &mut self.connection else { return };
+        let lanes = self.lanes.get_mut();
+        while let Poll::Ready(Ok(Some(stream))) =
+            connection.poll_accept_receive_stream(&mut context())
+        {
+            // The two lowest bits of a stream's number tell who opened it, and its kind (RFC 9000, 2.1).
+            if let Some(lane) = lanes.get_mut((stream.id() >> 2) as usize) {
+                lane.incoming = Some(stream);
+            }
+        }
+        for (n, lane) in (0..).zip(lanes) {
+            if let Err(why) = lane.read(|bytes| take(Lane(n), bytes)) {
+                self.state = State::Closed(why);
+            }
+        }
+    }
+
+    fn finish(&mut self, _now: Nanos, lane: Lane) {
+        let Some(lane) = self.lanes.get_mut().get_mut(usize::from(lane.0)) else { return };
+        if let Some(stream) = &mut lane.outgoing {
+            // A peer that no longer wants the stream needs no end of it.
+            let _ = stream.finish();
+            lane.is_finished = true;
+            lane.is_owed = true;
+        }
+    }
+
+    fn has_ended(&self, lane: Lane) -> bool {
+        let lanes = self.lanes.borrow();
+        let lane = lanes.get(usize::from(lane.0));
+        lane.is_some_and(|lane| lane.peer_ended && lane.unread.is_empty())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.lanes.borrow_mut().iter_mut().all(LaneEnd::is_drained)
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        let seen = self.seen.told();
+        let stats = ProtocolStats::of(seen.frames.saturating_sub(seen.lost), seen.lost, AROUND);
+        let view = self.connection.as_ref().map(|_| {
+            self.held.tell(TcpView {
+                cwnd_bytes: seen.window,
+                mss_bytes: self.payload as u64,
+                srtt_ns: seen.smoothed_ns,
+                rttvar_ns: seen.variation_ns,
+                min_rtt_ns: seen.least_ns,
+                retransmits: seen.lost,
+                data_segs_out: Some(seen.packets),
+                congestion_events: Some(seen.congestion_events),
+                ..TcpView::default()
+            })
+        });
+        ProtocolStats { view, ..stats }
+    }
+
+    fn effective(&self) -> Effective {
+        let window = match self.window {
+            Some(window) => format!("{window} B"),
+            None => format!("{OWN_WINDOW} B (the connection)"),
+        };
+        let payload = self.seen.told().payload.filter(|_| !self.is_mtu_fixed);
+        let packet = self.headers + payload.unwrap_or(self.payload as u32);
+        told([
+            ("cc", self.control.to_owned()),
+            ("cipher", self.cipher.to_owned()),
+            ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
+            (identity::CERTIFICATE.name, self.certificate.clone()),
+            ("window", window),
+            ("mtu", format!("{packet} B")),
+        ])
+    }
+}

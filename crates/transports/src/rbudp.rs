@@ -1,0 +1,214 @@
+//! Reliable Blast UDP, after He, Leigh, Yu and DeFanti, "Reliable Blast UDP: Predictable High Performance Bulk Data
+//! Transfer", IEEE Cluster 2002: datagrams leave at a given rate, whatever becomes of them; then the sender asks, the
+//! receiver answers with a bitmap of what is there, and only what is missing leaves again, until nothing is.
+//!
+//! In the paper the sender knows the length of what it sends, blasts all of it, and asks over a TCP connection beside.
+//! Here bytes come as a stream whose length nobody knows, and all goes over one UDP socket. Therefore:
+//!
+//! - A **round** is what there is to send: first what is missing, then what is new, up to a tenth of a second at the rate,
+//!   and a quarter of `window=`. Its last datagram asks. The next round does not wait for the answer while the window has
+//!   room, so a payload of S bytes at R bit/s takes 8·S/R and one round trip, as one blast of the paper does, and not one
+//!   round trip for each window.
+//! - An ask that nobody answers is repeated, by a timer from the round trips of answers (RFC 6298), 1 ms at the least. It
+//!   repeats the question and no data. Each ask has a number, and an answer says which one it is to.
+//! - A tally that is too long for a datagram goes in several, each of which is of use alone.
+//! - What is late is taken for missing, as in the paper: where the network changes the order, datagrams leave twice.
+//!
+//! A small message is a round of its own and leaves at once; the loss of one is found by the answer to the round after it,
+//! or by the timer. [`wire`] has the formats.
+
+use std::io;
+
+use crate::contract::{Congestion, Guarantees, Lane};
+use crate::error::{Error, Result};
+use crate::spec::plain;
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+use crate::transport::frame::PREFIX;
+use crate::transport::userspace::{
+    InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
+use crate::transport::{Effective, Info, options, told};
+use crate::units::{BitRate, parse_rate, rate_text};
+use pace::Rate;
+use receiver::Receiver;
+use sender::{Sender, Terms};
+use wire::{Datagram, HEADER, TALLY};
+
+mod pace;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct Rbudp;
+
+/// The word for a rate that is found.
+const PROBE: &str = "probe";
+
+/// The least number of datagrams that may be under way, small messages among them.
+const LEAST_FLIGHTS: usize = 1_024;
+
+static INFO: Info = Info {
+    id: "rbudp",
+    label: "RBUDP",
+    colour: "#b0662f",
+    summary: "a byte stream in blasts over UDP, at a rate that is given or probed for, without congestion control",
+    guarantees: Guarantees { congestion: Congestion::Uncontrolled, ..Guarantees::BYTE_STREAM },
+    framing_bytes: PREFIX,
+    options: &[options::CC, options::RATE, options::WINDOW, options::MTU],
+    keys: &[
+        Key {
+            name: "rate",
+            kind: Kind::Own {
+                form: "probe|64kbit..1tbit",
+                check: |typed| rate(typed).map(drop),
+                refers: plain,
+            },
+            default: PROBE,
+            doc: "the rate at which IP packets leave; probe: twice the rate at which the last round arrived, later 9/8 of the fastest of ten",
+        },
+        Key {
+            name: "window",
+            kind: Kind::Size(4_096, 1 << 30),
+            default: "8MB",
+            doc: "the most bytes under way, and the room for what arrives behind a gap; a round is a quarter of it at most",
+        },
+        MTU,
+    ],
+    ..Info::IN_USER_SPACE
+};
+
+fn rate(typed: &str) -> Result<Rate> {
+    if typed == PROBE {
+        return Ok(Rate::Probe);
+    }
+    let rate = parse_rate(typed)?;
+    if (pace::LEAST..=pace::MOST).contains(&rate.0) {
+        return Ok(Rate::Fixed(rate));
+    }
+    let [least, most] = [pace::LEAST, pace::MOST].map(|rate| rate_text(BitRate(rate)));
+    Err(Error::usage(format!("`{typed}` is outside {least}..{most}; `{PROBE}` finds a rate")))
+}
+
+impl Userspace for Rbudp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        Ok(Box::new(End::open(opening)?))
+    }
+}
+
+/// End of a connection.
+struct End {
+    sender: Sender,
+    receiver: Receiver,
+    /// The longest datagram in bytes.
+    datagram: usize,
+    window: u64,
+    mtu: u32,
+}
+
+impl End {
+    fn open(opening: &Opening<'_>) -> Result<End> {
+        // A tally has the longer header, and says nothing without a byte of a bitmap.
+        let datagram = opening.payload(INFO.id, TALLY as u32 + 1)?;
+        let headers = opening.headers() + HEADER as u32;
+        let segment = u64::from(datagram - HEADER as u32).min(u16::MAX.into());
+        let knobs = opening.knobs;
+        let window = knobs.size("window").map_or(0, |size| size.0).max(segment);
+        // A message is taken whole, so there must be room for one.
+        let message = PREFIX + opening.largest_message;
+        let buffer = message.max(window as usize);
+        let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
+        let rate = knobs.text("rate").map_or(Ok(Rate::Probe), rate)?;
+        let terms = Terms { buffer, message, most, segment, headers: headers.into(), rate };
+        Ok(End {
+            sender: Sender::new(terms),
+            receiver: Receiver::new(buffer, most),
+            datagram: datagram as usize,
+            window,
+            mtu: opening.mtu,
+        })
+    }
+}
+
+impl Protocol for End {
+    /// Returns that it is open, from the start, as nothing has to be agreed.
+    fn state(&self) -> State {
+        State::Open
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        match wire::read(datagram) {
+            Some(Datagram::Data(data)) => self.receiver.take(now, &data),
+            Some(Datagram::Ask(round)) => self.receiver.asked(round),
+            Some(Datagram::Tally(tally)) => self.sender.answered(now, &tally),
+            None => {}
+        }
+    }
+
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        let from = batch.len();
+        if self.receiver.transmit(self.datagram, batch) {
+            return Some(Transmit::plain(batch.len() - from));
+        }
+        self.sender.transmit(now, most, batch).map(Transmit::plain)
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.sender.next_deadline()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        self.sender.on_timer(now);
+    }
+
+    fn room(&self, _lane: Lane) -> usize {
+        self.sender.room() as usize
+    }
+
+    fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        self.sender.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        self.receiver.hand_over(&mut |bytes| take(Lane(0), bytes));
+    }
+
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {
+        self.sender.finish();
+    }
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        self.receiver.is_over()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.sender.is_drained()
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
+    }
+
+    fn effective(&self) -> Effective {
+        let rate = match self.sender.pace().origin() {
+            Rate::Fixed(rate) => rate_text(rate),
+            Rate::Probe => PROBE.to_owned(),
+        };
+        told([
+            ("cc", "none".to_owned()),
+            ("rate", rate),
+            ("window", format!("{} B", self.window)),
+            ("mtu", format!("{} B", self.mtu)),
+        ])
+    }
+}

@@ -1,0 +1,405 @@
+//! renet (github.com/lucaspoffo/renet) by its own crate, without its transport: messages over UDP as games have them,
+//! reliable with or without order, or at best effort, on channels, which are its lanes.
+//!
+//! What is not acknowledged is sent again after 300 ms, unless `resend` says otherwise, and again each 300 ms after that:
+//! nothing measures the path's round trip for it. Nothing controls congestion: a game's tick may send 60,000 bytes, and that is all that holds a sender back,
+//! beside its memory. Each packet is acknowledged, and each visit that sends anything sends an acknowledgement along, in a
+//! datagram of its own.
+//!
+//! A message leaves at once, as does all that waits with it; what is to be acknowledged, or had no room, waits for a
+//! `tick` after the last visit. Best effort that has no room within a visit is dropped before it is sent.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use renet::{ChannelConfig, ConnectionConfig, RenetClient, SendType};
+
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
+};
+use crate::error::Result;
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+use crate::transport::equal::Own;
+use crate::transport::options::Meaning;
+use crate::transport::userspace::{
+    Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
+use crate::transport::{Effective, Info, options, told};
+
+mod guard;
+
+use guard::{Content, Guard};
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct Renet;
+
+/// The largest reliable message in bytes. renet cuts it into slices.
+const LARGEST: usize = 1 << 18;
+
+/// Bytes of a slice, and the most of messages that share a packet.
+const SLICE: usize = 1_200;
+
+/// The largest message without order in bytes: one without slices. The library takes those of a message again that
+/// was handed over already, where order does not tell, and never gives their memory back.
+const LARGEST_WHOLE: u64 = SLICE as u64;
+
+/// The most lanes of a connection, each a channel.
+const MOST_LANES: u16 = 255;
+
+/// Bytes that one visit may send.
+const BUDGET: usize = 60_000;
+
+/// Time after which what was not acknowledged is sent again, by the library's own settings.
+const RESEND: Nanos = Nanos::from_millis(300);
+
+/// The longest datagram: the library's buffer for one.
+const LONGEST_DATAGRAM: u32 = 1_400;
+
+/// Bytes of the header of a packet with a small message: kind, number, channel, count, number and length of the
+/// message.
+const HEADER: u64 = 10;
+
+const TICK: Meaning = Meaning::always(
+    "tick",
+    "it bounds how much leaves at a time, and how soon what came is acknowledged",
+);
+
+const AGAIN: Meaning = Meaning::always(
+    "resend",
+    "it is the whole of what a loss costs, and below the round trip everything is sent twice",
+);
+
+static INFO: Info = Info {
+    id: "renet",
+    label: "renet",
+    colour: "#5f7fbf",
+    implementation: env!("DEADHEAT_RENET"),
+    summary: "messages over UDP as games have them, sent again every 300 ms until they are acknowledged",
+    guarantees: Guarantees {
+        service: Service::ORDERED,
+        others: Offers::of(&[
+            Offer { service: Service::UNORDERED, largest_message: Some(LARGEST_WHOLE) },
+            Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST_WHOLE) },
+        ]),
+        lanes: MOST_LANES,
+        framing: Framing::Messages,
+        ending: Ending::Silent,
+        congestion: Congestion::Uncontrolled,
+        encrypted: false,
+        largest_message: Some(LARGEST as u64),
+    },
+    options: &[options::CC, options::WINDOW, TICK, AGAIN],
+    keys: &[
+        Key {
+            name: "window",
+            kind: Kind::Size(16_384, 1 << 30),
+            default: "256kB",
+            doc: "the most bytes of reliable messages that a sender keeps until they are acknowledged",
+        },
+        Key {
+            name: TICK.name,
+            kind: Kind::Span(1_000_000, 1_000_000_000),
+            default: "1ms",
+            doc: "the time after which what arrived is acknowledged, and what had no room leaves: 60,000 bytes at a time",
+        },
+        Key {
+            name: AGAIN.name,
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "300ms",
+            doc: "the time after which what was not acknowledged is sent again; the library's own is 300ms",
+        },
+    ],
+    deployed: &[
+        Own { knob: "window", value: "5MiB", source: "DefaultChannel: max_memory_usage_bytes" },
+        Own {
+            knob: TICK.name,
+            value: "16667us",
+            source: "ConnectionConfig: 60,000 bytes a tick at 60 Hz",
+        },
+    ],
+    ..Info::IN_USER_SPACE
+};
+
+impl Userspace for Renet {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        opening.payload(INFO.id, LONGEST_DATAGRAM)?;
+        let window = opening.knobs.size("window").map_or(256_000, |window| window.0);
+        let window = usize::try_from(window).unwrap_or(usize::MAX);
+        // What arrives behind a loss waits for it, and the sender goes on meanwhile.
+        let held = window.saturating_mul(4);
+        let memory = held.saturating_add(2 * LARGEST);
+        let resend = opening.knobs.span(AGAIN.name).unwrap_or(RESEND);
+        let channels: Vec<ChannelConfig> = (0..)
+            .zip(opening.lanes)
+            .map(|(channel_id, service)| ChannelConfig {
+                channel_id,
+                max_memory_usage_bytes: memory,
+                send_type: send_type(*service, resend),
+            })
+            .collect();
+        let mut client = RenetClient::new(ConnectionConfig {
+            available_bytes_per_tick: BUDGET as u64,
+            server_channels_config: channels.clone(),
+            client_channels_config: channels,
+        });
+        client.set_connected();
+        Ok(Box::new(End {
+            client,
+            guard: Guard::new(opening.lanes, held),
+            lanes: opening.lanes.to_vec(),
+            state: State::Open,
+            told: None,
+            visited: None,
+            visit: Visit::Idle,
+            waiting: BTreeMap::new(),
+            out: VecDeque::new(),
+            arrived: VecDeque::new(),
+            owed: 0,
+            unsent: 0,
+            window,
+            memory,
+            tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(1)),
+            resend,
+            counts: ProtocolStats::of(0, 0, HEADER),
+        }))
+    }
+}
+
+/// Returns the library's word for a service.
+fn send_type(service: Service, resend: Nanos) -> SendType {
+    let resend_time = Duration::from(resend);
+    match (service.delivery, service.ordering) {
+        (Delivery::Reliable, Ordering::Ordered) => SendType::ReliableOrdered { resend_time },
+        (Delivery::Reliable, Ordering::Unordered) => SendType::ReliableUnordered { resend_time },
+        (Delivery::BestEffort | Delivery::Within(_), _) => SendType::Unreliable,
+    }
+}
+
+/// Reason for the next visit, beside what is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Visit {
+    /// None.
+    Idle,
+    /// Something to acknowledge, or what the last visit had no room for: a tick after that one.
+    NextTick,
+    /// A message that was written: at once.
+    Now,
+}
+
+/// End of a connection.
+struct End {
+    client: RenetClient,
+    guard: Guard,
+    /// Their services; the number of a lane is that of its channel.
+    lanes: Vec<Service>,
+    state: State,
+    /// Time that the library was last told.
+    told: Option<Nanos>,
+    /// Time of the last visit.
+    visited: Option<Nanos>,
+    visit: Visit,
+    /// Reliable packets that are not acknowledged, by number, with the time at which they left.
+    waiting: BTreeMap<u64, Nanos>,
+    out: VecDeque<Vec<u8>>,
+    /// Messages that were not read yet.
+    arrived: VecDeque<(Lane, Bytes)>,
+    /// Bytes of reliable messages that are not acknowledged.
+    owed: usize,
+    /// Bytes of best effort that were written since the last visit.
+    unsent: usize,
+    window: usize,
+    memory: usize,
+    tick: Nanos,
+    resend: Nanos,
+    counts: ProtocolStats,
+}
+
+impl End {
+    /// Tells the library the time.
+    fn tell(&mut self, now: Nanos) {
+        let told = self.told.replace(now).unwrap_or(now);
+        if now > told {
+            self.client.update(Duration::from(now - told));
+        }
+    }
+
+    /// Returns the time of the next visit.
+    fn due(&self) -> Option<Nanos> {
+        let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
+        let next = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
+        let asked = match self.visit {
+            Visit::Idle => None,
+            Visit::NextTick => Some(next),
+            Visit::Now => Some(Nanos::ZERO),
+        };
+        let again = again.map(|again| again.max(next));
+        asked.into_iter().chain(again).min().filter(|_| self.state == State::Open)
+    }
+
+    /// Lets the library send what it has to.
+    fn pay_visit(&mut self, now: Nanos) {
+        self.tell(now);
+        let (resend, mut again) = (self.resend, 0);
+        while let Some(oldest) = self.waiting.first_entry().filter(|one| *one.get() + resend <= now)
+        {
+            oldest.remove();
+            again += 1;
+        }
+        let (mut packets, mut bytes) = (0_u64, 0);
+        for packet in self.client.get_packets_to_send() {
+            if let Some((number, delivery)) = guard::sent(&packet) {
+                packets += 1;
+                bytes += packet.len();
+                if delivery == Delivery::Reliable {
+                    self.waiting.insert(number, now);
+                }
+            }
+            self.out.push_back(packet);
+        }
+        let resent = packets.min(again);
+        self.counts.packets = self.counts.packets.map(|count| count + packets - resent);
+        self.counts.resent = self.counts.resent.map(|count| count + resent);
+        self.visited = Some(now);
+        self.unsent = 0;
+        // One that has used up what it may send has left some.
+        self.visit = if bytes + SLICE > BUDGET { Visit::NextTick } else { Visit::Idle };
+        self.note_end();
+    }
+
+    /// Takes the messages that the library has put together: it has no memory for a reader that is slow.
+    fn collect(&mut self) {
+        for lane in 0..self.lanes.len() as u16 {
+            while let Some(message) = self.client.receive_message(lane as u8) {
+                self.guard.delivered(usize::from(lane));
+                self.arrived.push_back((Lane(lane), message));
+            }
+        }
+    }
+
+    /// ProtocolStats the bytes that are not acknowledged.
+    fn reckon(&mut self) {
+        let lanes = (0_u8..).zip(&self.lanes);
+        let reliable = lanes.filter(|(_, service)| service.delivery == Delivery::Reliable);
+        let owed = |(channel, _)| self.memory - self.client.channel_available_memory(channel);
+        self.owed = reliable.map(owed).sum();
+    }
+
+    fn note_end(&mut self) {
+        if let Some(reason) = self.client.disconnect_reason() {
+            self.state = State::Closed(format!("renet has ended the connection: {reason}"));
+        }
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        let Some(content) = self.guard.admit(datagram) else { return };
+        self.tell(now);
+        self.client.process_packet(datagram);
+        match content {
+            // It acknowledges best effort, too, though it does nothing with that but count losses.
+            Content::Data => self.visit = self.visit.max(Visit::NextTick),
+            Content::Acknowledgement(ranges) => {
+                for range in ranges {
+                    let found: Vec<u64> = self.waiting.range(range).map(|(n, _)| *n).collect();
+                    for number in found {
+                        self.waiting.remove(&number);
+                    }
+                }
+                self.reckon();
+            }
+        }
+        self.collect();
+        self.note_end();
+    }
+
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        if self.due().is_some_and(|due| due <= now) {
+            self.pay_visit(now);
+        }
+        let datagram = self.out.pop_front()?;
+        batch.extend_from_slice(&datagram);
+        Some(Transmit::plain(datagram.len()))
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        if self.due().is_some_and(|due| due <= now) {
+            self.pay_visit(now);
+        }
+    }
+
+    fn room(&self, lane: Lane) -> usize {
+        let service = self.lanes.get(usize::from(lane.0));
+        let (has_room, most) = match service.map(|service| service.delivery) {
+            Some(Delivery::Reliable) => (self.owed < self.window, LARGEST),
+            _ => (self.unsent < BUDGET / 2, SLICE),
+        };
+        if has_room && self.state == State::Open { most } else { 0 }
+    }
+
+    fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        if let State::Closed(why) = &self.state {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why.clone()));
+        }
+        let service = self.lanes.get(usize::from(lane.0)).copied();
+        let (Some(service), Ok(channel)) = (service, u8::try_from(lane.0)) else {
+            let why = format!("{} lanes, and lane {}", self.lanes.len(), lane.0);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        self.tell(now);
+        self.client.send_message(channel, Bytes::copy_from_slice(bytes));
+        match service.delivery {
+            Delivery::Reliable => self.owed += bytes.len(),
+            Delivery::BestEffort | Delivery::Within(_) => self.unsent += bytes.len(),
+        }
+        self.visit = Visit::Now;
+        self.note_end();
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        while let Some((lane, message)) = self.arrived.pop_front() {
+            take(lane, &message);
+        }
+    }
+
+    /// Does nothing: renet has no end of one direction.
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.owed == 0 && self.unsent == 0 && self.out.is_empty()
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        self.counts
+    }
+
+    fn effective(&self) -> Effective {
+        told([
+            ("cc", "none".to_owned()),
+            ("window", format!("{} B", self.window)),
+            (TICK.name, self.tick.to_string()),
+            (AGAIN.name, self.resend.to_string()),
+        ])
+    }
+}

@@ -1,0 +1,375 @@
+//! SCTP (RFC 9260) as the kernel has it: reliable, ordered messages with congestion control. A lane is a
+//! stream; it may do without order, and give up messages after a lifetime or at their first loss
+//! (RFC 3758). Options and control messages after RFC 6458 and include/uapi/linux/sctp.h.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use socket2::{Protocol, Socket, Type};
+
+use crate::contract::{Delivery, Lane, Ordering, Patience, Reach, Service};
+use crate::datapath::control::Control;
+use crate::datapath::option::{
+    Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
+};
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::measurements::{ConnStats, Headers};
+use crate::messages::{self, Came, MessageConn, Messenger};
+use crate::pending::present;
+use crate::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
+use crate::spec::{Key, Kind, Settings};
+use crate::tcp::{self, Variant};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::equal::{self, Own};
+use crate::transport::hello::{Hello, LEN};
+use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, options, told};
+use crate::udp::{RCVBUF, SNDBUF};
+use crate::units::Bytes;
+
+/// SCTP over the kernel.
+pub(super) struct Sctp;
+
+const SCTP: Variant =
+    Variant { id: "sctp", kind: Type::STREAM, protocol: IPPROTO, request: "INIT" };
+
+/// Name of its congestion control, for which there is no choice (RFC 9260, 7).
+pub(super) const CC: &str = "sctp";
+
+/// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
+const HEADERS: u64 = 12 + 16;
+
+const IPPROTO: Protocol = Protocol::SCTP;
+const LEVEL: libc::c_int = libc::IPPROTO_SCTP;
+const RTO_INFO: libc::c_int = 0;
+const INIT_MESSAGE: libc::c_int = 2;
+const NODELAY: libc::c_int = 3;
+const RECEIVE_INFO: libc::c_int = 32;
+const STATISTICS: libc::c_int = 112;
+
+/// Types of control messages.
+const SEND_INFO: libc::c_int = 2;
+const RECEIVED_INFO: libc::c_int = 3;
+const RELIABILITY_INFO: libc::c_int = 5;
+
+/// Flag of a message that waits for none before it.
+const UNORDERED: u16 = 1;
+
+static INFO: Info = Info {
+    id: SCTP.id,
+    label: "SCTP",
+    colour: "#a0522d",
+    summary: "the kernel's SCTP: reliable messages in many streams, with congestion control",
+    guarantees: PROMISED,
+    reach: Reach::Path,
+    options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
+    keys: &[
+        Key {
+            name: "nodelay",
+            kind: Kind::Switch,
+            default: equal::NODELAY,
+            doc: "send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896",
+        },
+        Key {
+            name: "min-rto",
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "",
+            doc: "the shortest retransmission timeout, in whole milliseconds (SCTP_RTOINFO); not set: the host's \
+                  (`net.sctp.rto_min`), which is RFC 9260's 1s unless somebody changed it",
+        },
+        SNDBUF,
+        RCVBUF,
+    ],
+    deployed: &[Own {
+        knob: "nodelay",
+        value: "off",
+        source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
+    }],
+    ..Info::KERNEL
+};
+
+impl Transport for Sctp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::any(SCTP).map(drop).map_err(|e| {
+            let why = match e.raw_os_error() {
+                Some(libc::EPROTONOSUPPORT) => "EPROTONOSUPPORT".to_owned(),
+                _ => e.to_string(),
+            };
+            let lacks = format!("kernel has no SCTP (socket: {why}); sctp-udp works");
+            Error::unsupported(INFO.id, lacks)
+        })
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let options = Options::new(dial.knobs, dial.lanes, dial.largest_message);
+        let deadline = Monotonic.now() + dial.timeout;
+        let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
+        present(&socket, &dial.hello, dial.to, deadline)?;
+        options
+            .open(socket, connect_ns)
+            .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let options = Options::new(listen.knobs, listen.lanes, listen.largest_message);
+        let prepared = options.clone();
+        let at = listen.at.clone();
+        let welcome = move |socket: Socket, hello: Hello, _: Nanos| {
+            options.apply(&socket)?;
+            let welcomed = socket.send_with_flags(&hello.encode_welcome(), libc::MSG_NOSIGNAL);
+            if welcomed.ok() != Some(LEN) {
+                return Ok(None);
+            }
+            options
+                .open(socket, 0)
+                .map(Some)
+                .map_err(|e| Error::setup(format!("set up an SCTP connection on {at}"), e))
+        };
+        messages::listen(SCTP, &listen, |socket| prepared.apply(socket), welcome)
+    }
+}
+
+/// The knobs as the socket takes them, and what its connection is for.
+#[derive(Debug, Clone)]
+struct Options {
+    nodelay: bool,
+    min_rto_ms: Option<u32>,
+    sndbuf: Option<Bytes>,
+    rcvbuf: Option<Bytes>,
+    lanes: Vec<Service>,
+    largest_message: usize,
+}
+
+impl Options {
+    fn new(knobs: &Settings, lanes: &[Service], largest_message: usize) -> Options {
+        let ms = |span: Nanos| u32::try_from((span.0 / 1_000_000).max(1)).unwrap_or(u32::MAX);
+        Options {
+            nodelay: knobs.switch("nodelay").unwrap_or(true),
+            min_rto_ms: knobs.span("min-rto").map(ms),
+            sndbuf: knobs.size("sndbuf"),
+            rcvbuf: knobs.size("rcvbuf"),
+            lanes: lanes.to_vec(),
+            largest_message,
+        }
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        Buffer::Send.ask(socket, self.sndbuf)?;
+        Buffer::Receive.ask(socket, self.rcvbuf)?;
+        self.takes_messages(socket)?;
+        let set = |name, what: &str, words: &[u32]| {
+            set_words(socket.as_fd(), LEVEL, name, words)
+                .map_err(|e| Error::setup(format!("set {what} on an SCTP socket"), e))
+        };
+        set(NODELAY, "SCTP_NODELAY", &[u32::from(self.nodelay)])?;
+        set(RECEIVE_INFO, "SCTP_RECVRCVINFO", &[1])?;
+        // Streams out, most streams in, attempts and their longest timeout; 0 is the kernel's own.
+        let streams = self.lanes.len().clamp(1, MOST_LANES.into()) as u16;
+        set(INIT_MESSAGE, "SCTP_INITMSG", &halves([streams, MOST_LANES, 0, 0]))?;
+        let Some(min) = self.min_rto_ms else { return Ok(()) };
+        // Of the socket's association, where it has one; first and longest timeout stay as they are.
+        let mut now = [0; 4];
+        let (first, longest) = match get(socket.as_fd(), LEVEL, RTO_INFO, &mut now) {
+            Some(4) => (now[1].max(min), now[2].max(min)),
+            _ => (0, 0),
+        };
+        set(RTO_INFO, "SCTP_RTOINFO", &[0, first, longest, min])
+    }
+
+    /// Refuses messages that the send buffer cannot hold, before anything is sent.
+    fn takes_messages(&self, socket: &Socket) -> Result<()> {
+        let most = socket
+            .send_buffer_size()
+            .map_err(|e| Error::setup("read SO_SNDBUF of an SCTP socket", e))?;
+        if self.largest_message <= most {
+            return Ok(());
+        }
+        Err(Error::unsupported(
+            format!("{} with messages of {} bytes", INFO.id, self.largest_message),
+            format!("at most {most} fit its send buffer; raise sndbuf, or take smaller messages"),
+        ))
+    }
+
+    fn open(&self, socket: Socket, connect_ns: u64) -> io::Result<Box<dyn Conn>> {
+        let association = Association {
+            mtu: socket.peer_addr().ok().and_then(|peer| path_mtu_to(&peer)),
+            socket: Counted::new(socket)?,
+            beside: (0..)
+                .zip(&self.lanes)
+                .map(|(stream, service)| beside(stream, *service))
+                .collect(),
+            have: 0,
+            options: self.clone(),
+        };
+        Ok(Box::new(MessageConn::new(association, self.largest_message, connect_ns)))
+    }
+}
+
+/// Returns four half words as the two words that they are in memory.
+fn halves(all: [u16; 4]) -> [u32; 2] {
+    let word = |a: u16, b: u16| {
+        let ([a, b], [c, d]) = (a.to_ne_bytes(), b.to_ne_bytes());
+        u32::from_ne_bytes([a, b, c, d])
+    };
+    [word(all[0], all[1]), word(all[2], all[3])]
+}
+
+/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and
+/// `struct sctp_prinfo` if it may be given up.
+fn beside(stream: u16, service: Service) -> Control {
+    let flags = if service.ordering == Ordering::Unordered { UNORDERED } else { 0 };
+    let words = |first: [u16; 2]| halves([first[0], first[1], 0, 0])[0].to_ne_bytes();
+    let send_info = [&words([stream, flags])[..], &[0; 12]].concat();
+    let (policy, value) = match service.delivery {
+        Delivery::Reliable => return Control::new(&[(LEVEL, SEND_INFO, &send_info)]),
+        // SCTP_PR_SCTP_TTL, in milliseconds; none would be for ever.
+        Delivery::Within(life) => (0x10, life.0.div_ceil(1_000_000).max(1)),
+        // SCTP_PR_SCTP_RTX: so many retransmissions.
+        Delivery::BestEffort => (0x20, 0),
+    };
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    let reliability = [words([policy, 0]), value.to_ne_bytes()].concat();
+    Control::new(&[(LEVEL, SEND_INFO, &send_info), (LEVEL, RELIABILITY_INFO, &reliability)])
+}
+
+/// End of an association.
+struct Association {
+    socket: Counted,
+    /// Control data of the messages of each lane.
+    beside: Vec<Control>,
+    /// Bytes of a message whose end has not come.
+    have: usize,
+    mtu: Option<usize>,
+    options: Options,
+}
+
+impl Association {
+    /// Returns the counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks
+    /// that were sent again. It counts packets of all kinds, and chunks, of which a packet may hold
+    /// several; there are no more with data than of either.
+    fn counts(&self) -> Option<(u64, u64)> {
+        // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
+        const FIRST: usize = 2 + 32;
+        const WORDS: usize = FIRST + 2 * 15;
+        let mut words = [0; WORDS];
+        let got = get(self.socket.as_fd(), LEVEL, STATISTICS, &mut words)?;
+        let counter = |n: usize| {
+            let [low, high] = [words[FIRST + 2 * n], words[FIRST + 2 * n + 1]];
+            let [a, b, c, d] = low.to_ne_bytes();
+            let [e, f, g, h] = high.to_ne_bytes();
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        };
+        let (packets, again, chunks) = (counter(3), counter(5), counter(9) + counter(11));
+        (got == WORDS).then(|| (packets.saturating_sub(again).min(chunks), again))
+    }
+}
+
+impl Messenger for Association {
+    fn socket(&self) -> &Counted {
+        &self.socket
+    }
+
+    fn largest(&self) -> (usize, &'static str) {
+        (LARGEST as usize, "the largest message that this contender promises")
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool> {
+        let Some(beside) = self.beside.get(usize::from(lane.0)) else {
+            let what = format!("lane {} of {} lanes", lane.0, self.beside.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        };
+        Ok(self.socket.send_beside(message, beside, patience)?.is_some())
+    }
+
+    #[inline]
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came> {
+        let wanted = (LEVEL, RECEIVED_INFO);
+        let rest = &mut room[self.have..];
+        let Some(arrived) = self.socket.receive_beside::<2>(rest, wanted, patience)? else {
+            return Ok(Came::Nothing);
+        };
+        if arrived.len == 0 {
+            return Ok(Came::End);
+        }
+        self.have += arrived.len;
+        if arrived.ends {
+            let lane = Lane(arrived.beside.map_or(0, u16::from_ne_bytes));
+            return Ok(Came::Message(lane, std::mem::take(&mut self.have)));
+        }
+        if self.have == room.len() {
+            let what = format!("a message of more than {} B", room.len() - 1);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Came::Other)
+    }
+
+    /// Returns true if no chunk is left: each is charged to the socket until it is acknowledged or given up.
+    fn is_acknowledged(&self) -> bool {
+        memory_of_unacknowledged(self.socket.as_fd()).is_none_or(|bytes| bytes == 0)
+    }
+
+    fn effective(&self) -> Effective {
+        let socket = self.socket.socket();
+        let read = |name, words: &mut [u32]| get(socket.as_fd(), LEVEL, name, words).is_some();
+        let (mut nodelay, mut rto) = ([0], [0; 4]);
+        let unknown = || "unknown".to_owned();
+        told([
+            ("cc", CC.to_owned()),
+            (
+                "nodelay",
+                match (read(NODELAY, &mut nodelay), nodelay[0]) {
+                    (false, _) => unknown(),
+                    (_, 0) => "off".to_owned(),
+                    _ => "on".to_owned(),
+                },
+            ),
+            (
+                "min-rto",
+                if read(RTO_INFO, &mut rto) { format!("{} ms", rto[3]) } else { unknown() },
+            ),
+            ("sndbuf", Buffer::Send.tell(socket, self.options.sndbuf)),
+            ("rcvbuf", Buffer::Receive.tell(socket, self.options.rcvbuf)),
+        ])
+    }
+
+    fn stats(&self) -> ConnStats {
+        let counts = self.counts();
+        ConnStats {
+            retransmits: counts.map(|(_, again)| again),
+            headers: Some(Headers {
+                ip_bytes: ip_header_bytes(self.socket.socket()),
+                transport_bytes: HEADERS,
+                framing_bytes: 0,
+                mtu: self.mtu.map(|mtu| mtu as u64),
+                packets: counts.map(|(packets, _)| packets),
+            }),
+            ..ConnStats::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `struct sctp_initmsg` has them: four half words, one after the other.
+    #[test]
+    fn half_words_keep_their_order_in_memory() {
+        let bytes: Vec<u8> = halves([1, 2, 3, 4]).iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let want: Vec<u8> = [1u16, 2, 3, 4].iter().flat_map(|half| half.to_ne_bytes()).collect();
+        assert_eq!(bytes, want);
+    }
+
+    #[test]
+    fn a_kernel_without_it_is_told_apart() {
+        let Err(error) = Sctp.check() else { return };
+        let said = error.to_string();
+        assert!(said.starts_with("sctp: kernel has no SCTP (socket: "), "{said}");
+        assert!(said.ends_with("); sctp-udp works"), "{said}");
+    }
+}

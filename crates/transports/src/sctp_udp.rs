@@ -1,0 +1,509 @@
+//! SCTP (RFC 9260) in UDP datagrams (RFC 6951) by sctp-proto: reliable, ordered messages with congestion
+//! control, as WebRTC's data channels have them, here without their encryption. A lane is a stream; it may
+//! do without order, and give up messages after a lifetime or at their first loss (RFC 3758).
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sctp_proto::{
+    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig,
+    Error as SctpError, Event, Payload, PayloadProtocolIdentifier, ReliabilityType, ServerConfig,
+    TransportConfig,
+};
+
+use crate::contract::{
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
+};
+use crate::error::Result;
+use crate::measurements::TcpView;
+use crate::sctp::CC;
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+use crate::transport::equal::Own;
+use crate::transport::userspace::{
+    Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
+    Transmit, Userspace, nowhere,
+};
+use crate::transport::{Effective, Info, options, told};
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct SctpUdp;
+
+/// The largest message in bytes: what both ends of the library take by default.
+pub(super) const LARGEST: u64 = 65_536;
+
+/// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
+const COMMON_HEADER: u32 = 12;
+const DATA_HEADER: u32 = 16;
+
+/// The most lanes of a connection, each a stream.
+pub(super) const MOST_LANES: u16 = 256;
+
+/// Services of a lane beside reliable and ordered.
+const OTHERS: &[Offer] = &[
+    Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
+    Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
+    Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
+];
+
+/// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
+/// knows where they go.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9_899);
+
+/// The timeout before a round trip was measured (RFC 9260, 16).
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Guarantees of SCTP, whoever implements it.
+pub(super) const PROMISED: Guarantees = Guarantees {
+    service: Service::ORDERED,
+    others: Offers::of(OTHERS),
+    lanes: MOST_LANES,
+    framing: Framing::Messages,
+    ending: Ending::Silent,
+    congestion: Congestion::Controlled,
+    encrypted: false,
+    largest_message: Some(LARGEST),
+};
+
+static INFO: Info = Info {
+    id: "sctp-udp",
+    label: "SCTP over UDP",
+    colour: "#8c6d1f",
+    implementation: env!("DEADHEAT_SCTP_PROTO"),
+    summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
+    guarantees: PROMISED,
+    options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
+    keys: &[
+        Key {
+            name: "window",
+            kind: Kind::Size(65_536, 1 << 30),
+            default: "1MiB",
+            doc: "the receiver's buffer, and the most bytes that a sender keeps until they are acknowledged",
+        },
+        Key {
+            name: "min-rto",
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "1s",
+            doc: "the shortest retransmission timeout, in whole milliseconds; 1s is RFC 9260's",
+        },
+        MTU,
+    ],
+    // With the headers of IPv4 and UDP.
+    deployed: &[Own {
+        knob: MTU.name,
+        value: "1256",
+        source: "INITIAL_MTU: packets of 1228 bytes",
+    }],
+    ..Info::IN_USER_SPACE
+};
+
+impl Userspace for SctpUdp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        const HEADERS: u32 = COMMON_HEADER + DATA_HEADER;
+        // Fragments in whole words, so that no padding makes a packet too long.
+        let payload = (opening.payload(INFO.id, HEADERS + 4)? - HEADERS) / 4 * 4;
+        let window = opening.knobs.size("window").map_or(1 << 20, |size| size.0);
+        let min_rto = opening.knobs.span("min-rto").map_or(1_000, |rto| (rto.0 / 1_000_000).max(1));
+        let transport = TransportConfig::default()
+            .with_max_receive_buffer_size(u32::try_from(window).unwrap_or(u32::MAX))
+            .with_max_send_message_size(LARGEST as u32)
+            .with_max_receive_message_size(LARGEST as u32)
+            .with_rto_initial_ms(FIRST_TIMEOUT.as_millis() as u64)
+            .with_rto_min_ms(min_rto);
+        let mut endpoint = EndpointConfig::new();
+        endpoint.max_payload_size(payload);
+        let mut server = ServerConfig::new();
+        server.transport = Arc::new(transport);
+        let mut client = ClientConfig::new();
+        client.transport = Arc::clone(&server.transport);
+        let server = (opening.side == Side::Far).then(|| Arc::new(server));
+        Ok(Box::new(End {
+            endpoint: Endpoint::new(Arc::new(endpoint), server),
+            client: (opening.side == Side::Near).then_some(client),
+            association: None,
+            lanes: opening.lanes.to_vec(),
+            epoch: Epoch::default(),
+            state: State::Handshaking,
+            packets: VecDeque::new(),
+            message: Vec::new(),
+            buffered: 0,
+            due: (opening.side == Side::Near).then_some(Nanos::ZERO),
+            sent: Segments::default(),
+            timed: Timed::default(),
+            window,
+            min_rto,
+            mtu: opening.mtu,
+        }))
+    }
+}
+
+/// End of an association.
+struct End {
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    association: Option<(AssociationHandle, Association)>,
+    /// Their services; the number of a lane is that of its stream.
+    lanes: Vec<Service>,
+    epoch: Epoch,
+    state: State,
+    /// Packets on their way out.
+    packets: VecDeque<Bytes>,
+    /// Buffer in which a message is put together.
+    message: Vec<u8>,
+    /// Bytes that were written and are not acknowledged.
+    buffered: usize,
+    due: Option<Nanos>,
+    sent: Segments,
+    timed: Timed,
+    window: u64,
+    min_rto: u64,
+    mtu: u32,
+}
+
+/// Round trips as RFC 9260, 6.3.1, has them measured: of one DATA chunk at a time, which was sent once. They are read from
+/// the packets, since the library keeps them to itself (what it calls `rtt` is its timeout).
+#[derive(Debug, Default)]
+struct Timed {
+    /// TSN of the chunk, and the time at which it left.
+    chunk: Option<(u32, Nanos)>,
+    round_trip: RoundTrip,
+    least: Option<Nanos>,
+}
+
+impl Timed {
+    /// Notes DATA chunks that leave.
+    fn left(&mut self, now: Nanos, numbers: impl Iterator<Item = u32>, is_again: bool) {
+        for number in numbers {
+            match self.chunk {
+                None if !is_again => self.chunk = Some((number, now)),
+                Some((timed, _)) if timed == number => self.chunk = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes a packet that came.
+    fn came(&mut self, now: Nanos, packet: &[u8]) {
+        const SACK: u8 = 3;
+        for header in chunks(packet).filter(|header| header[0] == SACK) {
+            if let Some((timed, at)) = self.chunk
+                && number(header).wrapping_sub(timed) as i32 >= 0
+            {
+                let took = now - at;
+                self.round_trip.note(took);
+                self.least = Some(self.least.map_or(took, |least| least.min(took)));
+                self.chunk = None;
+            }
+        }
+    }
+}
+
+/// Returns the numbers of a packet's DATA chunks, their TSN (RFC 9260, 3.3.1).
+fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
+    const DATA: u8 = 0;
+    chunks(packet).filter(|header| header[0] == DATA).map(number)
+}
+
+/// Returns the first number of a chunk: the TSN of a DATA chunk, the cumulative one of a SACK.
+fn number(header: [u8; 8]) -> u32 {
+    u32::from_be_bytes([header[4], header[5], header[6], header[7]])
+}
+
+/// Returns the first eight bytes of a packet's chunks.
+fn chunks(packet: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+    let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let header = *rest.first_chunk::<8>()?;
+        let len = usize::from(u16::from_be_bytes([header[2], header[3]])).max(4);
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some(header)
+    })
+}
+
+impl End {
+    /// Begins the handshake.
+    fn connect(&mut self, now: Nanos, client: ClientConfig) {
+        match self.endpoint.connect(client, PEER) {
+            Ok((handle, association)) => {
+                // The library reads the clock here, and nowhere else. Its first timer says what it read,
+                // so that the same call at the same time has the same consequences.
+                let read =
+                    association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
+                self.epoch = Epoch::at(now, read.unwrap_or_else(Instant::now));
+                self.association = Some((handle, association));
+            }
+            Err(error) => self.state = State::Closed(error.to_string()),
+        }
+        self.attend();
+    }
+
+    /// Lets endpoint and association talk, hears what happened, and plans the next look.
+    fn attend(&mut self) {
+        let Some((handle, association)) = &mut self.association else { return };
+        while let Some(event) = association.poll_endpoint_event() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                association.handle_event(event);
+            }
+        }
+        while let Some(event) = association.poll() {
+            match event {
+                Event::Connected => {
+                    self.state = State::Open;
+                    for (stream, service) in (0..).zip(&self.lanes) {
+                        open_stream(association, stream, *service);
+                    }
+                }
+                Event::HandshakeFailed { reason } | Event::AssociationLost { reason } => {
+                    self.state = State::Closed(reason.to_string());
+                }
+                _ => {}
+            }
+        }
+        let streams = 0..self.lanes.len() as u16;
+        let mut waiting = |stream| association.stream(stream).and_then(|s| s.buffered_amount());
+        self.buffered = streams.filter_map(|stream| waiting(stream).ok()).sum();
+        let due = association.poll_timeout();
+        self.due = due.and_then(|due| self.epoch.nanos(due));
+    }
+}
+
+/// Puts a message of `length` bytes into `buffer`, as `read` does, and returns the bytes of it that are there.
+///
+/// # Errors
+/// Of `read`, and where it has fewer bytes: the message is lost.
+fn message(
+    length: usize,
+    buffer: &mut Vec<u8>,
+    read: impl FnOnce(&mut [u8]) -> Result<usize, SctpError>,
+) -> Result<usize, SctpError> {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
+    }
+    match read(buffer)? {
+        read if read == length => Ok(length),
+        _ => Err(SctpError::ErrShortBuffer),
+    }
+}
+
+/// Opens a stream for messages of `service`.
+fn open_stream(association: &mut Association, stream: u16, service: Service) {
+    // The peer's first message may have opened it already.
+    let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+    let Ok(mut stream) = association.stream(stream) else { return };
+    let (kind, value) = match service.delivery {
+        Delivery::Reliable => (ReliabilityType::Reliable, 0),
+        Delivery::Within(life) => (ReliabilityType::Timed, life.0.div_ceil(1_000_000)),
+        Delivery::BestEffort => (ReliabilityType::Rexmit, 0),
+    };
+    let is_unordered = service.ordering == Ordering::Unordered;
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    // It fails for streams only that are not there.
+    let _ = stream.set_reliability_params(is_unordered, kind, value);
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        self.state.clone()
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        self.timed.came(now, datagram);
+        let now = self.epoch.instant(now);
+        let data = Bytes::copy_from_slice(datagram);
+        match self.endpoint.handle(now, PEER, None, None, data) {
+            Some((_, DatagramEvent::AssociationEvent(event))) => {
+                if let Some((_, association)) = &mut self.association {
+                    association.handle_event(event);
+                }
+            }
+            // One flow has one association.
+            Some((handle, DatagramEvent::NewAssociation(association))) => {
+                self.association.get_or_insert((handle, association));
+            }
+            None => {}
+        }
+        self.attend();
+    }
+
+    fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        if self.packets.is_empty() {
+            let at = now;
+            let now = self.epoch.instant(now);
+            let own = self.association.as_mut().and_then(|(_, own)| own.poll_transmit(now));
+            let transmits = self.endpoint.poll_transmit().into_iter().chain(own);
+            for transmit in transmits {
+                if let Payload::RawEncode(packets) = transmit.payload {
+                    for packet in &packets {
+                        let before = self.sent.resent;
+                        self.sent.count(data_numbers(packet));
+                        let is_again = self.sent.resent > before;
+                        self.timed.left(at, data_numbers(packet), is_again);
+                    }
+                    self.packets.extend(packets);
+                }
+            }
+            self.attend();
+        }
+        let packet = self.packets.pop_front()?;
+        batch.extend_from_slice(&packet);
+        Some(Transmit::plain(packet.len()))
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    fn on_deadline(&mut self, now: Nanos) {
+        if let Some(client) = self.client.take() {
+            return self.connect(now, client);
+        }
+        let now = self.epoch.instant(now);
+        if let Some((_, association)) = &mut self.association {
+            association.handle_timeout(now);
+        }
+        self.attend();
+    }
+
+    /// A message is taken while less than a window waits.
+    fn room(&self, _lane: Lane) -> usize {
+        let has_room = self.state == State::Open && (self.buffered as u64) < self.window;
+        if has_room { LARGEST as usize } else { 0 }
+    }
+
+    fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        let Some((_, association)) = &mut self.association else { return Err(nowhere(lane)) };
+        association
+            .stream(lane.0)
+            .and_then(|mut stream| stream.write_with_ppi(bytes, PayloadProtocolIdentifier::Binary))
+            .map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))?;
+        self.buffered += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        let Some((_, association)) = &mut self.association else { return };
+        for lane in 0..self.lanes.len() as u16 {
+            let Ok(mut stream) = association.stream(lane) else { continue };
+            loop {
+                let length = match stream.read_sctp() {
+                    Ok(None) | Err(SctpError::ErrStreamClosed) => break,
+                    Ok(Some(chunks)) => {
+                        message(chunks.len(), &mut self.message, |into| chunks.read(into))
+                    }
+                    Err(error) => Err(error),
+                };
+                match length {
+                    Ok(length) => {
+                        take(Lane(lane), &self.message[..length]);
+                    }
+                    // The library has let go of a message that was to arrive.
+                    Err(error) => {
+                        self.state = State::Closed(format!("a message cannot be read: {error}"));
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does nothing: SCTP has no end of one direction (RFC 9260, 9.2).
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {}
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.buffered == 0 && self.packets.is_empty()
+    }
+
+    /// Its congestion window is the library's secret.
+    fn stats(&self) -> ProtocolStats {
+        let Segments { packets, resent, .. } = self.sent;
+        let view = TcpView {
+            min_rtt_ns: self.timed.least.map(|least| least.0),
+            ..self.timed.round_trip.view(packets, resent)
+        };
+        ProtocolStats::of(packets, resent, u64::from(COMMON_HEADER + DATA_HEADER)).seen(view)
+    }
+
+    fn effective(&self) -> Effective {
+        told([
+            ("cc", CC.to_owned()),
+            ("window", format!("{} B", self.window)),
+            ("min-rto", format!("{} ms", self.min_rto)),
+            ("mtu", format!("{} B", self.mtu)),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_counted_once_and_again_where_they_go_again() {
+        let packet = |numbers: &[u32]| {
+            let mut packet = vec![0; COMMON_HEADER as usize];
+            // A SACK (type 3) of 16 bytes in front.
+            packet.extend([3, 0, 0, 16, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+            for number in numbers {
+                packet.extend([0, 3, 0, 17]);
+                packet.extend(number.to_be_bytes());
+                packet.extend([0; 12]);
+            }
+            packet
+        };
+        let mut sent = Segments::default();
+        for (numbers, counts) in
+            [(&[u32::MAX, 0][..], (1, 0)), (&[1], (2, 0)), (&[0], (2, 1)), (&[1, 2], (3, 2))]
+        {
+            sent.count(data_numbers(&packet(numbers)));
+            assert_eq!((sent.packets, sent.resent), counts);
+        }
+        assert_eq!(data_numbers(&[0; 5]).count() + data_numbers(&[0; 17]).count(), 0);
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_whole_is_an_error() {
+        let mut buffer = Vec::new();
+        assert_eq!(message(3, &mut buffer, |into| Ok(into.len())), Ok(3));
+        assert_eq!(message(3, &mut buffer, |_| Ok(2)), Err(SctpError::ErrShortBuffer));
+        let failed = message(3, &mut buffer, |_| Err(SctpError::ErrStreamClosed));
+        assert_eq!(failed, Err(SctpError::ErrStreamClosed));
+    }
+
+    #[test]
+    fn a_round_trip_is_that_of_a_chunk_that_was_sent_once() {
+        let sack = |upto: u32| {
+            let mut packet = vec![0; COMMON_HEADER as usize];
+            packet.extend([3, 0, 0, 16]);
+            packet.extend(upto.to_be_bytes());
+            packet.extend([0; 8]);
+            packet
+        };
+        let ms = Nanos::from_millis;
+        let mut timed = Timed::default();
+        timed.left(ms(0), [u32::MAX, 0].into_iter(), false);
+        timed.left(ms(5), [1].into_iter(), false);
+        timed.came(ms(40), &sack(u32::MAX - 1));
+        assert_eq!(timed.least, None);
+        timed.came(ms(50), &sack(0));
+        assert_eq!((timed.least, timed.round_trip.smoothed), (Some(ms(50)), Some(50_000_000)));
+        // One that goes again measures nothing: the answer may be to either.
+        timed.left(ms(60), [2].into_iter(), false);
+        timed.left(ms(70), [2].into_iter(), true);
+        timed.came(ms(90), &sack(2));
+        assert_eq!(timed.least, Some(ms(50)));
+        timed.came(ms(90), &[0; 15]);
+    }
+}

@@ -1,0 +1,434 @@
+//! A connection over a kernel byte stream, TCP, Unix or pipes: framed messages, or bulk bytes as they
+//! are, moved by the engines that were asked for. What differs between the transports are options and
+//! counters, and that is a [`Flavour`].
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use socket2::Socket;
+
+use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use crate::datapath::channel::{Channel, Kind};
+use crate::datapath::drain::{Drain, ReceiveBy};
+use crate::datapath::pump::{Pump, SendBy, Step};
+use crate::datapath::stamps::Stamps;
+use crate::error::{Error, Result};
+use crate::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
+use crate::spec::Settings;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::frame::{Decoder, Encoder};
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
+
+/// Time until a backlog is tried again, if nothing shows that there is room.
+const TRY_AGAIN: Nanos = Nanos::from_micros(100);
+
+/// Properties in which one kind of byte stream differs from another.
+pub(super) trait Flavour: Clone + Send + 'static {
+    /// Channel that carries the bytes once a connection is open.
+    type Channel: Channel;
+
+    /// Returns its facts, which never change.
+    fn facts(&self) -> FlavourFacts;
+
+    /// Sets the options that were asked for: before the handshake, so that it sees them, and again
+    /// on a connection that came from elsewhere.
+    fn apply(&self, socket: &Socket) -> Result<()>;
+
+    /// Returns the kernel's stamps, as [`Conn::stamps`].
+    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> io::Result<&'a mut Stamps> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "its bytes pass no device, so the kernel stamps nothing",
+        ))
+    }
+
+    /// Sets the options that a connection must be established for.
+    fn connected(&self, _socket: &Socket) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes a connection of a connected, welcomed socket.
+    ///
+    /// # Errors
+    /// As [`StreamConn::new`].
+    fn connection(
+        &self,
+        socket: Socket,
+        side: Side,
+        largest_message: usize,
+        connect_ns: u64,
+    ) -> io::Result<Box<dyn Conn>> {
+        let conn = StreamConn::new(socket, side, self.clone(), largest_message, connect_ns)?;
+        Ok(Box::new(conn))
+    }
+
+    /// Makes a channel of a connected, welcomed socket.
+    fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
+
+    /// Sets again, with one system call, what the kernel forgets after a receive, where [`FlavourFacts::rearms`].
+    fn rearm(&self, _channel: &Self::Channel) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns true if the peer has acknowledged all that was sent, or nothing is ever sent again.
+    fn is_acknowledged(&self, _channel: &Self::Channel) -> bool {
+        true
+    }
+
+    /// Returns the options as the kernel tells them.
+    fn effective(&self, channel: &Self::Channel) -> Effective;
+
+    /// Returns the counters of a channel that took `connect_ns` to connect, and its state as the kernel's TCP reports it.
+    fn info(&self, channel: &Self::Channel, connect_ns: u64) -> ConnInfo {
+        counted(channel, connect_ns)
+    }
+}
+
+/// Facts of a flavour.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlavourFacts {
+    /// Engines by which bulk bytes are moved.
+    pub(super) engines: Engines,
+    /// True if a connection is to open with data in the first packet (RFC 7413).
+    pub(super) opens_fast: bool,
+    /// True if further connections join an open connection, and need its listener for that.
+    pub(super) joins: bool,
+    /// True if [`Flavour::rearm`] must follow each receive that brought something.
+    pub(super) rearms: bool,
+}
+
+impl FlavourFacts {
+    /// Creates the facts of a flavour that asks for engines alone.
+    pub(super) fn moved_by(engines: Engines) -> FlavourFacts {
+        FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
+    }
+}
+
+/// Returns the counters of a channel that took `connect_ns` to connect.
+pub(super) fn counted<C: Channel>(channel: &C, connect_ns: u64) -> ConnInfo {
+    let calls = channel.calls();
+    ConnInfo::counted(ConnStats {
+        connect_ns,
+        send_calls: calls.send,
+        receive_calls: calls.receive,
+        ..ConnStats::default()
+    })
+}
+
+/// Adds to `info` what the kernel's TCP reports.
+pub(super) fn reported(info: ConnInfo, view: TcpView, headers: Headers) -> ConnInfo {
+    let stats = ConnStats {
+        retransmits: Some(view.retransmits),
+        wire: view.wire(&headers),
+        headers: Some(headers),
+        ..info.stats
+    };
+    ConnInfo { stats, view: Some(view) }
+}
+
+/// Engines by which both ends of a connection move bulk bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Engines {
+    send: SendBy,
+    receive: ReceiveBy,
+}
+
+const SEND: &[(&str, SendBy)] = &[
+    ("write", SendBy::Write),
+    ("writev", SendBy::Writev),
+    ("sendfile", SendBy::Sendfile),
+    ("splice", SendBy::Splice),
+    ("vmsplice", SendBy::Vmsplice),
+    ("zerocopy", SendBy::Zerocopy),
+    ("uring", SendBy::Uring),
+    ("uring+zerocopy", SendBy::UringZerocopy),
+];
+
+const RECEIVE: &[(&str, ReceiveBy)] = &[
+    ("read", ReceiveBy::Read),
+    ("trunc", ReceiveBy::Trunc),
+    ("splice", ReceiveBy::Splice),
+    ("uring", ReceiveBy::Uring),
+];
+
+impl From<&Settings> for Engines {
+    /// Reads the knobs `io` and `rx`; a transport's keys list the words that it has.
+    fn from(knobs: &Settings) -> Engines {
+        Engines {
+            send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),
+            receive: find(RECEIVE, knobs.text("rx")).unwrap_or(ReceiveBy::Read),
+        }
+    }
+}
+
+fn find<T: Copy>(words: &[(&str, T)], typed: Option<&str>) -> Option<T> {
+    words.iter().find(|(word, _)| Some(*word) == typed).map(|(_, engine)| *engine)
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], engine: T) -> String {
+    words.iter().find(|(_, other)| *other == engine).map_or("", |(word, _)| *word).to_owned()
+}
+
+impl Engines {
+    fn effective(self, pump: &Pump) -> Effective {
+        let mut io = word(SEND, self.send);
+        if let Some(pages) = pump.pages() {
+            io.push_str(&format!(" (from {pages})"));
+        }
+        let zerocopy = pump.zerocopy();
+        match zerocopy {
+            Some(ZeroCopy { completed, copied }) if copied > 0 && copied == completed => {
+                io.push_str(" (the kernel copied every call after all, as it does on loopback)");
+            }
+            Some(ZeroCopy { copied: 1.., .. }) => {
+                io.push_str(" (the kernel copied some calls after all)");
+            }
+            _ => {}
+        }
+        [("io".to_owned(), io), ("rx".to_owned(), word(RECEIVE, self.receive))].into()
+    }
+}
+
+/// Checks that this host has what the word of an engine knob stands for, tried on `channel`.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what the kernel says.
+pub(super) fn check_engine<C: Channel>(
+    id: &str,
+    key: &str,
+    value: &str,
+    channel: impl FnOnce() -> io::Result<C>,
+) -> Result<()> {
+    let tried = match key {
+        "io" => find(SEND, Some(value))
+            .map(|by| channel().and_then(|channel| Pump::new(by, &channel).map(drop))),
+        "rx" => find(RECEIVE, Some(value)).map(|by| Drain::new::<C>(by).map(drop)),
+        _ => None,
+    };
+    tried.unwrap_or(Ok(())).map_err(|e| {
+        let default = if key == "io" { "io=write" } else { "rx=read" };
+        Error::unsupported(
+            format!("{id}:{key}={value}"),
+            format!("the kernel refuses it ({e}); {default} works everywhere"),
+        )
+    })
+}
+
+/// End of an open byte stream.
+pub(super) struct StreamConn<F: Flavour> {
+    channel: F::Channel,
+    flavour: F,
+    engines: Engines,
+    rearms: bool,
+    outgoing: Encoder,
+    incoming: Decoder,
+    pump: Pump,
+    drain: Drain,
+    /// Time at which to look for room for a backlog, if no descriptor shows it.
+    try_again_at: Option<Nanos>,
+    connect_ns: u64,
+}
+
+impl<F: Flavour> StreamConn<F> {
+    /// Takes over a connected, welcomed socket.
+    ///
+    /// # Errors
+    /// The error of fcntl(2) or setsockopt(2), or of the kernel for an engine that it does not
+    /// have.
+    pub(super) fn new(
+        socket: Socket,
+        side: Side,
+        flavour: F,
+        largest_message: usize,
+        connect_ns: u64,
+    ) -> io::Result<StreamConn<F>> {
+        let channel = flavour.open(socket, side)?;
+        let FlavourFacts { engines, rearms, .. } = flavour.facts();
+        Ok(StreamConn {
+            outgoing: Encoder::new(largest_message),
+            incoming: Decoder::new(largest_message),
+            pump: Pump::new(engines.send, &channel)?,
+            drain: Drain::new::<F::Channel>(engines.receive)?,
+            channel,
+            flavour,
+            engines,
+            rearms,
+            try_again_at: None,
+            connect_ns,
+        })
+    }
+
+    #[inline]
+    fn has_backlog(&self) -> bool {
+        !self.outgoing.pending().is_empty() || self.channel.has_backlog()
+    }
+
+    /// A pipe to send into is not the one that the driver polls, so its backlog has a time.
+    #[inline]
+    fn plan_to_try_again(&mut self) {
+        if F::Channel::KIND == Kind::Pipe {
+            let is_left = !self.outgoing.pending().is_empty();
+            self.try_again_at = is_left.then(|| Monotonic.now() + TRY_AGAIN);
+        }
+    }
+
+    #[inline]
+    fn brought(&mut self) -> io::Result<()> {
+        if self.rearms {
+            self.channel.count().receive += 1;
+            self.flavour.rearm(&self.channel)?;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Flavour> Conn for StreamConn<F> {
+    fn readiness(&self) -> Readiness<'_> {
+        let has_backlog = self.has_backlog();
+        Readiness { has_backlog, ..Readiness::of(self.channel.inlet()) }
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.channel.inlet()]
+    }
+
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        lane_0_only(lane)?;
+        if self.has_backlog() {
+            self.flush()?;
+            if self.has_backlog() {
+                return Ok(Progress::Idle);
+            }
+        }
+        self.outgoing.put(message)?;
+        match self.channel.send(self.outgoing.pending(), Patience::None)? {
+            Some(sent) => {
+                self.outgoing.sent(sent);
+                self.plan_to_try_again();
+                Ok(Progress::Moved)
+            }
+            None => {
+                self.outgoing.clear();
+                Ok(Progress::Idle)
+            }
+        }
+    }
+
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        let mut patience = patience;
+        loop {
+            match self.channel.receive(self.incoming.room(), patience)? {
+                None => return Ok(progress),
+                Some(0) => return self.incoming.ended().map(|()| Progress::Closed),
+                Some(got) => {
+                    self.brought()?;
+                    self.incoming.received(got, inbox)?;
+                    progress = Progress::Moved;
+                }
+            }
+            if !self.channel.holds_more() {
+                return Ok(progress);
+            }
+            patience = Patience::None;
+        }
+    }
+
+    /// Returns a time at once where something waits that no descriptor shows: it came with the end of a handshake.
+    fn next_deadline(&self) -> Option<Nanos> {
+        if self.channel.holds_more() { Some(Nanos::ZERO) } else { self.try_again_at }
+    }
+
+    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+        self.flush().map(|_| ())
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        if !self.has_backlog() {
+            return Ok(Progress::Moved);
+        }
+        if self.outgoing.pending().is_empty() {
+            self.channel.flush(Patience::None)?;
+            return Ok(if self.channel.has_backlog() { Progress::Idle } else { Progress::Moved });
+        }
+        let sent = self.channel.send(self.outgoing.pending(), Patience::None)?;
+        self.outgoing.sent(sent.unwrap_or(0));
+        self.plan_to_try_again();
+        Ok(if sent.is_some() { Progress::Moved } else { Progress::Idle })
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        let call = source.call_size().max(1);
+        let mut progress = Progress::Idle;
+        loop {
+            let len = usize::try_from(source.budget()).map_or(call, |budget| budget.min(call));
+            if len == 0 {
+                return Ok(Progress::Moved);
+            }
+            match self.pump.step(&mut self.channel, source, len)? {
+                Step::All(_) => progress = Progress::Moved,
+                // A socket's call that comes back short has slept for as long as it may. That of a
+                // pipe has not slept, and the next one will.
+                Step::Part(_) if F::Channel::KIND == Kind::Socket => return Ok(Progress::Moved),
+                Step::Part(_) => progress = Progress::Moved,
+                Step::Nothing => return Ok(progress),
+            }
+        }
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        let mut progress = Progress::Idle;
+        let mut patience = patience;
+        loop {
+            match self.drain.step(&mut self.channel, patience, sink)? {
+                None => return Ok(progress),
+                Some(0) => return Ok(Progress::Closed),
+                Some(_) => self.brought()?,
+            }
+            progress = Progress::Moved;
+            if !self.channel.holds_more() {
+                return Ok(progress);
+            }
+            patience = Patience::None;
+        }
+    }
+
+    /// Sends a backlog first; it is an error if there is no room for it within
+    /// [`crate::contract::GUARD`].
+    fn finish(&mut self) -> io::Result<()> {
+        while !self.outgoing.pending().is_empty() {
+            let Some(sent) = self.channel.send(self.outgoing.pending(), Patience::Block)? else {
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!(
+                        "{} bytes of the last message found no room",
+                        self.outgoing.pending().len()
+                    ),
+                ));
+            };
+            self.outgoing.sent(sent);
+        }
+        self.channel.finish()?;
+        self.pump.finish(&mut self.channel)
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        self.flavour.stamps(&mut self.channel)
+    }
+
+    fn effective(&self) -> Effective {
+        let mut all = self.flavour.effective(&self.channel);
+        all.extend(self.engines.effective(&self.pump));
+        all
+    }
+
+    fn info(&self) -> ConnInfo {
+        let mut info = self.flavour.info(&self.channel, self.connect_ns);
+        info.stats.zerocopy = self.pump.zerocopy();
+        info
+    }
+}

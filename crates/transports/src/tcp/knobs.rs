@@ -1,0 +1,322 @@
+//! The knobs of TCP: as they are typed, as a socket takes them, and as the kernel tells them.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use socket2::Socket;
+
+use super::{fastopen, info};
+use crate::contract::Side;
+use crate::datapath::option;
+use crate::datapath::stamps::{Counts, Stamps};
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::measurements::Headers;
+use crate::spec::{Key, Kind, Settings};
+use crate::stream::{self, Engines, Flavour, FlavourFacts};
+use crate::transport::equal::{self, Own};
+use crate::transport::{ConnInfo, Effective, frame, unstamped};
+
+/// The congestion control.
+pub(crate) const CC: Key = Key {
+    name: "cc",
+    kind: Kind::Word,
+    default: equal::CC,
+    doc: "congestion control; `host` leaves the host's default",
+};
+
+/// Nagle's algorithm or not.
+pub(crate) const NODELAY: Key = Key {
+    name: "nodelay",
+    kind: Kind::Switch,
+    default: equal::NODELAY,
+    doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
+};
+
+/// Defaults of a kernel by itself.
+pub(crate) const OWN_CC: Own =
+    Own { knob: CC.name, value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
+pub(crate) const OWN_NODELAY: Own = Own {
+    knob: NODELAY.name,
+    value: "off",
+    source: "tcp(7): Nagle's algorithm unless TCP_NODELAY",
+};
+
+/// The send buffer.
+pub(crate) const SNDBUF: Key = Key {
+    name: "sndbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
+};
+
+/// The receive buffer.
+pub(crate) const RCVBUF: Key = Key {
+    name: "rcvbuf",
+    kind: Kind::Size(2048, 1 << 30),
+    default: "",
+    doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
+};
+
+/// Data in the SYN or not.
+pub(crate) const FASTOPEN: Key = Key {
+    name: "fastopen",
+    kind: Kind::Choice(&["off", "on"]),
+    default: "off",
+    doc: "on: TCP Fast Open (RFC 7413), data travels in the SYN once a first connection of the trial has fetched the \
+          cookie; takes bits 1 (near end) and 2 (far end) of sysctl net.ipv4.tcp_fastopen",
+};
+
+/// Timeouts of streams with little under way.
+pub(crate) const THIN: Key = Key {
+    name: "thin",
+    kind: Kind::Switch,
+    default: "off",
+    doc: "on: while fewer than 4 packets are under way, the first 6 retransmission timeouts do not double \
+          (TCP_THIN_LINEAR_TIMEOUTS)",
+};
+
+pub(super) const KEYS: &[Key] = &[
+    CC,
+    NODELAY,
+    SNDBUF,
+    RCVBUF,
+    FASTOPEN,
+    THIN,
+    Key {
+        name: "mss",
+        kind: Kind::Size(88, 32_767),
+        default: "",
+        doc: "largest segment (TCP_MAXSEG); not set: what the path allows",
+    },
+    Key {
+        name: "quickack",
+        kind: Kind::Switch,
+        default: "",
+        doc: "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the kernel decides",
+    },
+    Key {
+        name: "notsent_lowat",
+        kind: Kind::Size(1, 1 << 30),
+        default: "",
+        doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
+    },
+    Key {
+        name: "io",
+        kind: Kind::Choice(&[
+            "write",
+            "writev",
+            "sendfile",
+            "splice",
+            "zerocopy",
+            "uring",
+            "uring+zerocopy",
+        ]),
+        default: "write",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
+             file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
+             with completions; \
+             uring and uring+zerocopy, to measure whether io_uring would help: up to 16 sends, \
+             linked, handed over at once",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read", "trunc", "splice", "uring"]),
+        default: "read",
+        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
+             (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
+             uring, to measure whether io_uring would help: one request fills buffer after buffer",
+    },
+];
+
+/// The knobs as the socket takes them.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(super) cc: ControlledBy,
+    nodelay: bool,
+    sndbuf: Option<usize>,
+    rcvbuf: Option<usize>,
+    mss: Option<u32>,
+    quickack: Option<bool>,
+    notsent_lowat: Option<u32>,
+    fastopen: bool,
+    thin: bool,
+    engines: Engines,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum ControlledBy {
+    /// The host's default.
+    Host,
+    /// This one, or the host's default where the kernel lacks it: nobody asked for it by name.
+    Preferred(String),
+    /// This one, or it is an error.
+    Asked(String),
+}
+
+impl From<&Settings> for Options {
+    fn from(knobs: &Settings) -> Options {
+        // The keys' ranges keep every size within 32 bits.
+        let size = |key| knobs.size(key).and_then(|size| u32::try_from(size.0).ok());
+        Options {
+            cc: match knobs.text("cc") {
+                None | Some("host") => ControlledBy::Host,
+                Some(name) if knobs.given("cc") => ControlledBy::Asked(name.to_owned()),
+                Some(name) => ControlledBy::Preferred(name.to_owned()),
+            },
+            nodelay: knobs.switch("nodelay").unwrap_or(true),
+            sndbuf: size("sndbuf").map(|size| size as usize),
+            rcvbuf: size("rcvbuf").map(|size| size as usize),
+            mss: size("mss"),
+            quickack: knobs.switch("quickack"),
+            notsent_lowat: size("notsent_lowat"),
+            fastopen: knobs.text(FASTOPEN.name) == Some("on"),
+            thin: knobs.switch(THIN.name).unwrap_or(false),
+            engines: Engines::from(knobs),
+        }
+    }
+}
+
+impl Options {
+    fn set_congestion_control(&self, socket: &Socket) -> Result<()> {
+        match &self.cc {
+            ControlledBy::Host => Ok(()),
+            ControlledBy::Preferred(name) => {
+                // Where this fails the host's default stays, and `effective` tells which that is.
+                let _ = socket.set_tcp_congestion(name.as_bytes());
+                Ok(())
+            }
+            ControlledBy::Asked(name) => socket
+                .set_tcp_congestion(name.as_bytes())
+                .map_err(|e| no_congestion_control(name, &e)),
+        }
+    }
+}
+
+fn no_congestion_control(name: &str, error: &io::Error) -> Error {
+    let list = |file| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{file}"));
+    let (lacks, file) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (
+            "only root may choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
+            "tcp_allowed_congestion_control",
+        ),
+        _ => ("the kernel has no such congestion control", "tcp_available_congestion_control"),
+    };
+    let valid = list(file).unwrap_or_default();
+    let valid: Vec<&str> = valid.split_whitespace().chain(["host"]).collect();
+    Error::unsupported(
+        format!("tcp:cc={name}"),
+        format!("{lacks}: {error}; available here: {}", valid.join(", ")),
+    )
+}
+
+/// Returns true if timeouts of a thin stream are linear; `None` if the kernel does not tell.
+fn thin(socket: &Socket) -> Option<bool> {
+    let mut value = [0];
+    let name = libc::TCP_THIN_LINEAR_TIMEOUTS;
+    option::get(socket.as_fd(), libc::IPPROTO_TCP, name, &mut value)?;
+    Some(value[0] != 0)
+}
+
+/// Returns how losses are found, from `net.ipv4.tcp_recovery` of this thread's network namespace (ip-sysctl.rst): its
+/// first bit is RACK (RFC 8985). Nothing decides it for a connection alone.
+fn recovery() -> Option<String> {
+    let value = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_recovery").ok()?;
+    let is_rack = value.trim().parse::<u32>().ok()? & 1 != 0;
+    Some(if is_rack { "rack" } else { "duplicate acknowledgements" }.to_owned())
+}
+
+fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>) -> Result<()> {
+    value.map_or(Ok(()), setter).map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
+}
+
+impl Flavour for Options {
+    type Channel = Counted;
+
+    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts {
+            engines: self.engines,
+            opens_fast: self.fastopen,
+            joins: false,
+            rearms: self.quickack == Some(true),
+        }
+    }
+
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
+        Counted::new(socket)
+    }
+
+    fn stamps<'a>(&self, channel: &'a mut Counted) -> io::Result<&'a mut Stamps> {
+        if channel.stamps().is_none() {
+            channel.switch_stamps_on(Counts::Bytes)?;
+        }
+        channel.stamps().ok_or_else(unstamped)
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.set_congestion_control(socket)?;
+        set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;
+        set("sndbuf", self.sndbuf, |size| socket.set_send_buffer_size(size))?;
+        set("rcvbuf", self.rcvbuf, |size| socket.set_recv_buffer_size(size))?;
+        set("mss", self.mss, |size| socket.set_tcp_mss(size))?;
+        set("thin", self.thin.then_some(1), |on| {
+            // TCP_THIN_DUPACK, its companion, does nothing since Linux 4.11 (commit 4a7f60094411).
+            option::set_int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, on)
+        })?;
+        set("notsent_lowat", self.notsent_lowat, |size| socket.set_tcp_notsent_lowat(size))
+    }
+
+    /// The handshake itself changes the mode, so this one waits for it.
+    fn connected(&self, socket: &Socket) -> Result<()> {
+        set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
+    }
+
+    fn rearm(&self, channel: &Counted) -> io::Result<()> {
+        channel.socket().set_tcp_quickack(true)
+    }
+
+    fn is_acknowledged(&self, channel: &Counted) -> bool {
+        option::is_acknowledged(channel.socket())
+    }
+
+    fn effective(&self, channel: &Counted) -> Effective {
+        let socket = channel.socket();
+        let word = |on| if on { "on" } else { "off" }.to_owned();
+        let name =
+            |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+        let negotiated = info::read(socket).ok().map(|info| info.negotiated);
+        let read = [
+            ("cc", socket.tcp_congestion().ok().map(name)),
+            ("nodelay", socket.tcp_nodelay().ok().map(word)),
+            ("sndbuf", socket.send_buffer_size().ok().map(|n| n.to_string())),
+            ("rcvbuf", socket.recv_buffer_size().ok().map(|n| n.to_string())),
+            ("mss", socket.tcp_mss().ok().map(|n| n.to_string())),
+            ("quickack", socket.tcp_quickack().ok().map(word)),
+            // The kernel answers 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
+            (
+                "notsent_lowat",
+                socket.tcp_notsent_lowat().ok().filter(|n| *n > 0).map(|n| n.to_string()),
+            ),
+            ("thin", thin(socket).map(word)),
+            ("fastopen", negotiated.map(|state| fastopen::word(self.fastopen, state))),
+            ("ecn", negotiated.map(|state| state.ecn_word().to_owned())),
+            ("recovery", recovery()),
+        ];
+        read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+        let counted = stream::counted(channel, connect_ns);
+        let Ok(info) = info::read(channel.socket()) else { return counted };
+        let headers = Headers {
+            ip_bytes: option::ip_header_bytes(channel.socket()),
+            // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).
+            transport_bytes: if info.negotiated.timestamps { 32 } else { 20 },
+            framing_bytes: frame::PREFIX as u64,
+            mtu: Some(info.pmtu_bytes),
+            packets: info.view.data_segs_out.map(|out| out.saturating_sub(info.view.retransmits)),
+        };
+        stream::reported(counted, info.view, headers)
+    }
+}

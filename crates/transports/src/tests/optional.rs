@@ -1,0 +1,24 @@
+//! Contenders that a build may leave out, with those that are registered.
+
+use crate::optional::ALL;
+use crate::transport::Contender;
+use crate::transport::optional::Presence;
+
+#[test]
+fn what_is_left_out_says_how_to_get_it_and_what_is_built_is_listed() {
+    for optional in ALL {
+        let listed = crate::ALL.iter().find(|t| t.info().id == optional.id);
+        let parsed = Contender::parse(optional.id).map_err(|error| error.to_string());
+        match optional.presence {
+            Presence::Built => {
+                assert_eq!(listed.map(|t| t.info().summary), Some(optional.summary));
+                assert!(parsed.is_ok(), "{parsed:?}");
+            }
+            Presence::LeftOut => {
+                assert!(listed.is_none(), "{}", optional.id);
+                let said = parsed.unwrap_err();
+                assert!(said.contains(&format!("--features {}", optional.id)), "{said}");
+            }
+        }
+    }
+}

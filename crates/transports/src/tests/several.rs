@@ -1,0 +1,269 @@
+//! Contenders made of others, over loopback: what each lane gets, what is waited for, and what is refused.
+
+use crate::contract::{Guarantees, Reach, Service};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::{Address, Conn, Contender};
+use std::thread;
+
+use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
+use crate::datapath::wait::{Interest, Waiter, Woke};
+use crate::transport::handover::ConnectionSource;
+use crate::transport::hello::{Hello, Token};
+use crate::transport::{Dial, Listen, Progress, Tickets};
+
+const LONG: Nanos = Nanos::from_secs(60);
+const HELLO: Hello = Hello { token: Token::from_bytes([5; 16]), flow: 3 };
+
+/// Work whose lanes have these names, and are of the usual service of whoever carries them.
+struct Named<'a>(&'a [&'a str]);
+
+impl AsksLanes for Named<'_> {
+    fn lane_names(&self) -> Vec<String> {
+        self.0.iter().map(|name| (*name).to_owned()).collect()
+    }
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service; self.0.len().min(promised.lanes.into())]
+    }
+}
+
+fn suited(typed: &str, names: &[&str]) -> Result<Contender> {
+    let mut contender = Contender::parse(typed)?;
+    if let Some(made) = contender.transport.suit(&Named(names))? {
+        contender.transport = made;
+    }
+    Ok(contender)
+}
+
+fn listen(contender: &Contender) -> Box<dyn crate::transport::Listener> {
+    let at = Address::Ip(([127, 0, 0, 1], 0).into());
+    let listen = Listen {
+        at: &at,
+        token: HELLO.token,
+        knobs: &contender.knobs,
+        lanes: &[],
+        largest_message: 9_000,
+        door: ConnectionSource::Own,
+        tickets: Tickets::default(),
+    };
+    contender.transport.listen(listen).unwrap()
+}
+
+fn dial(contender: &Contender, to: &Address, timeout: Nanos) -> Result<Box<dyn Conn>> {
+    contender.transport.dial(&Dial {
+        to,
+        hello: HELLO,
+        knobs: &contender.knobs,
+        lanes: &[],
+        largest_message: 9_000,
+        timeout,
+        tickets: &Tickets::default(),
+    })
+}
+
+fn connect(contender: &Contender) -> [Box<dyn Conn>; 2] {
+    let mut listener = listen(contender);
+    let to = listener.endpoint();
+    thread::scope(|scope| {
+        let far = scope.spawn(move || listener.accept(LONG).unwrap());
+        let near = dial(contender, &to, LONG).unwrap();
+        let (flow, far) = far.join().unwrap();
+        assert_eq!(flow, HELLO.flow);
+        [near, far]
+    })
+}
+
+#[derive(Default)]
+struct Kept(Vec<(u16, Vec<u8>)>);
+
+impl Inbox for Kept {
+    fn message(&mut self, lane: crate::contract::Lane, bytes: &[u8]) {
+        self.0.push((lane.0, bytes.to_vec()));
+    }
+}
+
+/// Receives until so many messages are there.
+fn receive(conns: &mut [Box<dyn Conn>; 2], at: usize, count: usize) -> Vec<(u16, Vec<u8>)> {
+    let (mut kept, deadline) = (Kept::default(), Monotonic.now() + LONG);
+    while kept.0.len() < count {
+        assert!(Monotonic.now() < deadline, "{} of {count} messages came", kept.0.len());
+        for conn in &mut *conns {
+            conn.on_deadline(Monotonic.now()).unwrap();
+            if conn.readiness().has_backlog {
+                conn.flush().unwrap();
+            }
+        }
+        conns[at].receive(Patience::None, &mut kept).unwrap();
+    }
+    kept.0.sort();
+    kept.0
+}
+
+fn send(conn: &mut dyn Conn, lane: u16, bytes: &[u8]) -> Progress {
+    conn.send(crate::contract::Lane(lane), bytes).unwrap()
+}
+
+#[test]
+fn each_lane_takes_the_connection_of_its_contender_both_ways() {
+    let names = ["a", "b", "c", "d"];
+    for typed in ["mix:b=tcp,others=quic", "mix:a=kcp,b=udp,c=tcp:nodelay=off,d=tcp"] {
+        let contender = suited(typed, &names).unwrap();
+        let mut conns = connect(&contender);
+        for (from, to) in [(0, 1), (1, 0)] {
+            for lane in 0..4 {
+                assert_eq!(send(&mut *conns[from], lane, &[lane as u8; 100]), Progress::Moved);
+            }
+            let want: Vec<_> = (0..4).map(|lane| (lane, vec![lane as u8; 100])).collect();
+            assert_eq!(receive(&mut conns, to, 4), want, "{typed}");
+        }
+        let beyond = conns[0].send(crate::contract::Lane(4), b"x").unwrap_err();
+        assert_eq!(beyond.kind(), std::io::ErrorKind::InvalidInput);
+        assert_eq!(conns[0].sockets().len(), contender.transport.parts().len());
+    }
+}
+
+#[test]
+fn what_each_part_was_asked_and_read_back_has_its_name_in_front() {
+    let contender = suited("mix:a=tcp:nodelay=off,others=udp", &["a", "b"]).unwrap();
+    assert_eq!(contender.asked()["a.nodelay"], "off");
+    assert!(contender.meaning("others.rcvbuf").is_some() && contender.meaning("rcvbuf").is_none());
+    let conns = connect(&contender);
+    let effective = conns[0].effective();
+    assert_eq!(effective["a.nodelay"], "off");
+    assert_eq!(effective["others.connected"], "on");
+    let by = contender.implementation(Some("6.1"), &effective);
+    assert!(
+        by.starts_with("mix:a=tcp/linux-6.1/") && by.ends_with(",others=udp/linux-6.1"),
+        "{by}"
+    );
+    let stats = conns[1].info().stats;
+    assert!(stats.headers.is_none() && stats.retransmits.is_some() && stats.socket_drops.is_some());
+}
+
+#[test]
+fn whichever_part_has_something_ends_a_sleep() {
+    let contender = suited("mix:a=tcp,b=udp", &["a", "b"]).unwrap();
+    let [mut near, mut far] = connect(&contender);
+    // Opening may have left a datagram that is no message.
+    far.receive(Patience::Block, &mut Kept::default()).unwrap();
+    for lane in [0, 1, 1, 0] {
+        for patience in [Patience::Block, Patience::UntilNudged] {
+            let mut kept = Kept::default();
+            thread::scope(|scope| {
+                scope.spawn(|| send(&mut *near, lane, b"wake up"));
+                while kept.0.is_empty() {
+                    far.receive(patience, &mut kept).unwrap();
+                }
+            });
+            assert_eq!(kept.0, [(lane, b"wake up".to_vec())]);
+        }
+    }
+}
+
+/// A protocol in user space that was let act has taken in what arrived, and nothing shows it any more.
+#[test]
+fn what_was_taken_in_before_is_handed_over_though_nothing_more_arrives() {
+    let contender = suited("mix:a=tcp,b=arq", &["a", "b"]).unwrap();
+    let [mut near, mut far] = connect(&contender);
+    send(&mut *near, 1, b"early");
+    let (mut kept, deadline) = (Kept::default(), Monotonic.now() + LONG);
+    while kept.0.is_empty() {
+        assert!(Monotonic.now() < deadline, "it was taken in and never handed over");
+        woke(&*far, Nanos::from_millis(50));
+        far.on_deadline(Monotonic.now()).unwrap();
+        far.receive(Patience::Block, &mut kept).unwrap();
+    }
+    assert_eq!(kept.0, [(1, b"early".to_vec())]);
+}
+
+fn woke(conn: &dyn Conn, span: Nanos) -> Woke {
+    let until = Monotonic.now() + span;
+    let waiter = Waiter::new(WaitMode::Hybrid);
+    waiter.wait(&Monotonic, conn.readiness().fd, Some(until), Interest::Read).unwrap()
+}
+
+#[test]
+fn one_part_without_room_holds_no_other_back_and_shows_when_it_has_some() {
+    let contender = suited("mix:a=tcp,b=udp", &["a", "b"]).unwrap();
+    let mut conns = connect(&contender);
+    let mut taken = 0;
+    while send(&mut *conns[0], 0, &[0; 9_000]) == Progress::Moved {
+        taken += 1;
+    }
+    assert!(conns[0].readiness().has_backlog);
+    assert_eq!(conns[0].flush().unwrap(), Progress::Idle);
+    assert_eq!(send(&mut *conns[0], 1, b"past it"), Progress::Moved);
+    assert_ne!(woke(&*conns[0], Nanos::from_millis(2)), Woke::Readable, "there is no room yet");
+    let mut kept = Kept::default();
+    while woke(&*conns[0], Nanos::from_millis(1)) != Woke::Readable {
+        conns[1].receive(Patience::None, &mut kept).unwrap();
+    }
+    assert_eq!(conns[0].readiness().room, Interest::ReadWrite);
+    let rest = receive(&mut conns, 1, taken + 1 - kept.0.len());
+    assert!(kept.0.iter().chain(&rest).any(|(lane, bytes)| *lane == 1 && bytes == b"past it"));
+    assert!(!conns[0].readiness().has_backlog);
+}
+
+#[test]
+fn the_end_shows_once_every_part_that_tells_it_has_ended_and_all_was_read() {
+    let contender = suited("mix:a=tcp,b=udp,c=tcp", &["a", "b", "c"]).unwrap();
+    let [mut near, mut far] = connect(&contender);
+    for lane in 0..3 {
+        send(&mut *near, lane, b"last words");
+    }
+    near.finish().unwrap();
+    let (mut kept, deadline) = (Kept::default(), Monotonic.now() + LONG);
+    while far.receive(Patience::Block, &mut kept).unwrap() != Progress::Closed {
+        assert!(Monotonic.now() < deadline);
+    }
+    assert_eq!(kept.0.len(), 3);
+    assert_eq!(far.receive(Patience::None, &mut kept).unwrap(), Progress::Closed);
+    assert_ne!(woke(&*far, Nanos::from_millis(2)), Woke::Readable, "an end is news once");
+    assert_eq!(send(&mut *far, 2, b"answer"), Progress::Moved);
+    while kept.0.len() < 4 {
+        near.receive(Patience::Block, &mut kept).unwrap();
+    }
+}
+
+#[test]
+fn a_part_that_does_not_get_through_is_named() {
+    let contender = suited("mix:a=tcp,b=udp", &["a", "b"]).unwrap();
+    let mut listener = listen(&contender);
+    let Address::Several(mut ends) = listener.endpoint() else { panic!("one endpoint") };
+    let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    ends[1] = Address::Ip(deaf.local_addr().unwrap());
+    let ends = Address::Several(ends);
+    thread::scope(|scope| {
+        let far = scope.spawn(|| listener.accept(Nanos::from_secs(3)).err().unwrap());
+        let error = dial(&contender, &ends, Nanos::from_secs(2)).err().unwrap();
+        assert!(matches!(error, Error::Blocked { .. }), "{error}");
+        assert!(error.to_string().contains("b (udp): sent "), "{error}");
+        let error = far.join().unwrap().to_string();
+        assert!(error.contains("b (udp): no UDP hello"), "{error}");
+    });
+    let one = Address::Ip(deaf.local_addr().unwrap());
+    let error = dial(&contender, &one, LONG).err().unwrap().to_string();
+    assert!(error.contains("2 endpoints are needed"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_mixed_is_refused_with_what_could() {
+    let say = |typed: &str, names: &[&str]| suited(typed, names).err().unwrap().to_string();
+    let two = &["state", "events"][..];
+    assert!(say("mix:evnts=tcp,state=udp", two).contains("did you mean `events`?"));
+    assert!(say("mix:events=tcp", two).contains("nobody for the lane `state`"));
+    assert!(say("mix:events=tcp,state=udp,others=udp", two).contains("nothing is left for others"));
+    assert!(say("mix:events=tcp,state=udp", &[]).contains("this work has one"));
+    assert!(say("mix", two).contains("write mix:LANE=CONTENDER"));
+    assert!(say("mix:events=tpc,state=udp", two).contains("did you mean `tcp`?"));
+    assert!(say("mix:events=tcp:nodlay=on,state=udp", two).contains("did you mean `nodelay`?"));
+    assert!(say("mix:events=mix:a=tcp,state=udp", two).contains("a mix within a mix"));
+    assert!(say("mix:events=icmp,state=udp", two).contains("carries no part"));
+    assert!(say("mix:events=unix,state=udp", two).contains("does not leave its host"));
+    assert!(say("mix:events=tcp,state=sim-datagram", two).contains("in virtual time only"));
+    let all: Vec<String> = (0..17).map(|lane| format!("{lane}=udp")).collect();
+    assert!(say(&format!("mix:{}", all.join(",")), two).contains("17 contenders"));
+    let server = suited("mix:events=tcp,state=udp", two).unwrap();
+    assert_eq!(server.transport.info().reach, Reach::Path);
+    assert_eq!(server.spec.to_string(), "mix:events=tcp,state=udp");
+}

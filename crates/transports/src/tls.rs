@@ -1,0 +1,419 @@
+//! TLS 1.3 (RFC 8446) by rustls over the kernel's TCP: what QUIC is compared with. Cipher and key exchange are those of
+//! `quic` unless asked otherwise, the certificate is the trial's own.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::{ClientConnection, Connection, ServerConnection};
+use socket2::Socket;
+
+use crate::contract::{Guarantees, Side};
+use crate::datapath::stamps::Stamps;
+use crate::datapath::stream::Counted;
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::stream::{Flavour, FlavourFacts};
+use crate::tcp::{self, Variant};
+use crate::time::Nanos;
+use crate::transport::equal::Own;
+use crate::transport::hello::Token;
+use crate::transport::identity::{self, CERTIFICATE, Failure, NAME, Resume, Terms, Tickets};
+use crate::transport::options::{self, Meaning};
+use crate::transport::{
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
+};
+use channel::TlsChannel;
+use kernel::KernelTls;
+use process::ProcessTls;
+use unbuffered::Unbuffered;
+
+mod channel;
+mod kernel;
+mod process;
+mod unbuffered;
+
+/// TLS over TCP over IPv4 and IPv6.
+pub(super) struct Tls;
+
+/// Longest time of a handshake.
+const HANDSHAKE: Nanos = Nanos::from_secs(10);
+
+/// The kernel's name for TLS on a TCP socket (`TCP_ULP`).
+const ULP: &[u8] = b"tls";
+
+/// Bytes of a record's header (RFC 8446, 5.1).
+const RECORD_HEADER: usize = 5;
+
+/// Bytes that a record takes around its data: its header (5), the type within (1) and the
+/// authentication tag (16; RFC 8446, 5.2). A message is a record, and bulk data makes records of
+/// 16 KiB.
+pub(super) const RECORD: usize = RECORD_HEADER + 1 + 16;
+
+/// Meaning of what encryption over TCP is asked and says.
+pub(super) const OPTIONS: &[Meaning] = &[
+    options::CIPHER,
+    options::KEY_EXCHANGE,
+    options::CERTIFICATE,
+    options::RESUME,
+    options::OFFLOAD,
+];
+
+static INFO: Info = Info {
+    id: "tls",
+    label: "TLS",
+    colour: "#3b8f5a",
+    implementation: env!("DEADHEAT_RUSTLS"),
+    summary: "TLS 1.3 over the kernel's TCP: one reliable, encrypted byte stream",
+    guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
+    framing_bytes: frame::PREFIX + RECORD,
+    options: OPTIONS,
+    below: tcp::OPTIONS,
+    keys: KEYS,
+    deployed: DEPLOYED,
+    ..Info::KERNEL
+};
+
+const KEYS: &[Key] = &[
+    tcp::CC,
+    tcp::NODELAY,
+    tcp::SNDBUF,
+    tcp::RCVBUF,
+    tcp::FASTOPEN,
+    tcp::THIN,
+    identity::CIPHER,
+    CERTIFICATE,
+    identity::RESUME,
+    OFFLOAD,
+    Key {
+        name: "io",
+        kind: Kind::Choice(&["write"]),
+        default: "write",
+        doc: "how bulk data is sent: encrypted a call at a time, and handed over by sendmsg(2); by the kernel, within \
+              send(2)",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(&["read"]),
+        default: "read",
+        doc: "how bulk data is received: recv(2) of up to 256 KiB, decrypted",
+    },
+];
+
+/// Party that encrypts: the library or the kernel.
+pub(super) const OFFLOAD: Key = Key {
+    name: "offload",
+    kind: Kind::Choice(&["off", "kernel"]),
+    default: "off",
+    doc: "kernel: once the handshake is through, the kernel encrypts and decrypts (TCP_ULP \"tls\"); off: this process \
+          does",
+};
+
+const DEPLOYED: &[Own] =
+    &[tcp::OWN_CC, tcp::OWN_NODELAY, identity::OWN_CIPHER, identity::OWN_RESUME];
+
+const TLS: Variant = Variant { id: "tls", ..tcp::TCP };
+
+impl Transport for Tls {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        tcp::check(TLS)
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        check_knob(INFO.id, key, value)
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tcp::check_settings(TLS, key, value, place)
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        let (token, tickets) = (dial.hello.token, dial.tickets);
+        tcp::dial(TLS, dial, Encrypted::new(INFO.id, dial.knobs, token, tickets)?)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        let encrypted = Encrypted::new(INFO.id, listen.knobs, listen.token, &listen.tickets)?;
+        tcp::listen(TLS, listen, encrypted)
+    }
+}
+
+/// Checks that this host has what the value of a knob stands for.
+///
+/// # Errors
+/// As [`Transport::check_knob`].
+pub(super) fn check_knob(id: &str, key: &str, value: &str) -> Result<()> {
+    if (key, value) == (OFFLOAD.name, "kernel") { kernel::check(id) } else { Ok(()) }
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
+}
+
+/// Properties of TLS that TCP does not have.
+#[derive(Clone)]
+pub(super) struct Encrypted {
+    options: tcp::Options,
+    cipher: &'static str,
+    /// The library's part, with that cipher alone.
+    provider: Arc<CryptoProvider>,
+    token: Token,
+    certificate: Option<String>,
+    resume: Resume,
+    offload: Offload,
+    tickets: Tickets,
+}
+
+/// Party that encrypts once the handshake is through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offload {
+    Off,
+    Kernel,
+}
+
+impl Encrypted {
+    /// Reads the knobs of the transport `id`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where they contradict each other.
+    pub(super) fn new(
+        id: &str,
+        knobs: &Settings,
+        token: Token,
+        tickets: &Tickets,
+    ) -> Result<Encrypted> {
+        let (cipher, provider) = identity::provider(knobs.text("cipher"));
+        let (resume, tickets) = (Resume::of(knobs), tickets.clone());
+        let offload = match knobs.text(OFFLOAD.name) {
+            Some("kernel") => Offload::Kernel,
+            _ => Offload::Off,
+        };
+        if (offload, resume) == (Offload::Kernel, Resume::Early) {
+            return Err(Error::usage(format!(
+                "`{id}:offload=kernel,resume=0rtt`: the kernel takes over once the handshake is through, and early data \
+                 goes before; choose resume=on, or offload=off"
+            )));
+        }
+        let options = tcp::Options::from(knobs);
+        let certificate = knobs.text(CERTIFICATE.name).map(str::to_owned);
+        Ok(Encrypted { options, cipher, provider, token, certificate, resume, offload, tickets })
+    }
+
+    fn terms(&self) -> Terms<'_> {
+        Terms {
+            token: &self.token,
+            provider: &self.provider,
+            resume: self.resume,
+            gives_keys: self.offload == Offload::Kernel,
+            alpn: NAME,
+            certificate: self.certificate.as_deref(),
+        }
+    }
+
+    fn connection(&self, side: Side) -> std::result::Result<Connection, Failure> {
+        Ok(match side {
+            Side::Near => {
+                let name = ServerName::try_from(NAME)?;
+                ClientConnection::new(self.tickets.client(&self.terms())?, name)?.into()
+            }
+            Side::Far => ServerConnection::new(self.tickets.server(&self.terms())?)?.into(),
+        })
+    }
+
+    fn unbuffered(&self, side: Side) -> std::result::Result<Unbuffered, Failure> {
+        Ok(match side {
+            Side::Near => {
+                let name = ServerName::try_from(NAME)?;
+                let config = self.tickets.client(&self.terms())?;
+                Unbuffered::Near(UnbufferedClientConnection::new(config, name)?)
+            }
+            Side::Far => {
+                let config = self.tickets.server(&self.terms())?;
+                Unbuffered::Far(UnbufferedServerConnection::new(config)?)
+            }
+        })
+    }
+}
+
+impl Flavour for Encrypted {
+    type Channel = TlsChannel;
+
+    fn facts(&self) -> FlavourFacts {
+        FlavourFacts { rearms: false, ..self.options.facts() }
+    }
+
+    fn apply(&self, socket: &Socket) -> Result<()> {
+        self.options.apply(socket)
+    }
+
+    fn stamps<'a>(&self, _channel: &'a mut TlsChannel) -> io::Result<&'a mut Stamps> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the kernel stamps encrypted records, which are not the messages",
+        ))
+    }
+
+    fn open(&self, socket: Socket, side: Side) -> io::Result<TlsChannel> {
+        let failed = |e: Failure| io::Error::other(e.to_string());
+        let wire = Counted::new(socket)?;
+        Ok(match self.offload {
+            Offload::Off => {
+                let tls = ProcessTls::open(wire, self.connection(side).map_err(failed)?)?;
+                TlsChannel::Process(Box::new(tls))
+            }
+            Offload::Kernel => {
+                let tls = KernelTls::open(wire, self.unbuffered(side).map_err(failed)?)?;
+                TlsChannel::Kernel(Box::new(tls))
+            }
+        })
+    }
+
+    fn is_acknowledged(&self, channel: &TlsChannel) -> bool {
+        self.options.is_acknowledged(channel.wire())
+    }
+
+    fn effective(&self, channel: &TlsChannel) -> Effective {
+        let mut read = self.options.effective(channel.wire());
+        let cipher = channel.cipher().unwrap_or(self.cipher);
+        read.insert("cipher".to_owned(), cipher.to_owned());
+        read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
+        let certificate = identity::certificate_word(self.certificate.as_deref());
+        read.insert(CERTIFICATE.name.to_owned(), certificate);
+        read.insert("resume".to_owned(), channel.resumed().to_owned());
+        read.insert(OFFLOAD.name.to_owned(), channel.offload().to_owned());
+        read
+    }
+
+    fn info(&self, channel: &TlsChannel, connect_ns: u64) -> ConnInfo {
+        let ConnInfo { mut stats, view } = self.options.info(channel.wire(), connect_ns);
+        stats.connect_ns += channel.handshake().0;
+        if let Some(headers) = &mut stats.headers {
+            headers.framing_bytes = INFO.framing_bytes as u64;
+        }
+        ConnInfo { stats, view }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience, Service};
+    use crate::spec::Spec;
+    use crate::time::{Clock, Monotonic};
+    use crate::transport::handover::ConnectionSource;
+    use crate::transport::hello::Hello;
+    use crate::transport::{Address, Progress};
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
+    const LONG: Nanos = Nanos::from_secs(10);
+    const LANES: &[Service] = &[Service::ORDERED];
+
+    #[derive(Default)]
+    struct Kept(Vec<Vec<u8>>);
+
+    impl Inbox for Kept {
+        fn message(&mut self, _: Lane, bytes: &[u8]) {
+            self.0.push(bytes.to_vec());
+        }
+    }
+
+    fn knobs(typed: &str) -> Settings {
+        Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
+    }
+
+    fn listen(knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Listener>> {
+        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let (token, door, tickets) = (HELLO.token, ConnectionSource::Own, tickets.clone());
+        Tls.listen(Listen { at, token, knobs, lanes: LANES, largest_message: 9, door, tickets })
+    }
+
+    fn dial(to: &Address, knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Conn>> {
+        let (hello, timeout) = (HELLO, LONG);
+        Tls.dial(&Dial { to, hello, knobs, lanes: LANES, largest_message: 9, timeout, tickets })
+    }
+
+    /// Waits for a message.
+    fn hear(conn: &mut dyn Conn) -> io::Result<Vec<u8>> {
+        let (began, mut kept) = (Monotonic.now(), Kept::default());
+        while kept.0.is_empty() {
+            assert!(Monotonic.now() - began < LONG, "nothing came");
+            conn.flush()?;
+            assert_ne!(conn.receive(Patience::Block, &mut kept)?, Progress::Closed);
+        }
+        assert_eq!(kept.0.len(), 1);
+        Ok(kept.0.remove(0))
+    }
+
+    /// A far end that answers one message on each of so many connections; returns how each was resumed.
+    fn answer(listener: &mut dyn Listener, connections: usize) -> Vec<String> {
+        let answered = (0..connections).map(|_| {
+            let mut far = listener.accept(LONG).unwrap().1;
+            assert_eq!(hear(&mut *far).unwrap(), b"asked");
+            assert_eq!(far.send(Lane(0), b"answered").unwrap(), Progress::Moved);
+            far.effective()["resume"].clone()
+        });
+        answered.collect()
+    }
+
+    #[test]
+    fn the_first_data_goes_with_the_handshake_from_the_second_connection_on() {
+        let knobs = &knobs("tls:resume=0rtt");
+        let (near_tickets, far_tickets) = (Tickets::default(), Tickets::default());
+        let mut listener = listen(knobs, &far_tickets).unwrap();
+        let to = &listener.endpoint();
+        thread::scope(|scope| {
+            let far = scope.spawn(move || answer(&mut *listener, 4));
+            let ways = (0..4).map(|_| {
+                let mut near = dial(to, knobs, &near_tickets).unwrap();
+                assert_eq!(near.send(Lane(0), b"asked").unwrap(), Progress::Moved);
+                assert_eq!(hear(&mut *near).unwrap(), b"answered");
+                near.effective()["resume"].clone()
+            });
+            let ways: Vec<String> = ways.collect();
+            assert_eq!(ways, ["off", "0rtt", "0rtt", "0rtt"]);
+            assert_eq!(far.join().unwrap(), ways);
+        });
+    }
+
+    /// A far end that knows nothing of the ticket refuses what was sent with it, and the near end says so.
+    #[test]
+    fn early_data_that_is_refused_is_an_error() {
+        let knobs = &knobs("tls:resume=0rtt");
+        let tickets = &Tickets::default();
+        let mut first = listen(knobs, &Tickets::default()).unwrap();
+        let mut second = listen(knobs, &Tickets::default()).unwrap();
+        let [to_first, to_second] = [first.endpoint(), second.endpoint()];
+        thread::scope(|scope| {
+            scope.spawn(move || answer(&mut *first, 1));
+            let mut near = dial(&to_first, knobs, tickets).unwrap();
+            near.send(Lane(0), b"asked").unwrap();
+            assert_eq!(hear(&mut *near).unwrap(), b"answered");
+
+            let far = scope.spawn(move || second.accept(LONG).map(drop));
+            let mut near = dial(&to_second, knobs, tickets).unwrap();
+            near.send(Lane(0), b"asked").unwrap();
+            let error = hear(&mut *near).unwrap_err();
+            assert!(error.to_string().contains("refused early data"), "{error}");
+            drop(near);
+            let _ = far.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn early_data_and_the_kernels_tls_exclude_each_other() {
+        let knobs = &knobs("tls:resume=0rtt,offload=kernel");
+        let error = listen(knobs, &Tickets::default()).err().unwrap();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
+        assert!(error.to_string().contains("choose resume=on, or offload=off"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Bytes both ways over TLS, whoever encrypts them.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::kernel::KernelTls;
+use super::process::ProcessTls;
+use crate::contract::Patience;
+use crate::datapath::channel::{Calls, Channel, Kind};
+use crate::datapath::stream::Counted;
+use crate::time::Nanos;
+
+/// A socket with TLS on it.
+pub(crate) enum TlsChannel {
+    /// This process encrypts.
+    Process(Box<ProcessTls>),
+    /// The kernel encrypts.
+    Kernel(Box<KernelTls>),
+}
+
+/// Does the same with whichever it is.
+macro_rules! either {
+    ($channel:expr, $tls:ident => $done:expr) => {
+        match $channel {
+            TlsChannel::Process($tls) => $done,
+            TlsChannel::Kernel($tls) => $done,
+        }
+    };
+}
+
+impl TlsChannel {
+    /// Returns the socket, for options.
+    pub(super) fn wire(&self) -> &Counted {
+        either!(self, tls => tls.wire())
+    }
+
+    /// Returns how the handshake resumed a connection before, in the words of the knob.
+    pub(super) fn resumed(&self) -> &'static str {
+        either!(self, tls => tls.resumed())
+    }
+
+    /// Returns the cipher that both ends agreed on, in the words of the knob; `None` before they have.
+    pub(super) fn cipher(&self) -> Option<&'static str> {
+        either!(self, tls => tls.cipher())
+    }
+
+    /// Returns the duration of the handshake.
+    pub(super) fn handshake(&self) -> Nanos {
+        either!(self, tls => tls.handshake())
+    }
+
+    /// Returns who encrypts, in the words of the knob.
+    pub(super) fn offload(&self) -> &'static str {
+        match self {
+            TlsChannel::Process(_) => "off",
+            TlsChannel::Kernel(tls) => tls.offload(),
+        }
+    }
+}
+
+impl Channel for TlsChannel {
+    const KIND: Kind = Kind::Socket;
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
+        either!(self, tls => tls.send(bytes, patience))
+    }
+
+    #[inline]
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
+        either!(self, tls => tls.receive(room, patience))
+    }
+
+    fn discard(&mut self, _most: usize, _patience: Patience) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn push(
+        &mut self,
+        _len: usize,
+        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn pull(
+        &mut self,
+        _patience: Patience,
+        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn holds_more(&self) -> bool {
+        match self {
+            TlsChannel::Process(tls) => tls.holds_more(),
+            // poll(2) shows what it has decrypted, too.
+            TlsChannel::Kernel(_) => false,
+        }
+    }
+
+    fn has_backlog(&self) -> bool {
+        match self {
+            TlsChannel::Process(tls) => tls.has_backlog(),
+            TlsChannel::Kernel(_) => false,
+        }
+    }
+
+    fn flush(&mut self, patience: Patience) -> io::Result<()> {
+        match self {
+            TlsChannel::Process(tls) => tls.flush(patience),
+            TlsChannel::Kernel(_) => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        either!(self, tls => tls.finish())
+    }
+
+    fn holds(&self) -> usize {
+        0
+    }
+
+    fn inlet(&self) -> BorrowedFd<'_> {
+        self.wire().inlet()
+    }
+
+    fn calls(&self) -> Calls {
+        self.wire().calls()
+    }
+
+    fn count(&mut self) -> &mut Calls {
+        either!(self, tls => tls.wire_mut()).count()
+    }
+}
+
+/// The engines that bypass this process are not offered: the kernel cannot move for it what it has to encrypt.
+fn passes_through() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "what is encrypted passes through this process")
+}

@@ -1,0 +1,299 @@
+//! TLS by this process, over records on a socket.
+
+use std::io::{self, Read, Write};
+
+use rustls::{Connection, HandshakeKind};
+
+use super::{HANDSHAKE, invalid};
+use crate::contract::Patience;
+use crate::datapath::channel::Channel;
+use crate::datapath::stream::Counted;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::identity::cipher_word;
+
+/// Bytes that are received at once.
+const ROOM: usize = 256 * 1024;
+
+/// A socket with TLS on it.
+pub(crate) struct ProcessTls {
+    wire: Counted,
+    tls: Connection,
+    /// Received bytes, from the first that TLS has not had to the last.
+    received: Box<[u8]>,
+    from: usize,
+    to: usize,
+    /// Decrypted bytes that were not taken yet.
+    decrypted: usize,
+    early: Early,
+    /// True if data came with the handshake.
+    was_early: bool,
+    /// True if more of it may be there than was taken.
+    holds_early: bool,
+    /// True if the peer said that it ends its direction.
+    is_over: bool,
+    /// True if this direction ends once all is sent.
+    ends: bool,
+    /// Duration of the handshake.
+    handshake: Nanos,
+}
+
+/// State of data before the end of the handshake (RFC 8446, 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Early {
+    /// None, or all of it was there.
+    No,
+    /// It goes with the handshake, which the far end has not answered.
+    Sending,
+    /// It comes with the handshake, or may be left of it.
+    Receiving,
+}
+
+impl ProcessTls {
+    /// Sees the handshake through, or as far as it has to be for data to go with it.
+    ///
+    /// # Errors
+    /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
+    pub(super) fn open(wire: Counted, tls: Connection) -> io::Result<ProcessTls> {
+        let mut channel = ProcessTls {
+            wire,
+            tls,
+            received: vec![0; ROOM].into(),
+            from: 0,
+            to: 0,
+            decrypted: 0,
+            early: Early::No,
+            was_early: false,
+            holds_early: false,
+            is_over: false,
+            ends: false,
+            handshake: Nanos::ZERO,
+        };
+        channel.tls.set_buffer_limit(None);
+        let began = Monotonic.now();
+        if let Connection::Client(near) = &mut channel.tls
+            && near.early_data().is_some()
+        {
+            channel.early = Early::Sending;
+            channel.flush(Patience::Block)?;
+        }
+        while channel.early == Early::No
+            && (channel.tls.is_handshaking() || channel.tls.wants_write())
+        {
+            channel.flush(Patience::Block)?;
+            if channel.tls.is_handshaking() && channel.take_in(Patience::Block)? == Some(0) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            channel.look_for_early_data();
+            if Monotonic.now() - began > HANDSHAKE {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the TLS handshake did not end",
+                ));
+            }
+        }
+        // What the far end answers to early data needs its side of the handshake in front of it.
+        channel.flush(Patience::Block)?;
+        channel.handshake = Monotonic.now() - began;
+        Ok(channel)
+    }
+
+    /// Notes that the near end's first data came with its first message, and is taken.
+    fn look_for_early_data(&mut self) {
+        if let Connection::Server(far) = &mut self.tls
+            && far.early_data().is_some()
+        {
+            (self.early, self.was_early, self.holds_early) = (Early::Receiving, true, true);
+        }
+    }
+
+    /// Returns the socket, for options.
+    pub(super) fn wire(&self) -> &Counted {
+        &self.wire
+    }
+
+    /// Returns the socket, for its counters.
+    pub(super) fn wire_mut(&mut self) -> &mut Counted {
+        &mut self.wire
+    }
+
+    /// Returns how the handshake resumed a connection before, in the words of the knob: `0rtt` where data went
+    /// with it and was taken.
+    pub(super) fn resumed(&self) -> &'static str {
+        let was_early = match &self.tls {
+            Connection::Client(near) => near.is_early_data_accepted(),
+            Connection::Server(_) => self.was_early,
+        };
+        match self.tls.handshake_kind() {
+            _ if was_early => "0rtt",
+            Some(HandshakeKind::Resumed) => "on",
+            _ => "off",
+        }
+    }
+
+    /// Returns the cipher that both ends agreed on; `None` before they have.
+    pub(super) fn cipher(&self) -> Option<&'static str> {
+        cipher_word(self.tls.negotiated_cipher_suite()?.suite())
+    }
+
+    /// Returns the duration of the handshake, as far as data had to wait for it.
+    pub(super) fn handshake(&self) -> Nanos {
+        self.handshake
+    }
+
+    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` if nothing came,
+    /// 0 at the end.
+    fn take_in(&mut self, patience: Patience) -> io::Result<Option<usize>> {
+        if self.from == self.to {
+            let Some(got) = self.wire.receive(&mut self.received, patience)? else {
+                return Ok(None);
+            };
+            (self.from, self.to) = (0, got);
+            if got == 0 {
+                return Ok(Some(0));
+            }
+        }
+        let mut rest = &self.received[self.from..self.to];
+        let taken = self.tls.read_tls(&mut rest)?;
+        self.from += taken;
+        let state = self.tls.process_new_packets().map_err(invalid)?;
+        self.decrypted = state.plaintext_bytes_to_read();
+        self.is_over |= state.peer_has_closed();
+        Ok(Some(taken))
+    }
+
+    /// Ends the time of early data once the far end has answered the handshake.
+    fn settle_early(&mut self) -> io::Result<()> {
+        if self.early != Early::Sending || self.tls.is_handshaking() {
+            return Ok(());
+        }
+        self.early = Early::No;
+        if let Connection::Client(near) = &self.tls
+            && !near.is_early_data_accepted()
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "TLS: the far end refused early data",
+            ));
+        }
+        // The last message of the handshake, which the far end need not have seen to answer.
+        self.flush(Patience::None)
+    }
+
+    /// Takes data that came with the handshake.
+    fn take_early(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let Connection::Server(far) = &mut self.tls else { return Ok(0) };
+        if self.early != Early::Receiving {
+            return Ok(0);
+        }
+        let read = far.early_data().map_or(Ok(0), |mut early| early.read(room))?;
+        self.holds_early = read == room.len();
+        if read == 0 && !far.is_handshaking() {
+            self.early = Early::No;
+        }
+        Ok(read)
+    }
+
+    /// Sends all of `bytes` as soon as nothing is left of those before.
+    pub(super) fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
+        self.flush(patience)?;
+        if self.has_backlog() {
+            return Ok(None);
+        }
+        let taken = match &mut self.tls {
+            Connection::Client(near) if self.early == Early::Sending => {
+                // None is left where the far end wants no more of it: the rest waits for its answer.
+                near.early_data().map_or(Ok(0), |mut early| early.write(bytes))?
+            }
+            tls => tls.writer().write(bytes)?,
+        };
+        self.flush(patience)?;
+        Ok(Some(taken).filter(|taken| *taken > 0 || bytes.is_empty()))
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        room: &mut [u8],
+        patience: Patience,
+    ) -> io::Result<Option<usize>> {
+        let mut has_waited = false;
+        loop {
+            let early = self.take_early(room)?;
+            if early > 0 {
+                return Ok(Some(early));
+            }
+            if self.decrypted > 0 {
+                let read = self.tls.reader().read(room)?;
+                self.decrypted = self.decrypted.saturating_sub(read);
+                return Ok(Some(read));
+            }
+            if self.is_over {
+                return Ok(Some(0));
+            }
+            let is_first = self.from == self.to;
+            if is_first && has_waited {
+                return Ok(None);
+            }
+            has_waited |= is_first;
+            match self.take_in(patience)? {
+                None => return Ok(None),
+                // The end, with TLS's goodbye or without it, as of a process that is gone.
+                Some(0) => return Ok(Some(0)),
+                Some(_) => self.settle_early()?,
+            }
+        }
+    }
+
+    /// Returns true if there is more to receive though the socket may not show it.
+    pub(super) fn holds_more(&self) -> bool {
+        self.decrypted > 0 || self.from < self.to || self.holds_early
+    }
+
+    pub(super) fn has_backlog(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    pub(super) fn flush(&mut self, patience: Patience) -> io::Result<()> {
+        while self.tls.wants_write() {
+            let mut wire = Wire { wire: &mut self.wire, patience };
+            match self.tls.write_tls(&mut wire) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        if std::mem::take(&mut self.ends) {
+            self.wire.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Says goodbye (RFC 8446, 6.1), and ends the socket's direction behind that.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.tls.send_close_notify();
+        self.ends = true;
+        self.flush(Patience::Block)
+    }
+}
+
+/// Destination of records.
+struct Wire<'a> {
+    wire: &'a mut Counted,
+    patience: Patience,
+}
+
+impl Write for Wire<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.wire.send(bytes, self.patience)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Writes many records with one call.
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.wire
+            .send_pieces(pieces, self.patience)?
+            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

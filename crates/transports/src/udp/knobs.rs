@@ -1,0 +1,260 @@
+//! Knobs of UDP, and their effective values.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::Socket;
+
+use crate::datapath::datagram::{
+    Binding, ReceiveEngine, SendEngine, probe_coalescing, probe_segmentation,
+};
+use crate::datapath::option::{Buffer, Fragmenting, cover};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::transport::udp_handshake::Variant;
+use crate::units::Bytes;
+
+/// Messages per call, unless set otherwise.
+const MESSAGES: usize = 64;
+
+/// Coalesced buffers per call where nobody says otherwise: half a megabyte stays within a core's
+/// cache.
+const COALESCED: usize = 8;
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "io",
+        kind: Kind::Choice(SendEngine::WORDS),
+        default: "gso",
+        doc: "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
+             the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call; \
+             uring, to measure whether io_uring would help: up to 16 datagrams a call, linked",
+    },
+    Key {
+        name: "rx",
+        kind: Kind::Choice(ReceiveEngine::WORDS),
+        default: "gro+recvmmsg",
+        doc: "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
+             of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call; \
+             uring, to measure whether io_uring would help: one request fills up to 16 buffers",
+    },
+    BATCH,
+    CONNECTED,
+    DF,
+    RCVBUF,
+    SNDBUF,
+];
+
+/// The knob for how many go in a call.
+pub(crate) const BATCH: Key = Key {
+    name: "batch",
+    kind: Kind::Count(1, 1024),
+    default: "",
+    doc: "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: 64, \
+          and 8 for gro. The workload's call size bounds what is sent at once, too",
+};
+
+/// The knob for how calls know the peer.
+pub(crate) const CONNECTED: Key = Key {
+    name: "connected",
+    kind: Kind::Switch,
+    default: "on",
+    doc: "on: the socket is connected to its peer; off: each call carries the address, and the \
+          kernel looks up the route each time",
+};
+
+/// The knob for fragments.
+pub(crate) const DF: Key = Key {
+    name: "df",
+    kind: Kind::Choice(&["on", "off", "probe"]),
+    default: "",
+    doc: "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over the \
+          path MTU, off lets hosts and routers cut, probe sets the bit and ignores the path MTU; \
+          not set: the host's way, which cuts what exceeds the path MTU here",
+};
+
+/// The knob for the receive buffer. Not set by default: the host's own (`net.core.rmem_default`).
+pub(crate) const RCVBUF: Key = Key {
+    name: "rcvbuf",
+    kind: Kind::Size(4_096, 1 << 29),
+    default: "",
+    doc: "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
+};
+
+/// The knob for the send buffer.
+pub(crate) const SNDBUF: Key = Key {
+    name: "sndbuf",
+    kind: Kind::Size(4_096, 1 << 29),
+    default: "",
+    doc: "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
+};
+
+/// Origin of a value: typed, and so required, or a default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Typed: refused where it cannot be.
+    Named,
+    /// A default: something else is used where it cannot be, and said.
+    Default,
+}
+
+/// The knobs as values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Knobs {
+    pub(super) variant: Variant,
+    /// Bytes that the checksum covers; all where nobody says otherwise, or it is not to be chosen.
+    pub(super) coverage: Option<Bytes>,
+    pub(super) rcvbuf: Option<Bytes>,
+    pub(super) sndbuf: Option<Bytes>,
+    pub(super) io: (SendEngine, Wish),
+    pub(super) rx: (ReceiveEngine, Wish),
+    pub(super) batch: Option<usize>,
+    pub(super) binding: Binding,
+    pub(super) df: Option<Fragmenting>,
+}
+
+impl Knobs {
+    pub(super) fn new(variant: Variant, settings: &Settings) -> Knobs {
+        let wish = |key| if settings.given(key) { Wish::Named } else { Wish::Default };
+        let io = settings.text("io").and_then(SendEngine::named).unwrap_or(SendEngine::Send);
+        let rx = settings.text("rx").and_then(ReceiveEngine::named).unwrap_or(ReceiveEngine::Recv);
+        Knobs {
+            variant,
+            coverage: settings.size("coverage"),
+            rcvbuf: settings.size("rcvbuf"),
+            sndbuf: settings.size("sndbuf"),
+            io: (io, wish("io")),
+            rx: (rx, wish("rx")),
+            batch: settings.count("batch").map(|n| n as usize),
+            binding: match settings.switch("connected") {
+                Some(false) => Binding::Loose,
+                _ => Binding::Connected,
+            },
+            df: settings.text("df").and_then(Fragmenting::named),
+        }
+    }
+
+    /// Sets what a socket must have before anything arrives on it.
+    pub(super) fn prepare(&self, socket: &Socket) -> Result<()> {
+        Buffer::Receive.ask(socket, self.rcvbuf)?;
+        Buffer::Send.ask(socket, self.sndbuf)?;
+        cover(socket, self.coverage)?;
+        let Some(df) = self.df else { return Ok(()) };
+        let label = self.variant.label;
+        df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))
+    }
+
+    /// Checks that the knobs that were chosen go together.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] naming the one that has to change.
+    pub(super) fn check_together(&self) -> Result<()> {
+        if self.binding == Binding::Loose {
+            let why = "its calls carry no address; it needs connected=on";
+            for (key, ring) in [("io", self.io.0.is_ring()), ("rx", self.rx.0.is_ring())] {
+                if ring {
+                    return Err(unsupported(key, "uring", why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of datagrams per sendmmsg(2).
+    pub(super) fn send_batch(&self) -> usize {
+        self.batch.unwrap_or(MESSAGES)
+    }
+
+    /// Buffers per recvmmsg(2).
+    pub(super) fn receive_batch(&self, engine: ReceiveEngine) -> usize {
+        self.batch.unwrap_or(if engine.coalesces() { COALESCED } else { MESSAGES })
+    }
+}
+
+/// Checks that this host has the engine of a knob's word.
+///
+/// # Errors
+/// [`Error::Unsupported`] naming what is missing and what works instead.
+pub(super) fn check(key: &str, word: &str) -> Result<()> {
+    if SendEngine::named(word).is_some_and(SendEngine::is_ring) {
+        return crate::datapath::uring::check()
+            .map_err(|error| unsupported(key, word, &error.to_string()));
+    }
+    let probe: fn(BorrowedFd<'_>) -> io::Result<()> = match key {
+        "io" if SendEngine::named(word).is_some_and(SendEngine::segments) => probe_segmentation,
+        "rx" if ReceiveEngine::named(word).is_some_and(ReceiveEngine::coalesces) => {
+            probe_coalescing
+        }
+        _ => return Ok(()),
+    };
+    let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
+        .or_else(|_| Socket::new(socket2::Domain::IPV6, socket2::Type::DGRAM, None))
+        .map_err(|e| Error::setup("open a UDP socket", e))?;
+    probe(socket.as_fd()).map_err(|error| unsupported(key, word, &error.to_string()))
+}
+
+/// Returns the error for an engine that was asked for by name and cannot be.
+pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
+    let instead = match key {
+        "io" => "io=send and io=sendmmsg work everywhere",
+        _ => "rx=recv and rx=recvmmsg work everywhere",
+    };
+    Error::unsupported(format!("udp:{key}={word}"), format!("{why}; {instead}"))
+}
+
+/// An engine in use, and why it is not the one that was asked for.
+#[derive(Debug)]
+pub(super) struct InUse<T> {
+    pub(super) engine: T,
+    instead_of: Option<(&'static str, String)>,
+}
+
+impl InUse<SendEngine> {
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, one without
+    /// segmentation.
+    pub(super) fn sending((asked, wish): (SendEngine, Wish)) -> Result<InUse<SendEngine>> {
+        let mut used = InUse { engine: asked, instead_of: None };
+        match (check("io", asked.word()), wish) {
+            (Err(error), Wish::Default) => used.fall_back(SendEngine::SendMmsg, error.to_string()),
+            (result, _) => result?,
+        }
+        Ok(used)
+    }
+
+    /// Says what is in use from now on, and why.
+    pub(super) fn fall_back(&mut self, to: SendEngine, why: String) {
+        self.instead_of = Some((self.engine.word(), why));
+        self.engine = to;
+    }
+
+    /// Describes the engine, and what it stands in for.
+    pub(super) fn tell(&self) -> String {
+        tell(self.engine.word(), self.instead_of.as_ref())
+    }
+}
+
+impl InUse<ReceiveEngine> {
+    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, the same
+    /// without coalescing.
+    pub(super) fn receiving((asked, wish): (ReceiveEngine, Wish)) -> Result<InUse<ReceiveEngine>> {
+        match (check("rx", asked.word()), wish) {
+            (Err(error), Wish::Default) => Ok(InUse {
+                engine: ReceiveEngine::RecvMmsg,
+                instead_of: Some((asked.word(), error.to_string())),
+            }),
+            (result, _) => result.map(|()| InUse { engine: asked, instead_of: None }),
+        }
+    }
+
+    /// Describes the engine, and what it stands in for.
+    pub(super) fn tell(&self) -> String {
+        tell(self.engine.word(), self.instead_of.as_ref())
+    }
+}
+
+fn tell(used: &str, instead_of: Option<&(&'static str, String)>) -> String {
+    match instead_of {
+        Some((asked, why)) => format!("{used} ({asked}: {why})"),
+        None => used.to_owned(),
+    }
+}

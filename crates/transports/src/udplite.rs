@@ -1,0 +1,188 @@
+//! UDP-Lite (RFC 3828): UDP whose checksum covers as much of a datagram as the sender says. What it does
+//! not cover may arrive damaged, for codecs that would rather have that than nothing.
+//!
+//! Its sockets and calls are UDP's but for the offloads, which the kernel does not have for it.
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::contract::{Guarantees, Reach};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind};
+use crate::transport::options::COVERAGE;
+use crate::transport::udp_handshake::Variant;
+use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, refuse_server};
+use crate::udp::{self, BATCH, CONNECTED, DF, LARGEST, RCVBUF, SNDBUF};
+
+/// UDP-Lite over the kernel.
+pub(super) struct UdpLite;
+
+const UDP_LITE: Variant = Variant { id: "udplite", label: "UDP-Lite", protocol: Protocol::UDPLITE };
+
+static INFO: Info = Info {
+    id: UDP_LITE.id,
+    label: UDP_LITE.label,
+    colour: "#c9a227",
+    summary: "datagrams whose checksum covers as much of them as you say; without offloads",
+    guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
+    reach: Reach::Path,
+    options: &[COVERAGE],
+    below: udp::OPTIONS,
+    keys: &[
+        Key {
+            name: COVERAGE.name,
+            kind: Kind::Size(8, 65_535),
+            default: "",
+            doc: "bytes that the checksum covers, from the start of its header of 8 on, and that it must cover of \
+                  what arrives (UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV); not set: all",
+        },
+        Key {
+            name: "io",
+            kind: Kind::Choice(&["send", "sendmmsg"]),
+            default: "sendmmsg",
+            doc: "how bulk data is sent: a datagram a call (send), or many a call (sendmmsg)",
+        },
+        Key {
+            name: "rx",
+            kind: Kind::Choice(&["recv", "recvmmsg"]),
+            default: "recvmmsg",
+            doc: "how bulk data is received: a datagram a call (recv), or many a call (recvmmsg)",
+        },
+        Key {
+            doc: "most datagrams per sendmmsg or recvmmsg; not set: 64. The workload's call size bounds what is \
+                  sent at once, too",
+            ..BATCH
+        },
+        CONNECTED,
+        DF,
+        RCVBUF,
+        SNDBUF,
+    ],
+    ..Info::KERNEL
+};
+
+impl Transport for UdpLite {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn check(&self) -> Result<()> {
+        let open = |domain| Socket::new(domain, Type::DGRAM, Some(UDP_LITE.protocol));
+        open(Domain::IPV4).or_else(|_| open(Domain::IPV6)).map(drop).map_err(|e| {
+            Error::unsupported(INFO.id, format!("kernel has no UDP-Lite (socket: {e}); udp works"))
+        })
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        udp::dial(UDP_LITE, dial)
+    }
+
+    fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        refuse_server(&listen.door, INFO.id)?;
+        udp::listen(UDP_LITE, listen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::contract::{Inbox, Lane, Patience, Service};
+    use crate::datapath::option;
+    use crate::spec::{Settings, Spec};
+    use crate::time::Nanos;
+    use crate::transport::Address;
+    use crate::transport::handover::{ConnectionSource, HandOver};
+    use crate::transport::hello::{Hello, Token};
+    use crate::units::Bytes;
+
+    const HELLO: Hello = Hello { token: Token::from_bytes([6; 16]), flow: 1 };
+    const LONG: Nanos = Nanos::from_secs(10);
+
+    #[derive(Default)]
+    struct Kept(Vec<Vec<u8>>);
+
+    impl Inbox for Kept {
+        fn message(&mut self, _: Lane, bytes: &[u8]) {
+            self.0.push(bytes.to_vec());
+        }
+    }
+
+    fn settings(typed: &str) -> Settings {
+        Settings::check(&Spec::parse(typed).unwrap(), INFO.keys).unwrap()
+    }
+
+    fn listen(knobs: &Settings, door: ConnectionSource) -> Result<Box<dyn Listener>> {
+        UdpLite.listen(Listen {
+            at: &Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+            token: HELLO.token,
+            knobs,
+            lanes: &[Service::BEST_EFFORT],
+            largest_message: 2_000,
+            door,
+            tickets: crate::transport::Tickets::default(),
+        })
+    }
+
+    #[test]
+    fn the_coverage_is_what_was_asked_for_at_both_ends() {
+        if UdpLite.check().is_err() {
+            return;
+        }
+        for (typed, tells) in [("udplite", "all"), ("udplite:coverage=20", "20 B")] {
+            let knobs = &settings(typed);
+            let mut listener = listen(knobs, ConnectionSource::Own).unwrap();
+            let to = &listener.endpoint();
+            std::thread::scope(|scope| {
+                let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
+                let dial = Dial {
+                    to,
+                    hello: HELLO,
+                    knobs,
+                    lanes: &[Service::BEST_EFFORT],
+                    largest_message: 2_000,
+                    timeout: LONG,
+                    tickets: &crate::transport::Tickets::default(),
+                };
+                let mut near = UdpLite.dial(&dial).unwrap();
+                let mut far = far.join().unwrap();
+                assert_eq!(near.effective()["coverage"], tells);
+                assert_eq!(far.effective()["coverage"], tells);
+                near.send(Lane(0), &[7; 2_000]).unwrap();
+                let mut kept = Kept::default();
+                far.receive(Patience::Block, &mut kept).unwrap();
+                assert_eq!(kept.0, [[7; 2_000]]);
+            });
+        }
+    }
+
+    /// Datagrams covered less than the receiver asks for are dropped in the kernel; those covered
+    /// whole never are.
+    #[test]
+    fn a_receiver_drops_what_is_covered_too_little() {
+        if UdpLite.check().is_err() {
+            return;
+        }
+        let open = |coverage: Option<u64>| {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDPLITE)).unwrap();
+            socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+            option::cover(&socket, coverage.map(Bytes)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            socket
+        };
+        let far = open(Some(100));
+        for (coverage, arrives) in [(Some(99), false), (Some(100), true), (None, true)] {
+            open(coverage).send_to(&[1; 200], &far.local_addr().unwrap()).unwrap();
+            let got = far.recv(&mut [std::mem::MaybeUninit::uninit(); 300]).ok();
+            assert_eq!(got, arrives.then_some(200), "{coverage:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_has_no_port_for_it() {
+        let (_server, agent) = HandOver::pair().unwrap();
+        let error = listen(&settings("udplite"), ConnectionSource::Handed(agent)).err().unwrap();
+        assert!(error.to_string().contains("without --to"), "{error}");
+    }
+}

@@ -1,0 +1,359 @@
+//! uTP, the transport of BitTorrent that yields to others: a reliable byte stream in packets of BEP 29 (header version 1),
+//! with the congestion control LEDBAT (RFC 6817), which aims at a queueing delay and backs off before others notice it.
+//!
+//! Where the two differ, RFC 6817 decides how fast it sends, and BEP 29 what its packets look like:
+//!
+//! | | BEP 29 | here, by RFC 6817 |
+//! |---|---|---|
+//! | base delay | least of the last two minutes | least of ten entries of a minute |
+//! | least window | none: 0 waits for a timeout | two segments; one after a timeout |
+//! | growth | by what is outstanding | capped at what was outstanding and a segment more |
+//! | packets on a slow path | down to 150 bytes | always as large as the path takes |
+//!
+//! Both ends open as BEP 29 says, a SYN and its answer. The answer bears the number of the first packet of data, as libutp and
+//! libtorrent have it ("packets that don't include any payload do not increase the seq_nr"), and not one of its own, as the
+//! diagram there can be read. Each packet of data is acknowledged, packets that come together by one answer, and each
+//! direction has its own end (FIN). [`wire`] has the format.
+
+use std::io;
+
+use crate::contract::{Guarantees, Lane, Side};
+use crate::error::Result;
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+use crate::transport::frame::PREFIX;
+use crate::transport::userspace::{
+    MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
+};
+use crate::transport::{Effective, Info, options, told};
+use receiver::Receiver;
+use sender::{Sender, Terms};
+use wire::{HEADER, Header, Packet};
+
+mod ledbat;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+/// The transport.
+#[derive(Clone, Copy)]
+pub(super) struct Utp;
+
+/// The most packets that are kept in either direction: a quarter of all numbers, so that none is taken for another.
+const MOST_PACKETS: usize = 1 << 14;
+
+/// Number of the SYN.
+const FIRST: u16 = 1;
+
+static INFO: Info = Info {
+    id: "utp",
+    label: "uTP",
+    colour: "#4f7d3a",
+    summary: "a byte stream over UDP that yields to others: LEDBAT, congestion control by queueing delay",
+    guarantees: Guarantees::BYTE_STREAM,
+    framing_bytes: PREFIX,
+    options: &[options::CC, options::TARGET, options::WINDOW, options::MIN_RTO, options::MTU],
+    keys: &[
+        Key {
+            name: "target",
+            kind: Kind::Span(1_000_000, 100_000_000),
+            default: "100ms",
+            doc: "the queueing delay that it aims at; RFC 6817 allows no more than 100ms",
+        },
+        Key {
+            name: "window",
+            kind: Kind::Size(4_096, 1 << 30),
+            default: "1MB",
+            doc: "the most bytes under way, and the room for what was not read",
+        },
+        Key {
+            name: "min-rto",
+            kind: Kind::Span(1_000_000, 60_000_000_000),
+            default: "500ms",
+            doc: "the shortest congestion timeout; 500ms is that of BEP 29, 1s that of RFC 6298",
+        },
+        MTU,
+    ],
+    ..Info::IN_USER_SPACE
+};
+
+impl Userspace for Utp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+        Ok(Box::new(End::open(opening)?))
+    }
+}
+
+/// Progress of the handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing came yet, and nothing is asked.
+    Waiting,
+    /// The near end asks until it is answered: how often it did, when last, when it does again, and whether it is about to.
+    Asking {
+        times: u32,
+        last: Nanos,
+        again: Nanos,
+        is_due: bool,
+    },
+    Open,
+    Reset,
+}
+
+/// End of a connection.
+struct End {
+    phase: Phase,
+    side: Side,
+    /// Identifiers of packets that come, and of those that leave.
+    comes: u16,
+    leaves: u16,
+    /// Number of the first packet of data that leaves.
+    first: u16,
+    /// True if the peer asked and was not answered yet.
+    owes_answer: bool,
+    /// Delay of the last packet that came, in microseconds, by two clocks.
+    difference: u32,
+    sender: Sender,
+    receiver: Receiver,
+    terms: Terms,
+    mtu: u32,
+}
+
+/// Returns a time as packets have it: in microseconds, modulo 2^32.
+fn micros(now: Nanos) -> u32 {
+    (now.0 / 1_000) as u32
+}
+
+impl End {
+    fn open(opening: &Opening<'_>) -> Result<End> {
+        let header = HEADER as u32;
+        let segment = opening.payload(INFO.id, header + 1)? - header;
+        let knobs = opening.knobs;
+        let window = knobs.size("window").map_or(0, |size| size.0).max(u64::from(segment));
+        // A message is taken whole, so there must be room for one.
+        let message = PREFIX + opening.largest_message;
+        let terms = Terms {
+            buffer: message.max(window as usize),
+            message,
+            window,
+            segment: u64::from(segment),
+            target: knobs.span("target").unwrap_or_default(),
+            least_timeout: knobs.span("min-rto").unwrap_or_default(),
+        };
+        let token = opening.token.tag();
+        // The near end's identifier and the far end's first number are random (BEP 29): parts of the trial's token.
+        let (asked, number) = ((token >> 16) as u16, token as u16);
+        let ((comes, leaves), first) = match opening.side {
+            Side::Near => ((asked, asked.wrapping_add(1)), FIRST + 1),
+            Side::Far => ((0, 0), number),
+        };
+        Ok(End {
+            phase: Phase::Waiting,
+            side: opening.side,
+            comes,
+            leaves,
+            first,
+            owes_answer: false,
+            difference: 0,
+            sender: Sender::new(terms, first),
+            receiver: Receiver::new(window),
+            terms,
+            mtu: opening.mtu,
+        })
+    }
+
+    /// Handles a SYN. A copy of one that was answered is answered again.
+    fn asked(&mut self, now: Nanos, header: &Header) {
+        match (self.side, self.phase) {
+            (Side::Far, Phase::Waiting) => {
+                self.leaves = header.connection;
+                self.comes = header.connection.wrapping_add(1);
+                self.receiver.begin(header.sequence.wrapping_add(1));
+                self.sender.begin(header.window, None);
+                self.difference = micros(now).wrapping_sub(header.timestamp);
+                self.phase = Phase::Open;
+                self.owes_answer = true;
+            }
+            (Side::Far, Phase::Open) => self.owes_answer |= header.connection == self.leaves,
+            _ => {}
+        }
+    }
+
+    /// Handles a packet of the connection.
+    fn take(&mut self, now: Nanos, packet: &Packet<'_>) {
+        let header = &packet.header;
+        match self.phase {
+            Phase::Asking { times, last, .. } => {
+                if header.kind != wire::Kind::State || header.acknowledged != FIRST {
+                    return;
+                }
+                self.receiver.begin(header.sequence);
+                // Of several SYNs nobody knows which was answered (Karn).
+                self.sender.begin(header.window, (times == 1).then(|| now - last));
+                self.phase = Phase::Open;
+            }
+            Phase::Open => {
+                self.sender.acknowledge(now, packet);
+                if header.kind != wire::Kind::State {
+                    self.receiver.take(header.sequence, packet.bytes);
+                }
+            }
+            Phase::Waiting | Phase::Reset => return,
+        }
+        self.difference = micros(now).wrapping_sub(header.timestamp);
+    }
+
+    /// Returns the header of an acknowledgement that leaves now.
+    fn header(&self, now: Nanos) -> Header {
+        Header {
+            kind: wire::Kind::State,
+            connection: self.leaves,
+            timestamp: micros(now),
+            difference: self.difference,
+            window: self.receiver.room(),
+            sequence: self.sender.next_number(),
+            acknowledged: self.receiver.acknowledged(),
+        }
+    }
+
+    /// Appends the packet of the handshake that is to leave, if there is one.
+    fn shake_hands(&mut self, now: Nanos, batch: &mut Vec<u8>) {
+        let header = self.header(now);
+        match self.phase {
+            Phase::Asking { times, again, is_due: true, .. } => {
+                let kind = wire::Kind::Syn;
+                let (connection, sequence) = (self.comes, FIRST);
+                wire::write(
+                    &Header { kind, connection, sequence, acknowledged: 0, ..header },
+                    batch,
+                );
+                self.phase = Phase::Asking { times: times + 1, last: now, again, is_due: false };
+            }
+            // Whatever left meanwhile, the peer is to expect the first packet.
+            Phase::Open if std::mem::take(&mut self.owes_answer) => {
+                wire::write(&Header { sequence: self.first, ..header }, batch);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Protocol for End {
+    fn state(&self) -> State {
+        match self.phase {
+            Phase::Waiting | Phase::Asking { .. } => State::Handshaking,
+            Phase::Open => State::Open,
+            Phase::Reset => State::Closed("the peer has reset the connection".to_owned()),
+        }
+    }
+
+    fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
+        let Some(packet) = wire::read(datagram) else { return };
+        let header = &packet.header;
+        match header.kind {
+            wire::Kind::Syn => self.asked(now, header),
+            // Whoever does not know the connection answers with the identifier of what came.
+            wire::Kind::Reset => {
+                let is_ours = [self.comes, self.leaves].contains(&header.connection);
+                if is_ours && self.phase != Phase::Waiting {
+                    self.phase = Phase::Reset;
+                }
+            }
+            wire::Kind::Data | wire::Kind::Fin | wire::Kind::State => {
+                if header.connection == self.comes {
+                    self.take(now, &packet);
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
+        let from = batch.len();
+        self.shake_hands(now, batch);
+        if batch.len() > from || self.phase != Phase::Open {
+            return Some(batch.len() - from).filter(|len| *len > 0).map(Transmit::plain);
+        }
+        let header = self.header(now);
+        if let Some(len) = self.sender.transmit(now, most, &header, batch) {
+            self.receiver.piggybacked(header.window);
+            return Some(Transmit::plain(len));
+        }
+        let has_more = self.receiver.transmit(&header, batch);
+        has_more.then(|| Transmit::plain(batch.len() - from))
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        match self.phase {
+            Phase::Asking { again, .. } => Some(again),
+            Phase::Open => {
+                [self.sender.timer(), self.receiver.made_room()].into_iter().flatten().min()
+            }
+            Phase::Waiting => (self.side == Side::Near).then_some(Nanos::ZERO),
+            Phase::Reset => None,
+        }
+    }
+
+    /// Acts on the deadline, which then lies ahead, whenever what is to leave does.
+    fn on_deadline(&mut self, now: Nanos) {
+        match self.phase {
+            Phase::Waiting if self.side == Side::Near => {
+                let again = now + self.sender.first_timeout(0);
+                self.phase = Phase::Asking { times: 0, last: now, again, is_due: true };
+            }
+            Phase::Asking { times, last, again, .. } if now >= again => {
+                let again = now + self.sender.first_timeout(times);
+                self.phase = Phase::Asking { times, last, again, is_due: true };
+            }
+            Phase::Open => {
+                self.sender.on_timer(now);
+                self.receiver.on_deadline(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn room(&self, _lane: Lane) -> usize {
+        self.sender.room() as usize
+    }
+
+    fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
+        self.sender.put(now, bytes);
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
+        self.receiver.read(now, &mut |bytes| take(Lane(0), bytes));
+    }
+
+    fn finish(&mut self, _now: Nanos, _lane: Lane) {
+        self.sender.finish();
+    }
+
+    fn has_ended(&self, _lane: Lane) -> bool {
+        self.receiver.is_over()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.sender.is_drained()
+    }
+
+    fn stats(&self) -> ProtocolStats {
+        let stats = ProtocolStats::of(self.sender.sent, self.sender.resent, HEADER as u64);
+        stats.seen(self.sender.view())
+    }
+
+    fn effective(&self) -> Effective {
+        told([
+            ("cc", "ledbat".to_owned()),
+            ("target", self.terms.target.to_string()),
+            ("window", format!("{} B", self.terms.window)),
+            ("min-rto", self.terms.least_timeout.to_string()),
+            ("mtu", format!("{} B", self.mtu)),
+        ])
+    }
+}

@@ -1,0 +1,348 @@
+//! One end of a WebTransport session: the streams of HTTP/3 beside those of lanes.
+//!
+//! Both ends send SETTINGS on a control stream as soon as they may, the far end with its part of the handshake. The
+//! near end's first request asks for the session, whose number is that request's stream, 0. Whatever else a peer
+//! may send on the streams of HTTP/3 (RFC 9114), such as QPACK instructions, is read and dropped: neither end keeps
+//! a dynamic table.
+
+use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
+use url::Url;
+use web_transport_proto::{
+    ConnectError, ConnectRequest, ConnectResponse, Settings, SettingsError, StreamUni,
+    VarInt as Number,
+};
+
+use crate::contract::Side;
+use crate::quic::lanes::{Lanes, read_chunks};
+use crate::quic::layer::Session;
+use crate::transport::identity::NAME;
+use crate::transport::userspace::State;
+
+/// First bytes of a lane's stream: the type 0x54, as a number of two bytes, and the session's number
+/// (draft-ietf-webtrans-http3, 4.2).
+pub(super) const STREAM_HEAD: &[u8] = &[0x40, 0x54, SESSION];
+
+/// First byte of a datagram: a quarter of the session's number (RFC 9297, 2.1).
+pub(super) const DATAGRAM_HEAD: &[u8] = &[SESSION / 4];
+
+/// Unidirectional streams that a peer may have for HTTP/3: control, QPACK's two (RFC 9204, 4.2), and one of a type
+/// that nobody knows (RFC 9114, 6.2.3).
+pub(super) const OWN_STREAMS: u32 = 4;
+
+/// The number of the session: that of the first request's stream.
+const SESSION: u8 = 0;
+
+/// The most bytes of SETTINGS, or of a request or its answer, that are kept until they are whole.
+const MOST: usize = 64 * 1024;
+
+/// Codes that refuse streams: H3_REQUEST_REJECTED and H3_STREAM_CREATION_ERROR (RFC 9114, 8.1).
+const REJECTED: VarInt = VarInt::from_u32(0x10b);
+const UNWANTED: VarInt = VarInt::from_u32(0x103);
+
+/// One end of a session.
+pub(super) struct Http3 {
+    side: Side,
+    state: State,
+    /// True once SETTINGS were sent.
+    has_told: bool,
+    /// The peer's control stream, and SETTINGS as far as they arrived, or that they did.
+    control: Option<StreamId>,
+    settings: Awaited,
+    /// The stream of the request, and what the peer sends on it likewise.
+    request: Option<StreamId>,
+    message: Awaited,
+    /// Streams of the peer whose type has not arrived.
+    unknown: Vec<Unknown>,
+    /// Streams of the peer of which nothing is needed.
+    dropped: Vec<StreamId>,
+    /// The peer's streams that lanes have.
+    handed: usize,
+}
+
+/// Something that a peer says once.
+enum Awaited {
+    /// So far.
+    Bytes(Vec<u8>),
+    /// It was understood; what follows is dropped.
+    Here,
+}
+
+/// A stream whose type has not arrived.
+struct Unknown {
+    stream: StreamId,
+    head: Vec<u8>,
+}
+
+/// A stream's type.
+#[derive(Debug, PartialEq, Eq)]
+enum Type {
+    Control,
+    /// A lane's.
+    OfSession,
+    /// QPACK's.
+    Instructions,
+    /// One that nothing is done with.
+    Unwanted,
+    /// It ended before it said what it is, which is to be tolerated (RFC 9114, 6.2).
+    Gone,
+}
+
+impl Http3 {
+    pub(super) fn new(side: Side) -> Http3 {
+        Http3 {
+            side,
+            state: State::Handshaking,
+            has_told: false,
+            control: None,
+            settings: Awaited::Bytes(Vec::new()),
+            request: None,
+            message: Awaited::Bytes(Vec::new()),
+            unknown: Vec::new(),
+            dropped: Vec::new(),
+            handed: 0,
+        }
+    }
+
+    fn advance(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> Result<(), String> {
+        self.tell(connection)?;
+        self.accept(connection);
+        self.sort(connection, lanes)?;
+        self.read_settings(connection)?;
+        self.dropped.retain(|stream| {
+            // A stream that nobody needs may also be reset.
+            read_chunks(connection, *stream, &mut |_| true) == Ok(false)
+        });
+        self.read_message(connection)
+    }
+
+    /// Sends SETTINGS, as soon as the peer allows streams.
+    fn tell(&mut self, connection: &mut Connection) -> Result<(), String> {
+        if !self.has_told
+            && let Some(stream) = connection.streams().open(Dir::Uni)
+        {
+            let mut settings = Settings::default();
+            settings.enable_webtransport(1);
+            let mut bytes = Vec::new();
+            settings.encode(&mut bytes);
+            say(connection, stream, &bytes)?;
+            self.has_told = true;
+        }
+        Ok(())
+    }
+
+    /// Accepts the peer's streams. One request opens the session, and no other stream of two directions is served.
+    fn accept(&mut self, connection: &mut Connection) {
+        while let Some(stream) = connection.streams().accept(Dir::Uni) {
+            self.unknown.push(Unknown { stream, head: Vec::new() });
+        }
+        while let Some(stream) = connection.streams().accept(Dir::Bi) {
+            if self.side == Side::Far && u64::from(stream) == u64::from(SESSION) {
+                self.request = Some(stream);
+                continue;
+            }
+            // Neither fails but for a stream that is gone.
+            let _ = connection.recv_stream(stream).stop(REJECTED);
+            let _ = connection.send_stream(stream).reset(REJECTED);
+        }
+    }
+
+    /// Sorts the peer's streams by type. Lanes know theirs by the order in which the peer opened them; a stream behind
+    /// all of these holds one message, and need not wait for the type of another.
+    fn sort(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> Result<(), String> {
+        let mut at = 0;
+        while at < self.unknown.len() {
+            let Unknown { stream, head } = &mut self.unknown[at];
+            let stream = *stream;
+            let Some(kind) = read_type(connection, stream, head) else {
+                if self.handed < lanes.streams.len() {
+                    break;
+                }
+                at += 1;
+                continue;
+            };
+            let head = self.unknown.remove(at).head;
+            match kind {
+                Type::Control if self.control.is_some() => {
+                    return Err("the peer has two control streams".to_owned());
+                }
+                Type::Control => {
+                    self.control = Some(stream);
+                    self.settings = Awaited::Bytes(head);
+                }
+                Type::OfSession => {
+                    lanes.take(stream, self.handed);
+                    self.handed += 1;
+                }
+                Type::Instructions => self.dropped.push(stream),
+                Type::Unwanted => {
+                    let _ = connection.recv_stream(stream).stop(UNWANTED);
+                }
+                Type::Gone => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_settings(&mut self, connection: &mut Connection) -> Result<(), String> {
+        let Some(control) = self.control else { return Ok(()) };
+        self.settings.read(connection, control)?;
+        let Awaited::Bytes(bytes) = &self.settings else { return Ok(()) };
+        match Settings::decode(&mut &bytes[..]) {
+            Ok(settings) if settings.supports_webtransport() > 0 => self.settings = Awaited::Here,
+            Ok(_) => return Err("the peer speaks HTTP/3 without WebTransport".to_owned()),
+            Err(SettingsError::UnexpectedEnd) => {}
+            Err(error) => return Err(format!("the peer's SETTINGS make no sense: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Asks for the session, or answers; the peer's SETTINGS come first in both cases
+    /// (draft-ietf-webtrans-http3, 3.1).
+    fn read_message(&mut self, connection: &mut Connection) -> Result<(), String> {
+        if matches!(self.settings, Awaited::Bytes(_)) {
+            return Ok(());
+        }
+        if self.side == Side::Near && self.request.is_none() {
+            self.request = connection.streams().open(Dir::Bi);
+            if let Some(stream) = self.request {
+                say(connection, stream, &asked()?)?;
+            }
+        }
+        let Some(stream) = self.request else { return Ok(()) };
+        self.message.read(connection, stream)?;
+        let Awaited::Bytes(bytes) = &self.message else { return Ok(()) };
+        let understood = match self.side {
+            Side::Near => ConnectResponse::decode(&mut &bytes[..]).map(|_| ()),
+            Side::Far => ConnectRequest::decode(&mut &bytes[..]).map(|_| ()),
+        };
+        match understood {
+            Ok(()) => {}
+            Err(ConnectError::UnexpectedEnd) => return Ok(()),
+            Err(error) => return Err(format!("no session: {error}")),
+        }
+        if self.side == Side::Far {
+            let mut bytes = Vec::new();
+            ConnectResponse::OK.encode(&mut bytes).map_err(|e| e.to_string())?;
+            say(connection, stream, &bytes)?;
+        }
+        self.message = Awaited::Here;
+        self.state = State::Open;
+        Ok(())
+    }
+}
+
+impl Session for Http3 {
+    fn reads(&self, stream: StreamId) -> bool {
+        self.control == Some(stream)
+            || self.request == Some(stream)
+            || self.unknown.iter().any(|unknown| unknown.stream == stream)
+            || self.dropped.contains(&stream)
+    }
+
+    fn attend(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> State {
+        match self.advance(connection, lanes) {
+            Ok(()) => self.state.clone(),
+            Err(why) => State::Closed(why),
+        }
+    }
+}
+
+impl Awaited {
+    /// Reads what arrived. Streams of which anything is awaited stay open as long as the session does.
+    fn read(&mut self, connection: &mut Connection, stream: StreamId) -> Result<(), String> {
+        let has_ended = read_chunks(connection, stream, &mut |chunk| {
+            if let Awaited::Bytes(bytes) = self {
+                bytes.extend_from_slice(&chunk);
+            }
+            !self.is_too_long()
+        })?;
+        if self.is_too_long() {
+            return Err(format!("the peer's SETTINGS or request are longer than {MOST} bytes"));
+        }
+        if has_ended { Err("the peer ended the session".to_owned()) } else { Ok(()) }
+    }
+
+    fn is_too_long(&self) -> bool {
+        matches!(self, Awaited::Bytes(bytes) if bytes.len() > MOST)
+    }
+}
+
+/// Returns the request for a session.
+fn asked() -> Result<Vec<u8>, String> {
+    let url = Url::parse(&format!("https://{NAME}/")).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    ConnectRequest::new(url).encode(&mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+/// Sends a few bytes, for which every peer has to have room.
+fn say(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), String> {
+    match connection.send_stream(stream).write(bytes) {
+        Ok(taken) if taken == bytes.len() => Ok(()),
+        Ok(_) => Err("the peer has no room for SETTINGS and a request".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads the type that a stream begins with, and not a byte more; `None` while it has not arrived whole.
+fn read_type(connection: &mut Connection, stream: StreamId, head: &mut Vec<u8>) -> Option<Type> {
+    let mut incoming = connection.recv_stream(stream);
+    let Ok(mut chunks) = incoming.read(true) else { return Some(Type::Gone) };
+    let kind = loop {
+        if let Some(kind) = type_of(head) {
+            break Some(kind);
+        }
+        match chunks.next(1) {
+            Ok(Some(chunk)) => head.extend_from_slice(&chunk.bytes),
+            Ok(None) | Err(ReadError::Reset(_)) => break Some(Type::Gone),
+            Err(ReadError::Blocked) => break None,
+        }
+    };
+    let _ = chunks.finalize();
+    kind
+}
+
+/// Returns the type of a stream that begins so; `None` if more of it has to arrive.
+fn type_of(head: &[u8]) -> Option<Type> {
+    let mut rest = head;
+    match StreamUni::decode(&mut rest).ok()? {
+        StreamUni::CONTROL => Some(Type::Control),
+        StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER => Some(Type::Instructions),
+        StreamUni::WEBTRANSPORT => {
+            let session = Number::decode(&mut rest).ok()?.into_inner();
+            Some(if session == u64::from(SESSION) { Type::OfSession } else { Type::Unwanted })
+        }
+        _ => Some(Type::Unwanted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_say_what_they_are_in_their_first_bytes() {
+        assert_eq!(type_of(STREAM_HEAD), Some(Type::OfSession));
+        for len in 0..STREAM_HEAD.len() {
+            assert_eq!(type_of(&STREAM_HEAD[..len]), None, "{len} bytes");
+        }
+        assert_eq!(type_of(&[0]), Some(Type::Control));
+        assert_eq!(type_of(&[2]), Some(Type::Instructions));
+        assert_eq!(type_of(&[3]), Some(Type::Instructions));
+        // A push stream, a type that is reserved so that nobody knows it, and a stream of another session.
+        for head in [&[1][..], &[0x21], &[0x40, 0x54, 4]] {
+            assert_eq!(type_of(head), Some(Type::Unwanted), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn the_request_is_one_for_webtransport() {
+        let bytes = asked().unwrap();
+        let request = ConnectRequest::decode(&mut &bytes[..]).unwrap();
+        assert_eq!(request.url.as_str(), "https://deadheat/");
+        for len in 0..bytes.len() {
+            let cut = ConnectRequest::decode(&mut &bytes[..len]);
+            assert!(matches!(cut, Err(ConnectError::UnexpectedEnd)), "{len} bytes: {cut:?}");
+        }
+    }
+}

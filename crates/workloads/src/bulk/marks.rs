@@ -1,0 +1,199 @@
+//! Progress of a receiver at the ends of a flow's warm-up and of the parts of its measured time.
+
+use crate::measurements::SEGMENTS;
+use crate::time::Nanos;
+
+use crate::workload::ReceiveSpan;
+
+/// Warm-up of a flow, which is left out, and its measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Timing {
+    /// Time left out, from the first receive on.
+    pub(crate) warmup: Nanos,
+    /// Time measured after that; 0 if bytes decide and not time.
+    pub(crate) measured: Nanos,
+}
+
+/// Bytes of a flow at one time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Level {
+    /// Bytes that were handed on.
+    had: u64,
+    /// Bytes that the path had brought, in whatever order, with all that was around them; `None` where nobody knows.
+    brought: Option<u64>,
+}
+
+/// Notes the span of a flow as bytes arrive.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    timing: Timing,
+    /// The first receive of all, and the last.
+    heard: Option<(Nanos, Nanos)>,
+    /// Bytes that the path has brought, for the next note.
+    brought: Option<u64>,
+    /// Levels at the first receive of all, and at the end of the warm-up.
+    levels: [Level; 2],
+    span: Option<ReceiveSpan>,
+    /// Time and bytes at the ends of all parts but the last.
+    ends: [(u64, u64); SEGMENTS - 1],
+    passed: usize,
+}
+
+impl Marks {
+    pub(crate) fn new(timing: Timing) -> Marks {
+        Marks { timing, ..Marks::default() }
+    }
+
+    /// Notes how many bytes the path has brought, before the arrival of which that is told.
+    #[inline]
+    pub(crate) fn arrived(&mut self, bytes: u64) {
+        self.brought = Some(bytes);
+    }
+
+    /// Notes an arrival, with which `bytes` have arrived in all.
+    #[inline]
+    pub(crate) fn note(&mut self, now: Nanos, bytes: u64) {
+        let level = Level { had: bytes, brought: self.brought };
+        if self.heard.is_none() {
+            self.levels[0] = level;
+        }
+        let (first, last) = self.heard.get_or_insert((now, now));
+        *last = now;
+        let Some(span) = &mut self.span else {
+            if now - *first >= self.timing.warmup {
+                self.levels[1] = level;
+                let warmed = self.timing.warmup > Nanos::ZERO;
+                let (first_bytes, warmup_bytes) = if warmed { (0, bytes) } else { (bytes, 0) };
+                let (first_ns, last_ns) = (now.0, now.0);
+                self.span = Some(ReceiveSpan { first_ns, last_ns, first_bytes, warmup_bytes });
+            }
+            return;
+        };
+        span.last_ns = now.0;
+        if self.passed < self.ends.len() {
+            let part = self.timing.measured.0 / SEGMENTS as u64;
+            if now.0 - span.first_ns >= part * (self.passed as u64 + 1) {
+                self.ends[self.passed] = (now.0, bytes);
+                self.passed += 1;
+            }
+        }
+    }
+
+    /// Returns true if nothing has arrived so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heard.is_none()
+    }
+
+    /// Returns true if the warm-up is over.
+    pub(crate) fn measures(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// Returns the time at which something arrived last.
+    pub(crate) fn last(&self) -> Option<Nanos> {
+        self.heard.map(|(_, last)| last)
+    }
+
+    /// Returns the span from the first receive that counts to the last, with `bytes` in all.
+    pub(crate) fn span(&self, bytes: u64) -> Option<ReceiveSpan> {
+        let span = self.span?;
+        Some(ReceiveSpan { warmup_bytes: self.there_before(span.warmup_bytes, bytes), ..span })
+    }
+
+    /// Returns the bytes that were there as the warm-up ended, of `bytes` in all: the `handed_on` ones, and those that waited
+    /// behind a gap. Nobody tells how many waited, but in the end none does, and what the path brought is known for both
+    /// times: so much of it came by then, and so much of the bytes did.
+    fn there_before(&self, handed_on: u64, bytes: u64) -> u64 {
+        let [first, begin] = self.levels;
+        let (Some(from), Some(then), Some(whole)) = (first.brought, begin.brought, self.brought)
+        else {
+            return handed_on;
+        };
+        if handed_on == 0 || whole <= from {
+            return handed_on;
+        }
+        let later = u128::from(bytes.saturating_sub(first.had));
+        let by_then = later * u128::from(then.saturating_sub(from)) / u128::from(whole - from);
+        (first.had + by_then as u64).clamp(handed_on, bytes.max(handed_on))
+    }
+
+    /// Returns the goodput of each part in bits per second, with `bytes` in all; empty if there are no
+    /// parts.
+    pub(crate) fn segments(&self, bytes: u64) -> Vec<f64> {
+        let Some(span) = self.span(bytes).filter(|_| self.passed == self.ends.len()) else {
+            return Vec::new();
+        };
+        if self.timing.measured == Nanos::ZERO {
+            return Vec::new();
+        }
+        let begin = (span.first_ns, span.first_bytes + span.warmup_bytes);
+        let ends = self.ends.iter().copied().chain([(span.last_ns, bytes)]);
+        let mut from = begin;
+        let mut parts = Vec::with_capacity(SEGMENTS);
+        for (ns, bytes) in ends {
+            if ns <= from.0 {
+                return Vec::new();
+            }
+            parts.push(bytes.saturating_sub(from.1) as f64 * 8e9 / (ns - from.0) as f64);
+            from = (ns, bytes);
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Receives a byte each microsecond for `time_us` after 100 µs, noted every 10 µs.
+    fn run(warmup_us: u64, measured_us: u64, time_us: u64) -> Marks {
+        let us = Nanos::from_micros;
+        let mut marks = Marks::new(Timing { warmup: us(warmup_us), measured: us(measured_us) });
+        for at in (0..=time_us).step_by(10) {
+            marks.note(us(100 + at), at + 10);
+        }
+        marks
+    }
+
+    #[test]
+    fn the_warm_up_is_left_out_of_the_span() {
+        let span = run(50, 400, 500).span(510).unwrap();
+        assert_eq!((span.first_ns, span.last_ns), (150_000, 600_000));
+        assert_eq!((span.first_bytes, span.warmup_bytes), (0, 60));
+        let whole = run(0, 400, 500).span(510).unwrap();
+        assert_eq!((whole.first_ns, whole.first_bytes, whole.warmup_bytes), (100_000, 10, 0));
+        let short = run(50, 400, 40);
+        assert_eq!((short.span(50), short.measures()), (None, false));
+        assert_eq!(short.last(), Some(Nanos::from_micros(140)));
+    }
+
+    #[test]
+    fn what_waited_behind_a_gap_as_the_warm_up_ended_was_there_before() {
+        let us = Nanos::from_micros;
+        let mut marks = Marks::new(Timing { warmup: us(100), measured: us(400) });
+        // The path brings 100 bytes a microsecond, 80 of them content. From 80 to 200 a gap holds all back, and ends in turns.
+        let mut note = |at: u64, had: u64| {
+            marks.arrived(1000 + at * 100);
+            marks.note(us(50 + at), had);
+        };
+        note(0, 80);
+        note(80, 80 + 6400);
+        note(200, 80 + 12_000);
+        note(201, 80 + 16_080);
+        note(600, 80 + 48_000);
+        let span = marks.span(80 + 48_000).unwrap();
+        assert_eq!((span.first_ns, span.last_ns), (250_000, 650_000));
+        assert_eq!(span.warmup_bytes, 80 + 16_000, "and not the 12,080 that were handed on");
+        let begin = marks.levels[1];
+        marks.levels[1] = Level { brought: None, ..begin };
+        assert_eq!(marks.span(80 + 48_000).unwrap().warmup_bytes, 12_080, "nobody knows");
+    }
+
+    #[test]
+    fn each_part_has_its_rate() {
+        let parts = run(50, 400, 450).segments(460);
+        assert_eq!(parts, [8e6; SEGMENTS]);
+        assert!(run(50, 0, 450).segments(460).is_empty(), "bytes decide");
+        assert!(run(50, 400, 200).segments(210).is_empty(), "it ended early");
+    }
+}

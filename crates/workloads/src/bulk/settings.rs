@@ -1,0 +1,350 @@
+//! The keys of a bulk transfer, and what they come to.
+
+use crate::contract::{Direction, Framing, Side};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings};
+use crate::time::Nanos;
+use crate::units::Bytes;
+
+use crate::workload::header;
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::{ELSEWHERE, EndMemory, NamedFile, Purpose, Setting};
+
+/// Option with which the span of the goodput begins before the connection is set up.
+pub(super) const TIMED: (&str, &str) = ("connect", "timed");
+
+/// Time to send for.
+pub(crate) const TIME: Key = Key {
+    name: "time",
+    kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
+    default: "",
+    doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+};
+
+/// Time to send before what counts.
+pub(crate) const WARMUP: Key = Key {
+    name: "warmup",
+    kind: Kind::Span(0, 60 * 1_000_000_000),
+    default: "",
+    doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
+};
+
+/// Message size.
+pub(crate) const SIZE: Key = Key {
+    name: "size",
+    kind: Kind::Size(header::LEN as u64, 65_507),
+    default: "1400",
+    doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
+};
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "bytes",
+        kind: Kind::Size(1, 1 << 50),
+        default: "",
+        doc: "how much each direction carries, all streams together",
+    },
+    TIME,
+    WARMUP,
+    Key {
+        name: "direction",
+        kind: Kind::Choice(&["up", "down", "both"]),
+        default: "up",
+        doc: "near to far, far to near, or both at once",
+    },
+    Key {
+        name: "streams",
+        kind: Kind::Count(1, 128),
+        default: "1",
+        doc: "connections in each direction",
+    },
+    SIZE,
+    Key {
+        name: "call",
+        kind: Kind::Size(64, 16 << 20),
+        default: "128KiB",
+        doc: "bytes the application hands over per call; datagram transports make of it what one call takes",
+    },
+    Key {
+        name: "file",
+        kind: Kind::Path,
+        default: "",
+        doc: "send this file, or its first `bytes`; with several streams each carries a part of it",
+    },
+    Key {
+        name: "sink",
+        kind: Kind::Path,
+        default: "",
+        doc: "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
+    },
+    Key {
+        name: "verify",
+        kind: Kind::Switch,
+        default: "off",
+        doc: "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards",
+    },
+    Key {
+        name: "alloc",
+        kind: Kind::Choice(&["ready", "fresh"]),
+        default: "ready",
+        doc: "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts",
+    },
+    Key {
+        name: "connect",
+        kind: Kind::Choice(&["apart", "timed"]),
+        default: "apart",
+        doc: "timed: the span that goodput is taken over also holds the longest connection set-up",
+    },
+];
+
+/// The most memory that `alloc=fresh` takes at the receiving end, all streams together. An end whose
+/// host has less than twice as much as it needs refuses, too.
+const MOST_MEMORY: u64 = 16 << 30;
+
+/// Extent of a transfer, all streams of a direction together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Number of bytes.
+    Bytes(u64),
+    /// Whole of a file whose length is not known here.
+    WholeFile,
+    /// Time to send for.
+    Time(Nanos),
+}
+
+/// Content that is carried, and its use at the receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cargo {
+    /// The file that is sent; made-up content where there is none.
+    pub(super) source: Option<String>,
+    /// The file that what arrives is written to.
+    pub(super) sink: Option<String>,
+    pub(super) check: Check,
+    pub(super) memory: Memory,
+}
+
+/// Check of what arrives, at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Off,
+    WhileReceiving,
+}
+
+/// Memory in which the receiver puts what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Buffers that are there before, used again and again.
+    Ready,
+    /// Memory for all of it, allocated once the first bytes are there.
+    Fresh,
+}
+
+/// Place of connection set-up: apart from the span that rates are taken over, or part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connect {
+    Apart,
+    Timed,
+}
+
+impl Cargo {
+    fn read(settings: &Settings) -> Cargo {
+        let path = |key: &str| settings.text(key).map(str::to_owned);
+        Cargo {
+            source: path("file"),
+            sink: path("sink"),
+            check: match settings.switch("verify") {
+                Some(true) => Check::WhileReceiving,
+                _ => Check::Off,
+            },
+            memory: match settings.text("alloc") {
+                Some("fresh") => Memory::Fresh,
+                _ => Memory::Ready,
+            },
+        }
+    }
+
+    /// Returns true if content counts as such: bytes of a file, or bytes that are kept or checked. Messages
+    /// then carry it behind their header, and the headers do not count as bytes of the transfer.
+    pub(super) fn is_content(&self) -> bool {
+        self.source.is_some() || self.sink.is_some() || self.check == Check::WhileReceiving
+    }
+}
+
+/// Settings that the keys come to.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) directions: Vec<Direction>,
+    pub(super) streams: u64,
+    pub(super) extent: Extent,
+    /// Sent before what counts.
+    pub(super) warmup: Nanos,
+    pub(super) size: usize,
+    pub(super) call: usize,
+    pub(super) cargo: Cargo,
+    pub(super) connect: Connect,
+}
+
+impl Terms {
+    /// Returns the direction, where there is only one.
+    pub(super) fn one_way(&self) -> Option<Direction> {
+        if let [direction] = self.directions[..] { Some(direction) } else { None }
+    }
+
+    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    pub(super) fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (Extent::Time(_), Some(direction)) = (self.extent, self.one_way()) else {
+            return Vec::new();
+        };
+        let one = on.response(direction, on.guarantees.framing == Framing::ByteStream);
+        let streams = self.streams as f64;
+        one.map(|one| Prediction { value: one.value * streams, ..one }).into_iter().collect()
+    }
+
+    pub(super) fn read(settings: &Settings, setting: &Setting) -> Result<Terms> {
+        let cargo = Cargo::read(settings);
+        let extent = match (settings.size("bytes"), settings.span("time"), &cargo.source) {
+            (Some(_), Some(_), _) => {
+                return Err(Error::usage("bulk: give bytes or time, not both"));
+            }
+            (Some(bytes), None, _) => Extent::Bytes(bytes.0),
+            (None, Some(_), Some(_)) => {
+                return Err(Error::usage(
+                    "bulk: a file ends where it ends; give file without time, with bytes for a part",
+                ));
+            }
+            (None, None, Some(path)) if path == ELSEWHERE => {
+                return Err(Error::usage("bulk: file=- is the other end's file and takes bytes"));
+            }
+            (None, None, Some(_)) => Extent::WholeFile,
+            (None, time, None) => Extent::Time(time.unwrap_or_else(|| setting.steady())),
+        };
+        let is_timed_whole = settings.text("connect") == Some("timed");
+        let start_up = match extent {
+            Extent::Time(_) if !is_timed_whole => setting.start_up(),
+            _ => Nanos::ZERO,
+        };
+        let terms = Terms {
+            directions: match settings.text("direction") {
+                Some("down") => vec![Direction::Down],
+                Some("both") => vec![Direction::Up, Direction::Down],
+                _ => vec![Direction::Up],
+            },
+            streams: settings.count("streams").unwrap_or(1),
+            extent,
+            warmup: settings.span("warmup").unwrap_or(start_up),
+            size: settings.size("size").map_or(1400, |size| size.0 as usize),
+            call: settings.size("call").map_or(128 << 10, |call| call.0 as usize),
+            connect: match settings.text("connect") {
+                Some("timed") => Connect::Timed,
+                _ => Connect::Apart,
+            },
+            cargo,
+        };
+        terms.check()?;
+        Ok(terms)
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
+        let Cargo { source, sink, memory, .. } = &self.cargo;
+        if (source.is_some() || sink.is_some()) && self.directions.len() > 1 {
+            return refuse(
+                "a file goes one way; with file or sink give direction=up or direction=down".into(),
+            );
+        }
+        if matches!((sink, self.extent), (Some(_), Extent::Time(_))) {
+            return refuse(
+                "sink takes file, or bytes: a file that is to be whole has a length".into(),
+            );
+        }
+        if let Extent::Bytes(bytes) = self.extent
+            && bytes < self.streams
+        {
+            return refuse(format!("{bytes} bytes are too few for {} streams", self.streams));
+        }
+        self.check_span()?;
+        match (memory, self.extent) {
+            (Memory::Ready, _) => Ok(()),
+            (Memory::Fresh, _) if sink.is_some() => refuse(
+                "alloc=fresh receives into memory and sink into a file; give one of them".into(),
+            ),
+            (Memory::Fresh, Extent::Time(_)) => {
+                refuse("alloc=fresh takes bytes or file: it allocates as much as will come".into())
+            }
+            (Memory::Fresh, Extent::Bytes(bytes)) if bytes > MOST_MEMORY => refuse(format!(
+                "alloc=fresh of {}; at most {} in all",
+                Bytes(bytes),
+                Bytes(MOST_MEMORY)
+            )),
+            (Memory::Fresh, _) => Ok(()),
+        }
+    }
+
+    /// Refuses a transfer that would have no rate, before it runs.
+    fn check_span(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
+        let is_warm = self.warmup > Nanos::ZERO;
+        if is_warm && self.connect == Connect::Timed {
+            return refuse(
+                "connect=timed counts the start and warmup leaves it out; give one of them".into(),
+            );
+        }
+        match self.extent {
+            Extent::Bytes(_) | Extent::WholeFile if is_warm => refuse(
+                "warmup goes with time: of so many bytes all count; leave it out, or give time"
+                    .into(),
+            ),
+            Extent::Bytes(bytes)
+                if bytes < self.streams * self.call as u64
+                    && self.connect == Connect::Apart
+                    && !self.cargo.is_content() =>
+            {
+                refuse(format!(
+                    "{} fit into one call of {} on each stream, which has no duration and so no rate; give \
+                     bytes={} or more, or time",
+                    Bytes(bytes),
+                    Bytes(self.call as u64),
+                    Bytes(self.streams * self.call as u64)
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the end that sends, if one alone does.
+    fn sender(&self) -> Side {
+        match self.directions.first() {
+            Some(Direction::Down) => Side::Far,
+            _ => Side::Near,
+        }
+    }
+
+    pub(super) fn files(&self) -> Vec<NamedFile> {
+        let receiver = match self.sender() {
+            Side::Near => Side::Far,
+            Side::Far => Side::Near,
+        };
+        let file = |side, purpose, key, path: &Option<String>| {
+            path.clone().map(|path| NamedFile { side, purpose, key, path })
+        };
+        [
+            file(self.sender(), Purpose::Read, "file", &self.cargo.source),
+            file(receiver, Purpose::Write, "sink", &self.cargo.sink),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Returns the memory that the receivers allocate for all that comes.
+    pub(super) fn memory(&self) -> EndMemory {
+        let (Memory::Fresh, Extent::Bytes(bytes)) = (self.cargo.memory, self.extent) else {
+            return EndMemory::default();
+        };
+        let received = |way: &Direction| match way {
+            Direction::Up => EndMemory::at(Side::Far, bytes),
+            Direction::Down => EndMemory::at(Side::Near, bytes),
+        };
+        self.directions.iter().map(received).fold(EndMemory::default(), EndMemory::plus)
+    }
+}

@@ -1,0 +1,420 @@
+//! A constant offered rate. Each message has its time on a grid that is fixed at the start; what
+//! could not be sent on time is not sent later in a burst, but counted as missed. So what a path
+//! or a transport makes of a given load can be told from what the sender made of it.
+//!
+//! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
+
+use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Metric, Role, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::{BitRate, OfferedRate};
+
+use crate::bulk::{self, Begin, Rate, gather};
+use crate::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
+use crate::workload::setting::{filled, typed, ways};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::{Endpoint, Measurements};
+use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header};
+
+mod conclude;
+mod receiver;
+
+use receiver::Arrivals;
+
+/// The workload.
+pub(super) struct Cbr;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "rate",
+        kind: Kind::Offered(1_000_000_000_000, 100_000_000),
+        default: "1mbit",
+        doc: "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
+    },
+    Key {
+        name: "size",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "1400",
+        doc: "message size; 20 bytes or more carry the time of sending, for delay variation",
+    },
+    Key {
+        name: "time",
+        kind: Kind::Span(1_000_000, 86_400 * 1_000_000_000),
+        default: "",
+        doc: "how long to send after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
+    },
+    Key {
+        name: "warmup",
+        kind: Kind::Span(0, 60 * 1_000_000_000),
+        default: "",
+        doc: "how long to send before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(2, 1_000_000_000_000),
+        default: "",
+        doc: "how many messages each direction offers, all flows together, instead of time",
+    },
+    Key {
+        name: "direction",
+        kind: Kind::Choice(&["up", "down", "both"]),
+        default: "up",
+        doc: "near to far, far to near, or both at once",
+    },
+    Key {
+        name: "flows",
+        kind: Kind::Count(1, 64),
+        default: "1",
+        doc: "connections in each direction, which take turns and share the rate",
+    },
+];
+
+static INFO: Info = Info {
+    id: "cbr",
+    label: "constant rate",
+    summary: "a constant offered rate, paced to the message; what could not be sent on time is counted",
+    keys: KEYS,
+};
+
+impl Workload for Cbr {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        Ok(Box::new(CbrTask::new(Settings::check(spec, KEYS)?, setting)?))
+    }
+}
+
+/// Condition for the end of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    After { count: u64 },
+    At { time: Nanos },
+}
+
+/// A constant rate with its settings.
+#[derive(Debug, Clone)]
+struct CbrTask {
+    settings: Settings,
+    rate: OfferedRate,
+    size: usize,
+    stop: Stop,
+    /// Sent before what counts.
+    warmup: Nanos,
+    directions: Vec<Direction>,
+    flows: u64,
+    /// Length that a trial has to have, if the settings leave it open.
+    lengths: Option<Lengths>,
+    info: TaskInfo,
+}
+
+/// The bytes that one call hands over where there is no pace.
+const CALL: usize = 128 << 10;
+
+/// Longest time that a blast of a given number of messages may take before its trial is given up.
+const LONGEST_FOR_COUNT: Nanos = Nanos::from_secs(600);
+
+/// The fewest messages of a flow: a rate from less is known no better than to a tenth.
+const FEWEST: u64 = 10;
+
+/// Messages of a flow where the settings leave the time open.
+const ENOUGH: u64 = 100;
+
+impl CbrTask {
+    fn new(settings: Settings, setting: &Setting) -> Result<CbrTask> {
+        let rate = settings.offered("rate").unwrap_or(OfferedRate::Max);
+        let size = settings.size("size").map_or(1400, |size| size.0 as usize);
+        let flows = settings.count("flows").unwrap_or(1);
+        let enough = period(rate, size).map_or(Nanos::ZERO, |period| period.times(ENOUGH * flows));
+        let lengths = Lengths::steady(setting).at_least(enough);
+        let stop = match (settings.count("count"), settings.span("time")) {
+            (Some(_), Some(_)) => return Err(Error::usage("cbr: give count or time, not both")),
+            (Some(count), None) => Stop::After { count },
+            (None, time) => {
+                Stop::At { time: time.unwrap_or(Nanos(lengths.fewest * lengths.unit_ns)) }
+            }
+        };
+        let directions = match settings.text("direction") {
+            Some("down") => vec![Direction::Down],
+            Some("both") => vec![Direction::Up, Direction::Down],
+            _ => vec![Direction::Up],
+        };
+        let mut task = CbrTask {
+            info: TaskInfo::default(),
+            rate,
+            size,
+            flows,
+            warmup: settings.span("warmup").unwrap_or(match stop {
+                Stop::At { .. } => setting.start_up(),
+                Stop::After { .. } => Nanos::ZERO,
+            }),
+            lengths: match stop {
+                Stop::At { .. } if !settings.given("time") => Some(lengths),
+                _ => None,
+            },
+            stop,
+            directions,
+            settings,
+        };
+        task.check()?;
+        task.info = task.facts(setting);
+        Ok(task)
+    }
+
+    fn check(&self) -> Result<()> {
+        if matches!(self.stop, Stop::After { .. }) && self.warmup > Nanos::ZERO {
+            return Err(Error::usage(
+                "cbr: warmup goes with time: of a count all messages count; leave it out, or give time",
+            ));
+        }
+        let measured = match (self.stop, self.period()) {
+            (Stop::After { count }, _) => count,
+            (Stop::At { time }, Some(period)) => period.within(time),
+            (Stop::At { .. }, None) => return Ok(()),
+        };
+        if measured >= FEWEST * self.flows {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "cbr: only {measured} messages are due, and each of {} flows needs {FEWEST} to have a rate; raise {}",
+            self.flows,
+            if matches!(self.stop, Stop::At { .. }) { "time or rate" } else { "count" }
+        )))
+    }
+
+    /// Returns the interval between two messages of a direction, all its flows together; `None` without a
+    /// pace.
+    fn period(&self) -> Option<Period> {
+        period(self.rate, self.size)
+    }
+
+    /// Returns the number of messages that a direction offers, if the settings say so.
+    fn slots(&self) -> Option<u64> {
+        match (self.stop, self.period()) {
+            (Stop::After { count }, _) => Some(count),
+            (Stop::At { time }, Some(period)) => Some(period.within(self.warmup + time)),
+            (Stop::At { .. }, None) => None,
+        }
+    }
+
+    /// Returns the application bits per second that one direction asks for.
+    fn offered_bps(&self) -> Option<f64> {
+        match self.rate {
+            OfferedRate::Bits(rate) => Some(rate.0 as f64),
+            OfferedRate::Packets(rate) => Some(rate.0 as f64 * self.size as f64 * 8.0),
+            OfferedRate::Max => None,
+        }
+    }
+
+    fn sending_time(&self) -> Option<Nanos> {
+        match (self.stop, self.period()) {
+            (Stop::At { time }, _) => Some(self.warmup + time),
+            (Stop::After { count }, Some(period)) => Some(period.times(count)),
+            (Stop::After { .. }, None) => None,
+        }
+    }
+
+    fn blast_stop(&self) -> bulk::Stop {
+        match self.stop {
+            Stop::At { time } => bulk::Stop::At { time: self.warmup + time },
+            Stop::After { count } => {
+                bulk::Stop::After { bytes: count.div_ceil(self.flows) * self.size as u64 }
+            }
+        }
+    }
+}
+
+/// Returns the interval between two messages of a direction; `None` without a pace.
+fn period(rate: OfferedRate, size: usize) -> Option<Period> {
+    match rate {
+        OfferedRate::Bits(rate) => Some(Period::of_bits(size as u64 * 8, rate.0)),
+        OfferedRate::Packets(rate) => Some(Period::of_packets(rate.0)),
+        OfferedRate::Max => None,
+    }
+}
+
+impl CbrTask {
+    fn facts(&self, setting: &Setting) -> TaskInfo {
+        let pace = match self.rate {
+            OfferedRate::Bits(rate) => rate.to_string(),
+            OfferedRate::Packets(rate) => rate.to_string(),
+            OfferedRate::Max => "as many as fit".to_owned(),
+        };
+        let each = |direction: &Direction| vec![Some(*direction); self.flows as usize];
+        let spans = match self.stop {
+            Stop::At { time } => vec![("time", typed(time)), ("warmup", typed(self.warmup))],
+            Stop::After { .. } => Vec::new(),
+        };
+        TaskInfo {
+            headline: format!("{}-byte messages, {pace} {}", self.size, ways(&self.directions)),
+            spec: filled(INFO.id, &self.settings, spans),
+            metrics: self.metrics(),
+            lengths: self.lengths,
+            flows: self.directions.iter().flat_map(each).collect(),
+            largest_message: self.size,
+            longest: self.sending_time().map_or(LONGEST_FOR_COUNT, |time| time + DRAIN),
+            planned: self.sending_time(),
+            most_bytes: self.slots().map(|slots| slots.saturating_mul(self.size as u64)),
+            is_paced: self.period().is_some(),
+            overload: self.overload(setting),
+            ..TaskInfo::default()
+        }
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let metric = |name: &str, label: &str, unit, better| Metric {
+            name: name.to_owned(),
+            label: label.to_owned(),
+            unit,
+            better,
+            role: if name == "goodput_bps" { Role::Claim } else { Role::Descriptive },
+        };
+        let rate = |name, label| metric(name, label, Unit::BitRate, Better::Higher);
+        let share = |name, label| metric(name, label, Unit::Share, Better::Lower);
+        let delay = |name, label| metric(name, label, Unit::Nanos, Better::Lower);
+        let mut metrics = vec![rate("goodput_bps", "goodput")];
+        if self.directions.len() > 1 {
+            metrics.push(rate("goodput_up_bps", "goodput up"));
+            metrics.push(rate("goodput_down_bps", "goodput down"));
+        }
+        metrics.push(rate("wire_goodput_bps", "goodput with headers"));
+        if self.period().is_some() {
+            metrics.push(rate("offered_bps", "offered"));
+        }
+        metrics.push(rate("sent_bps", "sent"));
+        metrics.push(share("loss_share", "lost"));
+        if self.period().is_some() {
+            metrics.push(share("missed_share", "missed"));
+            if self.size >= STAMPED_LEN {
+                metrics.push(delay("pdv_p50_ns", "PDV p50"));
+                metrics.push(delay("pdv_p99_ns", "PDV p99"));
+            }
+        }
+        metrics
+    }
+
+    fn overload(&self, setting: &Setting) -> Option<String> {
+        let bps = self.offered_bps()?;
+        let narrow =
+            |way: &&Direction| setting.bounds(**way).rate.is_some_and(|rate| bps > rate.0 as f64);
+        let way = self.directions.iter().find(narrow)?;
+        Some(format!(
+            "cbr offers {} of data {way}, and the path carries {}: the rest queues, and is lost where the queue is full",
+            BitRate(bps.round() as u64),
+            setting.bounds(*way).rate?
+        ))
+    }
+}
+
+impl Task for CbrTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        if peer == PeerKind::Kernel {
+            return Some(
+                "the far host's kernel only echoes, so nobody could receive or count what is offered"
+                    .into(),
+            );
+        }
+        None
+    }
+
+    /// Returns the share of messages that are lost where none is sent again: those with any packet lost.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let ([direction], Some(bps)) = (&self.directions[..], self.offered_bps()) else {
+            return Vec::new();
+        };
+        if on.guarantees.service.delivery != Delivery::BestEffort || self.period().is_none() {
+            return Vec::new();
+        }
+        vec![Prediction {
+            metric: "loss_share",
+            value: on.lost(*direction, self.size),
+            form: "1 - (1 - p)^n, for n packets a message",
+            source: "independent losses",
+            tolerance: 0.1,
+            outside: on.crowded(*direction, bps),
+        }]
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        let flow = usize::from(part.flow);
+        let direction = self.info.flows.get(flow).copied().flatten();
+        let sends = (part.side == Side::Near) == (direction == Some(Direction::Up));
+        let Some(period) = self.period() else {
+            return if sends {
+                bulk::sender(self.blast_stop(), self.size, CALL, part.tag)
+            } else {
+                bulk::receiver(&part.guarantees, part.tag, part.transit, self.timing())
+            };
+        };
+        if !sends {
+            let delivery = part.guarantees.service.delivery;
+            let (tag, transit) = (part.tag, part.transit);
+            let is_stamped = self.size >= STAMPED_LEN;
+            let arrivals = Arrivals::new(part.recorder, self.timing(), is_stamped);
+            let receiver = Receiver::new(self.size, tag, transit, delivery, arrivals);
+            // Flows take turns.
+            return Box::new(receiver.every(period.times(self.flows)));
+        }
+        let turn = u64::from(part.flow) % self.flows;
+        let schedule = Schedule::new(period, self.slots().unwrap_or(0), turn, self.flows);
+        Box::new(Sender::new(schedule, self.size, 1, part))
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
+        let flows = &self.info.flows;
+        // Paced messages are messages on a byte stream, too.
+        let framing = match self.period() {
+            Some(_) => Framing::Messages,
+            None => reports.guarantees.framing,
+        };
+        let (mut goodput, mut wire, mut sent) = (Rate::default(), Rate::default(), Rate::default());
+        let mut lost = (0u64, 0u64);
+        for direction in &self.directions {
+            let way = gather(reports, flows, *direction, Begin::Receive);
+            let account = way.account(framing);
+            lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);
+            goodput.add(way.goodput_bps());
+            let around = self.around(reports, flows, *direction);
+            wire.add(way.goodput_bps().zip(around).map(|(bps, around)| bps * around));
+            sent.add(way.sent_bps());
+            if let (Some(bps), true) = (way.goodput_bps(), self.directions.len() > 1) {
+                findings.metrics.insert(format!("goodput_{direction}_bps"), bps);
+            }
+            findings.ledger.set(*direction, account);
+        }
+        let offered = self.offered_bps().map(|bps| bps * self.directions.len() as f64);
+        for (name, bps) in [
+            ("goodput_bps", goodput.0),
+            ("wire_goodput_bps", wire.0),
+            ("offered_bps", offered),
+            ("sent_bps", sent.0),
+        ] {
+            bps.map(|bps| findings.metrics.insert(name.into(), bps));
+        }
+        if lost.1 > 0 {
+            findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
+        }
+        findings.segments = bulk::segments(reports, flows);
+        self.conclude_pacing(reports, &mut findings);
+        if goodput.0.is_none() && findings.why_invalid.is_none() {
+            findings.why_invalid =
+                Some("fewer than two messages arrived, which have no rate; raise time".into());
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Figures of a paced trial, and the gate that decides if it counts.
+
+use crate::contract::Direction;
+use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, total};
+use crate::time::Nanos;
+
+use super::{CbrTask, Stop};
+use crate::bulk::Timing;
+use crate::paced;
+use crate::workload::Reports;
+use crate::workload::{EndpointReport, Measurements};
+
+impl CbrTask {
+    pub(super) fn timing(&self) -> Timing {
+        let measured = match self.stop {
+            Stop::At { time } => time,
+            Stop::After { .. } => Nanos::ZERO,
+        };
+        Timing { warmup: self.warmup, measured }
+    }
+
+    /// Returns both ends of each flow of a direction, and the sender's connection.
+    pub(super) fn ends<'a>(
+        &self,
+        reports: &Reports<'a>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Vec<(&'a EndpointReport, Option<&'a EndpointReport>, Option<&'a ConnStats>)> {
+        let (senders, receivers, conns) = match direction {
+            Direction::Up => (reports.near, reports.far, reports.near_conns),
+            Direction::Down => (reports.far, reports.near, reports.far_conns),
+        };
+        let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
+        ours.filter_map(|flow| Some((senders.get(flow)?, receivers.get(flow), conns.get(flow))))
+            .collect()
+    }
+
+    /// Returns the ratio of bytes sent with headers to bytes sent without; `None` if there are no headers.
+    pub(super) fn around(
+        &self,
+        reports: &Reports<'_>,
+        flows: &[Option<Direction>],
+        direction: Direction,
+    ) -> Option<f64> {
+        let (mut data, mut around) = (0_u64, 0_u64);
+        for (sender, _, conn) in self.ends(reports, flows, direction) {
+            let headers = conn?.headers?;
+            data = data.saturating_add(sender.sent.bytes);
+            around = around.saturating_add(headers.around(sender.sent.messages, self.size as u64));
+        }
+        (data > 0).then(|| 1.0 + around as f64 / data as f64)
+    }
+
+    /// Adds the outcome of the schedules to `findings`. Of several flows the one with the greatest figure
+    /// stands for the trial.
+    pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
+        let flows = &self.info.flows;
+        for direction in &self.directions {
+            for (sender, receiver, _) in self.ends(reports, flows, *direction) {
+                let Some(pacing) = sender.pacing.clone() else { continue };
+                let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
+                findings.paced.push(PacedFlow {
+                    direction: *direction,
+                    pacing,
+                    delay_variation_ns: delays,
+                });
+            }
+        }
+        let count = |of: fn(&Pacing) -> u64| -> u64 {
+            total(findings.paced.iter().map(|flow| of(&flow.pacing)))
+        };
+        let slots = count(|pacing| pacing.slots);
+        if slots == 0 {
+            return;
+        }
+        let missed = count(|pacing| total([pacing.missed_no_room, pacing.missed_no_time]));
+        paced::judge(findings);
+        let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
+            let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
+            delays.filter_map(quantile).map(Quantile::at_least_ns).max()
+        };
+        let figures = [
+            ("pdv_p50_ns", worst(|delays| delays.p50)),
+            ("pdv_p99_ns", worst(|delays| delays.p99)),
+        ];
+        findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
+        for (name, figure) in figures {
+            figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
+        }
+    }
+}

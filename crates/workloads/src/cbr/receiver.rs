@@ -1,0 +1,71 @@
+//! Measurement of a constant rate at its receiver: goodput, and how delays differ from the least one.
+
+use crate::measurements::{Recorder, Tally};
+use crate::time::Nanos;
+
+use crate::bulk::{Marks, Timing};
+use crate::paced::Measure;
+use crate::workload::EndpointReport;
+
+pub(super) struct Arrivals {
+    recorder: Box<dyn Recorder>,
+    marks: Marks,
+    received_bytes: u64,
+    is_stamped: bool,
+    jitter: Jitter,
+}
+
+/// Jitter of arrivals: mean deviation of the difference of two delays (RFC 3550, 6.4.1), from every message on.
+#[derive(Debug, Default)]
+struct Jitter {
+    last_ns: Option<i64>,
+    /// The jitter times 16, as in appendix A.8.
+    scaled: u64,
+}
+
+impl Jitter {
+    #[inline]
+    fn add(&mut self, delay_ns: i64) {
+        if let Some(last) = self.last_ns.replace(delay_ns) {
+            let scaled = self.scaled;
+            self.scaled = scaled + delay_ns.abs_diff(last) - ((scaled + 8) >> 4).min(scaled);
+        }
+    }
+
+    fn ns(&self) -> Option<u64> {
+        self.last_ns.map(|_| self.scaled >> 4)
+    }
+}
+
+impl Arrivals {
+    pub(super) fn new(recorder: Box<dyn Recorder>, timing: Timing, is_stamped: bool) -> Arrivals {
+        let (marks, jitter) = (Marks::new(timing), Jitter::default());
+        Arrivals { recorder, marks, received_bytes: 0, is_stamped, jitter }
+    }
+}
+
+impl Measure for Arrivals {
+    #[inline]
+    fn note(&mut self, now: Nanos, _seq: u64, due: Option<Nanos>, received: &Tally) {
+        self.received_bytes = received.bytes;
+        self.marks.note(now, received.bytes);
+        let Some(due) = due else { return };
+        let delay = now.signed_since(due);
+        self.jitter.add(delay);
+        if self.marks.measures() {
+            self.recorder.record_delay(delay);
+        }
+    }
+
+    fn jitter_ns(&self) -> Option<u64> {
+        self.jitter.ns()
+    }
+
+    /// Adds the figures; the delays are summed up at the end only, as that takes time.
+    fn report(&mut self, ended: bool, report: &mut EndpointReport) {
+        report.receive_span = self.marks.span(self.received_bytes);
+        report.segments = self.marks.segments(self.received_bytes);
+        report.delay_variation_ns =
+            (ended && self.is_stamped).then(|| self.recorder.delay_variation());
+    }
+}

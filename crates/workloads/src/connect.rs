@@ -1,0 +1,220 @@
+//! Connections, one after the other: how long until the first byte of an answer is there. What counts for whoever
+//! opens one for each request, comes back after a pause, or roams.
+//!
+//! ```text
+//! near   opens ┄┄ handshake ┄┄► asks ─────►       answer is here     (closes, opens the next)
+//!        |◄──── set-up ────►|◄───── exchange ─────►|
+//!        |◄──────────── first byte ───────────────►|
+//! ```
+//!
+//! Set-up is the transport's own handshake: a trial's token, by which a far end knows its peer, is presented in
+//! an exchange of its own that no time counts.
+
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::Result;
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+
+use crate::workload::header::{self, account_of};
+use crate::workload::setting::{claiming, filled, reopens};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::traffic;
+use crate::workload::{Endpoint, Measurements};
+use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload};
+
+mod answerer;
+mod sender;
+
+use crate::connect::sender::Sender;
+use answerer::Answerer;
+
+/// The workload.
+pub(super) struct Connect;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 65_000),
+        default: "",
+        doc: "how many connections (as many as the claim needs: 20, or 1000 for p99)",
+    },
+    Key {
+        name: "pause",
+        kind: Kind::Span(0, 60_000_000_000),
+        default: "0",
+        doc: "between the answer and the next connection",
+    },
+    Key {
+        name: "request",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "64",
+        doc: "what is asked on each",
+    },
+    Key {
+        name: "answer",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "64",
+        doc: "what comes back",
+    },
+    Key {
+        name: "retry",
+        kind: Kind::Span(1_000_000, 60_000_000_000),
+        default: "1s",
+        doc: "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["p50", "mean", "p99"]),
+        default: "p50",
+        doc: "the figure of the time to the first byte that verdicts are given for",
+    },
+];
+
+static INFO: Info = Info {
+    id: "connect",
+    label: "connections",
+    summary: "connections one after the other: how long until the first byte of an answer is there",
+    keys: KEYS,
+};
+
+/// Connections that have a median, with ten beyond it.
+const ENOUGH: u64 = 20;
+/// Connections that have a p99.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+/// Longest time that one may take, handshake and answer.
+const LONGEST: Nanos = Nanos::from_secs(30);
+
+impl Workload for Connect {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        reopens(INFO.id, setting)?;
+        Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Connect).then(|| {
+            let [request, answer] = [&traffic.request, &traffic.response]
+                .map(|size| Traffic::bytes(size.as_ref(), 64).map(|bytes| bytes.to_string()));
+            // The mean, as losses of a handshake are rare and long.
+            let options =
+                [("request", request?), ("answer", answer?), ("claim", "mean".to_owned())];
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(traffic::Work::new(INFO.id, options).within(limit, traffic::Least::RoundTrip))
+        })
+    }
+}
+
+/// Connections with their settings.
+#[derive(Debug, Clone)]
+struct ConnectTask {
+    settings: Settings,
+    count: u64,
+    pause: Nanos,
+    request: usize,
+    answer: usize,
+    retry: Nanos,
+    claimed: String,
+    lengths: Option<Lengths>,
+    info: TaskInfo,
+}
+
+impl ConnectTask {
+    fn new(settings: Settings, setting: &Setting) -> ConnectTask {
+        let claim = settings.text("claim").unwrap_or_default();
+        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+        let pause = settings.span("pause").unwrap_or_default();
+        // A handshake of one or two round trips, and the exchange; on loopback less than a millisecond.
+        let each = Nanos(3 * setting.rtt_or_long().0) + Nanos::from_micros(500) + pause;
+        let lengths = Lengths { fewest, unit_ns: each.0, key: "count" };
+        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
+        let mut task = ConnectTask {
+            info: TaskInfo::default(),
+            count: settings.count("count").unwrap_or(fewest),
+            pause,
+            request: size("request"),
+            answer: size("answer"),
+            retry: settings.span("retry").unwrap_or_default(),
+            claimed: format!("first_byte_{claim}_ns"),
+            lengths: settings.count("count").is_none().then_some(lengths),
+            settings,
+        };
+        task.info = task.facts();
+        task
+    }
+}
+
+impl ConnectTask {
+    fn facts(&self) -> TaskInfo {
+        let (count, request, answer) = (self.count, self.request, self.answer);
+        TaskInfo {
+            headline: format!("{count} connections, {request} bytes asked, {answer} answered"),
+            spec: filled(INFO.id, &self.settings, [("count", count.to_string())]),
+            metrics: claiming(FIGURES, &self.claimed),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: request.max(answer),
+            longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
+            reconnects: true,
+            ..TaskInfo::default()
+        }
+    }
+}
+
+impl Task for ConnectTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| "it has no connections to open".to_owned())
+    }
+
+    fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        match part.side {
+            Side::Near => Box::new(Sender::new(self, part.tag)),
+            Side::Far => Box::new(Answerer::new(self, part.tag)),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
+        let (near, far) = (reports.near, reports.far);
+        findings.ledger.set(Direction::Up, account_of(near, far, reports.far_conns));
+        findings.ledger.set(Direction::Down, account_of(far, near, reports.near_conns));
+        if let Some(half) = near.first() {
+            findings.metrics.extend(half.figures.clone());
+        }
+        if !findings.metrics.contains_key(&self.claimed) {
+            let why = "too few connections were answered to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+}
+
+/// Its figures: name, label and unit. Of each less is better.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("first_byte_p50_ns", "first byte p50", Unit::Nanos, Better::Lower),
+    ("first_byte_mean_ns", "first byte mean", Unit::Nanos, Better::Lower),
+    ("first_byte_p99_ns", "first byte p99", Unit::Nanos, Better::Lower),
+    ("first_byte_max_ns", "first byte at the latest", Unit::Nanos, Better::Lower),
+    ("set_up_p50_ns", "set-up p50", Unit::Nanos, Better::Lower),
+    ("exchange_p50_ns", "exchange p50", Unit::Nanos, Better::Lower),
+    ("asked_again_share", "asked again", Unit::Share, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! The far endpoint: answers each request, on whichever connection is open.
+
+use crate::contract::{Action, Lane};
+use crate::measurements::Tally;
+use crate::time::Nanos;
+
+use super::ConnectTask;
+use crate::workload::Standing;
+use crate::workload::header::{Header, SeqWindow, count};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+
+pub(super) struct Answerer {
+    tag: u32,
+    answer: usize,
+    /// The request to be answered.
+    asked: Option<u64>,
+    seen: SeqWindow,
+    sent: Tally,
+    received: Tally,
+    peer_finished: bool,
+}
+
+impl Answerer {
+    pub(super) fn new(task: &ConnectTask, tag: u32) -> Answerer {
+        Answerer {
+            tag,
+            answer: task.answer,
+            asked: None,
+            seen: SeqWindow::new(),
+            sent: Tally::default(),
+            received: Tally::default(),
+            peer_finished: false,
+        }
+    }
+}
+
+impl Endpoint for Answerer {
+    fn poll(&mut self, _now: Nanos, out: &mut [u8]) -> Action {
+        match self.asked {
+            Some(seq) => {
+                Header { tag: self.tag, seq }.write(out);
+                Action::Send { lane: Lane(0), len: self.answer }
+            }
+            None if self.peer_finished => Action::Done,
+            None => Action::Wait(None),
+        }
+    }
+
+    fn on_sent(&mut self, _now: Nanos) {
+        self.asked = None;
+        self.sent.messages += 1;
+        self.sent.bytes += self.answer as u64;
+    }
+
+    /// Answers a request, also one that comes again: its answer may have been lost.
+    fn on_message(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) {
+        match Header::read(bytes) {
+            Some(Header { tag, seq }) if tag == self.tag => {
+                let arrival = self.seen.note(seq);
+                count(&mut self.received, arrival, bytes.len());
+                self.asked = Some(seq);
+            }
+            _ => self.received.foreign += 1,
+        }
+    }
+
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            // Forgets the question of the connection before, which has been answered there.
+            FlowEvent::Opened { .. } => self.asked = None,
+            // Does nothing: the near end closes each connection, and the trial goes on with the next.
+            FlowEvent::Closed => {}
+            FlowEvent::PeerFinished { .. } => self.peer_finished = true,
+            FlowEvent::Drained => {}
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.peer_finished && self.asked.is_none()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, received: self.received, ..Standing::default() }
+    }
+
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        EndpointReport { sent: self.sent, received: self.received, ..EndpointReport::default() }
+    }
+}

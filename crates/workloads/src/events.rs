@@ -1,0 +1,318 @@
+//! Events that must arrive, as clicks and shots, beside a state that is told all the time, on one connection. What
+//! counts is how soon an event is there, and what it waits for: a lost event before it, or state that nobody
+//! needs any more.
+//!
+//! ```text
+//! state    |  |  |  |  |  |  |  |     told at a fixed rate, on a lane of its own where there is one
+//! events      ▲        ▲ ▲            at random times, all must arrive
+//!             due ──(lost, sent again)──► arrives
+//!                        due ──► could be here ┄┄held back┄┄► arrives, where the order of all is one
+//! ```
+
+use crate::contract::{Direction, Guarantees, Lane, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::OfferedRate;
+
+use crate::draw::{Arrivals, Spread, arrivals_key};
+use crate::paced::{
+    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts, count_key,
+    direction_key, size_key,
+};
+use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::traffic;
+use crate::workload::{Info, Setting, Task, Traffic, Workload};
+
+pub(crate) mod deliveries;
+
+use deliveries::Deliveries;
+
+/// The workload.
+pub(super) struct Events;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "events",
+        kind: Kind::Offered(1_000_000_000, 100_000),
+        default: "50pps",
+        doc: "events on average: per second (50pps), or as application bits per second",
+    },
+    size_key("64", "the message of one event"),
+    arrivals_key("events at random times (a Poisson process), or equally far apart"),
+    Key {
+        name: "order",
+        kind: Kind::Choice(&["events", "none", "own"]),
+        default: "events",
+        doc: "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive",
+    },
+    Key {
+        name: "hz",
+        kind: Kind::Count(1, 1_000),
+        default: "60",
+        doc: "updates of the state per second",
+    },
+    Key {
+        name: "state-size",
+        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
+        default: "200",
+        doc: "one update of the state",
+    },
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "latest"]),
+        default: "own",
+        doc: "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one",
+    },
+    count_key("how many events (as many as the claim needs: 100, or 1000 for p99)"),
+    direction_key("up", "near to far, or far to near as from a server"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["mean", "p99"]),
+        default: "mean",
+        doc: "the figure of the delivery time that verdicts are given for; the others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "events",
+    label: "events",
+    summary: "events that must arrive, beside a stream of state on one connection: how soon they are there",
+    keys: KEYS,
+};
+
+/// A lane, by the name under which contenders share it out.
+struct NamedLane {
+    name: &'static str,
+}
+
+/// The lanes, where there are two.
+const LANES: [NamedLane; 2] = [NamedLane { name: "state" }, NamedLane { name: INFO.id }];
+
+/// Events that have a mean: two seconds, and a loss of 1 % strikes one of them.
+const ENOUGH: u64 = 100;
+
+/// Events of which ten lie beyond the 99th percentile.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+impl Workload for Events {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
+        Ok(Box::new(task))
+    }
+
+    /// Events beside a state that goes the same way; those on their own are streams.
+    fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        let state = traffic.state_beside(others)?;
+        (traffic.kind == traffic::Kind::Events).then(|| {
+            let direction = traffic.direction(Direction::Up);
+            let (rate, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
+            let order = if traffic.in_order == Some(false) { "own" } else { "events" };
+            let (hz, state) = (state.rate_per_second()?, Traffic::bytes(state.size.as_ref(), 200)?);
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("events", format!("{rate}pps")),
+                    ("size", size.to_string()),
+                    ("order", order.to_owned()),
+                    ("hz", hz.to_string()),
+                    ("state-size", state.to_string()),
+                    ("direction", direction.to_string()),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work
+                .within(limit, traffic::Least::Way(direction))
+                .offering(1, rate.saturating_mul(size).saturating_add(hz.saturating_mul(state))))
+        })
+    }
+}
+
+/// Events beside a state, with their settings.
+#[derive(Debug, Clone)]
+struct Beside {
+    /// Average interval between two events, and between two updates of the state.
+    events: Period,
+    state: Period,
+    event_size: usize,
+    state_size: usize,
+    spread: Spread,
+    count: u64,
+    /// The service of the events; `None` for the transport's own on which all arrive.
+    event_service: Option<Service>,
+    /// True if the state asks for a lane whose messages may be lost.
+    may_lose_state: bool,
+    claimed: String,
+}
+
+fn task(settings: Settings) -> Result<Paced<Beside>> {
+    let size = |key: &str| settings.size(key).map_or(STAMPED_LEN, |size| size.0 as usize);
+    let (event_size, state_size) = (size("size"), size("state-size"));
+    let events = match settings.offered("events") {
+        Some(OfferedRate::Bits(rate)) => Period::of_bits(event_size as u64 * 8, rate.0),
+        Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
+        Some(OfferedRate::Max) | None => {
+            return Err(Error::usage(
+                "events: events=max has no times from which to measure; give a rate, as 50pps",
+            ));
+        }
+    };
+    let choice = |key: &str, word: &str| settings.text(key) == Some(word);
+    let mut work = Beside {
+        events,
+        state: Period::of_packets(settings.count("hz").unwrap_or(60)),
+        event_size,
+        state_size,
+        spread: Spread::named(settings.text("arrivals")),
+        count: 0,
+        event_service: match settings.text("order") {
+            Some("none") => Some(Service::UNORDERED),
+            Some("own") => None,
+            _ => Some(Service::ORDERED),
+        },
+        may_lose_state: choice("service", "latest"),
+        claimed: format!("delivery_{}_ns", settings.text("claim").unwrap_or_default()),
+    };
+    let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
+    let mut pace = Pace::of(settings, events, fewest);
+    pace.size = event_size.max(state_size);
+    work.count = pace.count;
+    Ok(Paced::new(pace, work))
+}
+
+/// Messages that are sent: updates of the state and events, by the times at which they are due.
+struct Both {
+    state: Period,
+    states: u64,
+    /// Updates so far, and messages of both kinds.
+    state_index: u64,
+    index: u64,
+    events: std::iter::Peekable<Arrivals>,
+}
+
+/// Message of either kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    at: Nanos,
+    seq: u64,
+    is_event: bool,
+}
+
+impl Iterator for Both {
+    type Item = Due;
+
+    fn next(&mut self) -> Option<Due> {
+        let state = (self.state_index < self.states).then(|| self.state.times(self.state_index));
+        let event = self.events.peek().copied();
+        let (at, is_event) = match (state, event) {
+            (Some(state), Some(event)) if event < state => (event, true),
+            (Some(state), _) => (state, false),
+            (None, event) => (event?, true),
+        };
+        let seq = self.index;
+        self.index += 1;
+        if is_event {
+            self.events.next();
+        } else {
+            self.state_index += 1;
+        }
+        Some(Due { at, seq, is_event })
+    }
+}
+
+impl Beside {
+    /// Updates of the state until the last event may be due.
+    fn states(&self) -> u64 {
+        self.state.within(self.events.times(self.count))
+    }
+
+    fn both(&self, seed: u64) -> Both {
+        let events = Arrivals::new(self.spread, self.events, self.count, seed).peekable();
+        Both { state: self.state, states: self.states(), state_index: 0, index: 0, events }
+    }
+
+    /// Returns the application bits per second of both kinds.
+    fn offered_bps(&self) -> f64 {
+        let bps = |period: Period, size: usize| {
+            size as f64 * 8e9 * period.over as f64 / period.ns.max(1) as f64
+        };
+        bps(self.events, self.event_size) + bps(self.state, self.state_size)
+    }
+}
+
+impl Work for Beside {
+    type Measure = Deliveries;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (events, hz) = (pace.text("events"), pace.text("hz"));
+        let ways = ways(&[pace.direction]);
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "{events} events beside a state at {hz} Hz on one connection, {ways}"
+            ),
+            figures: FIGURES,
+            claimed: self.claimed.clone(),
+            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            messages: Some(self.count.saturating_add(self.states())),
+            is_even: false,
+            items: Some((["delivery", "delivery"], None)),
+        }
+    }
+
+    /// Returns the lane of the state first, if it has its own.
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        let events = self.event_service.unwrap_or_else(|| promised.arriving());
+        match (self.may_lose_state, promised.lanes) {
+            (true, _) => vec![Service::BEST_EFFORT, events],
+            (false, 0 | 1) => vec![events],
+            (false, _) => vec![promised.service, events],
+        }
+    }
+
+    fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<Planned> {
+        let event_lane = Lane((lanes.len().max(1) - 1) as u16);
+        let (event_size, state_size) = (self.event_size, self.state_size);
+        let slots = self.both(seed).map(move |Due { at, seq, is_event }| Slot {
+            due: at,
+            place: Some((seq, if is_event { event_lane } else { Lane(0) })),
+            len: if is_event { event_size } else { state_size },
+            otherwise: if is_event { Otherwise::Kept } else { Otherwise::Skipped },
+        });
+        Some(Plan {
+            slots: Box::new(slots),
+            count: self.count + self.states(),
+            step: self.state.times(1),
+            span: self.events.times(self.count),
+            is_even: false,
+        })
+    }
+
+    fn measure(&self, _slots: u64, seed: u64) -> Deliveries {
+        let kinds = self.both(seed).map(|due| due.is_event).collect();
+        Deliveries::new(kinds, self.event_size, self.state_size)
+    }
+}
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("delivery_mean_ns", "mean delivery", Unit::Nanos, Better::Lower),
+    ("delivery_p50_ns", "delivery p50", Unit::Nanos, Better::Lower),
+    ("delivery_p99_ns", "delivery p99", Unit::Nanos, Better::Lower),
+    ("delivery_max_ns", "slowest delivery", Unit::Nanos, Better::Lower),
+    ("undelivered_share", "events not delivered", Unit::Share, Better::Lower),
+    ("held_by_events_mean_ns", "wait for earlier events", Unit::Nanos, Better::Lower),
+    ("held_by_state_mean_ns", "wait for the state", Unit::Nanos, Better::Lower),
+    ("state_age_mean_ns", "mean age of the state", Unit::Nanos, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

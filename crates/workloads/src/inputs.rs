@@ -1,0 +1,287 @@
+//! Inputs of two players in lockstep: neither can simulate a tick before the other's input for it is there. So all
+//! must arrive, in order, and soon. Where messages may be lost each carries every input that the other has not
+//! acknowledged; where all arrive in order each input is sent once.
+//!
+//! ```text
+//! may be lost      [0] [0 1] [0 1 2] [1 2 3] …        a message each tick; the other's say what it has
+//!                       lost
+//! all in order     [0]  [1]    [2]     [3]   …        a lost one is sent again, and those behind it wait
+//! played           |◄─ playout ─►| 0 | 1 | 2 | …      what is not there yet stops the game
+//! ```
+
+use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+
+use crate::paced::{DRAIN, Period, conclude_both};
+use crate::workload::header::account_of;
+use crate::workload::load::{Items, Observed};
+use crate::workload::setting::{claiming, filled, fits_rate, one_clock};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::traffic;
+use crate::workload::{
+    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+};
+use crate::workload::{Endpoint, Measurements};
+
+mod peer;
+mod playing;
+mod wire;
+
+use peer::Peer;
+use wire::FRONT;
+
+/// The workload.
+pub(super) struct Inputs;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "hz",
+        kind: Kind::Count(1, 1_000),
+        default: "60",
+        doc: "inputs per second, each way",
+    },
+    Key {
+        name: "size",
+        kind: Kind::Size(1, 1_000),
+        default: "1",
+        doc: "one input; six buttons take 6 bits",
+    },
+    Key {
+        name: "playout",
+        kind: Kind::Span(0, 10_000_000_000),
+        default: "100ms",
+        doc: "how long after the fastest input would be there each is played",
+    },
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "unreliable", "reliable"]),
+        default: "own",
+        doc: "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(64, 65_507),
+        default: "1200",
+        doc: "the largest message; of more inputs that are not acknowledged it has the oldest",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 10_000_000),
+        default: "",
+        doc: "how many inputs each way (as many as the claim needs: 120, or two seconds)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["p99", "smooth"]),
+        default: "p99",
+        doc: "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never",
+    },
+];
+
+static INFO: Info = Info {
+    id: "inputs",
+    label: "lockstep inputs",
+    summary: "inputs of two players in lockstep, repeated until acknowledged where they may be lost: when the game stops",
+    keys: KEYS,
+};
+
+/// Inputs that have a delay for 1 %: two seconds each way, of which a loss of 1 % strikes one.
+const ENOUGH: u64 = 120;
+
+impl Workload for Inputs {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = Lockstep::new(Settings::check(spec, KEYS)?)?;
+        // A message with one input is the least that goes each tick.
+        let least = (FRONT + task.input) as f64 * 8.0 * task.hz as f64;
+        for direction in [Direction::Up, Direction::Down] {
+            fits_rate(INFO.id, setting, direction, least)?;
+        }
+        Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Inputs).then(|| {
+            let (hz, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 1)?);
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            let options = [("hz", hz.to_string()), ("size", size.to_string())];
+            let work = traffic::Work::new(INFO.id, options).claiming(0.99, None);
+            Ok(work
+                .within(limit, traffic::Least::Way(Direction::Up))
+                .offering(hz, size.saturating_add(FRONT as u64)))
+        })
+    }
+}
+
+/// Inputs in lockstep with their settings.
+#[derive(Debug, Clone)]
+struct Lockstep {
+    settings: Settings,
+    hz: u64,
+    input: usize,
+    playout: Nanos,
+    mtu: usize,
+    count: u64,
+    /// The service that is asked for; `None` for the transport's own.
+    service: Option<Service>,
+    claimed: &'static str,
+    /// Length that a trial has to have, if the settings leave it open.
+    lengths: Option<Lengths>,
+    info: TaskInfo,
+}
+
+impl Lockstep {
+    fn new(settings: Settings) -> Result<Lockstep> {
+        let hz = settings.count("hz").unwrap_or(60);
+        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
+        let asked = settings.count("count");
+        let period_ns = Period::of_packets(hz).times(1).0.max(1);
+        let lengths = Lengths { fewest: ENOUGH, unit_ns: period_ns, key: "count" };
+        let mut task = Lockstep {
+            info: TaskInfo::default(),
+            hz,
+            input: size("size"),
+            playout: settings.span("playout").unwrap_or_default(),
+            mtu: size("mtu"),
+            count: asked.unwrap_or(ENOUGH),
+            service: match settings.text("service") {
+                Some("unreliable") => Some(Service::BEST_EFFORT),
+                Some("reliable") => Some(Service::ORDERED),
+                _ => None,
+            },
+            claimed: match settings.text("claim") {
+                Some("smooth") => "delay_smooth_ns",
+                _ => "delay_p99_ns",
+            },
+            lengths: asked.is_none().then_some(lengths),
+            settings,
+        };
+        if task.mtu < FRONT + task.input {
+            return Err(Error::usage(format!(
+                "inputs: a message with one input of {} bytes has {} with its header, and mtu allows {}; raise mtu \
+                 or lower size",
+                task.input,
+                FRONT + task.input,
+                task.mtu
+            )));
+        }
+        task.info = task.facts();
+        Ok(task)
+    }
+
+    fn period(&self) -> Period {
+        Period::of_packets(self.hz)
+    }
+
+    /// Inputs that fit into a message.
+    fn most(&self) -> u64 {
+        ((self.mtu - FRONT) / self.input.max(1)) as u64
+    }
+
+    fn service(&self, promised: &Guarantees) -> Service {
+        self.service.unwrap_or(promised.service)
+    }
+}
+
+impl Lockstep {
+    fn facts(&self) -> TaskInfo {
+        let playout = self.settings.text("playout").unwrap_or_default();
+        let planned = self.period().times(self.count);
+        let longest = planned + DRAIN + DRAIN;
+        let names = ["delay", "delay of an input"];
+        TaskInfo {
+            headline: format!(
+                "inputs in lockstep at {} Hz, both ways, played {playout} later",
+                self.hz
+            ),
+            spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
+            metrics: claiming(FIGURES, self.claimed),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: self.mtu,
+            longest,
+            planned: Some(planned),
+            // A full message each tick, until the last input is acknowledged.
+            most_bytes: Some(self.period().within(longest).saturating_mul(self.mtu as u64)),
+            memory: EndMemory::both(self.count.saturating_mul(size_of::<Option<Nanos>>() as u64)),
+            is_paced: true,
+            // The other player's inputs as the near end plays them.
+            observed: Some(Observed::Items(Items { side: Side::Near, names, deadline: None })),
+            ..TaskInfo::default()
+        }
+    }
+}
+
+impl Task for Lockstep {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![self.service(promised)]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| {
+            "the far host's kernel only echoes, and the other player has inputs of its own"
+                .to_owned()
+        })
+    }
+
+    /// Returns the time that the game stands still, where each message repeats what is not acknowledged.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        if self.service(on.guarantees).delivery != Delivery::BestEffort {
+            return Vec::new();
+        }
+        let ticks = self.playout.0 / self.period().times(1).0.max(1);
+        let of = |way| on.way(way).loss.powi(ticks.min(1 << 20) as i32 + 1);
+        vec![Prediction {
+            metric: "stalled_share",
+            value: (of(Direction::Up) + of(Direction::Down)) / 2.0,
+            form: "p^(m + 1), for a playout of m ticks beyond the delay",
+            source: "runs of independent losses",
+            tolerance: 0.1,
+            outside: None,
+        }]
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        let delivery = self.service(&part.guarantees).delivery;
+        Box::new(Peer::new(self, delivery != Delivery::Reliable, part))
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
+        conclude_both(&mut findings, reports, self.info.metrics.iter());
+        for direction in [Direction::Up, Direction::Down] {
+            let (senders, receivers, conns) = reports.of(direction);
+            findings.ledger.set(direction, account_of(senders, receivers, conns));
+        }
+        if !findings.metrics.contains_key(self.claimed) && findings.why_invalid.is_none() {
+            let why = "too few inputs arrived to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+}
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("delay_p99_ns", "delay for 1 % standing still", Unit::Nanos, Better::Lower),
+    ("delay_smooth_ns", "delay for none", Unit::Nanos, Better::Lower),
+    ("stalled_share", "time standing still", Unit::Share, Better::Lower),
+    ("stall_max_ns", "longest hitch", Unit::Nanos, Better::Lower),
+    ("between_stalls_ns", "time from hitch to hitch", Unit::Nanos, Better::Higher),
+    ("sent_bps", "sent, each way", Unit::BitRate, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

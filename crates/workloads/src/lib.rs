@@ -1,0 +1,47 @@
+//! The work that deadheat gives to transports: one file per workload, both endpoints in it; no socket and no clock inside.
+//!
+//! [`ALL`] is the list, and a program hands it in. Adding a workload is its file and its line there. No workload knows a
+//! transport.
+
+mod bulk;
+mod cbr;
+mod clock_offset;
+mod connect;
+mod draw;
+mod events;
+mod fanout;
+mod inputs;
+mod paced;
+mod ping;
+mod rpc;
+mod share;
+mod silence;
+mod state;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod video;
+mod voice;
+
+use deadheat_base::{error, rng, spec, time, units};
+use deadheat_contract::{buffer, contract, measurements, workload};
+use deadheat_stats as stats;
+
+use workload::Workload;
+
+/// Every workload, in the order in which lists show them. The first is the default.
+pub const ALL: &[&dyn Workload] = &[
+    &ping::Ping,
+    &bulk::Bulk,
+    &cbr::Cbr,
+    &connect::Connect,
+    &streams::Streams,
+    &state::State,
+    &events::Events,
+    &voice::Voice,
+    &video::Video,
+    &inputs::Inputs,
+    &rpc::Rpc,
+    &share::Share,
+    &fanout::Fanout,
+];

@@ -1,0 +1,57 @@
+//! Waiting of messages for those before them, as their receiver sees it.
+//!
+//! A message that came together with an earlier one, or before it, is taken to have been there in the least
+//! time that any message took, and to have waited since. It would have waited for its own stream, whose order
+//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for: at
+//! the receiver, until what is missing has come, or at the sender, in a queue behind them.
+
+use crate::time::Nanos;
+
+/// Threshold below which waiting is the receiver's own: it takes messages one after the other.
+pub(crate) const LEAST_HELD: Nanos = Nanos::from_micros(50);
+
+/// A message that arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    /// The stream to which it belongs, from 0.
+    pub(crate) stream: usize,
+    pub(crate) due: Nanos,
+    pub(crate) came: Nanos,
+}
+
+/// Waiting for other messages, in nanoseconds, summed up over messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) by_own: u64,
+    pub(crate) by_others: u64,
+    /// Messages that other streams held back.
+    pub(crate) messages: u64,
+}
+
+/// Returns the time that the messages of each of `streams` streams waited for those before them, if the
+/// path takes `least`. `arrivals` are in the order in which they were sent.
+pub(crate) fn held(
+    arrivals: impl Iterator<Item = Arrived>,
+    streams: usize,
+    least: Nanos,
+) -> Vec<Held> {
+    let mut held = vec![Held::default(); streams.max(1)];
+    // When the messages so far came, and when those of each stream would have come without others.
+    let mut latest = Nanos::ZERO;
+    let mut alone = vec![Nanos::ZERO; streams.max(1)];
+    for Arrived { stream, due, came } in arrivals {
+        let (Some(held), Some(before)) = (held.get_mut(stream), alone.get_mut(stream)) else {
+            continue;
+        };
+        // What came together with an earlier one had waited for it; what came later was late itself.
+        let is_held = came <= latest + LEAST_HELD;
+        let itself = if is_held { (due + least).min(came) } else { came };
+        let without_others = itself.max(*before).min(came);
+        held.by_own += (without_others - itself).0;
+        held.by_others += (came - without_others).0;
+        held.messages += u64::from(came - without_others >= LEAST_HELD);
+        *before = (*before).max(without_others);
+        latest = latest.max(came);
+    }
+    held
+}

@@ -1,0 +1,129 @@
+//! Messages at times that are fixed at the start: the common part of all workloads but `ping` and `bulk`. A
+//! workload brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its
+//! messages are not all alike and equally far apart.
+
+use crate::contract::Direction;
+use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
+use crate::spec::{Key, Kind};
+use crate::time::Nanos;
+
+pub(super) use crate::workload::header::{read_due as read_stamp, write_due as write_stamp};
+use crate::workload::{EndpointReport, Measurements};
+use crate::workload::{MOST_LATE, Reports, header};
+
+mod held;
+mod intake;
+pub(crate) mod pacer;
+mod quantiles;
+mod receiver;
+pub(crate) mod saw;
+mod schedule;
+mod sender;
+mod task;
+
+pub(super) use held::{Arrived, Held, held};
+pub(super) use intake::Intake;
+pub(super) use pacer::{Otherwise, Pacer, Plan, Slot, Turn};
+pub(super) use quantiles::Quantiles;
+pub(super) use receiver::{Measure, Receiver};
+pub(super) use schedule::{Period, Schedule};
+pub(super) use sender::{Sender, fill};
+pub(super) use task::{LOST, Pace, Paced, Planned, Work, WorkFacts};
+
+/// Bytes that a message with the time of sending has at least: the header and 64 bits.
+pub(super) const STAMPED_LEN: usize = header::DUE_LEN;
+
+/// Maximum number of messages: each message of a [`Paced`] workload is remembered until the end, with its
+/// times.
+pub(super) const MOST_MESSAGES: u64 = 10_000_000;
+
+/// Key for the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not
+/// given.
+pub(super) const fn count_key(doc: &'static str) -> Key {
+    Key { name: "count", kind: Kind::Count(20, MOST_MESSAGES), default: "", doc }
+}
+
+/// Key for the size of a message of a [`Paced`] workload.
+pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Key {
+    Key { name: "size", kind: Kind::Size(STAMPED_LEN as u64, 65_507), default, doc }
+}
+
+/// Key for the direction of the messages of a [`Paced`] workload.
+pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Key {
+    Key { name: "direction", kind: Kind::Choice(&["up", "down"]), default, doc }
+}
+
+/// Longest time that messages under way may take after the last send: a reliable transport sends its queue
+/// however slow the path is.
+pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
+
+/// The largest share of messages that may be missed for want of CPU time in a trial that counts.
+const MOST_MISSED: f64 = 0.09;
+
+/// Returns the figures of all receivers as those of the trial: of several flows, their mean by the messages
+/// of each.
+fn joined<'a>(receivers: &[EndpointReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
+    let mean = |name: &str| {
+        let known = receivers
+            .iter()
+            .filter_map(|half| Some((*half.figures.get(name)?, half.received.messages as f64)));
+        let (sum, weight) = known.fold((0.0, 0.0), |(sum, weight), (figure, messages)| {
+            (sum + figure * messages, weight + messages)
+        });
+        (weight > 0.0).then(|| sum / weight)
+    };
+    metrics.filter_map(|metric| Some((metric.name.clone(), mean(&metric.name)?))).collect()
+}
+
+/// Adds what became of the schedules of a direction's senders, and whether they make a trial.
+fn conclude(findings: &mut Measurements, direction: Direction, senders: &[EndpointReport]) {
+    let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
+    let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
+    findings.paced.extend(pacings.map(flow));
+    judge(findings);
+}
+
+/// Adds what became of the schedules of the senders of a direction, and the figures that they have themselves.
+pub(super) fn conclude_one<'a>(
+    findings: &mut Measurements,
+    direction: Direction,
+    senders: &[EndpointReport],
+    metrics: impl Iterator<Item = &'a Metric>,
+) {
+    conclude(findings, direction, senders);
+    findings.metrics = joined(senders, metrics);
+}
+
+/// Adds what became of the schedules of both ends where both send, and their figures, which are means of both.
+pub(super) fn conclude_both<'a>(
+    findings: &mut Measurements,
+    reports: &Reports<'_>,
+    metrics: impl Iterator<Item = &'a Metric>,
+) {
+    conclude(findings, Direction::Up, reports.near);
+    conclude(findings, Direction::Down, reports.far);
+    let both: Vec<EndpointReport> = reports.near.iter().chain(reports.far).cloned().collect();
+    findings.metrics = joined(&both, metrics);
+}
+
+/// Says whether the schedules that are in `findings` make a trial, how late they were, and what that did to
+/// figures at most. A message that was missed for want of CPU time takes its share of the figures with it,
+/// which is known and is carried into the intervals; only a trial that is made of such does not count.
+pub(super) fn judge(findings: &mut Measurements) {
+    let counts: [fn(&Pacing) -> u64; 3] =
+        [|one| one.slots, |one| one.missed_no_time, |one| one.late];
+    let [slots, missed, late] =
+        counts.map(|of| total(findings.paced.iter().map(|flow| of(&flow.pacing))));
+    let share = |count: u64| count as f64 / slots as f64;
+    findings.late_effect = Some(-(1.0 - share(missed)).ln()).filter(|effect| effect.is_finite());
+    findings.why_invalid = (share(missed) > MOST_MISSED || share(late) > MOST_LATE).then(|| {
+        format!(
+            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
+             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
+            MOST_MISSED * 100.0,
+            MOST_LATE * 100.0
+        )
+    });
+    let lateness = findings.paced.iter().map(|flow| &flow.pacing.lateness_ns);
+    findings.send_lateness_ns = lateness.max_by_key(|late| late.max).cloned();
+}

@@ -1,0 +1,352 @@
+//! Pacer of messages: sends each when it is due, and decides the fate of those that cannot leave on time.
+//! Knows nothing of their content.
+
+use crate::contract::Lane;
+use crate::measurements::{Pacing, Recorder, Tally};
+use crate::rng::SplitMix64;
+use crate::time::Nanos;
+
+use crate::workload::EndpointReport;
+use crate::workload::Part;
+
+/// Message that is to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Time at which it is due, from the start.
+    pub(crate) due: Nanos,
+    /// Its number and its lane; `None` for the number after that of the message that left before, and for the lane
+    /// whose turn it is.
+    pub(crate) place: Option<(u64, Lane)>,
+    /// Its length in bytes.
+    pub(crate) len: usize,
+    /// Fate of the message if it cannot leave on time.
+    pub(crate) otherwise: Otherwise,
+}
+
+/// Fate of a message that cannot leave on time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// Skipped once a message before it has waited for room past its time, or a step after it was due.
+    Skipped,
+    /// Sent as soon as it can be.
+    Kept,
+    /// Sent as soon as it can be within this time after it was due.
+    KeptFor(Nanos),
+}
+
+/// All messages that are to leave, in their order.
+pub(crate) struct Plan<I> {
+    pub(crate) slots: I,
+    /// Number of messages.
+    pub(crate) count: u64,
+    /// Interval between two of them, for the tolerance of lateness.
+    pub(crate) step: Nanos,
+    /// Time from the first to the end of the last.
+    pub(crate) span: Nanos,
+    /// True if all are a step apart.
+    pub(crate) is_even: bool,
+}
+
+/// Decision of a pacer at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Message that leaves now, and the time at which it was due.
+    Now(Slot, Nanos),
+    /// Time before which nothing is due.
+    At(Nanos),
+    /// End of the plan: all have left, or will not.
+    Over,
+}
+
+pub(crate) struct Pacer<I> {
+    plan: Plan<I>,
+    /// The message that leaves next.
+    next: Option<Slot>,
+    left: u64,
+    phase: SplitMix64,
+    recorder: Box<dyn Recorder>,
+    start: Option<Nanos>,
+    sent: Tally,
+    missed_no_room: u64,
+    missed_no_time: u64,
+    late: u64,
+    late_from: Nanos,
+    last: Option<Nanos>,
+    /// True if the transport had no room for the message that is due.
+    waits_for_room: bool,
+    /// Time until which the transport had no room; slots before are not this sender's to miss.
+    had_no_room_until: Nanos,
+}
+
+/// Longest time from the start until the first message is due, so that its phase against the kernel's tick
+/// (1 to 10 ms) is random.
+const PHASE: Nanos = Nanos::from_millis(4);
+
+/// A message is late if it goes later than a tenth of the step after its time, or than a hundredth
+/// of the path's round trip, which nobody feels there, or than this where both are short: the tenth is
+/// then less than what a system call takes, and a message that is late by a whole step is missed
+/// anyway.
+const LATE: Nanos = Nanos::from_micros(50);
+
+impl<I: Iterator<Item = Slot>> Pacer<I> {
+    /// Creates a pacer of `plan`, with the seed and the recorder of `part`.
+    pub(crate) fn new(mut plan: Plan<I>, part: Part) -> Pacer<I> {
+        Pacer {
+            next: plan.slots.next(),
+            left: plan.count,
+            plan,
+            phase: SplitMix64::new(part.seed),
+            recorder: part.recorder,
+            start: None,
+            sent: Tally::default(),
+            missed_no_room: 0,
+            missed_no_time: 0,
+            late: 0,
+            late_from: LATE.max(Nanos(part.transit.0 / 50)),
+            last: None,
+            waits_for_room: false,
+            had_no_room_until: Nanos::ZERO,
+        }
+    }
+
+    /// Returns true if the first turn has been.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// All flows of a direction draw the same phase, so that they stay in turns.
+    fn begin(&mut self, now: Nanos) -> Nanos {
+        let within = self.plan.step.min(PHASE);
+        *self.start.insert(now + Nanos(self.phase.below(within.0.max(1))))
+    }
+
+    /// Returns the message that is due at `now`, or the time to wait for.
+    #[inline]
+    pub(crate) fn turn(&mut self, now: Nanos) -> Turn {
+        let start = match self.start {
+            Some(start) => start,
+            None => self.begin(now),
+        };
+        if !self.waits_for_room {
+            self.miss(now, start);
+        }
+        match self.next {
+            None => Turn::Over,
+            Some(slot) if now < start + slot.due => Turn::At(start + slot.due),
+            Some(slot) => Turn::Now(slot, start + slot.due),
+        }
+    }
+
+    /// Leaves out the messages whose time has passed.
+    fn miss(&mut self, now: Nanos, start: Nanos) {
+        while let Some(slot) = self.next {
+            let due = start + slot.due;
+            let lasts = match slot.otherwise {
+                Otherwise::Kept => return,
+                Otherwise::Skipped if due < self.had_no_room_until => None,
+                Otherwise::Skipped => Some(self.plan.step),
+                Otherwise::KeptFor(lasts) => Some(lasts),
+            };
+            match lasts {
+                Some(lasts) if now <= due + lasts => return,
+                _ if due < self.had_no_room_until => self.missed_no_room += 1,
+                _ => self.missed_no_time += 1,
+            }
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        self.next = self.plan.slots.next();
+    }
+
+    /// Notes that the message that was due left at `now`, with this many bytes.
+    #[inline]
+    pub(crate) fn sent(&mut self, now: Nanos, bytes: usize) {
+        let (Some(start), Some(slot)) = (self.start, self.next) else { return };
+        let due = start + slot.due;
+        let step = self.plan.step;
+        if self.waits_for_room {
+            self.waits_for_room = false;
+            self.had_no_room_until = now;
+        }
+        // What was kept behind a message without room is as late as the room was, and that is not its sender's doing.
+        let ready = match slot.otherwise {
+            Otherwise::Skipped => due,
+            _ => due.max(self.had_no_room_until),
+        };
+        let lateness = now - ready;
+        if lateness > self.late_from.max(Nanos(step.0 / 10)) && due >= self.had_no_room_until {
+            self.late += 1;
+        }
+        let gap = self.last.filter(|_| self.plan.is_even);
+        let gap_error = gap.map(|last| (now - last).0.abs_diff(step.0));
+        self.recorder.record_send(lateness.0, gap_error);
+        self.last = Some(now);
+        self.sent.messages += 1;
+        self.sent.bytes += bytes as u64;
+        self.advance();
+    }
+
+    /// Notes that the transport had no room for the message that was due.
+    pub(crate) fn no_room(&mut self) {
+        self.waits_for_room = true;
+    }
+
+    /// Gives up the rest: the peer takes no more, so what is left finds no room.
+    pub(crate) fn give_up(&mut self) {
+        self.missed_no_room += std::mem::take(&mut self.left);
+        self.next = None;
+    }
+
+    /// Returns true if no more will leave.
+    pub(crate) fn is_over(&self) -> bool {
+        self.start.is_some() && self.next.is_none()
+    }
+
+    /// Returns the tally of what has left so far.
+    pub(crate) fn tally(&self) -> Tally {
+        self.sent
+    }
+
+    /// Returns the length of the plan, or the time until a step after the last message if that went later.
+    fn span_ns(&self) -> Option<u64> {
+        let start = self.start?;
+        let last = self.last.map_or(Nanos::ZERO, |last| last + self.plan.step - start);
+        Some(self.plan.span.max(last).0)
+    }
+
+    fn pacing(&self) -> Pacing {
+        Pacing {
+            slots: self.plan.count,
+            sent: self.sent.messages,
+            missed_no_room: self.missed_no_room,
+            missed_no_time: self.missed_no_time,
+            late: self.late,
+            lateness_ns: self.recorder.lateness(),
+            gap_error_ns: self.recorder.gap_error(),
+        }
+    }
+
+    /// Returns the report of the sender. The distributions are added at the end only: summing them up takes
+    /// time, and the schedule does not wait.
+    pub(crate) fn report(&self) -> EndpointReport {
+        EndpointReport {
+            sent: self.sent,
+            send_span_ns: self.span_ns(),
+            pacing: self.is_over().then(|| self.pacing()),
+            ..EndpointReport::default()
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contract::{Guarantees, Side};
+    use crate::measurements::{Distribution, Sample};
+
+    /// A recorder for tests that look at no times of sending.
+    pub(crate) struct Deaf;
+
+    impl Recorder for Deaf {
+        fn record(&mut self, _: Sample) {}
+        fn rtt(&self, _: u64) -> Distribution {
+            Distribution::default()
+        }
+        fn lateness(&self) -> Distribution {
+            Distribution::default()
+        }
+        fn jitter_rfc3550_ns(&self) -> Option<u64> {
+            None
+        }
+        fn record_send(&mut self, _: u64, _: Option<u64>) {}
+        fn gap_error(&self) -> Distribution {
+            Distribution::default()
+        }
+        fn record_delay(&mut self, _: i64) {}
+        fn delay_variation(&self) -> Distribution {
+            Distribution::default()
+        }
+    }
+
+    /// Returns a part of a trial with tag 7, for tests that drive halves.
+    pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
+        let recorder = Box::new(Deaf);
+        let transit = Nanos::ZERO;
+        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, recorder, store: None }
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a pacer of a message every 10 ms, each of which is skipped, kept, or kept for 15 ms.
+    fn pacer(otherwise: Otherwise) -> Pacer<impl Iterator<Item = Slot>> {
+        let slots = (0..5).map(move |n| Slot {
+            due: Nanos(10 * n * MS),
+            place: Some((n, Lane(0))),
+            len: 100,
+            otherwise,
+        });
+        let (step, span) = (Nanos(10 * MS), Nanos(50 * MS));
+        let plan = Plan { slots, count: 5, step, span, is_even: true };
+        Pacer::new(plan, part(Side::Near, Guarantees::DATAGRAMS))
+    }
+
+    /// Returns the number and the lateness in ms of each message that left, if nothing could leave from 15
+    /// to 38 ms: for want of room, or as the sender did not run.
+    fn left(otherwise: Otherwise, for_want_of_room: bool) -> (Vec<(u64, u64)>, Pacing) {
+        let mut pacer = pacer(otherwise);
+        let (mut now, mut left) = (Nanos(0), Vec::new());
+        let begin = match pacer.turn(now) {
+            Turn::At(at) => at,
+            _ => now,
+        };
+        loop {
+            let since = (now - begin).0 / MS;
+            match pacer.turn(now) {
+                Turn::Now(..) if for_want_of_room && (15..38).contains(&since) => {
+                    pacer.no_room();
+                    now = begin + Nanos(38 * MS);
+                }
+                Turn::Now(slot, due) => {
+                    left.push((slot.place.unwrap().0, (now - due).0 / MS));
+                    pacer.sent(now, slot.len);
+                }
+                Turn::At(at) if !for_want_of_room && (15..38).contains(&((at - begin).0 / MS)) => {
+                    now = begin + Nanos(38 * MS);
+                }
+                Turn::At(at) => now = at,
+                Turn::Over => break,
+            }
+        }
+        (left, pacer.report().pacing.unwrap())
+    }
+
+    #[test]
+    fn what_cannot_leave_on_time_is_skipped_or_kept_as_it_says() {
+        let counts = |p: &Pacing| (p.sent, p.missed_no_room, p.missed_no_time);
+        let (skipped, pacing) = left(Otherwise::Skipped, true);
+        assert_eq!(skipped, [(0, 0), (1, 0), (2, 18), (4, 0)]);
+        assert_eq!(counts(&pacing), (4, 1, 0));
+        let (kept, pacing) = left(Otherwise::Kept, true);
+        assert_eq!(kept, [(0, 0), (1, 0), (2, 18), (3, 8), (4, 0)]);
+        assert_eq!((counts(&pacing), pacing.late), ((5, 0, 0), 0), "the transport's doing");
+        let (kept, pacing) = left(Otherwise::Kept, false);
+        assert_eq!(kept, [(0, 0), (1, 0), (2, 18), (3, 8), (4, 0)]);
+        assert_eq!((counts(&pacing), pacing.late), ((5, 0, 0), 2), "its own");
+        let (some, pacing) = left(Otherwise::KeptFor(Nanos(15 * MS)), false);
+        assert_eq!(some, [(0, 0), (1, 0), (3, 8), (4, 0)]);
+        assert_eq!(counts(&pacing), (4, 0, 1));
+    }
+
+    #[test]
+    fn a_peer_that_ends_leaves_the_rest_without_room() {
+        let mut pacer = pacer(Otherwise::Kept);
+        pacer.turn(Nanos(0));
+        assert!(pacer.has_begun() && !pacer.is_over());
+        pacer.give_up();
+        assert_eq!(pacer.turn(Nanos(0)), Turn::Over);
+        assert_eq!(pacer.report().pacing.unwrap().missed_no_room, 5);
+    }
+}

@@ -1,0 +1,60 @@
+//! Times summed up, by nearest rank as everywhere.
+
+use crate::stats::quantile::nearest_rank;
+
+/// Times in nanoseconds, of which there is one at least.
+pub(crate) struct Quantiles(Vec<u64>);
+
+impl Quantiles {
+    /// Creates the quantiles of these times; `None` if there are none.
+    pub(crate) fn of(mut times: Vec<u64>) -> Option<Quantiles> {
+        times.sort_unstable();
+        (!times.is_empty()).then_some(Quantiles(times))
+    }
+
+    pub(crate) fn count(&self) -> f64 {
+        self.0.len() as f64
+    }
+
+    pub(crate) fn sum(&self) -> f64 {
+        self.0.iter().map(|time| *time as f64).sum()
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum() / self.count()
+    }
+
+    pub(crate) fn least(&self) -> u64 {
+        self.0.first().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn greatest(&self) -> u64 {
+        self.0.last().copied().unwrap_or(0)
+    }
+
+    /// Returns the quantile `q`: the time that this share of them does not pass.
+    pub(crate) fn at(&self, q: f64) -> f64 {
+        self.among(q, self.0.len()).unwrap_or(0) as f64
+    }
+
+    /// Returns the quantile if there should be `expected` of them, and the missing ones would have been the
+    /// longest; `None` if the quantile falls among those.
+    pub(crate) fn among(&self, q: f64, expected: usize) -> Option<u64> {
+        let rank = nearest_rank(expected as u64, q)? as usize;
+        self.0.get(rank - 1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_nearest_and_what_is_missing_is_longest() {
+        let times = Quantiles::of((1..=100).rev().collect()).unwrap();
+        assert_eq!((times.at(0.5), times.at(0.99), times.at(1.0)), (50.0, 99.0, 100.0));
+        assert_eq!((times.least(), times.greatest(), times.mean()), (1, 100, 50.5));
+        assert_eq!((times.among(0.99, 101), times.among(0.99, 102)), (Some(100), None));
+        assert!(Quantiles::of(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,122 @@
+//! The sending half: one message at a time, each when it is due, with its number and the time at which it was
+//! due.
+
+use crate::contract::{Action, Lane};
+use crate::time::Nanos;
+
+use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
+use super::schedule::Schedule;
+use super::write_stamp;
+use crate::workload::header::Header;
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use crate::workload::{Part, Standing};
+
+pub(crate) struct Sender<I> {
+    tag: u32,
+    pacer: Pacer<I>,
+    /// Messages without a lane of their own take them in turns.
+    lanes: u16,
+    /// The number after that of the last message.
+    next: u64,
+    /// Number and length of the message of the last `poll`.
+    polled: (u64, usize),
+}
+
+/// Messages of one size on a grid of times, none of which makes up for another.
+pub(crate) struct Grid {
+    schedule: Schedule,
+    size: usize,
+}
+
+impl Iterator for Grid {
+    type Item = Slot;
+
+    #[inline]
+    fn next(&mut self) -> Option<Slot> {
+        let due = self.schedule.due()?;
+        self.schedule.advance();
+        Some(Slot { due, place: None, len: self.size, otherwise: Otherwise::Skipped })
+    }
+}
+
+impl Sender<Grid> {
+    /// Sends a message of `size` bytes in each slot, on `lanes` lanes in turns.
+    pub(crate) fn new(schedule: Schedule, size: usize, lanes: u16, part: Part) -> Sender<Grid> {
+        let plan = Plan {
+            count: schedule.slots(),
+            step: schedule.step(),
+            span: schedule.span(),
+            is_even: true,
+            slots: Grid { schedule, size },
+        };
+        Sender { lanes, ..Sender::of(plan, part) }
+    }
+}
+
+impl<I: Iterator<Item = Slot>> Sender<I> {
+    /// Sends what `plan` says.
+    pub(crate) fn of(plan: Plan<I>, part: Part) -> Sender<I> {
+        let tag = part.tag;
+        Sender { tag, pacer: Pacer::new(plan, part), lanes: 1, next: 0, polled: (0, 0) }
+    }
+}
+
+/// Fills a message with what is under header and stamp.
+pub(crate) fn fill(out: &mut [u8]) {
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = (i % 251) as u8;
+    }
+}
+
+impl<I: Iterator<Item = Slot> + Send> Endpoint for Sender<I> {
+    #[inline]
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
+        if !self.pacer.has_begun() {
+            fill(out);
+        }
+        let (slot, due) = match self.pacer.turn(now) {
+            Turn::Now(slot, due) => (slot, due),
+            Turn::At(at) => return Action::Wait(Some(at)),
+            Turn::Over => return Action::Done,
+        };
+        let in_turn = (self.next, Lane((self.next % u64::from(self.lanes)) as u16));
+        let (seq, lane) = slot.place.unwrap_or(in_turn);
+        Header { tag: self.tag, seq }.write(out);
+        write_stamp(&mut out[..slot.len], due);
+        self.polled = (seq, slot.len);
+        Action::Send { lane, len: slot.len }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, now: Nanos) {
+        let (seq, bytes) = self.polled;
+        self.next = seq + 1;
+        self.pacer.sent(now, bytes);
+    }
+
+    fn on_no_room(&mut self, _now: Nanos) -> Option<Nanos> {
+        self.pacer.no_room();
+        None
+    }
+
+    fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
+
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => self.pacer.give_up(),
+            FlowEvent::Opened { .. } | FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.pacer.is_over()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.pacer.tally(), ..Standing::default() }
+    }
+
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        self.pacer.report()
+    }
+}

@@ -1,0 +1,250 @@
+//! Task of messages one way, at times that are fixed at the start: everything of it but the measurement of
+//! arrivals.
+
+use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use crate::measurements::{Better, Unit};
+use crate::spec::Settings;
+use crate::time::Nanos;
+
+use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
+use crate::workload::header::account_of;
+use crate::workload::load::{Items, Observed};
+use crate::workload::setting::{claiming, filled};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
+use crate::workload::{Endpoint, Measurements};
+
+/// Part of a paced workload that is its own.
+pub(crate) trait Work: Send + Sync {
+    /// Measurement taken of arrivals.
+    type Measure: Measure + 'static;
+
+    /// Returns its facts, beside those that follow from the pace.
+    fn facts(&self, pace: &Pace) -> WorkFacts;
+
+    /// Returns the services of the lanes, as [`Task::lanes`] does.
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot
+    /// of the pace, on the lanes in turns. Both ends have the same seed.
+    fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+        None
+    }
+
+    /// Returns the measurement for a flow with this many slots of the pace.
+    fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
+
+    /// Returns the values that closed forms give for its figures, as [`Task::theory`] does.
+    fn theory(&self, _pace: &Pace, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
+    }
+
+    /// Creates the sending endpoint of one flow, with these lanes.
+    fn sender(&self, pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
+        match self.plan(pace, lanes, part.seed) {
+            Some(plan) => Box::new(Sender::of(plan, part)),
+            None => {
+                let schedule = pace.schedule(part.flow);
+                Box::new(Sender::new(schedule, pace.size, lanes.len() as u16, part))
+            }
+        }
+    }
+}
+
+/// Names of the times of items, with their label, and the time after which an item is too late.
+pub(crate) type ItemNames = ([&'static str; 2], Option<Nanos>);
+
+/// Facts of a paced workload, beside those that follow from the pace.
+pub(crate) struct WorkFacts {
+    /// Name of the workload.
+    pub(crate) id: &'static str,
+    /// The work in a few words.
+    pub(crate) headline: String,
+    /// Its figures: name, label, unit and the better end.
+    pub(crate) figures: &'static [(&'static str, &'static str, Unit, Better)],
+    /// Name of the figure that verdicts are given for.
+    pub(crate) claimed: String,
+    /// Names of the lanes, as in [`TaskInfo::lane_names`].
+    pub(crate) lane_names: Vec<String>,
+    /// Maximum number of messages; `None` for one in each slot of the pace.
+    pub(crate) messages: Option<u64>,
+    /// True if it has no plan of its own.
+    pub(crate) is_even: bool,
+    /// Names of the times of its items, and when they are too late, where its measure reports each
+    /// ([`Measure::items`]).
+    pub(crate) items: Option<ItemNames>,
+}
+
+/// The plan of a work's own.
+pub(crate) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
+
+/// Pace of messages: their times, number and direction.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    settings: Settings,
+    pub(crate) period: Period,
+    pub(crate) size: usize,
+    pub(crate) direction: Direction,
+    /// Connections, which take turns.
+    pub(crate) flows: u16,
+    /// Number of slots, all connections together.
+    pub(crate) count: u64,
+    /// Length that a trial has to have, if the settings leave it open.
+    lengths: Option<Lengths>,
+}
+
+impl Pace {
+    /// Creates a pace from the keys `size`, `count` and `direction`, which all such workloads have;
+    /// `fewest` messages if no count is given.
+    pub(crate) fn of(settings: Settings, period: Period, fewest: u64) -> Pace {
+        let asked = settings.count("count");
+        let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
+        Pace {
+            period,
+            size: settings.size("size").map_or(0, |size| size.0 as usize),
+            direction: match settings.text("direction") {
+                Some("down") => Direction::Down,
+                _ => Direction::Up,
+            },
+            flows: 1,
+            count: asked.unwrap_or(fewest),
+            lengths: asked.is_none().then_some(lengths),
+            settings,
+        }
+    }
+
+    /// Bits of data per second that all messages make together.
+    pub(crate) fn offered_bps(&self) -> f64 {
+        let Period { ns, over } = self.period;
+        8e9 * self.size as f64 * over as f64 / ns as f64
+    }
+
+    /// Returns the mean time between two messages, in nanoseconds.
+    pub(crate) fn period_ns(&self) -> f64 {
+        self.period.ns as f64 / self.period.over.max(1) as f64
+    }
+
+    /// Returns a setting as typed, or its default.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.settings.text(key).unwrap_or_default()
+    }
+
+    fn schedule(&self, flow: u16) -> Schedule {
+        Schedule::new(self.period, self.count, u64::from(flow), u64::from(self.flows))
+    }
+
+    fn sends(&self, side: Side) -> bool {
+        (side == Side::Near) == (self.direction == Direction::Up)
+    }
+}
+
+/// Work at a pace.
+pub(crate) struct Paced<W> {
+    pub(crate) pace: Pace,
+    pub(crate) work: W,
+    info: TaskInfo,
+    claimed: String,
+    is_even: bool,
+}
+
+impl<W: Work> Paced<W> {
+    /// Creates the task of this work at this pace.
+    pub(crate) fn new(pace: Pace, work: W) -> Paced<W> {
+        let facts = work.facts(&pace);
+        let planned = pace.period.times(pace.count);
+        let messages = facts.messages.unwrap_or(pace.count);
+        let receiver = match pace.direction {
+            Direction::Up => Side::Far,
+            Direction::Down => Side::Near,
+        };
+        // Messages on a grid of times are told apart by their numbers, whether they arrive or not.
+        let observed = match facts.items {
+            _ if pace.flows > 1 => None,
+            Some((names, deadline)) => {
+                Some(Observed::Items(Items { side: receiver, names, deadline }))
+            }
+            None if facts.is_even => Some(Observed::OneWay(pace.direction)),
+            None => None,
+        };
+        let kept = messages.saturating_mul(W::Measure::BYTES_EACH);
+        let info = TaskInfo {
+            headline: facts.headline,
+            spec: filled(facts.id, &pace.settings, [("count", pace.count.to_string())]),
+            metrics: claiming(facts.figures, &facts.claimed),
+            lengths: pace.lengths,
+            lane_names: facts.lane_names,
+            flows: vec![Some(pace.direction); usize::from(pace.flows)],
+            largest_message: pace.size,
+            longest: planned + DRAIN,
+            planned: Some(planned),
+            most_bytes: Some(messages.saturating_mul(pace.size as u64)),
+            memory: EndMemory::at(receiver, kept),
+            is_paced: true,
+            observed,
+            ..TaskInfo::default()
+        };
+        Paced { pace, work, info, claimed: facts.claimed, is_even: facts.is_even }
+    }
+}
+
+impl<W: Work> Task for Paced<W> {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        self.work.lanes(promised)
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| {
+            "the far host's kernel only echoes, so nobody could receive what is sent".to_owned()
+        })
+    }
+
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        self.work.theory(&self.pace, on)
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        let lanes = self.work.lanes(&part.guarantees);
+        if self.pace.sends(part.side) {
+            return self.work.sender(&self.pace, &lanes, part);
+        }
+        // Where messages of one lane may be lost, the receiver must not wait for all.
+        let mut deliveries = lanes.iter().map(|service| service.delivery);
+        let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
+        let measure = self.work.measure(self.pace.schedule(part.flow).slots(), part.seed);
+        let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
+        let delivery = loses.unwrap_or(Delivery::Reliable);
+        let receiver = Receiver::new(size, tag, transit, delivery, measure);
+        Box::new(match self.is_even {
+            true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
+            false => receiver.beating(self.pace.period.times(1)),
+        })
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let (direction, mut findings) = (self.pace.direction, Measurements::default());
+        let (senders, receivers, conns) = reports.of(direction);
+        conclude(&mut findings, direction, senders);
+        let account = account_of(senders, receivers, conns);
+        findings.metrics = joined(receivers, self.info.metrics.iter());
+        let lost = account.sent.saturating_sub(account.delivered) as f64;
+        let is_told = self.info.metrics.iter().any(|metric| metric.name == LOST);
+        if is_told && account.sent > 0 {
+            findings.metrics.insert(LOST.to_owned(), lost / account.sent as f64);
+        }
+        findings.ledger.set(direction, account);
+        if !findings.metrics.contains_key(&self.claimed) && findings.why_invalid.is_none() {
+            let why = "too few messages arrived to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+}
+
+/// The figure of messages that never arrived, for workloads that list it.
+pub(crate) use crate::measurements::name::LOST;

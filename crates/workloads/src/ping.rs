@@ -1,0 +1,630 @@
+//! Ping: round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
+//! the next question and the latency counts from the *intended* send time; closed loop by name
+//! (`window=N`).
+//!
+//! Each message is matched by its sequence number. One that is not back within the timeout is lost
+//! to the statistics (censored there); if it comes after all it is counted as late.
+
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Metric, MetricName, Percentile, Role, Suffix, Unit, name};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+
+use crate::workload::header::{self, account};
+use crate::workload::load::Observed;
+use crate::workload::setting::{filled, fits_rate, spoken, typed};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::{Endpoint, Measurements};
+use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload};
+
+mod defaults;
+mod gate;
+mod reflector;
+mod sender;
+
+use defaults::{SHORTEST_INTERVAL, default_interval, default_timeout};
+use gate::put_percentiles;
+
+/// The workload.
+pub(super) struct Ping;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "size",
+        kind: Kind::Size(header::LEN as u64, 65_507),
+        default: "64",
+        doc: "message size, the same there and back; 28 bytes or more carry the far end's clock",
+    },
+    Key {
+        name: "interval",
+        kind: Kind::Span(1_000, 3_600_000_000_000),
+        default: "",
+        doc: "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms)",
+    },
+    Key {
+        name: "window",
+        kind: Kind::Count(1, 65_536),
+        default: "",
+        doc: "closed loop instead: this many questions open at once, each answer starts the next",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(1, 1_000_000_000_000),
+        default: "",
+        doc: "how many questions are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
+    },
+    Key {
+        name: "time",
+        kind: Kind::Span(1_000_000, 31 * 86_400 * 1_000_000_000),
+        default: "",
+        doc: "how long to ask after the warm-up, instead of count",
+    },
+    Key {
+        name: "warmup",
+        kind: Kind::Count(0, 1_000_000),
+        default: "",
+        doc: "how many questions come first and are counted apart (20, or 100 with a window on loopback)",
+    },
+    Key {
+        name: "think",
+        kind: Kind::Span(0, 60_000_000_000),
+        default: "0",
+        doc: "how long the far end waits before it answers: server time, not path delay",
+    },
+    Key {
+        name: "timeout",
+        kind: Kind::Span(1_000_000, 3_600_000_000_000),
+        default: "",
+        doc: "after this an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["p50", "p90", "p99", "p999"]),
+        default: "p50",
+        doc: "the percentile that verdicts are given for, beyond which ten messages have to lie; the \
+              others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "ping",
+    label: "round trips",
+    summary: "a message there and back, on an absolute schedule or with a window",
+    keys: KEYS,
+};
+
+impl Workload for Ping {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        let task = PingTask::new(Settings::check(spec, KEYS)?, setting)?;
+        task.check()?;
+        if let Pace::Open { interval } = task.pace {
+            let bps = task.size as f64 * 8e9 / interval.0.max(1) as f64;
+            fits_rate(INFO.id, setting, Direction::Up, bps)?;
+            fits_rate(INFO.id, setting, Direction::Down, bps)?;
+        }
+        Ok(Box::new(task))
+    }
+}
+
+/// Pace of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Open loop: one question every `interval`, whatever comes back.
+    Open { interval: Nanos },
+    /// Closed loop: sends while fewer than `window` are open.
+    Closed { window: u64 },
+}
+
+/// Condition for the end of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    After { count: u64 },
+    At { time: Nanos },
+}
+
+/// A ping with its settings.
+#[derive(Debug, Clone)]
+struct PingTask {
+    settings: Settings,
+    size: usize,
+    pace: Pace,
+    stop: Stop,
+    /// Questions that come first and are counted apart.
+    warmup: u64,
+    think: Nanos,
+    timeout: Nanos,
+    /// Length that a trial has to have, if the settings leave it open.
+    lengths: Option<Lengths>,
+    info: TaskInfo,
+}
+
+/// The most questions that may be open at once, as each keeps 24 bytes.
+const MOST_OPEN: u64 = 1 << 20;
+
+/// Questions that warm up by default: Linux acknowledges a connection's first 16 segments at once
+/// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's clock have then seen the way there and
+/// back.
+const WARMUP: u64 = 20;
+
+/// Questions that warm up a closed loop on loopback, which is through with them within a few milliseconds.
+const WARMUP_CLOSED: u64 = 100;
+
+/// Questions of a closed loop on loopback by default: about as long as a trial's processes take to
+/// start.
+const COUNT_CLOSED: u64 = 2_000;
+
+/// A round trip of a closed loop on loopback, about.
+const ROUND_TRIP: Nanos = Nanos::from_micros(50);
+
+impl PingTask {
+    fn new(settings: Settings, setting: &Setting) -> Result<PingTask> {
+        let size = settings.size("size").map_or(64, |size| size.0 as usize);
+        let think = settings.span("think").unwrap_or_default();
+        let interval = settings.span("interval");
+        let pace = match (settings.count("window"), interval) {
+            (Some(_), Some(_)) => {
+                return Err(Error::usage(
+                    "ping: window asks for a closed loop and interval for an open one; give one of them",
+                ));
+            }
+            (Some(window), None) => Pace::Closed { window },
+            (None, interval) => {
+                Pace::Open { interval: interval.unwrap_or_else(|| default_interval(setting, size)) }
+            }
+        };
+        let round_trip = setting.rtt_or_long().max(ROUND_TRIP) + think;
+        let closed_at_hand = matches!(pace, Pace::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
+        let enough = enough(claimed(&settings));
+        let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
+        let unit = match pace {
+            Pace::Open { interval } => interval,
+            Pace::Closed { window } => Nanos(round_trip.0 / window),
+        };
+        let open = settings.count("count").is_none() && settings.span("time").is_none();
+        let stop = match (settings.count("count"), settings.span("time")) {
+            (Some(_), Some(_)) => {
+                return Err(Error::usage("ping: give count or time, not both"));
+            }
+            (Some(count), None) => Stop::After { count },
+            (None, Some(time)) => Stop::At { time },
+            (None, None) => Stop::After { count: fewest },
+        };
+        let mut task = PingTask {
+            info: TaskInfo::default(),
+            size,
+            think,
+            timeout: settings.span("timeout").unwrap_or_else(|| default_timeout(setting) + think),
+            warmup: settings.count("warmup").unwrap_or(match closed_at_hand {
+                true => WARMUP_CLOSED,
+                false => WARMUP,
+            }),
+            lengths: open.then_some(Lengths { fewest, unit_ns: unit.0, key: "count" }),
+            pace,
+            stop,
+            settings,
+        };
+        task.info = task.facts();
+        Ok(task)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.think >= self.timeout {
+            return Err(Error::usage(format!(
+                "ping: the far end thinks {} and the timeout is {}, so every answer would be lost; raise timeout",
+                self.think, self.timeout
+            )));
+        }
+        if self.most_open() > MOST_OPEN {
+            return Err(Error::usage(format!(
+                "ping: up to {} questions open at once (timeout over interval); at most {MOST_OPEN}: \
+                 raise interval or lower timeout",
+                self.most_open()
+            )));
+        }
+        self.check_claim()
+    }
+
+    /// Fails if too few messages lie beyond the claimed percentile, which then has no figure.
+    fn check_claim(&self) -> Result<()> {
+        let claim = self.claim();
+        let (name, fewest) = (claim.name(), claim.fewest());
+        let messages = match (self.stop, self.pace) {
+            (Stop::After { count }, _) => count,
+            (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
+            // How many a closed loop makes of its time is what it measures.
+            (Stop::At { .. }, Pace::Closed { .. }) => return Ok(()),
+        };
+        if messages >= fewest {
+            return Ok(());
+        }
+        let lower = if claim == Percentile::P50 { "" } else { ", or claim a lower percentile" };
+        Err(Error::usage(format!(
+            "ping: claim={name} takes at least {fewest} messages, so that ten lie beyond it, and these are \
+             {messages}; raise {}{lower}",
+            if matches!(self.stop, Stop::At { .. }) { "time" } else { "count" }
+        )))
+    }
+
+    /// Returns the maximum number of questions open at once: those of one timeout, at the shortest dithered
+    /// gap.
+    fn most_open(&self) -> u64 {
+        match self.pace {
+            Pace::Open { interval } => self.timeout.0 / (interval.0 - interval.0 / 5).max(1) + 4,
+            Pace::Closed { window } => window,
+        }
+    }
+
+    /// Returns the longest time that `count` questions take.
+    fn time_of(&self, count: u64) -> Nanos {
+        match self.pace {
+            Pace::Open { interval } => Nanos(count.saturating_mul(interval.0)),
+            // A closed loop is as slow as its answers; each takes at most the timeout.
+            Pace::Closed { window } => Nanos((count / window + 1).saturating_mul(self.timeout.0))
+                .min(Nanos::from_secs(600)),
+        }
+    }
+
+    fn asking_time(&self) -> Nanos {
+        match self.stop {
+            Stop::At { time } => time + self.time_of(self.warmup),
+            Stop::After { count } => self.time_of(count.saturating_add(self.warmup)),
+        }
+    }
+
+    fn claim(&self) -> Percentile {
+        claimed(&self.settings)
+    }
+}
+
+/// Returns the percentile that is claimed.
+fn claimed(settings: &Settings) -> Percentile {
+    let claim = settings.text("claim");
+    let found = Percentile::ALL.into_iter().find(|one| Some(one.name()) == claim);
+    found.unwrap_or(Percentile::P50)
+}
+
+/// Returns the number of messages sent by default where a percentile is claimed.
+fn enough(claim: Percentile) -> u64 {
+    claim.fewest().max(100)
+}
+
+/// Returns the name of a percentile of round trips.
+fn rtt(percentile: Percentile) -> String {
+    MetricName::new("rtt", Suffix::Nanos).at(percentile).to_string()
+}
+
+impl PingTask {
+    fn facts(&self) -> TaskInfo {
+        TaskInfo {
+            headline: self.headline(),
+            spec: self.spec(),
+            metrics: self.metrics(),
+            lengths: self.lengths,
+            flows: vec![None],
+            largest_message: self.size,
+            longest: self.asking_time() + self.timeout + Nanos::from_secs(1),
+            planned: match (self.stop, self.pace) {
+                (_, Pace::Open { .. }) => Some(self.asking_time()),
+                (Stop::At { time }, Pace::Closed { .. }) => Some(time),
+                (Stop::After { .. }, Pace::Closed { .. }) => None,
+            },
+            timeout: self.timeout,
+            most_bytes: self.most_bytes(),
+            is_paced: true,
+            observed: Some(Observed::RoundTrips),
+            numbering: Some(|message| header::Header::read(message).map(|header| header.seq)),
+            ..TaskInfo::default()
+        }
+    }
+
+    fn headline(&self) -> String {
+        let size = self.size;
+        match self.pace {
+            Pace::Open { interval } if interval <= SHORTEST_INTERVAL => {
+                format!("{size}-byte ping, {}/s", 1_000_000_000 / interval.0.max(1))
+            }
+            Pace::Open { interval } => format!("{size}-byte ping every {}", spoken(interval)),
+            Pace::Closed { window: 1 } => format!("{size}-byte ping, one at a time"),
+            Pace::Closed { window } => format!("{size}-byte ping, {window} at a time"),
+        }
+    }
+
+    fn spec(&self) -> Spec {
+        let interval = match self.pace {
+            Pace::Open { interval } => Some(("interval", typed(interval))),
+            Pace::Closed { .. } => None,
+        };
+        let count = match self.stop {
+            Stop::After { count } => Some(("count", count.to_string())),
+            Stop::At { .. } => None,
+        };
+        let open = [("warmup", self.warmup.to_string()), ("timeout", typed(self.timeout))];
+        filled(INFO.id, &self.settings, open.into_iter().chain(interval).chain(count))
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let percentile = |percentile: Percentile| Metric {
+            name: rtt(percentile),
+            label: format!("RTT {}", percentile.label()),
+            unit: Unit::Nanos,
+            better: Better::Lower,
+            role: if percentile == self.claim() { Role::Claim } else { Role::Descriptive },
+        };
+        let descriptive = |name: &str, label: &str, unit| Metric {
+            name: name.to_owned(),
+            label: label.to_owned(),
+            unit,
+            better: Better::Lower,
+            role: Role::Descriptive,
+        };
+        let mut metrics: Vec<Metric> = Percentile::ALL.into_iter().map(percentile).collect();
+        metrics.push(descriptive("rtt_pdv_p99_ns", "RTT PDV p99", Unit::Nanos));
+        metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RTT jitter (RFC 3550)", Unit::Nanos));
+        metrics.push(descriptive(name::LOST, "lost", Unit::Share));
+        metrics.sort_by_key(|metric| metric.role != Role::Claim);
+        metrics
+    }
+
+    fn most_bytes(&self) -> Option<u64> {
+        let messages = match (self.stop, self.pace) {
+            (Stop::After { count }, _) => count,
+            (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0 + 1,
+            (Stop::At { .. }, Pace::Closed { .. }) => return None,
+        };
+        Some(messages.saturating_add(self.warmup).saturating_mul(self.size as u64))
+    }
+}
+
+impl Task for PingTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        if peer == PeerKind::Kernel && self.think > Nanos::ZERO {
+            return Some("the far host's kernel answers at once, so it cannot think".to_owned());
+        }
+        None
+    }
+
+    fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        match part.side {
+            Side::Near => Box::new(sender::Sender::new(self, part)),
+            Side::Far => Box::new(reflector::Reflector::new(self, part.tag)),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let Some(near) = reports.near.first() else {
+            return Measurements {
+                why_invalid: Some("the near end reported nothing".into()),
+                ..Measurements::default()
+            };
+        };
+        let mut findings = Measurements {
+            rtt_ns: near.rtt_ns.clone(),
+            send_lateness_ns: near.send_lateness_ns.clone(),
+            late_effect: near.late_effect,
+            segments: near.segments.clone(),
+            warmup: near.warmup,
+            clock: near.clock.clone(),
+            why_invalid: self.why_invalid(near),
+            ..Measurements::default()
+        };
+        let drops = |conns: &[crate::measurements::ConnStats]| {
+            conns.first().and_then(|conn| conn.socket_drops)
+        };
+        let ledger = &mut findings.ledger;
+        match reports.far.first() {
+            Some(far) => {
+                ledger.up = Some(account(near.sent, far.received, drops(reports.far_conns)));
+                ledger.down = Some(account(far.sent, near.received, drops(reports.near_conns)));
+            }
+            None => {
+                ledger.round_trip =
+                    Some(account(near.sent, near.received, drops(reports.near_conns)));
+            }
+        }
+        if let Some(rtt) = &near.rtt_ns {
+            put_percentiles(&mut findings, rtt);
+        }
+        if let Some(jitter) = near.jitter_rfc3550_ns {
+            findings.metrics.insert("rtt_jitter_rfc3550_ns".into(), jitter as f64);
+        }
+        findings
+    }
+}
+
+/// Fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
+fn fill(message: &mut [u8]) {
+    for (i, byte) in message.iter_mut().enumerate() {
+        *byte = (i % 251) as u8;
+    }
+}
+
+/// Returns the offset at which the fill of a message of this size begins.
+fn fill_from(size: usize) -> usize {
+    if size >= header::STAMPED_LEN { header::STAMPED_LEN } else { header::LEN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Clocks;
+    use crate::workload::EndpointReport;
+
+    fn task(typed: &str) -> Result<Box<dyn Task>> {
+        crate::workload::parse(typed)
+    }
+
+    #[test]
+    fn defaults_are_spelled_out() {
+        assert_eq!(
+            task("ping").unwrap().info().spec.to_string(),
+            "ping:claim=p50,count=100,interval=1ms,size=64,think=0,timeout=1000ms,warmup=20"
+        );
+        assert_eq!(
+            task("ping:window=1").unwrap().info().spec.to_string(),
+            "ping:claim=p50,count=2000,size=64,think=0,timeout=1000ms,warmup=100,window=1"
+        );
+    }
+
+    #[test]
+    fn more_than_the_path_carries_is_refused_and_the_default_never_is() {
+        let narrow = crate::workload::Bounds {
+            rate: Some(crate::units::BitRate(100_000)),
+            ..crate::workload::Bounds::UNKNOWN
+        };
+        let path = Setting { down: narrow, rate: narrow.rate, ..Setting::LOOPBACK };
+        let on = |typed: &str| crate::workload::parse_on(typed, &path).err().map(|e| e.to_string());
+        // 64 bytes each millisecond are 512 kbit/s.
+        assert!(on("ping:interval=1ms").unwrap().contains("512 kbit/s of data down"));
+        assert_eq!((on("ping"), on("ping:interval=6ms"), on("ping:window=4")), (None, None, None));
+    }
+
+    fn on(typed: &str, rtt_ms: Option<u64>) -> Box<dyn Task> {
+        let rtt = rtt_ms.map(Nanos::from_millis);
+        let setting = Setting { rtt, ..Setting::REMOTE };
+        crate::workload::parse_on(typed, &setting).unwrap()
+    }
+
+    #[test]
+    fn defaults_fit_the_path_and_mean_the_same_elsewhere() {
+        let on_path = |typed, rtt| on(typed, rtt).info().spec.to_string();
+        assert_eq!(
+            on_path("ping", Some(50)),
+            "ping:claim=p50,count=100,interval=20ms,size=64,think=0,timeout=1000ms,warmup=20"
+        );
+        assert!(on_path("ping", None).contains("interval=20ms,size=64,think=0,timeout=3000ms"));
+        assert!(on_path("ping", Some(10)).contains("interval=4ms"));
+        assert!(on_path("ping", Some(1)).contains("interval=1ms"));
+        assert!(
+            on_path("ping:think=2s", Some(250))
+                .contains("interval=20ms,size=64,think=2s,timeout=4000ms")
+        );
+        assert!(
+            on_path("ping:window=1", Some(50))
+                .contains("count=100,size=64,think=0,timeout=1000ms,warmup=20")
+        );
+        for typed in
+            ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"]
+        {
+            let there = on_path(typed, Some(80));
+            assert_eq!(task(&there).unwrap().info().spec.to_string(), there);
+        }
+        // 1400 bytes take 112 ms at 100 kbit/s.
+        let rate = Some(crate::units::BitRate(100_000));
+        let slow = Setting { rate, ..Setting::REMOTE };
+        let spec = crate::workload::parse_on("ping:size=1400", &slow).unwrap().info().spec.clone();
+        assert!(spec.to_string().contains("interval=234ms"), "{spec}");
+    }
+
+    #[test]
+    fn headlines_say_what_is_done() {
+        let say = |typed, rtt| on(typed, rtt).info().headline.clone();
+        assert_eq!(task("ping").unwrap().info().headline, "64-byte ping, 1000/s");
+        assert_eq!(say("ping:size=1kB", Some(50)), "1000-byte ping every 20 ms");
+        assert_eq!(say("ping:interval=1500us", None), "64-byte ping every 1.50 ms");
+        assert_eq!(say("ping:window=1", None), "64-byte ping, one at a time");
+        assert_eq!(say("ping:window=4", None), "64-byte ping, 4 at a time");
+    }
+
+    #[test]
+    fn a_length_is_open_until_it_is_given() {
+        let lengths = task("ping:claim=p99").unwrap().info().lengths;
+        assert_eq!(lengths, Some(Lengths { fewest: 1000, unit_ns: 1_000_000, key: "count" }));
+        let closed = on("ping:window=2", Some(50)).info().lengths;
+        assert_eq!(closed, Some(Lengths { fewest: 100, unit_ns: 25_000_000, key: "count" }));
+        assert_eq!(task("ping:count=100").unwrap().info().lengths, None);
+        assert_eq!(task("ping:time=1s").unwrap().info().lengths, None);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let say = |typed: &str| task(typed).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(say("ping:window=1,interval=1ms").contains("give one of them"));
+        assert!(say("ping:count=5,time=1s").contains("not both"));
+        assert!(say("ping:think=3s,timeout=3s").contains("raise timeout"));
+        assert_eq!(
+            say("ping:claim=p99,count=999"),
+            "ping: claim=p99 takes at least 1000 messages, so that ten lie beyond it, and these are \
+             999; raise count, or claim a lower percentile"
+        );
+        assert_eq!(
+            say("ping:count=10"),
+            "ping: claim=p50 takes at least 20 messages, so that ten lie beyond it, and these are 10; raise \
+             count"
+        );
+        assert!(say("ping:time=19ms").ends_with("these are 19; raise time"));
+        assert!(say("ping:claim=p90,interval=10ms,time=990ms").contains("and these are 99;"));
+        assert!(say("ping:claim=p999,count=9999").contains("at least 10000"));
+        assert!(say("ping:interval=1us").contains("raise interval"));
+        assert!(say("ping:size=4").contains("outside"));
+        assert!(say("ping:size=0").contains("outside"));
+        assert!(say("ping:sise=64").contains("did you mean `size`?"));
+    }
+
+    #[test]
+    fn the_tail_is_claimed_where_its_figure_can_be_had() {
+        for percentile in Percentile::ALL {
+            let (name, fewest) = (percentile.name(), percentile.fewest());
+            let (per_mille, enough) = (percentile.per_mille(), enough(percentile));
+            let share = per_mille as f64 / 1000.0;
+            assert!(enough >= fewest);
+            assert!(crate::stats::quantile::printable(fewest, share), "{name}");
+            assert!(!crate::stats::quantile::printable(fewest - 1, share), "{name}");
+            task(&format!("ping:claim={name},count={fewest}")).unwrap();
+        }
+        task("ping:claim=p99,window=1,time=10ms").unwrap();
+    }
+
+    #[test]
+    fn the_claimed_percentile_comes_first() {
+        let metrics = task("ping:claim=p99").unwrap().info().metrics.clone();
+        assert_eq!(metrics[0].name, "rtt_p99_ns");
+        assert_eq!(metrics.iter().filter(|m| m.role == Role::Claim).count(), 1);
+    }
+
+    #[test]
+    fn only_what_a_generator_did_to_the_figure_makes_a_trial_invalid() {
+        let conclude = |share, ratio: f64| {
+            let near = [EndpointReport {
+                late_send_share: Some(share),
+                late_effect: Some(ratio.ln()),
+                ..EndpointReport::default()
+            }];
+            let reports = Reports {
+                near: &near,
+                far: &[],
+                near_conns: &[],
+                far_conns: &[],
+                guarantees: &crate::contract::Guarantees::DATAGRAMS,
+                clocks: Clocks::Shared,
+            };
+            let findings = task("ping").unwrap().conclude(&reports);
+            assert_eq!(findings.late_effect, Some(ratio.ln()));
+            findings.why_invalid
+        };
+        assert_eq!(conclude(0.25, 1.2499), None);
+        assert!(
+            conclude(0.26, 1.0).unwrap().contains("26 % of messages left more than an interval")
+        );
+        assert_eq!(
+            conclude(0.0, 1.6).unwrap(),
+            "the generator was late: without it p50 would be 38 % less (20 % allowed)"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Figures of a trial, and the gate that decides if it counts.
+
+use crate::measurements::{Distribution, Percentile, Quantile, name};
+use crate::time::Nanos;
+
+use super::{Pace, PingTask, rtt as name_of};
+use crate::workload::MOST_LATE;
+use crate::workload::{EndpointReport, Measurements};
+
+/// The most that lateness may do to the claimed figure in a trial that counts, as a ratio: a fifth of
+/// the figure is the generator's then. All contenders of a race are late alike on a host that wakes
+/// late, so less is no reason to lose a trial; where one is later than another, the interval says so.
+const MOST_LATE_EFFECT: f64 = 1.25;
+
+impl PingTask {
+    /// Returns the lateness from which a send counts as late: the longer of the interval, because messages
+    /// then meet that are to be apart, and the round trip of the path, beside which less does not matter.
+    pub(super) fn late_from(&self, transit: Nanos) -> Nanos {
+        match self.pace {
+            Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
+            Pace::Closed { .. } => Nanos(u64::MAX),
+        }
+    }
+
+    /// Returns the reason why the trial fails its gate, if the questions were not asked in time. The gate
+    /// cannot favour anybody: a late send is in the round trip, which runs from the intended time, and what
+    /// it does to the figure is known. Only a trial that is made of the generator's lateness does not
+    /// count.
+    pub(super) fn why_invalid(&self, near: &EndpointReport) -> Option<String> {
+        if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
+            return Some(format!(
+                "the generator was late: without it {} would be {:.0} % less ({:.0} % allowed)",
+                self.claim().name(),
+                100.0 * (1.0 - (-effect).exp()),
+                100.0 * (1.0 - 1.0 / MOST_LATE_EFFECT)
+            ));
+        }
+        let late = near.late_send_share.filter(|share| *share > MOST_LATE)?;
+        Some(format!(
+            "the generator was late: {:.0} % of messages left more than an interval after their time ({:.0} % \
+             allowed)",
+            late * 100.0,
+            MOST_LATE * 100.0
+        ))
+    }
+}
+
+pub(super) fn put_percentiles(findings: &mut Measurements, rtt: &Distribution) {
+    let percentiles = [rtt.p50, rtt.p90, rtt.p99, rtt.p999];
+    for (percentile, value) in Percentile::ALL.into_iter().zip(percentiles) {
+        let Some(value) = value else { continue };
+        let metric = name_of(percentile);
+        findings.metrics.insert(metric.clone(), value.at_least_ns() as f64);
+        if matches!(value, Quantile::Beyond(_)) {
+            findings.censored.push(metric);
+        }
+    }
+    if let (Some(Quantile::Ns(p99)), Some(min)) = (rtt.p99, rtt.min) {
+        findings.metrics.insert("rtt_pdv_p99_ns".into(), p99.saturating_sub(min) as f64);
+    }
+    if rtt.n > 0 {
+        findings.metrics.insert(name::LOST.into(), rtt.censored as f64 / rtt.n as f64);
+    }
+}

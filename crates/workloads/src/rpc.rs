@@ -1,0 +1,396 @@
+//! Requests and their responses over one connection that is kept, or over one for each: what a service takes to answer, from when the
+//! request was due, whatever is still on its way before it.
+//!
+//! ```text
+//! due        | request 1        | 2   | 3
+//! near  ─────┴────────►         ┴►    ┴►
+//! far                  ├─ messages of response 1 ─┤├─ 2 ─┤├─ 3 ─┤     in turns, where there are lanes
+//! first byte           ◄──┤
+//! response   |◄─────────────────────── response time ──►|
+//! ```
+
+use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
+use crate::time::Nanos;
+use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
+
+use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
+use crate::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
+use crate::workload::header::account_of;
+use crate::workload::load::{Items, Observed};
+use crate::workload::setting::{claiming, filled, fits_rate, numbered, reopens, set_apart};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::traffic;
+use crate::workload::{
+    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+};
+use crate::workload::{Endpoint, Measurements};
+
+mod answers;
+mod client;
+mod redialler;
+mod service;
+
+use client::Client;
+use redialler::Redialler;
+use service::Server;
+
+/// The workload.
+pub(super) struct Rpc;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "rate",
+        kind: Kind::Own { form: "..1Mpps", check: check_rate, refers: plain },
+        default: "50pps",
+        doc: "requests per second on average, whatever is answered",
+    },
+    arrivals_key("requests at random times (a Poisson process), or equally far apart"),
+    Key {
+        name: "request",
+        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
+        default: "200",
+        doc: "one request, in one message",
+    },
+    Key {
+        name: "response",
+        kind: Kind::Own { form: "SIZE|SIZE..SIZE", check: check_response, refers: plain },
+        default: "1kB..10kB",
+        doc: "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
+        default: "1200",
+        doc: "the largest message into which a response is cut, its header of 20 bytes included",
+    },
+    Key {
+        name: "lanes",
+        kind: Kind::Count(1, 256),
+        default: "8",
+        doc: "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
+    },
+    Key {
+        name: "connect",
+        kind: Kind::Choice(&["kept", "each"]),
+        default: "kept",
+        doc: "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 1_000_000),
+        default: "",
+        doc: "how many requests (as many as the claim needs: 100, or 1000 for p99)",
+    },
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["mean", "p50", "p99"]),
+        default: "mean",
+        doc: "the figure of the response time that verdicts are given for; the others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "rpc",
+    label: "requests and responses",
+    summary: "requests at a rate and responses of different sizes over one connection: how long each takes",
+    keys: KEYS,
+};
+
+/// Requests that have a mean: two seconds, in which a loss of 1 % strikes several.
+const ENOUGH: u64 = 100;
+
+/// Requests of which ten lie beyond the 99th percentile.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+/// The most requests in a second.
+const MOST_PER_SECOND: u64 = 1_000_000;
+
+/// The most requests with a connection each: their numbers have 16 bits.
+const MOST_CONNECTIONS: u64 = 65_000;
+
+/// Longest time that a request with a connection of its own may take, handshake and response.
+const LONGEST: Nanos = Nanos::from_secs(60);
+
+/// The largest response in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// Requests per second, as typed.
+fn per_second(value: &str) -> Result<u64> {
+    match parse_offered(value)? {
+        OfferedRate::Packets(rate) if (1..=MOST_PER_SECOND).contains(&rate.0) => Ok(rate.0),
+        _ => Err(Error::usage(format!(
+            "`{value}` is no number of requests per second from 1 to a million; write it as 50pps"
+        ))),
+    }
+}
+
+fn check_rate(value: &str) -> Result<()> {
+    per_second(value).map(drop)
+}
+
+/// Parses the least and the greatest size of a response.
+fn range(value: &str) -> Result<(u64, u64)> {
+    let (least, most) = value.split_once("..").unwrap_or((value, value));
+    let (least, most) = (parse_bytes(least, Bare::Allowed)?.0, parse_bytes(most, Bare::Allowed)?.0);
+    if least == 0 || most < least || most > LARGEST {
+        return Err(Error::usage(format!(
+            "`{value}` is no range of sizes from 1 byte to 1 GiB; write the smaller first, as 1kB..100kB"
+        )));
+    }
+    Ok((least, most))
+}
+
+fn check_response(value: &str) -> Result<()> {
+    range(value).map(drop)
+}
+
+impl Workload for Rpc {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        let task = Calls::new(Settings::check(spec, KEYS)?)?;
+        if task.connect == Connect::Each {
+            if set_apart(&task.settings, KEYS, &["lanes"]).is_some() {
+                return Err(Error::usage(
+                    "rpc: with connect=each no two requests share a connection, so there are no lanes to share out; leave \
+                     out lanes, or take connect=kept",
+                ));
+            }
+            reopens("rpc: connect=each", setting)?;
+            if task.count > MOST_CONNECTIONS {
+                return Err(Error::usage(format!(
+                    "rpc: connect=each with count={} opens more connections than the {MOST_CONNECTIONS} that can be \
+                     told apart; ask for fewer",
+                    task.count
+                )));
+            }
+        }
+        let offers =
+            [(Direction::Up, task.request as f64), (Direction::Down, task.mean_response())];
+        for (direction, bytes) in offers {
+            fits_rate(INFO.id, setting, direction, bytes * 8.0 * task.rate as f64)?;
+        }
+        Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Request).then(|| {
+            let rate = traffic.rate_per_second()?;
+            let request = Traffic::bytes(traffic.request.as_ref(), 200)?;
+            let response = traffic.response.clone().unwrap_or_else(|| "1kB".to_owned());
+            let (_, most) = range(&response)?;
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("rate", format!("{rate}pps")),
+                    ("request", request.to_string()),
+                    ("response", response),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work.within(limit, traffic::Least::RoundTrip).offering(rate, request.max(most)))
+        })
+    }
+}
+
+/// Connections of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connect {
+    /// One for all.
+    Kept,
+    /// One for each.
+    Each,
+}
+
+/// Calls with their settings.
+#[derive(Debug, Clone)]
+struct Calls {
+    settings: Settings,
+    rate: u64,
+    spread: Spread,
+    request: usize,
+    /// The least and the greatest response.
+    response: (u64, u64),
+    mtu: usize,
+    lanes: u16,
+    connect: Connect,
+    count: u64,
+    claimed: String,
+    /// Length that a trial has to have, if the settings leave it open.
+    lengths: Option<Lengths>,
+    info: TaskInfo,
+}
+
+impl Calls {
+    fn new(settings: Settings) -> Result<Calls> {
+        let rate = per_second(settings.text("rate").unwrap_or_default())?;
+        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
+        let asked = settings.count("count");
+        let claim = settings.text("claim").unwrap_or_default();
+        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+        let connect = match settings.text("connect") {
+            Some("each") => Connect::Each,
+            _ => Connect::Kept,
+        };
+        let unit_ns = Period::of_packets(rate).times(1).0.max(1);
+        let mut task = Calls {
+            info: TaskInfo::default(),
+            rate,
+            spread: Spread::named(settings.text("arrivals")),
+            request: size("request"),
+            response: range(settings.text("response").unwrap_or_default())?,
+            mtu: size("mtu"),
+            lanes: match connect {
+                Connect::Kept => settings.count("lanes").map_or(1, |lanes| lanes as u16),
+                Connect::Each => 1,
+            },
+            connect,
+            count: asked.unwrap_or(fewest),
+            claimed: format!("response_{claim}_ns"),
+            lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
+            settings,
+        };
+        task.info = task.facts();
+        Ok(task)
+    }
+
+    fn period(&self) -> Period {
+        Period::of_packets(self.rate)
+    }
+
+    /// Returns the mean of the range with a uniform logarithm, in bytes.
+    fn mean_response(&self) -> f64 {
+        let (least, most) = (self.response.0 as f64, self.response.1 as f64);
+        if least == most { least } else { (most - least) / (most / least).ln() }
+    }
+
+    /// Returns the requests: the time at which each is due, and the size of its response.
+    fn requests(&self, seed: u64) -> impl Iterator<Item = (Nanos, u64)> + use<> {
+        let arrivals = Arrivals::new(self.spread, self.period(), self.count, seed);
+        let (mut sizes, (least, most)) = (Sizes::new(0.0, seed), self.response);
+        arrivals.map(move |due| (due, sizes.between(least, most)))
+    }
+
+    /// Returns the bytes of a response that one message carries.
+    fn room(&self) -> u64 {
+        (self.mtu - STAMPED_LEN) as u64
+    }
+}
+
+impl Calls {
+    fn facts(&self) -> TaskInfo {
+        let [response, rate] =
+            ["response", "rate"].map(|key| self.settings.text(key).unwrap_or_default());
+        let planned = self.period().times(self.count);
+        let (over, longest) = match self.connect {
+            Connect::Kept => ("one connection", planned + DRAIN + DRAIN),
+            Connect::Each => {
+                ("a connection each", planned + Nanos(LONGEST.0.saturating_mul(self.count)))
+            }
+        };
+        let most = self.response.1;
+        let largest = most.saturating_add(most.div_ceil(self.room()) * STAMPED_LEN as u64);
+        let names = ["response", "response time"];
+        TaskInfo {
+            headline: format!("{}-byte requests for {response}, {rate}, over {over}", self.request),
+            spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
+            metrics: claiming(FIGURES, &self.claimed),
+            lengths: self.lengths,
+            lane_names: numbered(self.lanes),
+            flows: vec![None],
+            largest_message: self.request.max(self.mtu),
+            longest,
+            planned: Some(planned),
+            reconnects: self.connect == Connect::Each,
+            most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),
+            memory: EndMemory {
+                near: self.count.saturating_mul(client::BYTES_EACH),
+                far: self.count.saturating_mul(service::BYTES_EACH),
+            },
+            is_paced: true,
+            observed: Some(Observed::Items(Items { side: Side::Near, names, deadline: None })),
+            ..TaskInfo::default()
+        }
+    }
+}
+
+impl Task for Calls {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![Service::ORDERED; usize::from(self.lanes.min(promised.lanes).max(1))]
+    }
+
+    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        (peer == PeerKind::Kernel).then(|| {
+            "the far host's kernel only echoes, and has no response of another size".to_owned()
+        })
+    }
+
+    /// Returns the mean response time of responses of one size and one packet that wait at the link for those before
+    /// them.
+    fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (least, most) = self.response;
+        let is_one = least == most && most <= self.room() && self.connect == Connect::Kept;
+        let lossless = on.up.loss == 0.0 && on.down.loss == 0.0;
+        if !is_one || !lossless || self.spread != Spread::Poisson {
+            return Vec::new();
+        }
+        let response = most as usize + STAMPED_LEN;
+        let own = on.transit(Direction::Down, response) - on.down.delay.0 as f64;
+        let load = own * self.rate as f64 / 1e9;
+        let both = on.transit(Direction::Up, self.request) + on.transit(Direction::Down, response);
+        vec![Prediction {
+            metric: "response_mean_ns",
+            value: both + own * load / (2.0 * (1.0 - load)),
+            form: "both ways, and r S / (2 (1 - r)) of waiting, for a time S at the link and a load r",
+            source: "Pollaczek and Khinchine, M/D/1",
+            tolerance: 0.1,
+            outside: (load >= 0.95).then(|| "the link is full".to_owned()),
+        }]
+    }
+
+    fn half(&self, part: Part) -> Box<dyn Endpoint> {
+        let lanes = self.lanes(&part.guarantees).len() as u16;
+        match part.side {
+            Side::Near if self.connect == Connect::Each => Box::new(Redialler::new(self, &part)),
+            Side::Near => Box::new(Client::new(self, lanes, part)),
+            Side::Far => Box::new(Server::new(self, lanes, part.tag)),
+        }
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let mut findings = Measurements::default();
+        conclude_one(&mut findings, Direction::Up, reports.near, self.info.metrics.iter());
+        for direction in [Direction::Up, Direction::Down] {
+            let (senders, receivers, conns) = reports.of(direction);
+            findings.ledger.set(direction, account_of(senders, receivers, conns));
+        }
+        if !findings.metrics.contains_key(&self.claimed) && findings.why_invalid.is_none() {
+            let why = "too few responses arrived to have the figure that is claimed";
+            findings.why_invalid = Some(why.to_owned());
+        }
+        findings
+    }
+}
+
+/// Its figures: name, label and unit. All are better the lower they are.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("response_mean_ns", "mean response time", Unit::Nanos, Better::Lower),
+    ("response_p50_ns", "response time p50", Unit::Nanos, Better::Lower),
+    ("response_p99_ns", "response time p99", Unit::Nanos, Better::Lower),
+    ("response_max_ns", "slowest response", Unit::Nanos, Better::Lower),
+    ("first_byte_mean_ns", "mean time to the first bytes", Unit::Nanos, Better::Lower),
+    ("first_byte_p99_ns", "time to the first bytes p99", Unit::Nanos, Better::Lower),
+    ("unanswered_share", "requests not answered", Unit::Share, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! The near endpoint where each request has a connection of its own: opens one when the request is due and the one
+//! before has its response, asks, takes the response, and leaves it.
+//!
+//! ```text
+//! due     | request 1                      | 2, while 1 is under way
+//! near    ├─ set-up ─┼─ exchange ──────────┼─ set-up ─┼─ exchange ─┤
+//!                                          |◄ waited
+//! ```
+//!
+//! What a connection takes besides set-up and exchange, as a trial's token does, is taken out of the times of its own
+//! request and of those that waited for it.
+
+use crate::contract::{Action, Delivery, Lane};
+use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
+use crate::time::Nanos;
+
+use super::Calls;
+use super::answers::{Answer, figures, items};
+use crate::paced::{DRAIN, Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
+use crate::workload::header::Header;
+use crate::workload::load::Item;
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use crate::workload::{Part, Standing};
+
+/// Progress with the request under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Not due yet, or about to be asked.
+    Rests,
+    /// The connection is being opened.
+    Opens,
+    /// The connection is open.
+    Asks,
+    /// Asked, and given up at this time.
+    Awaits(Nanos),
+}
+
+pub(super) struct Redialler {
+    tag: u32,
+    request: usize,
+    intake: Intake,
+    start: Option<Nanos>,
+    answers: Vec<Answer>,
+    /// The request under way, or the next.
+    at: usize,
+    phase: Phase,
+    /// Set-up of the connection, and the time at which it was open.
+    set_up: Nanos,
+    opened: Nanos,
+    /// Time at which the connection of the request before was through, as far as its set-up and exchange took it.
+    free: Nanos,
+    answered: u64,
+    sent: Tally,
+    /// Response times since somebody last asked.
+    times: RoundTrips,
+}
+
+impl Redialler {
+    pub(super) fn new(task: &Calls, part: &Part) -> Redialler {
+        Redialler {
+            tag: part.tag,
+            request: task.request,
+            intake: Intake::new(part.tag, part.transit, Delivery::Reliable),
+            start: None,
+            answers: task.requests(part.seed).map(|(due, size)| Answer::of(due, size)).collect(),
+            at: 0,
+            phase: Phase::Rests,
+            set_up: Nanos::ZERO,
+            opened: Nanos::ZERO,
+            free: Nanos::ZERO,
+            answered: 0,
+            sent: Tally::default(),
+            times: RoundTrips::default(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.at >= self.answers.len()
+    }
+
+    /// Leaves the request under way, answered or not.
+    fn go_on(&mut self) {
+        self.at += 1;
+        self.phase = Phase::Rests;
+    }
+
+    /// Returns the time that is told where it is `now`: set-up and exchange after the later of when the request was due and when
+    /// the connection before was through.
+    fn told(&self, now: Nanos, due: Nanos) -> Nanos {
+        due.max(self.free) + self.set_up + (now - self.opened)
+    }
+}
+
+impl Endpoint for Redialler {
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
+        let start = match self.start {
+            Some(start) => start,
+            None => {
+                fill(out);
+                *self.start.insert(now)
+            }
+        };
+        if let Phase::Awaits(until) = self.phase
+            && now >= until
+        {
+            self.go_on();
+        }
+        let Some(answer) = self.answers.get(self.at) else { return Action::Done };
+        match self.phase {
+            Phase::Rests if now < start + answer.due => Action::Wait(Some(start + answer.due)),
+            Phase::Rests => {
+                self.phase = Phase::Opens;
+                Action::Open
+            }
+            Phase::Opens => Action::Wait(None),
+            Phase::Asks => {
+                Header { tag: self.tag, seq: self.at as u64 }.write(out);
+                write_stamp(&mut out[..self.request], Nanos(answer.size));
+                Action::Send { lane: Lane(0), len: self.request }
+            }
+            Phase::Awaits(until) => Action::Wait(Some(until)),
+        }
+    }
+
+    fn on_sent(&mut self, now: Nanos) {
+        if self.phase == Phase::Asks {
+            self.phase = Phase::Awaits(now + DRAIN);
+            self.sent.messages += 1;
+            self.sent.bytes += self.request as u64;
+        }
+    }
+
+    fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
+        if self.intake.take(now, bytes).is_none() {
+            return;
+        }
+        let number = read_stamp(bytes).map_or(u64::MAX, |number| number.0);
+        let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
+        let is_awaited = matches!(self.phase, Phase::Awaits(_)) && number == self.at as u64;
+        let due = self.answers.get(self.at).map_or(Nanos::ZERO, |answer| answer.due);
+        let told = self.told(now, due);
+        let answer = self.answers.get_mut(self.at).filter(|_| is_awaited);
+        let Some(is_whole) = answer.and_then(|answer| answer.take(told, part)) else {
+            self.intake.damaged();
+            return;
+        };
+        if is_whole {
+            self.free = told;
+            self.times.add((told - due).0);
+            self.answered += 1;
+            self.go_on();
+        }
+    }
+
+    fn on_event(&mut self, now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Opened { set_up } => {
+                (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Asks)
+            }
+            // Goes on with the next request where the peer has left this one without a whole response.
+            FlowEvent::Closed => {
+                if matches!(self.phase, Phase::Asks | Phase::Awaits(_)) {
+                    self.go_on();
+                }
+            }
+            FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.is_over()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        let awaited = u64::from(matches!(self.phase, Phase::Awaits(_)));
+        let received = *self.intake.received();
+        Standing { sent: self.sent, received, awaited, ..Standing::default() }
+    }
+
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes { delays: std::mem::take(&mut self.times), ..RecentTimes::default() }
+    }
+
+    fn items(&self) -> Vec<Item> {
+        items(&self.answers[..self.at.min(self.answers.len())], self.start.unwrap_or_default())
+    }
+
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        let mut report = EndpointReport {
+            sent: self.sent,
+            received: *self.intake.received(),
+            ..EndpointReport::default()
+        };
+        if self.is_over() {
+            let figures = figures(&self.answers).into_iter().flatten();
+            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
+        }
+        report
+    }
+}

@@ -1,0 +1,248 @@
+//! Settings that are accepted and refused, and calls in virtual time.
+
+use super::*;
+use crate::contract::{Action, Lane};
+use crate::paced::pacer::tests::part;
+use crate::units::BitRate;
+use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
+
+fn task(typed: &str) -> Box<dyn Task> {
+    workload::parse(typed).unwrap()
+}
+
+fn calls(typed: &str) -> Calls {
+    Calls::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()).unwrap()
+}
+
+#[test]
+fn requests_take_as_many_lanes_as_there_are() {
+    let lanes = |typed: &str, most| {
+        task(typed).lanes(&Guarantees { lanes: most, ..Guarantees::BYTE_STREAM }).len()
+    };
+    assert_eq!((lanes("rpc", 1), lanes("rpc", 4), lanes("rpc:lanes=2", 4)), (1, 4, 2));
+    let why = |promised: &Guarantees, peer| workload::misfit(&*task("rpc"), promised, peer);
+    assert_eq!(why(&Guarantees::BYTE_STREAM, PeerKind::Process), None);
+    let lossy = why(&Guarantees::DATAGRAMS, PeerKind::Process).unwrap();
+    assert!(lossy.contains("no lane that is reliable, ordered"), "{lossy}");
+    assert!(why(&Guarantees::DATAGRAMS, PeerKind::Kernel).unwrap().contains("only echoes"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
+    for typed in ["rpc:rate=max", "rpc:rate=1mbit", "rpc:rate=2Mpps"] {
+        assert!(say(typed).contains("requests per second"), "{}", say(typed));
+    }
+    assert!(say("rpc:response=9kB..1kB").contains("the smaller first"));
+    assert!(say("rpc:response=0").contains("from 1 byte"));
+    assert!(say("rpc:response=1kB..").contains("size"));
+    assert!(say("rpc:connect=some").contains("connect"));
+    assert!(say("rpc:connect=each,count=65001").contains("65000"));
+    assert!(say("rpc:connect=each,lanes=4").contains("no lanes to share out"));
+    assert!(workload::parse(&task("rpc:connect=each").info().spec.to_string()).is_ok());
+    // A hundred responses a second of 10 kB are 8 Mbit/s, and fifty requests of 60 kB more than that.
+    let bounds = Bounds { delay: None, rate: Some(BitRate(7_999_999)) };
+    let narrow = Setting { up: bounds, down: bounds, ..Setting::LOOPBACK };
+    let refused =
+        workload::parse_on("rpc:rate=100pps,response=10kB", &narrow).err().unwrap().to_string();
+    assert!(refused.contains("the queue would grow"), "{refused}");
+    let asks = workload::parse_on("rpc:request=60kB,response=10", &narrow).err().unwrap();
+    assert!(asks.to_string().contains("the queue would grow"));
+    let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
+    assert!(workload::parse_on("rpc", &elsewhere).is_ok(), "one end has all the times");
+    let each = workload::parse_on("rpc:connect=each", &elsewhere).err().unwrap().to_string();
+    assert!(each.contains("rpc: connect=each: a server lets in"), "{each}");
+}
+
+#[test]
+fn what_it_says_of_itself_is_the_same_work_again() {
+    let spec = task("rpc:rate=50pps,response=2kB").info().spec.clone();
+    assert_eq!(task(&spec.to_string()).info().spec, spec);
+    assert_eq!(task("rpc").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("rpc:claim=p99").info().lengths.map(|l| l.fewest), Some(ENOUGH_FOR_P99));
+    assert_eq!(task("rpc:count=50").info().planned, Some(Nanos::from_secs(1)));
+    // 99,000 over the logarithm of 100.
+    let decades = calls("rpc:response=1kB..100kB,count=10000");
+    assert!((decades.mean_response() - 21_497.6).abs() < 0.1);
+    let sizes = || decades.requests(3).map(|(_, size)| size);
+    assert!((sizes().sum::<u64>() as f64 / 1e4 / 21_497.6 - 1.0).abs() < 0.03);
+    assert!(sizes().eq(sizes()));
+}
+
+/// Message on its way: its time of arrival, its lane and its bytes.
+type Flight = (Nanos, Lane, Vec<u8>);
+
+/// Both halves with 10 ms between them, each way; the far one sends a message each millisecond.
+fn run(typed: &str, lanes: u16) -> [EndpointReport; 2] {
+    let task = task(typed);
+    let promised = Guarantees { lanes, ..Guarantees::BYTE_STREAM };
+    let [mut near, mut far] = [Side::Near, Side::Far].map(|side| task.half(part(side, promised)));
+    let ms = Nanos::from_millis;
+    let (mut up, mut down): (Vec<Flight>, Vec<Flight>) = (Vec::new(), Vec::new());
+    let (mut now, mut out, mut busy_until) = (Nanos::from_secs(1), [0; 2000], Nanos::ZERO);
+    loop {
+        for (at, lane, bytes) in &up {
+            if *at == now {
+                far.on_message(now, *lane, bytes);
+            }
+        }
+        for (at, lane, bytes) in &down {
+            if *at == now {
+                near.on_message(now, *lane, bytes);
+            }
+        }
+        up.retain(|one| one.0 > now);
+        down.retain(|one| one.0 > now);
+        let mut next = now + ms(1_000_000);
+        while let action = near.poll(now, &mut out)
+            && action != Action::Done
+        {
+            match action {
+                Action::Send { lane, len } => {
+                    near.on_sent(now);
+                    up.push((now + ms(10), lane, out[..len].to_vec()));
+                }
+                Action::Wait(at) => {
+                    next = next.min(at.unwrap_or(next));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if busy_until <= now
+            && let Action::Send { lane, len } = far.poll(now, &mut out)
+        {
+            far.on_sent(now);
+            busy_until = now + ms(1);
+            down.push((busy_until + ms(10), lane, out[..len].to_vec()));
+        }
+        if near.has_sent_all() {
+            far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
+            assert_eq!(far.poll(now, &mut out), Action::Done);
+            assert!(far.has_sent_all());
+            return [near.report(now), far.report(now)];
+        }
+        let busy = Some(busy_until).filter(|at| *at > now);
+        let flying = up.iter().chain(&down).map(|one| one.0);
+        now = flying.chain(busy).chain([next]).min().unwrap().max(now + Nanos(1));
+    }
+}
+
+#[test]
+fn a_response_takes_the_path_twice_and_its_messages() {
+    // 3000 bytes are three messages of up to 1180.
+    let typed = "rpc:arrivals=constant,rate=10pps,response=3kB,count=20";
+    let [near, far] = run(typed, 1);
+    assert_eq!(near.figures["first_byte_mean_ns"], 21e6);
+    assert_eq!(near.figures["response_mean_ns"], 23e6);
+    assert_eq!(near.figures["response_p50_ns"], 23e6);
+    assert_eq!(near.figures["unanswered_share"], 0.0);
+    assert_eq!((near.sent.messages, near.sent.bytes), (20, 4_000));
+    assert_eq!((far.sent.messages, far.sent.bytes), (60, 20 * 3_060));
+    assert_eq!((near.received.messages, near.received.bytes), (60, 20 * 3_060));
+}
+
+#[test]
+fn responses_take_turns_on_lanes_and_follow_each_other_on_one() {
+    // A request each millisecond for three messages: the second response begins when the first is through.
+    let typed = "rpc:arrivals=constant,rate=1kpps,response=3kB,count=20";
+    let one = run(typed, 1)[0].clone();
+    let some = run(typed, 8)[0].clone();
+    // The last of all messages is there at the same time, 20 times 3 ms and 20 after the first request.
+    assert_eq!(one.figures["response_max_ns"], (60 + 20 - 19) as f64 * 1e6);
+    assert!(some.figures["response_max_ns"] <= (60 + 20) as f64 * 1e6);
+    assert!(some.figures["first_byte_mean_ns"] < one.figures["first_byte_mean_ns"]);
+    assert!(some.figures["response_mean_ns"] > one.figures["response_mean_ns"], "all end late");
+}
+
+#[test]
+fn what_was_not_asked_for_is_damage() {
+    let task = task("rpc:response=3kB,count=20");
+    let mut near = task.half(part(Side::Near, Guarantees::BYTE_STREAM));
+    near.poll(Nanos(0), &mut [0; 2000]);
+    let mut message = [0; 100];
+    crate::workload::header::Header { tag: 7, seq: 0 }.write(&mut message);
+    near.on_message(Nanos(1), Lane(0), &message);
+    near.on_message(Nanos(1), Lane(0), b"hello");
+    let got = near.report(Nanos(1)).received;
+    assert_eq!((got.corrupted, got.foreign), (1, 1));
+    let mut far = task.half(part(Side::Far, Guarantees::BYTE_STREAM));
+    // A request of another length, and one for more than the workload has.
+    far.on_message(Nanos(1), Lane(0), &message);
+    let mut greedy = [0xff; 200];
+    crate::workload::header::Header { tag: 7, seq: 1 }.write(&mut greedy);
+    far.on_message(Nanos(1), Lane(0), &greedy);
+    assert_eq!(far.report(Nanos(1)).received.corrupted, 2);
+    assert_eq!(far.poll(Nanos(1), &mut [0; 2000]), Action::Wait(None));
+}
+
+/// Both halves with 10 ms between them each way, where a handshake takes 20 ms and a token 7 more, which no time counts.
+/// The far end sends all of a response at once.
+fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
+    let task = task(typed);
+    assert!(task.info().reconnects);
+    let promised = Guarantees { lanes: 8, ..Guarantees::BYTE_STREAM };
+    assert_eq!((task.lanes(&promised).len(), task.info().lane_names.len()), (1, 0));
+    let [mut near, mut far] = [Side::Near, Side::Far].map(|side| task.half(part(side, promised)));
+    let ms = Nanos::from_millis;
+    let (mut now, mut out, mut opened) = (Nanos::from_secs(1), [0; 2000], 0);
+    loop {
+        match near.poll(now, &mut out) {
+            Action::Open => {
+                far.on_event(now, FlowEvent::Closed);
+                now += ms(27);
+                far.on_event(now, FlowEvent::Opened { set_up: Nanos::ZERO });
+                near.on_event(now, FlowEvent::Opened { set_up: ms(20) });
+                opened += 1;
+            }
+            Action::Send { lane, len } => {
+                near.on_sent(now);
+                now += ms(10);
+                far.on_message(now, lane, &out[..len]);
+                now += ms(10);
+                while let Action::Send { lane, len } = far.poll(now, &mut out) {
+                    far.on_sent(now);
+                    near.on_message(now, lane, &out[..len]);
+                    if !answers(opened) {
+                        near.on_event(now, FlowEvent::Closed);
+                        break;
+                    }
+                }
+            }
+            Action::Wait(at) => now = at.unwrap(),
+            Action::Done => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    far.on_event(now, FlowEvent::PeerFinished { sent: near.standing(now).sent });
+    assert_eq!(far.poll(now, &mut out), Action::Done);
+    [near.report(now), far.report(now)]
+}
+
+#[test]
+fn a_request_with_its_own_connection_takes_its_handshake_too() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
+    let [near, far] = redial(typed, |_| true);
+    for figure in ["response_mean_ns", "response_p50_ns", "response_max_ns", "first_byte_mean_ns"] {
+        assert_eq!(near.figures[figure], 40e6, "{figure}");
+    }
+    assert_eq!((near.sent.messages, far.sent.messages), (20, 60));
+    assert_eq!(near.received.messages, 60);
+}
+
+/// A request each 20 ms, of which each takes 40: the nth waits for (n - 1) times 20 ms, whatever tokens take.
+#[test]
+fn a_request_waits_for_the_connection_before() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=50pps,response=1kB,count=20";
+    let [near, _] = redial(typed, |_| true);
+    assert_eq!(near.figures["response_max_ns"], (40 + 19 * 20) as f64 * 1e6);
+    assert_eq!(near.figures["response_mean_ns"], (40.0 + 9.5 * 20.0) * 1e6);
+}
+
+#[test]
+fn a_connection_that_ends_too_early_leaves_its_request_unanswered() {
+    let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
+    let [near, far] = redial(typed, |opened| opened != 7);
+    assert_eq!(near.figures["unanswered_share"], 1.0 - 19.0 / 20.0);
+    assert_eq!((near.sent.messages, far.sent.messages, near.received.messages), (20, 58, 58));
+}

@@ -1,0 +1,328 @@
+//! A session in which people work together: one shows a picture and draws on it with a pen while speaking, and the
+//! others see the head move. All of it goes the same way over one connection, each part has needs of its own, and each
+//! is measured as it is felt.
+//!
+//! ```text
+//! picture   ████████████████            must arrive whole, takes what room there is
+//! voice     |     |     |     |         a frame every 20 ms, of no use when it comes late
+//! pose      | | | | | | | | | |         90 Hz, only the newest counts
+//! pen       | | | | | | | | | |         100 Hz, every point, in order, and soon
+//! ```
+//!
+//! What is live goes before what is left of a picture, as an application that shares a connection would have it.
+
+use crate::contract::{Guarantees, Service};
+use crate::error::{Error, Result};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::Bytes;
+
+use crate::paced::{MOST_MESSAGES, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key};
+use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::{Endpoint, Info, Part, Setting, Task, Workload};
+
+mod parts;
+mod presenter;
+mod seen;
+
+use parts::{Kind as Of, LEAST};
+use presenter::Presenter;
+use seen::Seen;
+
+/// The workload.
+pub(super) struct Share;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "picture",
+        kind: Kind::Size(1, 1 << 30),
+        default: "500kB",
+        doc: "one picture, which must arrive whole",
+    },
+    Key {
+        name: "pictures",
+        kind: Kind::Count(0, 1_000),
+        default: "1",
+        doc: "how many pictures, the first at the start and the others evenly far apart; 0 for a session without",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(2 * LEAST as u64, 65_507),
+        default: "1200",
+        doc: "the largest message into which a picture is cut, its header of 28 bytes included",
+    },
+    Key {
+        name: "pen",
+        kind: Kind::Count(1, 1_000),
+        default: "100",
+        doc: "points of the pen per second, all of which arrive in their order",
+    },
+    Key {
+        name: "pen-size",
+        kind: Kind::Size(LEAST as u64, 65_507),
+        default: "48",
+        doc: "one point of the pen",
+    },
+    Key {
+        name: "pose",
+        kind: Kind::Count(1, 1_000),
+        default: "90",
+        doc: "poses of the head per second, of which the newest counts",
+    },
+    Key {
+        name: "pose-size",
+        kind: Kind::Size(LEAST as u64, 65_507),
+        default: "64",
+        doc: "one pose",
+    },
+    Key {
+        name: "voice-size",
+        kind: Kind::Size(LEAST as u64, 65_507),
+        default: "172",
+        doc: "20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12",
+    },
+    Key {
+        name: "buffer",
+        kind: Kind::Span(0, 2_000_000_000),
+        default: "40ms",
+        doc: "the jitter buffer: how long after the fastest message each of the voice is played",
+    },
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "latest"]),
+        default: "own",
+        doc: "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few",
+    },
+    count_key("how many points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)"),
+    direction_key("up", "near to far, or far to near"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["pen", "pen-p99", "pose", "voice", "picture"]),
+        default: "pen",
+        doc: "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture",
+    },
+];
+
+static INFO: Info = Info {
+    id: "share",
+    label: "shared session",
+    summary: "a picture and a live pen over it, voice and head pose together: each part's metric at once",
+    keys: KEYS,
+};
+
+/// A lane, by the name under which contenders share it out.
+struct NamedLane {
+    name: &'static str,
+}
+
+/// The lanes, where there are four, in the order of the parts.
+const LANES: [NamedLane; Of::ALL.len()] = [
+    NamedLane { name: "picture" },
+    NamedLane { name: "voice" },
+    NamedLane { name: "pose" },
+    NamedLane { name: "pen" },
+];
+
+/// Returns the figure that a claim is for.
+fn claimed(claim: &str) -> &'static str {
+    match claim {
+        "pen-p99" => "pen_p99_ns",
+        "pose" => "pose_age_mean_ns",
+        "voice" => "voice_impairment_share",
+        "picture" => seen::PICTURE,
+        _ => "pen_mean_ns",
+    }
+}
+
+/// Points of the pen that have a mean: two seconds, in which a loss of 1 % strikes two.
+const ENOUGH: u64 = 200;
+
+/// Points of which ten lie beyond the 99th percentile.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+/// Time that a message of the voice speaks for.
+const FRAME: Nanos = Nanos::from_millis(20);
+
+impl Workload for Share {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
+        Ok(Box::new(task))
+    }
+}
+
+/// One live part: its messages, and the time between two.
+#[derive(Debug, Clone, Copy)]
+struct Live {
+    period: Period,
+    size: usize,
+    count: u64,
+}
+
+/// A session with its settings.
+#[derive(Debug, Clone)]
+struct Session {
+    pen: Live,
+    voice: Live,
+    pose: Live,
+    pictures: Pictures,
+    buffer: Nanos,
+    /// True if voice and pose ask for lanes whose messages may be lost.
+    may_lose: bool,
+    claimed: &'static str,
+    /// Time from the first point of the pen to the end of its last.
+    span: Nanos,
+}
+
+/// Pictures, and the messages into which they are cut.
+#[derive(Debug, Clone, Copy)]
+struct Pictures {
+    bytes: u64,
+    count: u64,
+    mtu: usize,
+    /// Time between the beginnings of two.
+    every: Nanos,
+}
+
+impl Pictures {
+    /// Returns the bytes of a picture that one message carries.
+    fn room(self) -> u64 {
+        (self.mtu - LEAST) as u64
+    }
+
+    /// Returns the number of messages into which one picture is cut.
+    fn pieces(self) -> u64 {
+        self.bytes.div_ceil(self.room())
+    }
+
+    /// Returns the number of messages of all of them.
+    fn messages(self) -> u64 {
+        self.count.saturating_mul(self.pieces())
+    }
+
+    /// Returns the picture of this message, and the message's length.
+    fn piece(self, index: u64) -> (u64, usize) {
+        let (picture, piece) = (index / self.pieces(), index % self.pieces());
+        let left = self.bytes - piece * self.room();
+        (picture, LEAST + left.min(self.room()) as usize)
+    }
+}
+
+fn task(settings: Settings) -> Result<Paced<Session>> {
+    let size = |key: &str| settings.size(key).map_or(LEAST, |size| size.0 as usize);
+    let number = |key: &str| settings.count(key).unwrap_or(0);
+    let claim = settings.text("claim").unwrap_or_default().to_owned();
+    let fewest = if claim == "pen-p99" { ENOUGH_FOR_P99 } else { ENOUGH };
+    let (pen, pose) = (Period::of_packets(number("pen")), Period::of_packets(number("pose")));
+    let voice = Period { ns: FRAME.0, over: 1 };
+    let (pen_size, pose_size, voice_size) =
+        (size("pen-size"), size("pose-size"), size("voice-size"));
+    let (bytes, pictures, mtu) = (size("picture") as u64, number("pictures"), size("mtu"));
+    let buffer = settings.span("buffer").unwrap_or_default();
+    let may_lose = settings.text("service") == Some("latest");
+    let mut pace = Pace::of(settings, pen, fewest);
+    pace.size = mtu.max(pen_size).max(pose_size).max(voice_size);
+    let span = pen.times(pace.count);
+    let live = |period: Period, size| Live { period, size, count: period.within(span) };
+    let work = Session {
+        pen: Live { count: pace.count, ..live(pen, pen_size) },
+        voice: live(voice, voice_size),
+        pose: live(pose, pose_size),
+        pictures: Pictures { bytes, count: pictures, mtu, every: Nanos(span.0 / pictures.max(1)) },
+        buffer,
+        may_lose,
+        claimed: claimed(&claim),
+        span,
+    };
+    if pictures == 0 && work.claimed == seen::PICTURE {
+        return Err(Error::usage(
+            "share: claim=picture with pictures=0 has nothing to claim; have at least one, or claim another part",
+        ));
+    }
+    if work.messages() > MOST_MESSAGES {
+        return Err(Error::usage(format!(
+            "share: {pictures} pictures of {} are cut into {} messages of {mtu} bytes, and {MOST_MESSAGES} are \
+             remembered; have fewer or smaller pictures, or raise mtu",
+            Bytes(bytes),
+            work.pictures.messages()
+        )));
+    }
+    Ok(Paced::new(pace, work))
+}
+
+impl Session {
+    /// Returns the maximum number of messages of all parts.
+    fn messages(&self) -> u64 {
+        [self.pen, self.voice, self.pose]
+            .iter()
+            .fold(self.pictures.messages(), |sum, live| sum.saturating_add(live.count))
+    }
+
+    /// Returns the application bits per second that go on for as long as it lasts: a single picture is no rate.
+    fn offered_bps(&self) -> f64 {
+        let bps = |live: &Live| {
+            live.size as f64 * 8e9 * live.period.over as f64 / live.period.ns.max(1) as f64
+        };
+        let live: f64 = [self.pen, self.voice, self.pose].iter().map(bps).sum();
+        let Pictures { bytes, count, every, .. } = self.pictures;
+        let pictures = if count > 1 { bytes as f64 * 8e9 / every.0.max(1) as f64 } else { 0.0 };
+        live + pictures
+    }
+}
+
+impl Work for Session {
+    type Measure = Seen;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let [picture, pictures, pen, pose] =
+            ["picture", "pictures", "pen", "pose"].map(|key| pace.text(key));
+        let shown = match self.pictures.count {
+            0 => "no picture".to_owned(),
+            1 => format!("a picture of {picture}"),
+            _ => format!("{pictures} pictures of {picture}"),
+        };
+        let ways = ways(&[pace.direction]);
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "{shown}, a pen at {pen} Hz, a voice, and a pose at {pose} Hz on one connection, {ways}"
+            ),
+            figures: seen::FIGURES,
+            claimed: self.claimed.to_owned(),
+            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            messages: Some(self.messages()),
+            is_even: true,
+            items: Some((["pen", "delay of the pen"], None)),
+        }
+    }
+
+    /// Returns a lane for each part, the pen's last; those that are too many share the pen's.
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        let lossy = if self.may_lose { Service::BEST_EFFORT } else { promised.service };
+        let all = Of::ALL.map(|of| match of {
+            Of::Picture | Of::Pen => Service::ORDERED,
+            Of::Voice | Of::Pose => lossy,
+        });
+        let most = if self.may_lose { all.len() } else { usize::from(promised.lanes).max(1) };
+        match most < all.len() {
+            true => vec![Service::ORDERED; most],
+            false => all.to_vec(),
+        }
+    }
+
+    fn sender(&self, _pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
+        Box::new(Presenter::new(self, lanes.len(), part))
+    }
+
+    fn measure(&self, _slots: u64, _seed: u64) -> Seen {
+        Seen::new(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Parts of a session, and what a message says of its part.
+//!
+//! ```text
+//! 0                20       21              28
+//! +----------------+--------+---------------+----
+//! | header, stamp  | part   | index         | fill
+//! +----------------+--------+---------------+----
+//! ```
+//! The index counts the messages of a part from 0, in 56 bits, big-endian.
+
+use crate::contract::Lane;
+
+use crate::paced::STAMPED_LEN;
+
+/// Bytes that a message has at least.
+pub(super) const LEAST: usize = STAMPED_LEN + 8;
+
+/// Bits of an index.
+const INDEX: u32 = 56;
+
+/// A part of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Picture,
+    Voice,
+    Pose,
+    Pen,
+}
+
+impl Kind {
+    /// Every part, in the order of their lanes.
+    pub(super) const ALL: [Kind; 4] = [Kind::Picture, Kind::Voice, Kind::Pose, Kind::Pen];
+
+    /// Returns the lane that it takes of this many.
+    pub(super) fn lane(self, lanes: usize) -> Lane {
+        Lane((self as usize).min(lanes.max(1) - 1) as u16)
+    }
+
+    /// Returns the number by which both ends know message `index` of this part.
+    pub(super) fn number(self, index: u64) -> u64 {
+        (self as u64) << INDEX | index
+    }
+
+    /// Returns part and index of a number that may be anything.
+    pub(super) fn of(number: u64) -> Option<(Kind, u64)> {
+        let kind = Kind::ALL.get((number >> INDEX) as usize)?;
+        Some((*kind, number & ((1 << INDEX) - 1)))
+    }
+}
+
+/// Writes the number into a message, which has [`LEAST`] bytes at least.
+pub(super) fn write(message: &mut [u8], number: u64) {
+    if let Some(room) = message.get_mut(STAMPED_LEN..LEAST) {
+        room.copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// Reads the number of a message that may be anything; one that is no part's if it has none.
+pub(super) fn read(message: &[u8]) -> u64 {
+    let found = message.get(STAMPED_LEN..).and_then(|rest| rest.split_first_chunk::<8>());
+    found.map_or(u64::MAX, |(number, _)| u64::from_be_bytes(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_part_and_index() {
+        let mut message = [7; LEAST];
+        for kind in Kind::ALL {
+            for index in [0, 1, 9_999_999, (1 << INDEX) - 1] {
+                write(&mut message, kind.number(index));
+                assert_eq!(Kind::of(read(&message)), Some((kind, index)));
+            }
+        }
+        assert_eq!(Kind::of(read(&message[..LEAST - 1])), None);
+        assert_eq!(Kind::of(4 << INDEX), None);
+    }
+
+    #[test]
+    fn parts_without_a_lane_share_the_pens() {
+        let lanes = |most| Kind::ALL.map(|kind| kind.lane(most).0);
+        assert_eq!(lanes(4), [0, 1, 2, 3]);
+        assert_eq!(lanes(2), [0, 1, 1, 1]);
+        assert_eq!((lanes(1), lanes(0)), ([0; 4], [0; 4]));
+    }
+}

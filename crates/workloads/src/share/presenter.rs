@@ -1,0 +1,318 @@
+//! The sending endpoint: what is live when it is due, and pictures in the room that it leaves.
+//!
+//! Each part waits for room on its own, since each may have a connection of its own: where a picture has filled one,
+//! a voice in another still leaves on time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::contract::{Action, Lane};
+use crate::measurements::{Distribution, Pacing, Recorder, Sample, Tally};
+use crate::time::Nanos;
+
+use super::parts::{self, Kind};
+use super::{Live, Pictures, Session};
+use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_stamp};
+use crate::workload::header::Header;
+use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use crate::workload::{Part, Standing};
+
+/// Time after which a part that found no room is tried again, though another has something to send: a part that takes
+/// all it is given must not keep the others waiting.
+const AGAIN: Nanos = Nanos::from_millis(1);
+
+pub(super) struct Presenter {
+    tag: u32,
+    /// Lanes of the connection, one at least.
+    lanes: usize,
+    /// Live parts, the most urgent first.
+    live: Vec<Stream>,
+    album: Album,
+    /// Time at which each lane had no room, until it has some.
+    full: Vec<Option<Nanos>>,
+    has_begun: bool,
+    sent: Tally,
+    /// The message of the last `poll`.
+    polled: Option<Polled>,
+    /// The earliest time at which something of another part is due.
+    next: Option<Nanos>,
+}
+
+/// A part with messages at fixed times.
+struct Stream {
+    kind: Kind,
+    pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
+}
+
+/// Pictures that are being sent.
+struct Album {
+    pictures: Pictures,
+    start: Nanos,
+    /// The next message of all of them.
+    next: u64,
+    last: Option<Nanos>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Polled {
+    kind: Kind,
+    len: usize,
+}
+
+/// A message that may leave.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    kind: Kind,
+    index: u64,
+    due: Nanos,
+    len: usize,
+}
+
+/// One recorder for what several parts note.
+#[derive(Clone)]
+struct Common(Arc<Mutex<Box<dyn Recorder>>>);
+
+impl Common {
+    fn with<T>(&self, act: impl FnOnce(&mut dyn Recorder) -> T) -> T {
+        act(&mut **self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Recorder for Common {
+    fn record(&mut self, sample: Sample) {
+        self.with(|one| one.record(sample));
+    }
+
+    fn rtt(&self, timeout_ns: u64) -> Distribution {
+        self.with(|one| one.rtt(timeout_ns))
+    }
+
+    fn lateness(&self) -> Distribution {
+        self.with(|one| one.lateness())
+    }
+
+    fn jitter_rfc3550_ns(&self) -> Option<u64> {
+        self.with(|one| one.jitter_rfc3550_ns())
+    }
+
+    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
+        self.with(|one| one.record_send(lateness_ns, gap_error_ns));
+    }
+
+    fn gap_error(&self) -> Distribution {
+        self.with(|one| one.gap_error())
+    }
+
+    fn record_delay(&mut self, deviation_ns: i64) {
+        self.with(|one| one.record_delay(deviation_ns));
+    }
+
+    fn delay_variation(&self) -> Distribution {
+        self.with(|one| one.delay_variation())
+    }
+}
+
+impl Presenter {
+    /// Creates the sender of a session on this many lanes.
+    pub(super) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
+        let Part { tag, side, flow, seed, transit, guarantees, recorder, .. } = part;
+        let common = Common(Arc::new(Mutex::new(recorder)));
+        let stream = |kind: Kind, of: Live, otherwise| {
+            let Live { period, size, count } = of;
+            let slots = (0..count).map(move |index| Slot {
+                due: period.times(index),
+                place: Some((index, Lane(0))),
+                len: size,
+                otherwise,
+            });
+            let plan = Plan {
+                slots: Box::new(slots) as Box<dyn Iterator<Item = Slot> + Send>,
+                count,
+                step: period.times(1),
+                span: session.span,
+                is_even: true,
+            };
+            let recorder = Box::new(common.clone());
+            // No part keeps time with another.
+            let seed = seed ^ kind as u64;
+            let part = Part { side, flow, tag, seed, transit, guarantees, recorder, store: None };
+            Stream { kind, pacer: Pacer::new(plan, part) }
+        };
+        let start = Nanos::ZERO;
+        let pictures = session.pictures;
+        Presenter {
+            tag,
+            lanes,
+            full: vec![None; lanes],
+            live: vec![
+                stream(Kind::Pen, session.pen, Otherwise::Kept),
+                stream(Kind::Voice, session.voice, Otherwise::Skipped),
+                stream(Kind::Pose, session.pose, Otherwise::Skipped),
+            ],
+            album: Album { pictures, start, next: 0, last: None },
+            has_begun: false,
+            sent: Tally::default(),
+            polled: None,
+            next: None,
+        }
+    }
+
+    /// Returns what leaves now, and the time at which more is due; neither at the end.
+    fn turn(&mut self, now: Nanos) -> (Option<Ready>, Option<Nanos>) {
+        let mut ready: [Option<Ready>; Kind::ALL.len()] = [None; Kind::ALL.len()];
+        let mut next: Option<Nanos> = None;
+        let live = self.live.iter_mut().map(|stream| (stream.kind, stream.pacer.turn(now)));
+        let turns = live.chain([(Kind::Picture, self.album.turn(now))]);
+        for (place, (kind, turn)) in ready.iter_mut().zip(turns) {
+            match turn {
+                Turn::Over => {}
+                Turn::At(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                Turn::Now(slot, due) => {
+                    let (index, _) = slot.place.unwrap_or_default();
+                    *place = Some(Ready { kind, index, due, len: slot.len });
+                }
+            }
+        }
+        let first = ready.into_iter().flatten().min_by_key(|one| self.rank(one.kind, now));
+        (first, next)
+    }
+
+    /// Returns the place of a part among those that have something to send, the lowest first: what is live, then what
+    /// has waited for room for a while, the longest first, then pictures, and last what has just found none.
+    fn rank(&self, kind: Kind, now: Nanos) -> (u8, Nanos) {
+        match self.full.get(usize::from(kind.lane(self.lanes).0)).copied().flatten() {
+            None if kind == Kind::Picture => (2, Nanos::ZERO),
+            None => (0, Nanos::ZERO),
+            Some(since) if now < since + AGAIN => (3, since),
+            Some(since) => (1, since),
+        }
+    }
+
+    /// Notes since when the lane of a part has had no room.
+    fn note_room(&mut self, kind: Kind, full: Option<Nanos>) {
+        if let Some(lane) = self.full.get_mut(usize::from(kind.lane(self.lanes).0)) {
+            *lane = full;
+        }
+    }
+
+    fn stream(&mut self, kind: Kind) -> Option<&mut Stream> {
+        self.live.iter_mut().find(|stream| stream.kind == kind)
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_begun && self.album.is_over() && self.live.iter().all(|one| one.pacer.is_over())
+    }
+
+    /// Returns the outcome of the schedules together; pictures have none.
+    fn pacing(&self) -> Option<Pacing> {
+        let each = self.live.iter().map(|stream| stream.pacer.report().pacing);
+        each.reduce(|sum, one| {
+            let (sum, one) = (sum?, one?);
+            Some(Pacing {
+                slots: sum.slots + one.slots,
+                sent: sum.sent + one.sent,
+                missed_no_room: sum.missed_no_room + one.missed_no_room,
+                missed_no_time: sum.missed_no_time + one.missed_no_time,
+                late: sum.late + one.late,
+                // Of all of them in each.
+                lateness_ns: one.lateness_ns,
+                gap_error_ns: one.gap_error_ns,
+            })
+        })?
+    }
+}
+
+impl Album {
+    fn is_over(&self) -> bool {
+        self.next >= self.pictures.messages()
+    }
+
+    fn turn(&self, now: Nanos) -> Turn {
+        if self.is_over() {
+            return Turn::Over;
+        }
+        let (picture, len) = self.pictures.piece(self.next);
+        let due = Nanos(self.pictures.every.0 * picture);
+        let at = self.start + due;
+        if now < at {
+            return Turn::At(at);
+        }
+        let place = Some((self.next, Lane(0)));
+        Turn::Now(Slot { due, place, len, otherwise: Otherwise::Kept }, at)
+    }
+}
+
+impl Endpoint for Presenter {
+    fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
+        if !self.has_begun {
+            fill(out);
+            (self.has_begun, self.album.start) = (true, now);
+        }
+        let (ready, next) = self.turn(now);
+        (self.polled, self.next) = (None, next);
+        let Some(Ready { kind, index, due, len, .. }) = ready else {
+            return if self.is_over() { Action::Done } else { Action::Wait(next) };
+        };
+        Header { tag: self.tag, seq: self.sent.messages }.write(out);
+        write_stamp(&mut out[..len], due);
+        parts::write(&mut out[..len], kind.number(index));
+        self.polled = Some(Polled { kind, len });
+        Action::Send { lane: kind.lane(self.lanes), len }
+    }
+
+    fn on_sent(&mut self, now: Nanos) {
+        let Some(Polled { kind, len }) = self.polled.take() else { return };
+        self.sent.messages += 1;
+        self.sent.bytes += len as u64;
+        self.note_room(kind, None);
+        match self.stream(kind) {
+            Some(stream) => stream.pacer.sent(now, len),
+            None => (self.album.next, self.album.last) = (self.album.next + 1, Some(now)),
+        }
+    }
+
+    fn on_no_room(&mut self, now: Nanos) -> Option<Nanos> {
+        let Some(Polled { kind, .. }) = self.polled.take() else { return self.next };
+        self.note_room(kind, Some(now));
+        let lane = kind.lane(self.lanes);
+        for stream in self.live.iter_mut().filter(|one| one.kind.lane(self.lanes) == lane) {
+            // What is due on the same lane waits for the same room.
+            if matches!(stream.pacer.turn(now), Turn::Now(..)) {
+                stream.pacer.no_room();
+            }
+        }
+        self.next
+    }
+
+    fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
+
+    fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
+        match event {
+            FlowEvent::Closed => {
+                for stream in &mut self.live {
+                    stream.pacer.give_up();
+                }
+                self.album.next = self.album.pictures.messages();
+            }
+            FlowEvent::Opened { .. } | FlowEvent::Drained | FlowEvent::PeerFinished { .. } => {}
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.is_over()
+    }
+
+    fn standing(&mut self, _now: Nanos) -> Standing {
+        Standing { sent: self.sent, ..Standing::default() }
+    }
+
+    fn report(&mut self, _now: Nanos) -> EndpointReport {
+        let live = self.live.iter().filter_map(|stream| stream.pacer.report().send_span_ns);
+        let pictures = self.album.last.map(|last| (last - self.album.start).0);
+        EndpointReport {
+            sent: self.sent,
+            send_span_ns: live.chain(pictures).max(),
+            pacing: self.pacing().filter(|_| self.is_over()),
+            ..EndpointReport::default()
+        }
+    }
+}

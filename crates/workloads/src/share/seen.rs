@@ -1,0 +1,176 @@
+//! What the others see and hear: each part measured as the workload of its own kind measures it.
+
+use crate::measurements::series::RoundTrips;
+use crate::measurements::{Better, Tally, Unit};
+use crate::time::Nanos;
+
+use super::parts::{self, Kind};
+use super::{FRAME, Session};
+use crate::events::deliveries::Deliveries;
+use crate::paced::{Measure, Period};
+use crate::state::ages::{Ages, Showing};
+use crate::state::motion::{Display, Motion};
+use crate::video::pictures::Pictures;
+use crate::voice::emodel::Codec;
+use crate::voice::frames::Frames;
+use crate::workload::load::Item;
+
+/// Arrivals of all parts.
+pub(super) struct Seen {
+    /// Messages and their size, by part; the last piece of a picture is shorter.
+    parts: [(u64, usize); Kind::ALL.len()],
+    pictures: Pictures,
+    voice: Frames,
+    pose: Ages,
+    pen: Deliveries,
+}
+
+/// The figure of a picture that can be claimed.
+pub(super) const PICTURE: &str = "picture_mean_ns";
+
+/// Its figures: name, label, unit and the better end.
+pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("pen_mean_ns", "pen: mean delivery", Unit::Nanos, Better::Lower),
+    ("pen_p50_ns", "pen: delivery p50", Unit::Nanos, Better::Lower),
+    ("pen_p99_ns", "pen: delivery p99", Unit::Nanos, Better::Lower),
+    ("pen_max_ns", "pen: slowest delivery", Unit::Nanos, Better::Lower),
+    ("pen_undelivered_share", "pen: points not delivered", Unit::Share, Better::Lower),
+    ("pose_age_mean_ns", "pose: mean age", Unit::Nanos, Better::Lower),
+    ("pose_age_p99_ns", "pose: age p99", Unit::Nanos, Better::Lower),
+    ("pose_age_max_ns", "pose: greatest age", Unit::Nanos, Better::Lower),
+    ("voice_impairment_share", "voice: impairment (100 − R)", Unit::Share, Better::Lower),
+    ("voice_rating_share", "voice: E-model rating R, of 100", Unit::Share, Better::Higher),
+    ("voice_gap_share", "voice: frames not played", Unit::Share, Better::Lower),
+    ("voice_late_share", "voice: frames too late", Unit::Share, Better::Lower),
+    (PICTURE, "picture: mean time to complete", Unit::Nanos, Better::Lower),
+    ("picture_max_ns", "picture: slowest", Unit::Nanos, Better::Lower),
+    ("picture_unfinished_share", "pictures not whole", Unit::Share, Better::Lower),
+];
+
+/// Names of figures here, and in the workload that measures them.
+const OF_PEN: &[(&str, &str)] = &[
+    ("pen_mean_ns", "delivery_mean_ns"),
+    ("pen_p50_ns", "delivery_p50_ns"),
+    ("pen_p99_ns", "delivery_p99_ns"),
+    ("pen_max_ns", "delivery_max_ns"),
+    ("pen_undelivered_share", "undelivered_share"),
+];
+const OF_POSE: &[(&str, &str)] = &[
+    ("pose_age_mean_ns", "age_mean_ns"),
+    ("pose_age_p99_ns", "age_p99_ns"),
+    ("pose_age_max_ns", "age_max_ns"),
+];
+const OF_VOICE: &[(&str, &str)] = &[
+    ("voice_impairment_share", "impairment_share"),
+    ("voice_rating_share", "rating_share"),
+    ("voice_gap_share", "gap_share"),
+    ("voice_late_share", "late_share"),
+];
+
+/// Returns the figures of a part that are told, by their names here.
+fn told(
+    part: &impl Measure,
+    names: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let figures = part.figures().unwrap_or_default();
+    names.iter().filter_map(move |(name, theirs)| {
+        let (_, figure) = figures.iter().find(|(name, _)| name == theirs)?;
+        Some((*name, *figure))
+    })
+}
+
+impl Seen {
+    pub(super) fn new(session: &Session) -> Seen {
+        let pictures = session.pictures;
+        let messages = (0..pictures.messages()).map(|index| pictures.piece(index));
+        let messages = messages.map(|(picture, len)| (picture as u32, len as u32)).collect();
+        let parts = vec![pictures.pieces(); pictures.count as usize];
+        let every = Period { ns: pictures.every.0.max(1), over: 1 };
+        let (display, motion) = (Display::Hold, Motion::named(""));
+        let (phase, period) = (Nanos::ZERO, session.pose.period.times(1));
+        let showing = Showing { motion, display, phase, period };
+        let pen = vec![true; session.pen.count as usize];
+        Seen {
+            parts: Kind::ALL.map(|kind| match kind {
+                Kind::Picture => (pictures.messages(), pictures.mtu),
+                Kind::Voice => (session.voice.count, session.voice.size),
+                Kind::Pose => (session.pose.count, session.pose.size),
+                Kind::Pen => (session.pen.count, session.pen.size),
+            }),
+            // Each is shown once it is whole, and refers to none.
+            pictures: Pictures::new(parts, messages, 1, Nanos(u64::MAX / 2), every),
+            voice: Frames::new(session.voice.count, Codec::named(""), FRAME, session.buffer),
+            pose: Ages::new(session.pose.count, showing),
+            pen: Deliveries::new(pen, session.pen.size, 0),
+        }
+    }
+
+    /// Returns the figures of the pictures; none where there are none, or none is whole.
+    fn of_pictures(&self) -> Vec<(&'static str, f64)> {
+        let unfinished = self.pictures.missing() as f64;
+        let Some(times) = self.pictures.latencies() else { return Vec::new() };
+        vec![
+            (PICTURE, times.mean()),
+            ("picture_max_ns", times.greatest() as f64),
+            ("picture_unfinished_share", unfinished / (unfinished + times.count())),
+        ]
+    }
+}
+
+impl Measure for Seen {
+    const BYTES_EACH: u64 = {
+        let [a, b] = [Pictures::BYTES_EACH, Frames::BYTES_EACH];
+        let [c, d] = [Ages::BYTES_EACH, Deliveries::BYTES_EACH];
+        let (a, c) = (if a > b { a } else { b }, if c > d { c } else { d });
+        if a > c { a } else { c }
+    };
+
+    fn number(&self, _seq: u64, bytes: &[u8]) -> u64 {
+        parts::read(bytes)
+    }
+
+    #[inline]
+    fn note(&mut self, now: Nanos, number: u64, due: Option<Nanos>, received: &Tally) {
+        let Some((kind, index)) = Kind::of(number) else { return };
+        match kind {
+            Kind::Picture => self.pictures.note(now, index, due, received),
+            Kind::Voice => self.voice.note(now, index, due, received),
+            Kind::Pose => self.pose.note(now, index, due, received),
+            Kind::Pen => self.pen.note(now, index, due, received),
+        }
+    }
+
+    /// Returns 0, which no message has, for one that is of no part.
+    fn length(&self, number: u64) -> Option<usize> {
+        let known = Kind::of(number).and_then(|(kind, index)| {
+            let (count, size) = self.parts[kind as usize];
+            match kind {
+                Kind::Picture => self.pictures.length(index),
+                _ => (index < count).then_some(size),
+            }
+        });
+        Some(known.unwrap_or(0))
+    }
+
+    /// Points of the pen and pictures arrive, whatever becomes of voice and pose.
+    fn is_waiting(&self) -> bool {
+        self.pen.is_waiting() || self.pictures.missing() > 0
+    }
+
+    /// Returns the points of the pen.
+    fn items(&self) -> Vec<Item> {
+        self.pen.items()
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        self.pen.take_times()
+    }
+
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        let live = told(&self.pen, OF_PEN)
+            .chain(told(&self.pose, OF_POSE))
+            .chain(told(&self.voice, OF_VOICE));
+        let all: Vec<_> = live.chain(self.of_pictures()).collect();
+        (!all.is_empty()).then_some(all)
+    }
+}

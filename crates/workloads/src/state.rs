@@ -1,0 +1,367 @@
+//! State that changes all the time, as of a game, an avatar or a robot: a sender tells it at a fixed rate, and
+//! a receiver shows the newest that it has. What counts is how old that is, not whether each update arrives.
+//!
+//! ```text
+//! updates     0    1    2    3    4    5
+//! arrive      |    |         |||  |          (2 was lost; in an ordered transport 3 and 4 wait for it)
+//! age        /|/|/|  /  /  / |/|/|
+//! ```
+
+use crate::contract::{Direction, Guarantees, Lane, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Tally, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::BitRate;
+
+use crate::paced::{
+    LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    WorkFacts, count_key, direction_key, size_key,
+};
+use crate::workload::setting::{fits_rate, one_clock, set_apart, ways};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::traffic;
+use crate::workload::{Info, Setting, Task, Traffic, Workload};
+
+pub(crate) mod ages;
+pub(crate) mod motion;
+mod objects;
+mod theory;
+
+use ages::{Ages, Showing};
+use motion::{Display, Motion};
+use objects::{Crowd, Objects};
+
+/// The workload.
+pub(super) struct State;
+
+const KEYS: &[Key] = &[
+    Key { name: "hz", kind: Kind::Count(1, 1_000), default: "60", doc: "updates per second" },
+    size_key("200", "one update, with all that changed"),
+    count_key("how many updates (as many as the claim needs: 120, or two seconds)"),
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "latest", "reliable"]),
+        default: "own",
+        doc: "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order",
+    },
+    Key {
+        name: "motion",
+        kind: Kind::Choice(&["sine", "step", "bounce", "linear", "hand"]),
+        default: "sine",
+        doc: "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
+    },
+    Key {
+        name: "display",
+        kind: Kind::Choice(&["hold", "extrapolate", "interpolate"]),
+        default: "hold",
+        doc: "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
+    },
+    Key {
+        name: "playout",
+        kind: Kind::Span(0, 5_000_000_000),
+        default: "50ms",
+        doc: "how far behind the sender's time interpolation shows",
+    },
+    Key {
+        name: "objects",
+        kind: Kind::Count(1, 10_000),
+        default: "1",
+        doc: "how many objects the state has; of several, those in an update are chosen by priority",
+    },
+    Key {
+        name: "object-size",
+        kind: Kind::Size(1, 65_507 - STAMPED_LEN as u64),
+        default: "28",
+        doc: "one object in an update of several, behind a header of 20 bytes; size is not used then",
+    },
+    Key {
+        name: "near",
+        kind: Kind::Share,
+        default: "10%",
+        doc: "share of the objects that are near, and a hundred times as important as the rest",
+    },
+    Key {
+        name: "cap",
+        kind: Kind::Rate(1_000, 100_000_000_000),
+        default: "",
+        doc: "the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)",
+    },
+    direction_key("down", "near to far, or far to near as from a server"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["mean", "p99"]),
+        default: "mean",
+        doc: "the figure of the age that verdicts are given for; the others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "state",
+    label: "state updates",
+    summary: "a state told at a fixed rate, as in games: how old what the receiver has is, and how wrong",
+    keys: KEYS,
+};
+
+/// Updates that have a mean age: two seconds of a game, in which losses of 1 % strike once.
+const ENOUGH: u64 = 120;
+
+/// The largest message, and the most that is weighed: objects times updates.
+const LARGEST: u64 = 65_507;
+const MOST_OBJECTS: u64 = 10_000_000;
+
+impl Workload for State {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        let least = setting.bounds(task.pace.direction).delay;
+        match (task.work.showing.display, least) {
+            (Display::Interpolate(playout), Some(least)) if playout <= least => {
+                Err(Error::usage(format!(
+                    "state: there is never anything to interpolate: playout is {playout}, and the path takes {least} {}; \
+                     raise playout, or take a shorter path",
+                    task.pace.direction
+                )))
+            }
+            _ => Ok(Box::new(task)),
+        }
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::State).then(|| {
+            let direction = traffic.direction(Direction::Down);
+            let (hz, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 200)?);
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("hz", hz.to_string()),
+                    ("size", size.to_string()),
+                    ("service", "own".to_owned()),
+                    ("direction", direction.to_string()),
+                    ("claim", "p99".to_owned()),
+                ],
+            );
+            let limit = Traffic::span(traffic.stale_after.as_ref())?;
+            let work = work.claiming(0.99, Some(("claim", "mean")));
+            Ok(work.within(limit, traffic::Least::Way(direction)).offering(hz, size))
+        })
+    }
+}
+
+/// State updates with their settings.
+#[derive(Debug, Clone)]
+struct Updates {
+    /// The service that is asked for; `None` for the transport's own.
+    service: Option<Service>,
+    showing: Showing,
+    /// Objects, where there are several.
+    crowd: Option<Crowd>,
+    claimed: String,
+}
+
+/// Returns the objects that share each update, if there are several.
+fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
+    let objects = settings.count("objects").unwrap_or(1);
+    let size = settings.size("object-size").map_or(1, |size| size.0);
+    let cap = settings.rate("cap").map(|cap| cap.0);
+    if objects == 1 {
+        return match cap {
+            None => Ok(None),
+            Some(_) => Err(Error::usage(
+                "state: cap= is shared out among objects, and there is one; give objects=, or lower hz or size",
+            )),
+        };
+    }
+    let room = cap.map_or(LARGEST, |cap| (cap / 8 / hz).min(LARGEST));
+    let each = (room.saturating_sub(STAMPED_LEN as u64) / size).min(objects);
+    match cap {
+        None if each < objects => Err(Error::usage(format!(
+            "state: {objects} objects of {size} bytes do not fit into one message of {LARGEST}; give cap=, so that \
+             some of them are in each update"
+        ))),
+        Some(cap) if each == 0 => Err(Error::usage(format!(
+            "state: cap={} at {hz} Hz leaves {room} bytes for each update, and one object takes {}; raise the cap, or \
+             lower hz or object-size",
+            BitRate(cap),
+            size + STAMPED_LEN as u64
+        ))),
+        _ => {
+            let near = (settings.share("near").unwrap_or_default() * objects as f64).round();
+            Ok(Some(Crowd { objects: objects as usize, near: near as usize, each: each as usize }))
+        }
+    }
+}
+
+/// Refuses keys that others make idle: what is asked for and not done is a mistake of somebody's.
+fn check_idle(settings: &Settings) -> Result<()> {
+    let is_one = settings.count("objects").unwrap_or(1) == 1;
+    let idle: &[(bool, &[&str], &str)] = &[
+        (settings.text("display") != Some("interpolate"), &["playout"], "display=interpolate"),
+        (is_one, &["near", "object-size"], "objects= of two or more"),
+        (!is_one, &["size"], "one object; with several, object-size says how long an update is"),
+    ];
+    let found = idle
+        .iter()
+        .filter(|(is_idle, ..)| *is_idle)
+        .find_map(|(_, names, with)| Some((set_apart(settings, KEYS, names)?, with)));
+    match found {
+        None => Ok(()),
+        Some((name, with)) => Err(Error::usage(format!(
+            "state: `{name}` means something only with {with}; add that, or leave {name} out"
+        ))),
+    }
+}
+
+fn task(settings: Settings) -> Result<Paced<Updates>> {
+    check_idle(&settings)?;
+    let hz = settings.count("hz").unwrap_or(60);
+    let crowd = crowd(&settings, hz)?;
+    let object = settings.size("object-size").map_or(1, |size| size.0 as usize);
+    let period = Period::of_packets(hz);
+    let work = Updates {
+        service: match settings.text("service") {
+            Some("latest") => Some(Service::BEST_EFFORT),
+            Some("reliable") => Some(Service::ORDERED),
+            _ => None,
+        },
+        showing: Showing {
+            motion: Motion::named(settings.text("motion").unwrap_or_default()),
+            display: match settings.text("display") {
+                Some("extrapolate") => Display::Extrapolate,
+                Some("interpolate") => {
+                    Display::Interpolate(settings.span("playout").unwrap_or_default())
+                }
+                _ => Display::Hold,
+            },
+            phase: Nanos::ZERO,
+            period: period.times(1),
+        },
+        crowd,
+        claimed: format!("age_{}_ns", settings.text("claim").unwrap_or_default()),
+    };
+    let mut pace = Pace::of(settings, period, ENOUGH);
+    if let Some(crowd) = crowd {
+        pace.size = STAMPED_LEN + crowd.each * object;
+        if pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS {
+            return Err(Error::usage(format!(
+                "state: count={} with objects={} has more priorities to weigh than {MOST_OBJECTS}; take fewer of either",
+                pace.count, crowd.objects
+            )));
+        }
+    }
+    Ok(Paced::new(pace, work))
+}
+
+impl Work for Updates {
+    type Measure = Told;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (hz, ways) = (pace.text("hz"), ways(&[pace.direction]));
+        let (headline, figures) = match self.crowd {
+            None => (format!("{}-byte state updates at {hz} Hz {ways}", pace.size), FIGURES),
+            Some(Crowd { objects, each, .. }) => (
+                format!("state of {objects} objects, {each} in each update, at {hz} Hz {ways}"),
+                CROWD_FIGURES,
+            ),
+        };
+        WorkFacts {
+            id: INFO.id,
+            headline,
+            figures,
+            claimed: self.claimed.clone(),
+            lane_names: Vec::new(),
+            messages: None,
+            is_even: true,
+            items: None,
+        }
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![self.service.unwrap_or(promised.service)]
+    }
+
+    /// Says of each message which update it is, as it has objects of its own.
+    fn plan(&self, pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+        self.crowd?;
+        let (period, count, len) = (pace.period, pace.count, pace.size);
+        let slots = (0..count).map(move |tick| Slot {
+            due: period.times(tick),
+            place: Some((tick, Lane(0))),
+            len,
+            otherwise: Otherwise::Skipped,
+        });
+        let (step, span) = (period.times(1), period.times(count));
+        Some(Plan { slots: Box::new(slots), count, step, span, is_even: true })
+    }
+
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let lane = self.lanes(on.guarantees).first().copied().filter(|_| self.crowd.is_none());
+        lane.map(|service| theory::of(pace, service, on)).unwrap_or_default()
+    }
+
+    fn measure(&self, slots: u64, _seed: u64) -> Told {
+        match self.crowd {
+            None => Told::One(Ages::new(slots, self.showing)),
+            Some(crowd) => Told::Many(Objects::new(crowd, slots, self.showing)),
+        }
+    }
+}
+
+/// State as the receiver knows it: of one object or of many.
+enum Told {
+    One(Ages),
+    Many(Objects),
+}
+
+impl Measure for Told {
+    const BYTES_EACH: u64 = Ages::BYTES_EACH;
+
+    #[inline]
+    fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally) {
+        match self {
+            Told::One(ages) => ages.note(now, seq, due, received),
+            Told::Many(objects) => objects.note(now, seq, due, received),
+        }
+    }
+
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        match self {
+            Told::One(ages) => ages.figures(),
+            Told::Many(objects) => objects.figures(),
+        }
+    }
+}
+
+/// The figures of many objects.
+const CROWD_FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
+    ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),
+    ("age_max_ns", "greatest age", Unit::Nanos, Better::Lower),
+    ("near_age_mean_ns", "mean age of what is near", Unit::Nanos, Better::Lower),
+    ("rest_age_mean_ns", "mean age of the rest", Unit::Nanos, Better::Lower),
+    ("error_mean_share", "mean error of what is shown", Unit::Share, Better::Lower),
+    ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
+    (LOST, "lost", Unit::Share, Better::Lower),
+];
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
+    ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),
+    ("age_max_ns", "greatest age", Unit::Nanos, Better::Lower),
+    ("stall_share", "time stalled", Unit::Share, Better::Lower),
+    ("stall_max_ns", "longest stall", Unit::Nanos, Better::Lower),
+    ("error_mean_share", "mean error of what is shown", Unit::Share, Better::Lower),
+    ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
+    ("playout_p99_ns", "playout delay for 1 % late", Unit::Nanos, Better::Lower),
+    (LOST, "lost", Unit::Share, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Messages of several streams, each of which has an order of its own: what head-of-line blocking costs.
+//!
+//! The streams take turns on a grid of times. Where a connection has lanes, each stream has one; where it
+//! has not, all share the connection's order, as the streams of HTTP/2 share that of TCP (RFC 9113), and a
+//! lost message then holds back those of all streams.
+//!
+//! ```text
+//! stream 0   due ──► arrives
+//! stream 1      due ──────────(lost, sent again)──────────► arrives
+//! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, where they share an order
+//! ```
+
+use crate::contract::{Direction, Guarantees, Ordering, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::units::OfferedRate;
+
+use crate::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
+use crate::workload::setting::{fits_rate, numbered, one_clock, ways};
+use crate::workload::theory::{Conditions, Prediction, held_back, overlap};
+use crate::workload::traffic;
+use crate::workload::{Info, Setting, Task, Traffic, Workload};
+
+mod delays;
+
+use delays::Delays;
+
+/// The workload.
+pub(super) struct Streams;
+
+const MOST_STREAMS: u64 = 256;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "streams",
+        kind: Kind::Count(1, MOST_STREAMS),
+        default: "8",
+        doc: "how many streams, which take turns",
+    },
+    Key {
+        name: "rate",
+        kind: Kind::Offered(100_000_000_000, 10_000_000),
+        default: "200pps",
+        doc: "what all streams offer together: messages (200pps) or application bits (2mbit) per second",
+    },
+    size_key("200", "message size"),
+    count_key(
+        "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
+    ),
+    Key {
+        name: "over",
+        kind: Kind::Choice(&["lanes", "connections"]),
+        default: "lanes",
+        doc: "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each",
+    },
+    Key {
+        name: "order",
+        kind: Kind::Choice(&["stream", "none", "own"]),
+        default: "stream",
+        doc: "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
+    },
+    direction_key("up", "near to far, or far to near"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["mean", "p50", "p99"]),
+        default: "mean",
+        doc: "the figure of the delay that verdicts are given for; the others are described",
+    },
+];
+
+static INFO: Info = Info {
+    id: "streams",
+    label: "streams",
+    summary: "messages of several streams: what losses of one hold back of the others (head-of-line blocking)",
+    keys: KEYS,
+};
+
+/// Messages that have a mean: at a loss of 1 % two of them are sent again.
+const ENOUGH: u64 = 200;
+
+/// Messages of which ten lie beyond the 99th percentile.
+const ENOUGH_FOR_P99: u64 = 1_000;
+
+impl Workload for Streams {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = task(Settings::check(spec, KEYS)?)?;
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
+    }
+
+    /// Messages that have to arrive, of one sender or of many that share a connection.
+    fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        let is_alone = traffic.state_beside(others).is_none();
+        (traffic.kind == traffic::Kind::Events && is_alone).then(|| {
+            let direction = traffic.direction(Direction::Up);
+            let (rate, size) =
+                (traffic.rate_per_second()?, Traffic::bytes(traffic.size.as_ref(), 64)?);
+            let order = if traffic.in_order == Some(false) { "own" } else { "stream" };
+            let work = traffic::Work::new(
+                INFO.id,
+                [
+                    ("streams", traffic.senders.unwrap_or(1).clamp(1, MOST_STREAMS).to_string()),
+                    ("rate", format!("{rate}pps")),
+                    ("size", size.to_string()),
+                    ("order", order.to_owned()),
+                    ("direction", direction.to_string()),
+                ],
+            );
+            let limit = Traffic::span(traffic.deadline.as_ref())?;
+            Ok(work.within(limit, traffic::Least::Way(direction)).offering(rate, size))
+        })
+    }
+}
+
+/// Means by which streams are carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Lanes,
+    Connections,
+}
+
+/// Streams with their settings.
+#[derive(Debug, Clone)]
+struct Shared {
+    streams: u16,
+    over: Over,
+    /// The service of each stream; `None` for the transport's own on which all arrive.
+    service: Option<Service>,
+    claimed: String,
+}
+
+fn task(settings: Settings) -> Result<Paced<Shared>> {
+    let size = settings.size("size").map_or(0, |size| size.0);
+    let period = match settings.offered("rate") {
+        Some(OfferedRate::Bits(rate)) => Period::of_bits(size * 8, rate.0),
+        Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
+        Some(OfferedRate::Max) | None => {
+            return Err(Error::usage(
+                "streams: rate=max has no times from which to measure delays; give a rate, as 200pps",
+            ));
+        }
+    };
+    let choice = |key: &str, word: &str| settings.text(key) == Some(word);
+    let work = Shared {
+        streams: settings.count("streams").map_or(1, |streams| streams as u16),
+        over: if choice("over", "connections") { Over::Connections } else { Over::Lanes },
+        service: match settings.text("order") {
+            Some("none") => Some(Service::UNORDERED),
+            Some("own") => None,
+            _ => Some(Service::ORDERED),
+        },
+        claimed: format!("delay_{}_ns", settings.text("claim").unwrap_or_default()),
+    };
+    let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
+    let mut pace = Pace::of(settings, period, fewest);
+    if work.over == Over::Connections {
+        pace.flows = work.streams;
+    }
+    Ok(Paced::new(pace, work))
+}
+
+impl Work for Shared {
+    type Measure = Delays;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (over, lane_names) = match self.over {
+            Over::Lanes => ("one connection", numbered(self.streams)),
+            Over::Connections => ("a connection each", Vec::new()),
+        };
+        let (streams, size, rate) = (self.streams, pace.size, pace.text("rate"));
+        let ways = ways(&[pace.direction]);
+        WorkFacts {
+            id: INFO.id,
+            headline: format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}"),
+            figures: FIGURES,
+            claimed: self.claimed.clone(),
+            lane_names,
+            messages: None,
+            is_even: true,
+            items: None,
+        }
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        let lanes = match self.over {
+            Over::Lanes => self.streams.min(promised.lanes),
+            Over::Connections => 1,
+        };
+        vec![self.service.unwrap_or_else(|| promised.arriving()); usize::from(lanes)]
+    }
+
+    /// Returns the mean delay: of the path, and what losses hold back where each is found by three later messages.
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let (way, per_ns, streams) =
+            (pace.direction, 1.0 / pace.period_ns(), f64::from(self.streams));
+        // Messages of one connection, by which losses are found, and of one order, which wait for each other.
+        let lanes = self.lanes(on.guarantees);
+        let (found, ordered) = match (self.over, lanes.len()) {
+            (Over::Connections, _) => (per_ns / streams, per_ns / streams),
+            (Over::Lanes, lanes) => (per_ns, per_ns / lanes.max(1) as f64),
+        };
+        let is_loose = lanes.iter().any(|lane| lane.ordering == Ordering::Unordered);
+        let ordered = if is_loose { 0.0 } else { ordered };
+        let (lost, recovery) = (on.lost(way, pace.size), on.recovery(1.0 / found));
+        let crowded = on.crowded(way, pace.offered_bps());
+        vec![Prediction {
+            metric: "delay_mean_ns",
+            value: on.transit(way, pace.size) + held_back(lost, ordered, recovery),
+            form: "d + p (Tr + l Tr² / 2), for l messages of one order a second; a lost one comes Tr later: a round trip and three more messages",
+            source: "single losses found by three later messages (RFC 5681)",
+            tolerance: 0.2,
+            outside: crowded.or(overlap(lost, found, recovery)),
+        }]
+    }
+
+    fn measure(&self, slots: u64, _seed: u64) -> Delays {
+        Delays::new(slots, if self.over == Over::Lanes { self.streams } else { 1 })
+    }
+}
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("delay_mean_ns", "mean delay", Unit::Nanos, Better::Lower),
+    ("delay_p50_ns", "delay p50", Unit::Nanos, Better::Lower),
+    ("delay_p99_ns", "delay p99", Unit::Nanos, Better::Lower),
+    ("delay_max_ns", "greatest delay", Unit::Nanos, Better::Lower),
+    ("held_mean_ns", "wait for other streams", Unit::Nanos, Better::Lower),
+    ("held_share", "messages that waited for other streams", Unit::Share, Better::Lower),
+    ("held_of_wait_share", "share of other streams in all waiting", Unit::Share, Better::Lower),
+    ("own_held_mean_ns", "wait for its own stream", Unit::Nanos, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

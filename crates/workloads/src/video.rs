@@ -1,0 +1,334 @@
+//! Live video, one way: frames of different sizes at a fixed rate, each cut into messages, and each shown a
+//! fixed time after it was due. A frame that is not whole by then is not seen, and those that refer to it
+//! are not either.
+//!
+//! ```text
+//! frames      I────  P─  P─  P─  P─  I────  P─      I refers to none, P to the one before
+//! messages    ||||   ||  |x  ||  ||  ||||   ||
+//! shown       I      P   .   .   .   I      P       one message is lost: a still until the next I
+//! ```
+
+use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::{parse_rate, span_text};
+
+use crate::draw::{MOST_OVER_MEAN, Sizes};
+use crate::paced::{
+    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts,
+    direction_key,
+};
+use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::traffic;
+use crate::workload::{Info, Setting, Task, Traffic, Workload};
+
+pub(crate) mod pictures;
+
+use pictures::Pictures;
+
+/// The workload.
+pub(super) struct Video;
+
+const KEYS: &[Key] = &[
+    Key { name: "hz", kind: Kind::Count(1, 240), default: "30", doc: "frames per second" },
+    Key {
+        name: "rate",
+        kind: Kind::Rate(10_000, 1_000_000_000),
+        default: "2mbit",
+        doc: "the mean rate of all frames",
+    },
+    Key {
+        name: "gop",
+        kind: Kind::Count(1, 10_000),
+        default: "30",
+        doc: "a keyframe, which refers to no other, each so many frames",
+    },
+    Key {
+        name: "keyframe",
+        kind: Kind::Count(1, 100),
+        default: "5",
+        doc: "how many times as large as another frame a keyframe is, on average",
+    },
+    Key {
+        name: "spread",
+        kind: Kind::Share,
+        default: "30%",
+        doc: "how much the sizes of frames of a kind scatter: their standard deviation, in means; lognormal",
+    },
+    Key {
+        name: "mtu",
+        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
+        default: "1200",
+        doc: "the largest message into which a frame is cut, its header of 20 bytes included",
+    },
+    Key {
+        name: "deadline",
+        kind: Kind::Span(1_000_000, 10_000_000_000),
+        default: "100ms",
+        doc: "how long after it was due a frame is shown",
+    },
+    Key {
+        name: "service",
+        kind: Kind::Choice(&["own", "reliable", "unreliable", "lifetime"]),
+        default: "own",
+        doc: "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline",
+    },
+    Key {
+        name: "count",
+        kind: Kind::Count(20, 1_000_000),
+        default: "",
+        doc: "how many frames (as many as the claim needs: 60, or two seconds)",
+    },
+    direction_key("down", "near to far, or far to near as from a server"),
+    Key {
+        name: "claim",
+        kind: Kind::Choice(&["missed", "latency"]),
+        default: "missed",
+        doc: "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all",
+    },
+];
+
+static INFO: Info = Info {
+    id: "video",
+    label: "live video",
+    summary: "frames of a moving picture with a deadline: which are there in time, and which can be shown",
+    keys: KEYS,
+};
+
+/// Frames that have a share: two seconds with two keyframes, in which a loss of 1 % strikes several.
+const ENOUGH: u64 = 60;
+
+impl Workload for Video {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let settings = Settings::check(spec, KEYS)?;
+        let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+        let task = task(settings);
+        let direction = task.pace.direction;
+        fits_rate(INFO.id, setting, direction, rate)?;
+        let deadline = task.work.deadline;
+        match setting.bounds(direction).delay {
+            Some(least) if least >= deadline => Err(Error::usage(format!(
+                "video: nothing is there in time: the deadline is {deadline}, and the path takes {least} {direction}; \
+                 allow more, or take a shorter path"
+            ))),
+            _ => Ok(Box::new(task)),
+        }
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Video).then(|| {
+            let rate = traffic.rate.clone().unwrap_or_else(|| "2mbit".to_owned());
+            let bps = parse_rate(&rate)?.0 as f64;
+            let direction = traffic.direction(Direction::Down).to_string();
+            let mut options = vec![("rate", rate), ("direction", direction)];
+            options.extend(traffic.per_second.map(|hz| ("hz", hz.to_string())));
+            let deadline = Traffic::span(traffic.deadline.as_ref())?;
+            options.extend(deadline.map(|deadline| ("deadline", span_text(deadline))));
+            let work = traffic::Work::new(INFO.id, options);
+            Ok(traffic::Work { offered_bps: Some(bps), ..work })
+        })
+    }
+}
+
+/// A picture that moves, with its settings.
+#[derive(Debug, Clone)]
+struct Moving {
+    frames: Frames,
+    deadline: Nanos,
+    /// The service that is asked for; `None` for the transport's own.
+    service: Option<Service>,
+    claimed: &'static str,
+}
+
+/// Sizes of frames, and of the messages into which they are cut.
+#[derive(Debug, Clone, Copy)]
+struct Frames {
+    period: Period,
+    count: u64,
+    /// The mean size of a frame that is no keyframe, in bytes.
+    mean: f64,
+    keyframe: f64,
+    gop: u64,
+    spread: f64,
+    mtu: usize,
+}
+
+fn task(settings: Settings) -> Paced<Moving> {
+    let count = |key: &str| settings.count(key).unwrap_or(1);
+    let (hz, gop, keyframe) = (count("hz"), count("gop"), count("keyframe") as f64);
+    let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+    let period = Period::of_packets(hz);
+    let mean = rate / 8.0 / hz as f64;
+    let deadline = settings.span("deadline").unwrap_or_default();
+    let mut frames = Frames {
+        period,
+        count: 0,
+        mean: mean * gop as f64 / ((gop - 1) as f64 + keyframe),
+        keyframe,
+        gop,
+        spread: settings.share("spread").unwrap_or_default(),
+        mtu: settings.size("mtu").map_or(2 * STAMPED_LEN, |size| size.0 as usize),
+    };
+    let expiring = Service { delivery: Delivery::Within(deadline), ordering: Ordering::Unordered };
+    let service = match settings.text("service") {
+        Some("reliable") => Some(Service::ORDERED),
+        Some("unreliable") => Some(Service::BEST_EFFORT),
+        Some("lifetime") => Some(expiring),
+        _ => None,
+    };
+    let claimed = match settings.text("claim") {
+        Some("latency") => "latency_mean_ns",
+        _ => "missed_share",
+    };
+    let mut pace = Pace::of(settings, period, ENOUGH);
+    pace.size = frames.mtu;
+    frames.count = pace.count;
+    Paced::new(pace, Moving { frames, deadline, service, claimed })
+}
+
+impl Frames {
+    /// Returns the size of each frame in bytes, of which there is one at least. The sizes are the same at
+    /// both ends.
+    fn sizes(self, seed: u64) -> impl Iterator<Item = u64> {
+        let mut factors = Sizes::new(self.spread, seed);
+        (0..self.count).map(move |frame| {
+            let kind = if frame % self.gop == 0 { self.keyframe } else { 1.0 };
+            ((self.mean * kind * factors.factor()).round() as u64).max(1)
+        })
+    }
+
+    /// Returns the bytes of a frame that one message carries.
+    fn room(self) -> u64 {
+        (self.mtu - STAMPED_LEN) as u64
+    }
+
+    /// Returns the number of messages into which a frame of this size is cut.
+    fn parts(self, size: u64) -> u64 {
+        size.div_ceil(self.room())
+    }
+
+    /// Returns the length of part `part` of a frame of this size.
+    fn length(self, size: u64, part: u64) -> usize {
+        STAMPED_LEN + (size - part * self.room()).min(self.room()) as usize
+    }
+
+    /// Returns all messages: the frame of each, and its length.
+    fn messages(self, seed: u64) -> impl Iterator<Item = (u64, usize)> {
+        (0..).zip(self.sizes(seed)).flat_map(move |(frame, size)| {
+            (0..self.parts(size)).map(move |part| (frame, self.length(size, part)))
+        })
+    }
+
+    /// Messages at most, each frame as large as its kind can be.
+    fn most(self) -> u64 {
+        let parts = |mean: f64| self.parts((mean * MOST_OVER_MEAN).ceil() as u64 + 1);
+        let keyframes = self.count.div_ceil(self.gop);
+        let others = (self.count - keyframes).saturating_mul(parts(self.mean));
+        others.saturating_add(keyframes.saturating_mul(parts(self.mean * self.keyframe)))
+    }
+}
+
+impl Work for Moving {
+    type Measure = Pictures;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let [rate, hz, deadline] = ["rate", "hz", "deadline"].map(|key| pace.text(key));
+        let ways = ways(&[pace.direction]);
+        WorkFacts {
+            id: INFO.id,
+            headline: format!("{rate} of video at {hz} Hz, shown {deadline} later, {ways}"),
+            figures: FIGURES,
+            claimed: self.claimed.to_owned(),
+            lane_names: Vec::new(),
+            messages: Some(self.frames.most()),
+            is_even: false,
+            items: Some((["latency", "latency"], Some(self.deadline))),
+        }
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![self.service.unwrap_or(promised.service)]
+    }
+
+    fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<Planned> {
+        let (period, deadline) = (self.frames.period, self.deadline);
+        let slots = (0..).zip(self.frames.messages(seed)).map(move |(seq, (frame, len))| Slot {
+            due: period.times(frame),
+            place: Some((seq, Lane(0))),
+            len,
+            // What cannot be in time any more is not sent.
+            otherwise: Otherwise::KeptFor(deadline),
+        });
+        Some(Plan {
+            slots: Box::new(slots),
+            count: self.frames.messages(seed).count() as u64,
+            step: period.times(1),
+            span: period.times(pace.count),
+            is_even: false,
+        })
+    }
+
+    /// Returns the frames that are not whole and cannot be shown, where no message is sent again.
+    fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
+        let lane = self.lanes(on.guarantees).first().map(|service| service.delivery);
+        if lane != Some(Delivery::BestEffort) {
+            return Vec::new();
+        }
+        let way = pace.direction;
+        // All messages are as long as they may be, but the last of each frame.
+        let whole = 1.0 - on.lost(way, self.frames.mtu);
+        let (mut lost, mut frozen, mut shown) = (0.0, 0.0, 1.0);
+        for (frame, size) in (0u64..).zip(self.frames.sizes(0)) {
+            let own = whole.powi(self.frames.parts(size).min(1 << 20) as i32);
+            shown = if frame % self.frames.gop == 0 { own } else { shown * own };
+            lost += 1.0 - own;
+            frozen += 1.0 - shown;
+        }
+        let n = self.frames.count.max(1) as f64;
+        let late = on.transit(way, self.frames.mtu) >= self.deadline.0 as f64;
+        let late = late.then(|| "no frame is there in time".to_owned());
+        let bps = self.frames.mean * 8e9 / pace.period_ns();
+        let outside = late.or(on.crowded(way, bps));
+        let of = |metric, sum: f64, form| Prediction {
+            metric,
+            value: sum / n,
+            form,
+            source: "independent losses",
+            tolerance: 0.1,
+            outside: outside.clone(),
+        };
+        vec![
+            of("lost_share", lost, "1 - (1 - p)^k, for k messages a frame"),
+            of("frozen_share", frozen, "1 - (1 - p)^(k of all frames back to the keyframe)"),
+        ]
+    }
+
+    fn measure(&self, _slots: u64, seed: u64) -> Pictures {
+        let parts = self.frames.sizes(seed).map(|size| self.frames.parts(size)).collect();
+        let lengths = self.frames.messages(seed).map(|(frame, len)| (frame as u32, len as u32));
+        let period = self.frames.period;
+        Pictures::new(parts, lengths.collect(), self.frames.gop, self.deadline, period)
+    }
+}
+
+/// Its figures: name, label, unit and the better end.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    ("missed_share", "frames not in time", Unit::Share, Better::Lower),
+    ("late_share", "frames too late", Unit::Share, Better::Lower),
+    ("lost_share", "frames never whole", Unit::Share, Better::Lower),
+    ("frozen_share", "time without a new picture", Unit::Share, Better::Lower),
+    ("frozen_max_ns", "longest still", Unit::Nanos, Better::Lower),
+    ("latency_mean_ns", "mean latency of a frame", Unit::Nanos, Better::Lower),
+    ("latency_p99_ns", "latency p99 of a frame", Unit::Nanos, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;

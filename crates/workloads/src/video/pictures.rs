@@ -1,0 +1,226 @@
+//! Frames of a video as they came, and the quality as seen.
+
+use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
+use crate::time::Nanos;
+
+use crate::paced::{Measure, Period, Quantiles};
+use crate::workload::load::Item;
+
+/// A frame.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    /// Messages that have not come.
+    missing: u64,
+    due: Nanos,
+    /// Time at which its last message so far came.
+    came: Nanos,
+    /// Bytes that came.
+    here: u64,
+}
+
+/// Frames by number.
+pub(crate) struct Pictures {
+    frames: Vec<Frame>,
+    /// The frame of each message, and its length; of those that have come, no frame.
+    messages: Vec<(u32, u32)>,
+    gop: usize,
+    deadline: Nanos,
+    period: Period,
+    /// Times that frames took which were whole since somebody last asked.
+    times: RoundTrips,
+}
+
+/// Placeholder for the frame of a message that has come.
+const HERE: u32 = u32::MAX;
+
+/// Counts of frames late, lost and frozen if each is shown a fixed time after it was due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Seen {
+    late: u64,
+    lost: u64,
+    /// Frames that cannot be shown, and the most in a row.
+    frozen: u64,
+    longest: u64,
+}
+
+impl Pictures {
+    /// Creates pictures whose frames have `parts` messages each, with the frame and length of each message.
+    pub(crate) fn new(
+        parts: Vec<u64>,
+        messages: Vec<(u32, u32)>,
+        gop: u64,
+        deadline: Nanos,
+        period: Period,
+    ) -> Pictures {
+        let frame = |missing| Frame { missing, due: Nanos::ZERO, came: Nanos::ZERO, here: 0 };
+        let frames = parts.into_iter().map(frame).collect();
+        let times = RoundTrips::default();
+        Pictures { frames, messages, gop: gop as usize, deadline, period, times }
+    }
+
+    /// Returns the times from when each frame was due until it was whole; `None` if none is.
+    pub(crate) fn latencies(&self) -> Option<Quantiles> {
+        let whole = self.frames.iter().filter(|frame| frame.missing == 0);
+        Quantiles::of(whole.map(|frame| (frame.came - frame.due).0).collect())
+    }
+
+    /// Returns the number of frames that are not whole.
+    pub(crate) fn missing(&self) -> usize {
+        self.frames.iter().filter(|frame| frame.missing > 0).count()
+    }
+
+    fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        // When the last of the frames came to which the next one refers; `None` where one is missing.
+        let mut ready = None;
+        let mut row = 0;
+        for (number, frame) in self.frames.iter().enumerate() {
+            let whole = (frame.missing == 0).then_some(frame.came);
+            let shown_at = frame.due + self.deadline;
+            seen.lost += u64::from(whole.is_none());
+            seen.late += u64::from(whole.is_some_and(|came| came > shown_at));
+            ready = match (number % self.gop, whole, ready) {
+                (0, whole, _) => whole,
+                (_, Some(came), Some(before)) => Some(came.max(before)),
+                _ => None,
+            };
+            let is_shown = ready.is_some_and(|ready| ready <= shown_at);
+            row = if is_shown { 0 } else { row + 1 };
+            seen.frozen += u64::from(!is_shown);
+            seen.longest = seen.longest.max(row);
+        }
+        seen
+    }
+}
+
+impl Measure for Pictures {
+    /// Frames have fewer than messages, so that theirs is less than this again.
+    const BYTES_EACH: u64 = (size_of::<(u32, u32)>() + size_of::<Frame>()) as u64;
+
+    #[inline]
+    fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
+        let Some((number, len)) = self.messages.get_mut(seq as usize) else { return };
+        let len = u64::from(*len);
+        let number = std::mem::replace(number, HERE);
+        if let (Some(frame), Some(due)) = (self.frames.get_mut(number as usize), due) {
+            frame.missing -= 1;
+            (frame.due, frame.came) = (due, now);
+            frame.here += len;
+            if frame.missing == 0 {
+                self.times.add((now - due).0);
+            }
+        }
+    }
+
+    fn length(&self, seq: u64) -> Option<usize> {
+        Some(self.messages.get(seq as usize)?.1 as usize)
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let item = |frame: &Frame| Item {
+            due: (frame.here > 0).then_some(frame.due),
+            took: (frame.missing == 0).then(|| frame.came - frame.due),
+            bytes: frame.here,
+        };
+        self.frames.iter().map(item).collect()
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
+    }
+
+    fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
+        // Frames of which none is whole are all missed, which is a figure; a path that brings nothing has none.
+        if self.frames.iter().all(|frame| frame.here == 0) {
+            return None;
+        }
+        let (seen, n) = (self.seen(), self.frames.len());
+        let share = |frames: u64| frames as f64 / n as f64;
+        let mut figures = vec![
+            // Half a frame more of one more, so that a trial in which all were in time has a ratio to others.
+            ("missed_share", ((seen.late + seen.lost) as f64 + 0.5) / (n as f64 + 1.0)),
+            ("late_share", share(seen.late)),
+            ("lost_share", share(seen.lost)),
+            ("frozen_share", share(seen.frozen)),
+            ("frozen_max_ns", self.period.times(seen.longest).0 as f64),
+        ];
+        if let Some(latencies) = self.latencies() {
+            figures.push(("latency_mean_ns", latencies.mean()));
+            figures.extend(latencies.among(0.99, n).map(|p99| ("latency_p99_ns", p99 as f64)));
+        }
+        Some(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns frames of two messages every 20 ms, a keyframe each four, shown 50 ms later. Each is whole
+    /// `delays` ms after it was due; of 0, one message is lost.
+    fn pictures(delays: &[u64]) -> Pictures {
+        let n = delays.len();
+        let messages = (0..2 * n as u32).map(|message| (message / 2, 1_000)).collect();
+        let period = Period::of_packets(50);
+        let mut pictures = Pictures::new(vec![2; n], messages, 4, Nanos(50 * MS), period);
+        for (frame, delay) in (0u64..).zip(delays) {
+            let due = Nanos(20 * frame * MS);
+            let came = due + Nanos(delay * MS);
+            pictures.note(due, 2 * frame, Some(due), &Tally::default());
+            if *delay > 0 {
+                pictures.note(came, 2 * frame + 1, Some(due), &Tally::default());
+                pictures.note(came + Nanos(MS), 2 * frame + 1, Some(due), &Tally::default());
+            }
+        }
+        pictures
+    }
+
+    fn figure(pictures: &Pictures, name: &str) -> f64 {
+        pictures.figures().unwrap().into_iter().find(|(n, _)| *n == name).unwrap().1
+    }
+
+    #[test]
+    fn a_lost_frame_stops_the_picture_until_the_next_keyframe() {
+        let all = pictures(&[30; 12]);
+        assert_eq!(all.seen(), Seen::default());
+        assert_eq!(figure(&all, "missed_share"), 0.5 / 13.0);
+        let some = pictures(&[30, 0, 30, 30, 30, 30, 30, 0, 30, 30, 30, 30]);
+        assert_eq!(some.seen(), Seen { late: 0, lost: 2, frozen: 4, longest: 3 });
+        assert_eq!(figure(&some, "missed_share"), 2.5 / 13.0);
+        assert_eq!(figure(&some, "frozen_share"), 4.0 / 12.0);
+        assert_eq!(figure(&some, "frozen_max_ns"), 60e6);
+        // A keyframe that is lost takes all that refer to it, too.
+        let key = pictures(&[0, 30, 30, 30, 30, 30, 30, 30]);
+        assert_eq!(key.seen(), Seen { late: 0, lost: 1, frozen: 4, longest: 4 });
+    }
+
+    #[test]
+    fn a_late_frame_is_not_shown_but_those_that_refer_to_it_may_be() {
+        // The second is whole at 95, and was to be shown at 70. The third is shown at 90, the fourth at 110.
+        let late = pictures(&[30, 75, 30, 30]);
+        assert_eq!(late.seen(), Seen { late: 1, lost: 0, frozen: 2, longest: 2 });
+        assert_eq!(figure(&late, "latency_mean_ns"), (30.0 + 75.0 + 30.0 + 30.0) / 4.0 * 1e6);
+        assert_eq!(figure(&late, "latency_p99_ns"), 75e6);
+        // In time to the nanosecond.
+        assert_eq!(pictures(&[50, 50]).seen(), Seen::default());
+    }
+
+    #[test]
+    fn frames_that_never_come_are_slower_than_all() {
+        let lost = pictures(&[30, 0]);
+        assert!(lost.figures().unwrap().iter().all(|(name, _)| *name != "latency_p99_ns"));
+        assert_eq!(figure(&lost, "latency_mean_ns"), 30e6);
+        assert_eq!((lost.length(3), lost.length(4)), (Some(1_000), None));
+        // A part of each came, and no frame is whole: all are missed, and there is no latency.
+        let parts = pictures(&[0, 0]);
+        assert_eq!(figure(&parts, "missed_share"), 2.5 / 3.0);
+        assert_eq!(figure(&parts, "frozen_share"), 1.0);
+        assert!(parts.figures().unwrap().iter().all(|(name, _)| !name.starts_with("latency")));
+        let nothing =
+            Pictures::new(vec![2], vec![(0, 1_000); 2], 4, Nanos(MS), Period::of_packets(50));
+        assert!(nothing.figures().is_none());
+    }
+}

@@ -1,0 +1,157 @@
+//! A voice, one way: a frame every 20 ms, played at a fixed time after it was spoken. What comes later than that
+//! is lost as surely as what never comes; to wait longer costs delay, which callers hear, too. The E-model
+//! (ITU-T G.107) weighs both.
+//!
+//! ```text
+//! spoken   |--frame--|
+//! due                | sent
+//! arrives                 ┄┄┄┄|  in time        ┄┄┄┄┄┄┄┄┄┄┄| late: a gap
+//! played             |◄── playout delay ──►|
+//! ```
+
+use crate::contract::Direction;
+use crate::error::Result;
+use crate::measurements::{Better, Unit};
+use crate::spec::{Key, Kind, Settings, Spec};
+use crate::time::Nanos;
+use crate::units::span_text;
+
+use crate::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
+use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::traffic;
+use crate::workload::{Info, Setting, Task, Traffic, Workload};
+
+pub(crate) mod emodel;
+pub(crate) mod frames;
+
+use emodel::Codec;
+use frames::Frames;
+
+/// The workload.
+pub(super) struct Voice;
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "codec",
+        kind: Kind::Choice(&["g711", "g711-plc", "g729a"]),
+        default: "g711-plc",
+        doc: "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
+    },
+    Key {
+        name: "frame",
+        kind: Kind::Span(2_500_000, 120_000_000),
+        default: "20ms",
+        doc: "how much is spoken in each message",
+    },
+    size_key("172", "one message: 160 bytes of 64 kbit/s and an RTP header of 12"),
+    Key {
+        name: "buffer",
+        kind: Kind::Span(0, 2_000_000_000),
+        default: "40ms",
+        doc: "the jitter buffer: how long after the fastest message each is played",
+    },
+    count_key("how many messages (as many as the claim needs: 200, four seconds)"),
+    direction_key("up", "near to far, or far to near"),
+];
+
+static INFO: Info = Info {
+    id: "voice",
+    label: "voice",
+    summary: "a voice in frames with a jitter buffer, rated by the E-model (ITU-T G.107)",
+    keys: KEYS,
+};
+
+/// Frames of a few sentences, of which a loss of 1 % takes two.
+const ENOUGH: u64 = 200;
+
+impl Workload for Voice {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
+        one_clock(INFO.id, setting)?;
+        let task = task(Settings::check(spec, KEYS)?);
+        fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
+        Ok(Box::new(task))
+    }
+
+    fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
+        (traffic.kind == traffic::Kind::Voice).then(|| {
+            let frame = Traffic::span(traffic.every.as_ref())?.unwrap_or(Nanos::from_millis(20));
+            let buffer = Traffic::span(traffic.deadline.as_ref())?;
+            let size = Traffic::bytes(traffic.size.as_ref(), 172)?;
+            let direction = traffic.direction(Direction::Up).to_string();
+            let mut options = vec![
+                ("frame", span_text(frame)),
+                ("size", size.to_string()),
+                ("direction", direction),
+            ];
+            options.extend(buffer.map(|buffer| ("buffer", span_text(buffer))));
+            let bps = size as f64 * 8e9 / frame.0.max(1) as f64;
+            let work = traffic::Work::new(INFO.id, options);
+            Ok(traffic::Work { offered_bps: Some(bps), ..work })
+        })
+    }
+}
+
+/// A voice with its settings.
+#[derive(Debug, Clone)]
+struct Speech {
+    codec: Codec,
+    frame: Nanos,
+    buffer: Nanos,
+}
+
+fn task(settings: Settings) -> Paced<Speech> {
+    let work = Speech {
+        codec: Codec::named(settings.text("codec").unwrap_or_default()),
+        frame: settings.span("frame").unwrap_or_default(),
+        buffer: settings.span("buffer").unwrap_or_default(),
+    };
+    let period = Period { ns: work.frame.0, over: 1 };
+    Paced::new(Pace::of(settings, period, ENOUGH), work)
+}
+
+impl Work for Speech {
+    type Measure = Frames;
+
+    fn facts(&self, pace: &Pace) -> WorkFacts {
+        let (frame, buffer) = (pace.text("frame"), pace.text("buffer"));
+        let ways = ways(&[pace.direction]);
+        WorkFacts {
+            id: INFO.id,
+            headline: format!(
+                "a voice in frames of {frame} with a jitter buffer of {buffer}, {ways}"
+            ),
+            figures: FIGURES,
+            claimed: CLAIMED.to_owned(),
+            lane_names: Vec::new(),
+            messages: None,
+            is_even: true,
+            items: None,
+        }
+    }
+
+    fn measure(&self, slots: u64, _seed: u64) -> Frames {
+        Frames::new(slots, self.codec, self.frame, self.buffer)
+    }
+}
+
+/// The figure that verdicts are given for.
+const CLAIMED: &str = "impairment_share";
+
+/// Its figures: name, label, unit and the better end. The rating is claimed by what is missing from it, as
+/// ratios of ratings near 93 would tell nothing apart.
+const FIGURES: &[(&str, &str, Unit, Better)] = &[
+    (CLAIMED, "impairment (100 − R)", Unit::Share, Better::Lower),
+    ("rating_share", "E-model rating R, of 100", Unit::Share, Better::Higher),
+    ("gap_share", "frames not played", Unit::Share, Better::Lower),
+    ("late_share", "frames too late", Unit::Share, Better::Lower),
+    ("mouth_to_ear_ns", "mouth to ear", Unit::Nanos, Better::Lower),
+    ("best_rating_share", "rating with the best buffer", Unit::Share, Better::Higher),
+    ("best_mouth_to_ear_ns", "mouth to ear with it", Unit::Nanos, Better::Lower),
+];
+
+#[cfg(test)]
+mod tests;
