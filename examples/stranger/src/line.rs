@@ -1,0 +1,25 @@
+//! A report: one line of tab-separated words, for a chat or a spreadsheet.
+
+use deadheat::Result;
+use deadheat::report::{Report, Shown, Style};
+
+/// The format.
+pub(crate) struct Line;
+
+impl Report for Line {
+    fn id(&self) -> &'static str {
+        "line"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one line: the workload, then each verdict"
+    }
+
+    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+        let outcome = shown.outcome;
+        let verdicts = outcome.verdicts.iter().map(|verdict| verdict.note.as_str());
+        let work = outcome.plan.workload.iter().map(String::as_str);
+        let words: Vec<&str> = work.chain(verdicts).collect();
+        Ok(format!("{}\n", words.join("\t")).into_bytes())
+    }
+}

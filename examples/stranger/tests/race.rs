@@ -1,0 +1,44 @@
+//! The program of a stranger races what deadheat has and what it brought itself.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::Command;
+
+fn run(args: &[&str]) -> (String, Option<i32>) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_deadheat-stranger")).args(args).output().unwrap();
+    let said = [ran.stdout, ran.stderr].concat();
+    (String::from_utf8(said).unwrap(), ran.status.code())
+}
+
+#[test]
+fn its_transport_its_workload_and_its_report_are_listed() {
+    let (said, code) = run(&["list"]);
+    assert_eq!(code, Some(0), "{said}");
+    for name in ["twice", "knock"] {
+        assert!(said.contains(name), "{name}: {said}");
+    }
+    let (said, code) = run(&["race", "udp", "--format", "lime"]);
+    assert!(code == Some(2) && said.contains("did you mean `line`?"), "{said}");
+    let (said, code) = run(&["race", "twicee"]);
+    assert!(code == Some(2) && said.contains("did you mean `twice`?"), "{said}");
+}
+
+/// A tenth of all datagrams is lost, so nine tenths of single ones arrive, and 99 of 100 of those that are sent twice.
+#[test]
+fn what_is_sent_twice_arrives_more_often_in_virtual_time() {
+    let race = ["race", "sim-datagram", "twice", "-w", "knock", "--path", "sim:loss=10%,delay=5ms"];
+    let (said, code) =
+        run(&[&race[..], &["--blocks", "8", "--seed", "1", "--format", "line"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let line = said.lines().find(|line| line.starts_with("knock:")).unwrap();
+    assert!(line.contains("twice is ahead"), "{said}");
+}
+
+/// Both ends of a trial are processes of this program, which find the same transports in it.
+#[test]
+fn it_races_over_sockets() {
+    let race = ["race", "udp", "twice", "-w", "knock:count=100,interval=1ms", "--blocks", "1"];
+    let (said, code) = run(&[&race[..], &["--idle", "host", "--format", "json"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let json = &said[said.find('{').unwrap()..];
+    assert!(json.contains("\"arrived_share\": 1.0") && json.contains("\"twice\""), "{json}");
+}
