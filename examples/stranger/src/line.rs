@@ -18,8 +18,8 @@ impl Report for Line {
     fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
         let outcome = shown.outcome;
         let verdicts = outcome.verdicts.iter().map(|verdict| verdict.note.as_str());
-        let work = outcome.plan.workload.iter().map(String::as_str);
-        let words: Vec<&str> = work.chain(verdicts).collect();
+        let words: Vec<&str> =
+            [outcome.asked.workload.as_str()].into_iter().chain(verdicts).collect();
         Ok(format!("{}\n", words.join("\t")).into_bytes())
     }
 }
