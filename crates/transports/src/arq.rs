@@ -181,12 +181,12 @@ impl Protocol for End {
 mod tests {
     use super::*;
     use crate::contract::{Inbox, Patience, Service, Side};
-    use crate::rng::SplitMix64;
     use crate::spec::{Settings, Spec};
     use crate::time::{Clock, Manual};
     use crate::transport::hello::Token;
     use crate::transport::userspace::OverPath;
     use crate::transport::{Conn, Progress};
+    use deadheat_base::rng::SplitMix64;
 
     fn end(side: Side, clock: &Manual) -> OverPath {
         let knobs = Settings::check(&Spec::parse("arq:min-rto=50ms").unwrap(), INFO.keys);

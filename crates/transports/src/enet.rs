@@ -384,9 +384,9 @@ impl Protocol for End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SplitMix64;
     use crate::spec::{Settings, Spec};
     use crate::transport::hello::Token;
+    use deadheat_base::rng::SplitMix64;
 
     fn open(side: Side, mtu: u32) -> Result<Box<dyn Protocol>> {
         let knobs = Settings::check(&Spec::parse("enet").unwrap(), INFO.keys).unwrap();

@@ -45,7 +45,7 @@ mod ws;
 
 pub use optional::ALL as OPTIONAL;
 
-use deadheat_base::{error, rng, spec, time, units};
+use deadheat_base::{error, spec, time, units};
 use deadheat_contract::{contract, measurements};
 use deadheat_datapath::{datapath, transport};
 

@@ -4,10 +4,10 @@ use super::ends::{Receiving, Sending};
 use super::terms::{Control, Repair, Terms};
 use super::wire::{self, Datagram, Tag};
 use crate::contract::Lane;
-use crate::rng::SplitMix64;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::userspace::{Protocol, Received, Rest, State, Transmit};
+use deadheat_base::rng::SplitMix64;
 
 mod loopback;
 

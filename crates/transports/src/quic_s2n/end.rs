@@ -19,7 +19,6 @@ use super::{CONNECTION_ID, Setup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
 use crate::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
-use crate::rng::{SplitMix64, first};
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, Failure, NAME};
@@ -27,6 +26,7 @@ use crate::transport::userspace::{
     Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
 };
 use crate::transport::{Effective, told};
+use deadheat_base::rng::{SplitMix64, first};
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
 /// tag (16), and a frame's header (8 at most for a stream).

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::contract::{Service, Side};
-use crate::rng::SplitMix64;
 use crate::spec::{Settings, Spec};
 use crate::transport::Tickets;
 use crate::transport::hello::Token;
+use deadheat_base::rng::SplitMix64;
 
 /// Bytes of the stream in a full datagram, and of its packet.
 const SEGMENT: u64 = 1_448;

@@ -2,12 +2,12 @@
 //! datagrams, and against strangers that send noise.
 
 use crate::contract::{Delivery, Inbox, Lane, Offers, Patience, Service, Side};
-use crate::rng::SplitMix64;
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::userspace::*;
 use crate::transport::{ALL, Conn, Progress};
+use deadheat_base::rng::SplitMix64;
 
 fn every() -> impl Iterator<Item = &'static dyn Userspace> {
     ALL.iter().filter_map(|transport| transport.userspace())

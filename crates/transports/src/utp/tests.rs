@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::contract::Service;
-use crate::rng::SplitMix64;
 use crate::spec::{Settings, Spec};
 use crate::transport::Tickets;
 use crate::transport::hello::Token;
+use deadheat_base::rng::SplitMix64;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
