@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::UNIX_EPOCH;
 
-use deadheat::advise::run::{DEFAULT_BUDGET, Job, Task, run};
+use deadheat::advise::run::{AdviceJob, AdviceTask, DEFAULT_BUDGET, run};
 use deadheat::advise::{app, outcome::Advice};
-use deadheat::race::{RaceContext, Unobserved};
+use deadheat::race::{RaceContext, SilentObserver};
 use deadheat::report::study::Form;
 use deadheat::report::{Style, advise::render};
 use deadheat::result::outcome::Outcome;
@@ -38,10 +38,10 @@ per-second = 50
 const PATH: &str = "sim:delay=25ms,loss=2%,rate=10mbit";
 
 /// Runs a race in virtual time, as the program does.
-fn race(job: &Job) -> deadheat::Result<Outcome> {
+fn race(job: &AdviceJob) -> deadheat::Result<Outcome> {
     let mut simulation = job.request.simulation()?.unwrap();
     let clock = simulation.clock();
-    let mut nobody = Unobserved;
+    let mut nobody = SilentObserver;
     let stage = RaceContext::new(&mut simulation, &mut nobody).at(&clock, UNIX_EPOCH);
     job.request.run_with(stage.save(&job.file))
 }
@@ -52,7 +52,7 @@ fn leaders(seed: u64) -> Vec<String> {
     let state = GAME.split("[[traffic]]").take(2).collect::<Vec<_>>().join("[[traffic]]");
     let app = app::parse(&state, "game.toml").unwrap();
     let dir = place.path().join("out");
-    let task = Task {
+    let task = AdviceTask {
         name: "game",
         app: &app,
         path: "sim:delay=25ms,loss=0.5%,rate=10mbit",
@@ -86,7 +86,7 @@ fn three_seeds_have_the_same_leader_or_a_tie_with_it() {
 
 fn advise(dir: &Path) -> Advice {
     let app = app::parse(GAME, "game.toml").unwrap();
-    let task = Task {
+    let task = AdviceTask {
         name: "game",
         app: &app,
         path: PATH,

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use crate::advise::app::{self, App, Need};
 use crate::advise::bundled;
 use crate::advise::outcome::Advice;
-use crate::advise::run::{DEFAULT_BUDGET, Job, Task, VIRTUAL_BLOCKS, beforehand, run as run_races};
+use crate::advise::run::{
+    AdviceJob, AdviceTask, DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races,
+};
 use crate::error::{Error, Result};
 use crate::path::Path;
 use crate::report::advise::render;
@@ -76,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     let started = SystemTime::now();
     let stem = format!("advise-{name}");
     let (dir, _fresh) = super::directory(args.output.as_ref(), &stem, started)?;
-    let task = Task {
+    let task = AdviceTask {
         name: &name,
         app: &app,
         path: &path,
@@ -124,7 +126,7 @@ fn path(args: &Args, app: &App) -> Result<String> {
     })
 }
 
-fn race(args: &Args, within: &str, job: Job) -> Result<Outcome> {
+fn race(args: &Args, within: &str, job: AdviceJob) -> Result<Outcome> {
     let staging = Staging {
         within: format!("{within}, {}", job.name),
         progress: Wanted::from(!args.quiet),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
-use crate::race::request::Checked;
+use crate::race::request::CheckedRequest;
 use crate::race::{Claims, Request};
 use crate::result::outcome::Outcome;
 use crate::stats::Outcome as Ruled;
@@ -54,7 +54,7 @@ impl Deciding {
     ///
     /// # Errors
     /// [`Error::Usage`] with the fewest blocks that can.
-    pub(super) fn check(&self, request: &Request, checked: &Checked) -> Result<()> {
+    pub(super) fn check(&self, request: &Request, checked: &CheckedRequest) -> Result<()> {
         match request.too_few_blocks(checked).filter(|_| self.decided) {
             Some(why) => Err(Error::usage(format!("--decided: {why}"))),
             None => Ok(()),

@@ -11,13 +11,13 @@ use super::race::{Args, request};
 use crate::analysis::claims;
 use crate::error::Error;
 use crate::path::Path as Way;
-use crate::race::{RaceContext, Request, Unobserved, testing};
+use crate::race::{RaceContext, Request, SilentObserver, testing};
 use crate::report::{self, Shown, Style};
 use crate::result::outcome::{Outcome, blocks_done};
 use crate::rng::SplitMix64;
 use crate::stats::Outcome as Ruled;
 use crate::study::outcome::Setting as StudySetting;
-use crate::study::run::Task;
+use crate::study::run::StudyTask;
 use crate::study::{self, bundled};
 use crate::time::{Clock, Manual, Nanos};
 use crate::trial::fake::Fake;
@@ -94,7 +94,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
         record.took_ns = took.0;
         TrialOutcome::Ran(Box::new(record))
     });
-    let mut nobody = Unobserved;
+    let mut nobody = SilentObserver;
     let stage = RaceContext::new(&mut runner, &mut nobody).at(&clock, testing::day());
     let outcome = request.run_with(stage);
     (outcome, clock.now())
@@ -191,7 +191,7 @@ fn every_race_of_a_bundled_study_has_room_for_its_claims() {
     for name in bundled::names() {
         let study = bundled::study(name).unwrap();
         for setting in [StudySetting::Full, StudySetting::Quick] {
-            let task = Task {
+            let task = StudyTask {
                 name,
                 study: &study,
                 setting,

@@ -3,7 +3,7 @@
 use crate::analysis::derived;
 use std::path::PathBuf;
 
-use crate::analysis::history::{Entry, FALSE_ALARM_IN, LeftOut, history};
+use crate::analysis::history::{FALSE_ALARM_IN, HistoryEntry, SkippedFile, history};
 use crate::error::{Result, unknown};
 use crate::report;
 
@@ -33,8 +33,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let name_of =
         |file: &PathBuf| file.strip_prefix(&args.folder).unwrap_or(file).display().to_string();
     let unread = searched.unread.into_iter();
-    let mut left_out: Vec<LeftOut> =
-        unread.map(|(folder, why)| LeftOut { file: name_of(&folder), why }).collect();
+    let mut left_out: Vec<SkippedFile> =
+        unread.map(|(folder, why)| SkippedFile { file: name_of(&folder), why }).collect();
     let (mut entries, mut metrics) = (Vec::new(), Vec::new());
     for file in searched.results {
         let name = name_of(&file);
@@ -45,9 +45,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
                         metrics.push(metric.name.clone());
                     }
                 }
-                entries.push(Entry::new(name, race));
+                entries.push(HistoryEntry::new(name, race));
             }
-            Err(error) => left_out.push(LeftOut { why: folder::reason(&file, &error), file: name }),
+            Err(error) => {
+                left_out.push(SkippedFile { why: folder::reason(&file, &error), file: name })
+            }
         }
     }
     if let Some(metric) = &args.metric

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::map::asked::{Asked, DEFAULT_BLOCKS};
+use crate::map::asked::{DEFAULT_BLOCKS, MapRequest};
 use crate::map::file::{self, Map};
 use crate::map::levels;
-use crate::map::point::{Point, Standing};
+use crate::map::point::{MapPoint, PointAnswer};
 use crate::map::run::{resume, run as run_map};
 use crate::map::shard::Shard;
 use crate::race::request::DEFAULT_CONFIDENCE;
@@ -168,7 +168,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     }
 }
 
-fn asked(args: &Args) -> Result<Asked> {
+fn asked(args: &Args) -> Result<MapRequest> {
     let budget = args.budget.as_deref().map(parse_span).transpose()?;
     let blocks = match (args.blocks, budget) {
         (None, None) => Some(DEFAULT_BLOCKS),
@@ -177,7 +177,7 @@ fn asked(args: &Args) -> Result<Asked> {
     let shared = |what, typed: &Option<String>, default, example| {
         typed.as_deref().map_or(Ok(default), |typed| share(what, typed, example))
     };
-    Ok(Asked {
+    Ok(MapRequest {
         contenders: args.contenders.clone(),
         workload: args.workload.clone(),
         path: args.path.clone(),
@@ -190,7 +190,7 @@ fn asked(args: &Args) -> Result<Asked> {
 }
 
 /// Returns the number of points that run at once.
-fn jobs(args: &Args, asked: &Asked) -> Result<usize> {
+fn jobs(args: &Args, asked: &MapRequest) -> Result<usize> {
     match args.jobs {
         Some(0) => Err(Error::usage("--jobs 0: one point at a time is the least")),
         Some(2..) if !asked.is_simulated() => Err(Error::usage(
@@ -253,7 +253,7 @@ fn go(args: &Args, map: &mut Map, jobs: usize, file: &Path) -> Result<()> {
 /// # Errors
 /// Where nobody got through anywhere: with the reason at the first point.
 fn verdict(map: &Map) -> Result<Verdict> {
-    let failed = |point: &Point| point.outcome == Standing::Failed;
+    let failed = |point: &MapPoint| point.outcome == PointAnswer::Failed;
     let Some(first) = map.points.first().filter(|_| map.points.iter().all(failed)) else {
         return Ok(Verdict::Fine);
     };

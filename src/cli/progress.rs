@@ -3,7 +3,7 @@
 use crate::figures;
 use crate::foreign::visible;
 use crate::measurements::{Metric, Unit};
-use crate::race::context::{Event, Observer};
+use crate::race::context::{Observer, RaceEvent};
 use crate::report::columns;
 use crate::report::words::{self, Scale};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
@@ -57,15 +57,15 @@ impl Progress {
 }
 
 impl Observer for Progress {
-    fn on(&mut self, event: Event<'_>) {
+    fn on(&mut self, event: RaceEvent<'_>) {
         match event {
-            Event::Pilot { trial, of } => {
+            RaceEvent::Pilot { trial, of } => {
                 self.say(&format!("measuring how much trials vary: trial {trial} of {of}"));
             }
-            Event::Settling { why } => {
+            RaceEvent::Settling { why } => {
                 self.say(&format!("waiting for the host to settle: {}", why.words()));
             }
-            Event::Planned { outcome, takes } => {
+            RaceEvent::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;
                 self.table = table(outcome);
@@ -73,7 +73,7 @@ impl Observer for Progress {
                     self.screen.above(&format!("{}{text}", self.before));
                 }
             }
-            Event::TimeIsShort { room, fewest, takes } => {
+            RaceEvent::TimeIsShort { room, fewest, takes } => {
                 let room = words::count(room, "block");
                 self.screen.above(&format!(
                     "{}The budget has room for {room}, and verdicts take {fewest}: about {} in all.",
@@ -81,29 +81,29 @@ impl Observer for Progress {
                     words::span(takes)
                 ));
             }
-            Event::Waiting { left } => {
+            RaceEvent::Waiting { left } => {
                 self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
                 self.show(&format!("the block begins in {}", words::span(left)));
             }
-            Event::TrialStarted(place) => {
+            RaceEvent::TrialStarted(place) => {
                 self.blocks = place.block;
                 match place.control {
                     true => self.show(&copy(place.label)),
                     false => self.show(place.label),
                 }
             }
-            Event::BlockDone { outcome, blocks, remaining } => {
+            RaceEvent::BlockDone { outcome, blocks, remaining } => {
                 self.blocks = blocks;
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = Some(remaining);
                 self.table = table(outcome);
             }
-            Event::Explaining { trial, of, label } => {
+            RaceEvent::Explaining { trial, of, label } => {
                 self.say(&format!(
                     "measuring where the time goes: trial {trial} of {of} · {label}"
                 ));
             }
-            Event::Ended { .. } => self.screen.clear(),
+            RaceEvent::Ended { .. } => self.screen.clear(),
             _ => {}
         }
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     impl Observer for Watched {
-        fn on(&mut self, event: Event<'_>) {
+        fn on(&mut self, event: RaceEvent<'_>) {
             self.progress.on(event);
             self.seen.push(self.terminal.shows().0);
         }

@@ -71,7 +71,7 @@ pub(crate) fn large() -> Outcome {
     };
     outcome.asked.contenders = NAMES.map(|(spec, _, _)| spec.to_owned()).to_vec();
     outcome.plan.blocks_max = BLOCKS;
-    verdicts::refresh(&mut outcome, verdicts::Stand::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, verdicts::DecisionStage::Look { alpha: 0.05, next: None });
     outcome
 }
 

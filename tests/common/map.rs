@@ -1,9 +1,9 @@
 //! A map in which everything that can happen has happened.
 
-use deadheat::map::asked::Asked;
-use deadheat::map::file::{Contender, FORMAT, Kind, Map};
+use deadheat::map::asked::MapRequest;
+use deadheat::map::file::{FORMAT, Map, MapContender, MapFileKind};
 use deadheat::map::levels;
-use deadheat::map::point::{Out, Point, Standing};
+use deadheat::map::point::{FailedContender, MapPoint, PointAnswer};
 use deadheat::map::shard::Shard;
 use deadheat::result::outcome::{Program, Ratio, Verdict};
 
@@ -12,10 +12,10 @@ use super::everything;
 /// Returns a part of a map of the contenders of a race that has everything.
 pub(crate) fn map() -> Map {
     let race = everything();
-    let contenders: Vec<Contender> = race
+    let contenders: Vec<MapContender> = race
         .contenders
         .iter()
-        .map(|entrant| Contender {
+        .map(|entrant| MapContender {
             id: entrant.id,
             spec: entrant.spec.clone(),
             label: entrant.label.clone(),
@@ -24,7 +24,7 @@ pub(crate) fn map() -> Map {
         })
         .collect();
     let over = ["delay=1ms..100ms/3", "loss=0..2%/2", "rate=1mbit|10mbit"];
-    let asked = Asked {
+    let asked = MapRequest {
         contenders: contenders.iter().map(|contender| contender.spec.clone()).collect(),
         workload: "ping".into(),
         path: "queue=50ms".into(),
@@ -35,36 +35,36 @@ pub(crate) fn map() -> Map {
         confidence: 0.95,
     };
     let standings = [
-        (Standing::Ahead, vec![1]),
-        (Standing::DeadHeat, vec![0, 1]),
-        (Standing::Undecided, vec![0, 2]),
-        (Standing::Alone, vec![2]),
-        (Standing::Failed, vec![]),
-        (Standing::DeadHeat, vec![0, 1, 2, 3]),
+        (PointAnswer::Ahead, vec![1]),
+        (PointAnswer::DeadHeat, vec![0, 1]),
+        (PointAnswer::Undecided, vec![0, 2]),
+        (PointAnswer::Alone, vec![2]),
+        (PointAnswer::Failed, vec![]),
+        (PointAnswer::DeadHeat, vec![0, 1, 2, 3]),
     ];
-    let point = |(index, (outcome, leaders)): (usize, (Standing, Vec<usize>))| {
+    let point = |(index, (outcome, leaders)): (usize, (PointAnswer, Vec<usize>))| {
         let at = asked.at(index);
-        let has_out = !matches!(outcome, Standing::Ahead | Standing::DeadHeat);
-        Point {
+        let has_out = !matches!(outcome, PointAnswer::Ahead | PointAnswer::DeadHeat);
+        MapPoint {
             seed: asked.seed(7, &at),
             at,
             outcome,
             leaders,
             why: has_out.then(|| "<i>nobody</i> & \"nothing\"".to_owned()),
-            trusted: outcome != Standing::Undecided,
+            trusted: outcome != PointAnswer::Undecided,
             workload: Some("ping:count=100".into()),
             blocks: 20,
             summary: race.summary.clone(),
             verdicts: race.verdicts.iter().map(decided).collect(),
             out: has_out
-                .then(|| Out { contender: 3, why: "failed: lost".into() })
+                .then(|| FailedContender { contender: 3, why: "failed: lost".into() })
                 .into_iter()
                 .collect(),
         }
     };
     let points = standings.into_iter().enumerate().map(point).collect();
     Map {
-        kind: Kind::Map,
+        kind: MapFileKind::Map,
         format: FORMAT,
         deadheat: Program { version: "0.1.0".into() },
         seed: 7,

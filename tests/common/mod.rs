@@ -28,13 +28,13 @@ use deadheat::measurements::{
 use deadheat::path::PathKind;
 use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{
-    BulkEnd, Calls, Explained, Explanation, Limit, Moving, Userspace, UserspaceEnd,
+    BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Limit, Userspace, UserspaceEnd,
 };
-use deadheat::result::imported::{Dated, Imported, ImportedFile, Over, Spread};
+use deadheat::result::imported::{DateSource, ImportOrigin, ImportedFile, Spread, SpreadOver};
 use deadheat::result::outcome::{
-    Asked, Cell, Control, Difference, Effect, Entrant, Factor, Fixed, KneeAt, KneePlace,
-    LevelRatio, Outcome, Program, Ratio, Replan, Share, ShareKind, Status, Summary, Sweep, Trial,
-    Verdict, Warning,
+    Cell, Control, Difference, Effect, Entrant, Factor, KneeAt, KneePlace, LevelRatio, Outcome,
+    Program, Ratio, RecordedPlan, RecordedRequest, Replan, ShareKind, Status, Summary, Sweep,
+    Trial, VarianceShare, Verdict, Warning,
 };
 use deadheat::result::path_way::PathWay;
 use deadheat::rng::SplitMix64;
@@ -105,8 +105,8 @@ pub(crate) fn everything() -> Outcome {
 }
 
 /// Returns the shares of a factor and of noise.
-fn shares() -> Vec<Share> {
-    let share = Share {
+fn shares() -> Vec<VarianceShare> {
+    let share = VarianceShare {
         metric: "rtt_p50_ns".into(),
         kind: ShareKind::Factor,
         factor: "placement".into(),
@@ -126,7 +126,7 @@ fn shares() -> Vec<Share> {
             blocks: BLOCKS,
         }],
     };
-    let noise = Share {
+    let noise = VarianceShare {
         kind: ShareKind::Noise,
         factor: "noise".into(),
         share: 0.29,
@@ -143,7 +143,7 @@ fn throttle(trial: &mut Trial) {
 }
 
 /// What is said of a file that was imported, all of it.
-fn imported() -> Imported {
+fn imported() -> ImportOrigin {
     let file = ImportedFile {
         name: "udp_ms.txt".into(),
         sha256: "435b3985b819253326e53231c35a1d298779f2c7dc40da027ee10eaff8f611e0".into(),
@@ -159,7 +159,7 @@ fn imported() -> Imported {
         contender: UDP,
         what: "time".into(),
         unit: Unit::Nanos,
-        over: Over::Samples,
+        over: SpreadOver::Samples,
         n: 998,
         lost: 2,
         min: 412e6,
@@ -168,8 +168,8 @@ fn imported() -> Imported {
         q3: Some(428e6),
         max: 511e6,
     };
-    Imported {
-        dated: Dated::ByFiles,
+    ImportOrigin {
+        dated: DateSource::ByFiles,
         files: vec![file],
         spreads: vec![spread],
         basis: "One contender: there is nothing to compare it with.".into(),
@@ -362,7 +362,7 @@ pub(crate) fn varied() -> Outcome {
             outcome.trials.push(trial);
         }
     }
-    verdicts::refresh(&mut outcome, verdicts::Stand::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, verdicts::DecisionStage::Look { alpha: 0.05, next: None });
     outcome.shares = shares::shares(&outcome);
     outcome
 }
@@ -435,7 +435,7 @@ pub(crate) fn full() -> Outcome {
 
 /// A race that has only begun.
 pub(crate) fn minimal() -> Outcome {
-    let asked = Asked {
+    let asked = RecordedRequest {
         contenders: vec!["tcp".into()],
         to: None,
         family: None,
@@ -533,7 +533,7 @@ pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// Round trips with all parts, with few, and, as no race has it, bulk data beside them.
-fn moving() -> Moving {
+fn moving() -> BulkTransfer {
     let calls = Calls {
         per_mb: 7.63,
         bytes: 131_072.0,
@@ -548,7 +548,7 @@ fn moving() -> Moving {
         busy_share: 0.99,
         interrupts_share: 0.18,
     };
-    Moving {
+    BulkTransfer {
         direction: Direction::Up,
         delivered_bytes: 8_000_000_000,
         goodput_bps: 64e9,
@@ -562,7 +562,7 @@ fn moving() -> Moving {
     }
 }
 
-fn explained() -> Explained {
+fn explained() -> Explanations {
     use Part::*;
     let part = |(part, ns): (Part, f64)| PartTime { part, ns, low_ns: 0.9 * ns, high_ns: 1.3 * ns };
     let tcp = [
@@ -594,7 +594,7 @@ fn explained() -> Explained {
         instrumented: Some(headline + 1_900.0),
         ..Explanation::default()
     };
-    Explained {
+    Explanations {
         metric: "rtt_p50_ns".into(),
         rounds: 3,
         contenders: vec![
@@ -636,8 +636,8 @@ fn userspace() -> Userspace {
     Userspace { near, far: Some(far) }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> RecordedRequest {
+    RecordedRequest {
         contenders: ["tcp", "unix", "udp", "tcp:cc=bbr", "icmp"].map(String::from).to_vec(),
         workload: "ping:size=64,interval=1ms,count=20000,timeout=3s".into(),
         path: "loopback".into(),
@@ -659,9 +659,9 @@ fn asked() -> Asked {
     }
 }
 
-fn plan() -> Fixed {
+fn plan() -> RecordedPlan {
     let looks = [(6, 0.002), (7, 0.004), (8, 0.008)];
-    Fixed {
+    RecordedPlan {
         margin: 0.05,
         margin_reason: "as asked".into(),
         placement: "cross-core".into(),

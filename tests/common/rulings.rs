@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use deadheat::result::outcome::{Outcome, Program};
 use deadheat::study::model::{
-    Cell, Claim, Published, Quick, RacePlan, Source, Study, Test, Variant,
+    Claim, PublishedFigure, QuickSetting, RaceCell, RacePlan, Source, Study, Test, Variant,
 };
 use deadheat::study::outcome::{
-    Answer, Beside, ClaimRuling, FORMAT, Interval, RaceRun, Ruling, Setting, StudyRun, TestAnswer,
+    AnswerKind, ClaimRuling, EstimateInterval, FORMAT, PublishedComparison, RaceRun, Ruling,
+    Setting, StudyRun, TestAnswer,
 };
 
 use super::common;
@@ -18,11 +19,11 @@ pub(crate) fn ran() -> (StudyRun, Outcome) {
     let answer = |answer| TestAnswer {
         test: test(),
         answer,
-        seen: Some(Interval { point: 0.82, low: Some(0.79), high: Some(0.86) }),
+        seen: Some(EstimateInterval { point: 0.82, low: Some(0.79), high: Some(0.86) }),
         blocks: 8,
         confidence: Some(0.95),
     };
-    let ruling = |id: &str, ruling, answers: &[Answer]| ClaimRuling {
+    let ruling = |id: &str, ruling, answers: &[AnswerKind]| ClaimRuling {
         id: id.into(),
         ruling,
         answers: answers.iter().copied().map(answer).collect(),
@@ -39,10 +40,10 @@ pub(crate) fn ran() -> (StudyRun, Outcome) {
         deadheat: Program { version: "0.1.0".into() },
         name: "echoes".into(),
         rulings: vec![
-            ruling("quicker", Ruling::Holds, &[Answer::Yes]),
-            ruling("slower", Ruling::DoesNotHold, &[Answer::No]),
-            ruling("calls", Ruling::Depends, &[Answer::Yes, Answer::No]),
-            ruling("rest", Ruling::Open, &[Answer::Open]),
+            ruling("quicker", Ruling::Holds, &[AnswerKind::Yes]),
+            ruling("slower", Ruling::DoesNotHold, &[AnswerKind::No]),
+            ruling("calls", Ruling::Depends, &[AnswerKind::Yes, AnswerKind::No]),
+            ruling("rest", Ruling::Open, &[AnswerKind::Open]),
         ],
         beside: study.published.iter().zip([310_000.0, 253_000.0]).map(beside).collect(),
         study,
@@ -72,7 +73,7 @@ fn study() -> Study {
         every: None,
         as_deployed: false,
         explain: false,
-        quick: Quick::default(),
+        quick: QuickSetting::default(),
     };
     let claim = |id: &str, says: &str| Claim {
         id: id.into(),
@@ -82,7 +83,7 @@ fn study() -> Study {
         open_because: None,
         tests: vec![test()],
     };
-    let published = |contender: &str, value: &str| Published {
+    let published = |contender: &str, value: &str| PublishedFigure {
         race: "published".into(),
         metric: "rtt_p50_ns".into(),
         cell: cell(contender),
@@ -113,8 +114,8 @@ fn study() -> Study {
     }
 }
 
-fn cell(contender: &str) -> Cell {
-    Cell { contender: contender.into(), levels: BTreeMap::new() }
+fn cell(contender: &str) -> RaceCell {
+    RaceCell { contender: contender.into(), levels: BTreeMap::new() }
 }
 
 fn test() -> Test {
@@ -130,11 +131,11 @@ fn test() -> Test {
     }
 }
 
-fn beside((published, value): (&Published, f64)) -> Beside {
+fn beside((published, value): (&PublishedFigure, f64)) -> PublishedComparison {
     let is_first = published.cell.contender == "tcp";
     let interval =
-        |point: f64| Interval { point, low: Some(0.98 * point), high: Some(1.02 * point) };
-    Beside {
+        |point: f64| EstimateInterval { point, low: Some(0.98 * point), high: Some(1.02 * point) };
+    PublishedComparison {
         published: published.clone(),
         value,
         measured: Some(interval(if is_first { 62_400.0 } else { 51_400.0 })),

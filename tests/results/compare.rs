@@ -2,7 +2,7 @@
 
 use crate::common;
 use deadheat::analysis::compare::{
-    Basis, Change, Comparison, GATE_RUNS, Row, check, compare as compare_runs,
+    Change, Comparison, ComparisonRow, GATE_RUNS, RatioBasis, check, compare as compare_runs,
 };
 use deadheat::measurements::{Better, Role};
 use deadheat::race::gate::Judgement;
@@ -27,8 +27,8 @@ fn with_udp(change: impl Fn(f64, u64) -> f64) -> Outcome {
     outcome
 }
 
-fn udp(comparison: &Comparison) -> &Row {
-    let is_udp = |row: &&Row| row.contender == "udp" && row.metric.name == METRIC;
+fn udp(comparison: &Comparison) -> &ComparisonRow {
+    let is_udp = |row: &&ComparisonRow| row.contender == "udp" && row.metric.name == METRIC;
     comparison.rows.iter().find(is_udp).unwrap()
 }
 
@@ -41,7 +41,7 @@ fn a_race_is_the_same_as_itself() {
     let row = udp(&comparison);
     assert_eq!(row.change, Some(Change::Same));
     assert_eq!(row.ratio.unwrap().point, 1.0);
-    assert_eq!((row.basis, row.runs, row.between_runs), (Basis::TwoRuns, [1, 1], None));
+    assert_eq!((row.basis, row.runs, row.between_runs), (RatioBasis::TwoRuns, [1, 1], None));
     // Four claims: two one-sided tests at 5 % / 4 each.
     assert!((row.confidence - 0.975).abs() < 1e-12);
     assert_eq!(row.trials, [8, 8]);
@@ -112,7 +112,7 @@ fn excluded_trials_and_the_control_do_not_count() {
         }
     }
     let comparison = compare(&common::full(), &new);
-    let is_tcp = |row: &&Row| row.contender == "tcp" && row.metric.name == METRIC;
+    let is_tcp = |row: &&ComparisonRow| row.contender == "tcp" && row.metric.name == METRIC;
     let row = comparison.rows.iter().find(is_tcp).unwrap();
     assert_eq!((row.change, row.trials), (Some(Change::Same), [8, 8]));
 }
@@ -188,7 +188,10 @@ fn several_runs_tell_how_much_runs_differ() {
     let comparison = compare_runs(&refer(&old), &refer(&new), Promise::Once);
     let row = udp(&comparison);
     // Between two runs alone 4 % would be a change beyond the noise of trials.
-    assert_eq!((row.basis, row.runs, row.change), (Basis::Runs, [8, 1], Some(Change::Undecided)));
+    assert_eq!(
+        (row.basis, row.runs, row.change),
+        (RatioBasis::Runs, [8, 1], Some(Change::Undecided))
+    );
     let between = row.between_runs.unwrap();
     assert!((0.015..0.025).contains(&between), "{between}");
     let found = row.found.unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use deadheat::analysis::history::{
-    ChangeDirection, Entry, FALSE_ALARM_IN, History, LeftOut, history as told_of,
+    ChangeDirection, FALSE_ALARM_IN, History, HistoryEntry, SkippedFile, history as told_of,
 };
 use deadheat::report::Style;
 use deadheat::report::history::render;
@@ -16,7 +16,11 @@ use deadheat::result::save;
 const METRIC: &str = "rtt_p50_ns";
 
 /// The history with the usual rate of false changes.
-fn history(entries: Vec<Entry>, left_out: Vec<LeftOut>, metric: Option<&str>) -> History {
+fn history(
+    entries: Vec<HistoryEntry>,
+    left_out: Vec<SkippedFile>,
+    metric: Option<&str>,
+) -> History {
     told_of(entries, left_out, metric, FALSE_ALARM_IN)
 }
 
@@ -53,13 +57,13 @@ fn wobble(day: usize) -> f64 {
 }
 
 /// Forty days; from the 25th on udp takes a quarter longer, after a new kernel.
-fn stepped() -> Vec<Entry> {
+fn stepped() -> Vec<HistoryEntry> {
     let race = |day: usize| {
         let mut race = on_day(day, wobble(day) * if day < 24 { 1.0 } else { 1.25 });
         if day >= 24 {
             race.host.kernel = "Linux 6.19.2".into();
         }
-        Entry::new(format!("ci/day-{day:02}.json"), race)
+        HistoryEntry::new(format!("ci/day-{day:02}.json"), race)
     };
     (0..40).map(race).collect()
 }
@@ -102,7 +106,8 @@ fn a_step_is_found_where_it_is_with_what_else_changed() {
 
 #[test]
 fn a_history_is_as_its_golden_files() {
-    let left_out = vec![LeftOut { file: "ci/notes.json".into(), why: "the file is empty".into() }];
+    let left_out =
+        vec![SkippedFile { file: "ci/notes.json".into(), why: "the file is empty".into() }];
     let told = history(stepped(), left_out, None);
     golden("history", &shown(&told, "terminal"));
     golden("history-markdown", &shown(&told, "markdown"));
@@ -116,7 +121,9 @@ fn a_history_is_as_its_golden_files() {
 fn better_and_smaller_than_the_margin_are_said_as_such() {
     let days = |after: f64| {
         let factor = move |day: usize| wobble(day) * if day < 25 { 1.0 } else { after };
-        (0..50).map(move |day| Entry::new(day.to_string(), on_day(day, factor(day)))).collect()
+        (0..50)
+            .map(move |day| HistoryEntry::new(day.to_string(), on_day(day, factor(day))))
+            .collect()
     };
     let faster = history(days(0.5), Vec::new(), None);
     assert_eq!(faster.groups[0].changes[0].way, ChangeDirection::Better);
@@ -130,7 +137,7 @@ fn only_races_of_the_same_kind_are_one_series() {
     let other = |change: &dyn Fn(&mut Outcome)| {
         let mut race = on_day(3, 1.0);
         change(&mut race);
-        Entry::new("other.json", race)
+        HistoryEntry::new("other.json", race)
     };
     let changes: [&dyn Fn(&mut Outcome); 7] = [
         &|race| race.asked.workload = "ping:size=1kB".into(),
@@ -164,7 +171,10 @@ fn only_races_of_the_same_kind_are_one_series() {
 
 #[test]
 fn one_race_and_the_same_race_twice() {
-    let twice = vec![Entry::new("a.json", on_day(1, 1.0)), Entry::new("b.json", on_day(1, 1.0))];
+    let twice = vec![
+        HistoryEntry::new("a.json", on_day(1, 1.0)),
+        HistoryEntry::new("b.json", on_day(1, 1.0)),
+    ];
     let told = history(twice, Vec::new(), None);
     assert_eq!(told.groups[0].races.len(), 1);
     assert_eq!(told.left_out[0].why, "the same race as a.json");
@@ -178,7 +188,8 @@ fn doubts_about_a_race_stand_beside_its_figures() {
     entries[1].control.as_mut().unwrap().trusted = false;
     entries[2].status = deadheat::result::outcome::Status::Failed;
     entries[2].summary.retain(|summary| summary.contender == common::TCP);
-    let entries = entries.into_iter().enumerate().map(|(i, race)| Entry::new(i.to_string(), race));
+    let entries =
+        entries.into_iter().enumerate().map(|(i, race)| HistoryEntry::new(i.to_string(), race));
     let text = shown(&history(entries.collect(), Vec::new(), None), "terminal");
     for (day, doubt) in [(2, "not trusted"), (3, "not finished")] {
         let line = text.lines().find(|line| line.contains(&format!("2026-01-0{day}T"))).unwrap();
@@ -195,9 +206,9 @@ fn hostile_names_are_shown_and_never_obeyed() {
         for summary in &mut race.summary {
             summary.estimate *= if day < 4 { 1.0 } else { 3.0 };
         }
-        Entry::new(format!("{}/{day}", common::HOSTILE), race)
+        HistoryEntry::new(format!("{}/{day}", common::HOSTILE), race)
     });
-    let left_out = vec![LeftOut { file: common::HOSTILE.into(), why: common::HOSTILE.into() }];
+    let left_out = vec![SkippedFile { file: common::HOSTILE.into(), why: common::HOSTILE.into() }];
     let told = history(entries.collect(), left_out, None);
     for width in [40, 80, 120] {
         let style = Style { width, ..Style::default() };
@@ -215,7 +226,7 @@ fn figures_that_are_no_numbers_are_left_out() {
     let entries = (0..8).map(|day| {
         let mut race = on_day(day, if day % 2 == 0 { f64::NAN } else { 0.0 });
         race.contenders.pop();
-        Entry::new(day.to_string(), race)
+        HistoryEntry::new(day.to_string(), race)
     });
     let told = history(entries.collect(), Vec::new(), None);
     assert!(told.groups[0].changes.is_empty());

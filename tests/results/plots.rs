@@ -8,9 +8,10 @@ use deadheat::analysis::spread::five_numbers;
 use deadheat::report::figure::Figure;
 use deadheat::report::plot::{self, palette, style};
 use deadheat::result::outcome::{Outcome, Ratio};
-use deadheat::study::model::{Cell, Published, Study};
+use deadheat::study::model::{PublishedFigure, RaceCell, Study};
 use deadheat::study::outcome::{
-    Answer, Beside, ClaimRuling, Interval, Ruling, Setting, StudyRun, TestAnswer,
+    AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, StudyRun,
+    TestAnswer,
 };
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&\u{202e}\u{0}\n]]>";
@@ -343,12 +344,13 @@ expect = "below 0.95"
 
 fn study() -> StudyRun {
     let study: Study = toml::from_str(STUDY).unwrap();
-    let interval = |point: f64| Interval { point, low: Some(0.9 * point), high: Some(1.1 * point) };
-    let beside = |contender: &str, ratio: f64, measured: Option<f64>| Beside {
-        published: Published {
+    let interval =
+        |point: f64| EstimateInterval { point, low: Some(0.9 * point), high: Some(1.1 * point) };
+    let beside = |contender: &str, ratio: f64, measured: Option<f64>| PublishedComparison {
+        published: PublishedFigure {
             race: "echo".into(),
             metric: "rtt_p50_ns".into(),
-            cell: Cell { contender: contender.into(), levels: [].into() },
+            cell: RaceCell { contender: contender.into(), levels: [].into() },
             value: "310us".into(),
             stddev: None,
             note: String::new(),
@@ -384,7 +386,7 @@ fn study() -> StudyRun {
         rulings: vec![ClaimRuling {
             id: "faster".into(),
             ruling: Ruling::Depends,
-            answers: [Answer::Yes, Answer::No, Answer::Open].map(answer).to_vec(),
+            answers: [AnswerKind::Yes, AnswerKind::No, AnswerKind::Open].map(answer).to_vec(),
             note: String::new(),
         }],
         study,

@@ -6,8 +6,10 @@ use super::study::Form;
 use super::{Style, markdown, terminal, text, words};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use deadheat_engine::advise::outcome::{Advice, Crossover, Evidence, Excluded, Figure, Placed};
-use deadheat_engine::advise::search::{Found, Lead};
+use deadheat_engine::advise::outcome::{
+    Advice, ContenderFigure, Crossover, ExcludedContender, RankedContender, VerdictEvidence,
+};
+use deadheat_engine::advise::search::{Lead, SearchFinding};
 use deadheat_engine::result::layout;
 
 /// Maximum number of lines on a terminal.
@@ -125,14 +127,14 @@ impl Content<'_> {
     }
 
     /// Returns a place: `1`, or `2=` where it is shared.
-    fn mark(&self, placed: &Placed) -> String {
-        let shares = |other: &&Placed| other.place == placed.place;
+    fn mark(&self, placed: &RankedContender) -> String {
+        let shares = |other: &&RankedContender| other.place == placed.place;
         let is_shared = self.advice.places.iter().filter(shares).count() > 1;
         format!("{}{}", placed.place, if is_shared { "=" } else { "" })
     }
 
     /// Returns those that share a place for the same reason in one line.
-    fn places(&self, alike: &[&Placed]) -> Line {
+    fn places(&self, alike: &[&RankedContender]) -> Line {
         let (Some((one, _)), Some(first)) = (alike.split_first(), self.advice.places.first())
         else {
             return Line::new(String::new(), Tone::Plain);
@@ -150,7 +152,7 @@ impl Content<'_> {
         Line::new(format!("{mark}. {names}: {said} {} {source}", first.contender), tone)
     }
 
-    fn place(&self, placed: &Placed) -> Line {
+    fn place(&self, placed: &RankedContender) -> Line {
         let places = &self.advice.places;
         let is_first = places.first() == Some(placed);
         let first = places.first().map_or("", |first| first.contender.as_str());
@@ -183,11 +185,11 @@ impl Content<'_> {
         format!("[{file}{of}]")
     }
 
-    fn told(&self, evidence: &Evidence) -> String {
+    fn told(&self, evidence: &VerdictEvidence) -> String {
         format!("{} {}", evidence.note, self.source(&evidence.file, evidence.is_virtual))
     }
 
-    fn measured(&self, figure: &Figure) -> String {
+    fn measured(&self, figure: &ContenderFigure) -> String {
         let value = words::figure(figure.estimate, figure.metric.unit);
         let limit = figure.limit_ns.map(|limit| {
             let low = figure.low.unwrap_or(figure.estimate);
@@ -210,7 +212,7 @@ impl Content<'_> {
 
     /// Returns the verdicts of the path about means.
     fn confirmed(&self) -> Vec<Line> {
-        let line = |evidence: &Evidence| {
+        let line = |evidence: &VerdictEvidence| {
             let text = format!("On the path, `{}`: {}", evidence.traffic, self.told(evidence));
             Line::new(text, Tone::Plain)
         };
@@ -226,7 +228,7 @@ impl Content<'_> {
                 continue;
             }
             told.push(&evidence.traffic);
-            let same = |other: &&Evidence| other.traffic == evidence.traffic;
+            let same = |other: &&VerdictEvidence| other.traffic == evidence.traffic;
             let others = self.advice.alone.iter().filter(same).skip(1);
             let others: Vec<&str> = others.map(|other| other.first.as_str()).collect();
             let too = match others.len() {
@@ -242,7 +244,7 @@ impl Content<'_> {
     /// Returns what a change of the path changes: first where another takes over.
     fn crossovers(&self, all: &[Crossover]) -> Vec<Line> {
         let (same, changes): (Vec<&Crossover>, Vec<&Crossover>) =
-            all.iter().partition(|one| one.found == Found::Unchanged);
+            all.iter().partition(|one| one.found == SearchFinding::Unchanged);
         let mut lines: Vec<Line> = changes.into_iter().map(|one| self.change(one)).collect();
         lines.extend(self.unchanged(&same));
         lines
@@ -273,7 +275,7 @@ impl Content<'_> {
             _ => format!(" (undecided at {})", words::list(&open)),
         };
         let (what, [from, to]) = match one.found {
-            Found::Between { from, to, lead } => {
+            SearchFinding::Between { from, to, lead } => {
                 let what = match (winner(one, one.lead), winner(one, lead)) {
                     (_, Some((winner, loser))) => format!("{winner} comes ahead of {loser}"),
                     (Some((winner, _)), None) => {
@@ -283,8 +285,8 @@ impl Content<'_> {
                 };
                 (what, [from, to])
             }
-            Found::Unknown { from, to } => ("cannot tell".to_owned(), [from, to]),
-            Found::Unchanged => ("no change".to_owned(), [one.base, one.end]),
+            SearchFinding::Unknown { from, to } => ("cannot tell".to_owned(), [from, to]),
+            SearchFinding::Unchanged => ("no change".to_owned(), [one.base, one.end]),
         };
         let behind = one.steps.iter().filter(|step| [from, to].contains(&step.value));
         let here = (from == one.base).then_some(one.file.as_str());
@@ -304,17 +306,17 @@ impl Content<'_> {
 }
 
 /// Returns the places, those together that are tied or undecided beside the first by the same race.
-fn alike(places: &[Placed]) -> Vec<Vec<&Placed>> {
+fn alike(places: &[RankedContender]) -> Vec<Vec<&RankedContender>> {
     let Some(first) = places.first() else { return Vec::new() };
-    let reason = |placed: &Placed| {
+    let reason = |placed: &RankedContender| {
         let evidence = placed.against.as_ref()?;
         let is_even = matches!(evidence.lead, Lead::Tie | Lead::Open);
         let of_first = is_even && evidence.first == first.contender;
         of_first.then(|| (placed.place, evidence.lead, evidence.file.clone()))
     };
-    let mut groups: Vec<Vec<&Placed>> = Vec::new();
+    let mut groups: Vec<Vec<&RankedContender>> = Vec::new();
     for placed in places {
-        let is_same = |group: &&mut Vec<&Placed>| {
+        let is_same = |group: &&mut Vec<&RankedContender>| {
             reason(placed).is_some() && reason(group[0]) == reason(placed)
         };
         match groups.iter_mut().find(is_same) {
@@ -335,16 +337,16 @@ fn winner(one: &Crossover, lead: Lead) -> Option<(&str, &str)> {
 }
 
 /// Returns those that do not fit, together where the reason is the same.
-fn left_out(all: &[Excluded]) -> Vec<Line> {
-    let mut groups: Vec<(&Excluded, Vec<&str>)> = Vec::new();
+fn left_out(all: &[ExcludedContender]) -> Vec<Line> {
+    let mut groups: Vec<(&ExcludedContender, Vec<&str>)> = Vec::new();
     for one in all {
-        let same = |other: &Excluded| other.why == one.why && other.traffic == one.traffic;
+        let same = |other: &ExcludedContender| other.why == one.why && other.traffic == one.traffic;
         match groups.iter_mut().find(|(first, _)| same(first)) {
             Some((_, names)) => names.push(&one.contender),
             None => groups.push((one, vec![&one.contender])),
         }
     }
-    let line = |(one, names): (&Excluded, Vec<&str>)| {
+    let line = |(one, names): (&ExcludedContender, Vec<&str>)| {
         let why = one.why.split(';').next().unwrap_or_default();
         let names = words::list(&names);
         let text = match &one.traffic {

@@ -11,7 +11,7 @@ use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
 use deadheat_engine::analysis::claims;
-use deadheat_engine::result::dropped::Dropped;
+use deadheat_engine::result::dropped::DropReason;
 use deadheat_engine::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
@@ -127,7 +127,7 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
 
 /// Names the contenders that dropped out, with the reason of each; of many, that of the first.
 fn dropped(outcome: &Outcome) -> Vec<Line> {
-    let mut reasons: Vec<(Dropped, Vec<&str>)> = Vec::new();
+    let mut reasons: Vec<(DropReason, Vec<&str>)> = Vec::new();
     for contender in &outcome.contenders {
         let Some(why) = contender.dropped() else { continue };
         match reasons.iter_mut().find(|(other, _)| *other == why) {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, unknown};
 use crate::figures;
 use crate::foreign::visible;
 use crate::measurements::Role;
-use deadheat_engine::analysis::compare::{Basis, Change, Comparison, Row};
+use deadheat_engine::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
 use deadheat_engine::analysis::conditions::is_other_question;
 use deadheat_engine::race::gate::Judgement;
 
@@ -95,7 +95,7 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
     lines
 }
 
-fn say(row: &Row, change: Change) -> String {
+fn say(row: &ComparisonRow, change: Change) -> String {
     let what = format!("{} {}", row.contender, row.metric.label);
     let changed = matches!(change, Change::ChangedBetter | Change::ChangedWorse);
     match &row.ratio {
@@ -106,7 +106,8 @@ fn say(row: &Row, change: Change) -> String {
 
 /// Returns a sentence on the changes that these runs would find, and how many more runs would find smaller ones.
 fn reach(comparison: &Comparison) -> Option<String> {
-    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.found.is_some()).collect();
+    let rows: Vec<&ComparisonRow> =
+        comparison.rows.iter().filter(|row| row.found.is_some()).collect();
     let most = rows.iter().map(|row| row.runs[0]).max()?;
     let found = rows.iter().filter_map(|row| {
         let between = row.between_runs.map(figures::percent)?;
@@ -175,7 +176,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
 
 /// Returns a sentence on the rate of false alarms that a gate keeps.
 fn promise(comparison: &Comparison) -> Option<String> {
-    let has_runs = comparison.rows.iter().any(|row| row.basis == Basis::Runs);
+    let has_runs = comparison.rows.iter().any(|row| row.basis == RatioBasis::Runs);
     (has_runs && comparison.looks > 1).then(|| {
         format!(
             "where nothing changes, at most {} of gates raise an alarm within {} runs",
@@ -208,7 +209,7 @@ fn tables(comparison: &Comparison, role: Role) -> Vec<Block> {
     let last = names.last().copied();
     let table = |name: &str| {
         let rows = comparison.rows.iter();
-        let rows: Vec<&Row> = rows.filter(|row| row.metric.name == name).collect();
+        let rows: Vec<&ComparisonRow> = rows.filter(|row| row.metric.name == name).collect();
         let legend = if last == Some(name) { legend(comparison, role) } else { String::new() };
         Block::Table(Table { columns: table_columns(&rows), legend })
     };
@@ -231,17 +232,17 @@ fn legend(comparison: &Comparison, role: Role) -> String {
     text
 }
 
-fn table_columns(rows: &[&Row]) -> Vec<Column> {
+fn table_columns(rows: &[&ComparisonRow]) -> Vec<Column> {
     let Some(first) = rows.first() else {
         return Vec::new();
     };
     let metric = &first.metric;
     let estimates = rows.iter().flat_map(|row| row.estimates.iter().flatten().copied());
     let scale = Scale::of(estimates, metric.unit);
-    let column = |heading: &str, cell: &dyn Fn(&Row) -> Cell| {
+    let column = |heading: &str, cell: &dyn Fn(&ComparisonRow) -> Cell| {
         Column::new(heading, rows.iter().map(|row| cell(row)).collect())
     };
-    let estimate = |row: &Row, which: usize| match row.estimates[which] {
+    let estimate = |row: &ComparisonRow, which: usize| match row.estimates[which] {
         Some(value) => Cell::number(scale.number(value), if row.censored { "(>)" } else { "" }),
         None => Cell::text(words::NOTHING),
     };

@@ -7,7 +7,9 @@ use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::words;
 use crate::contract::Direction;
 use crate::measurements::Unit;
-use deadheat_engine::result::explained::{Calls, Explained, Explanation, Moving, UserspaceEnd};
+use deadheat_engine::result::explained::{
+    BulkTransfer, Calls, Explanation, Explanations, UserspaceEnd,
+};
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_engine::trial::explain::parts::{Part, RoundTrip};
 
@@ -40,7 +42,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines
 }
 
-fn round_trips(explained: &Explained) -> Vec<(&Explanation, &RoundTrip)> {
+fn round_trips(explained: &Explanations) -> Vec<(&Explanation, &RoundTrip)> {
     let all = explained.contenders.iter();
     all.filter_map(|contender| Some((contender, contender.round_trip.as_ref()?))).collect()
 }
@@ -131,7 +133,11 @@ fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String,
 }
 
 /// Returns the parts side by side, and below them their sum.
-fn parts(outcome: &Outcome, explained: &Explained, trips: &[(&Explanation, &RoundTrip)]) -> Table {
+fn parts(
+    outcome: &Outcome,
+    explained: &Explanations,
+    trips: &[(&Explanation, &RoundTrip)],
+) -> Table {
     let present: BTreeSet<Part> =
         trips.iter().flat_map(|(_, trip)| trip.parts.iter().map(|part| part.part)).collect();
     if present.is_empty() {
@@ -171,7 +177,7 @@ fn micros(ns: f64) -> String {
 }
 
 /// Returns the legend of the parts, with the cost of the instruments.
-fn legend(outcome: &Outcome, explained: &Explained) -> String {
+fn legend(outcome: &Outcome, explained: &Explanations) -> String {
     let mut legend =
         "Means over the round trips around the median one, from a pass of its own with \
                       kernel timestamps; none of its figures is in the results above."
@@ -196,7 +202,7 @@ fn legend(outcome: &Outcome, explained: &Explained) -> String {
 }
 
 /// Returns the bottleneck of each transfer.
-fn limits(outcome: &Outcome, explained: &Explained) -> Vec<Line> {
+fn limits(outcome: &Outcome, explained: &Explanations) -> Vec<Line> {
     each_moving(explained)
         .map(|(contender, moving)| {
             let name = direction_label(outcome, contender, moving);
@@ -205,7 +211,7 @@ fn limits(outcome: &Outcome, explained: &Explained) -> Vec<Line> {
         .collect()
 }
 
-fn each_moving(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Moving)> {
+fn each_moving(explained: &Explanations) -> impl Iterator<Item = (&Explanation, &BulkTransfer)> {
     explained
         .contenders
         .iter()
@@ -213,7 +219,7 @@ fn each_moving(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Mo
 }
 
 /// Returns the label, with the direction if there are two.
-fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) -> String {
+fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &BulkTransfer) -> String {
     let label = label(outcome, contender.contender);
     match (contender.moving.len(), moving.direction) {
         (1, _) => label,
@@ -223,12 +229,12 @@ fn direction_label(outcome: &Outcome, contender: &Explanation, moving: &Moving) 
 }
 
 /// Returns calls, packets and CPU of bulk data.
-fn moving(outcome: &Outcome, explained: &Explained) -> Table {
-    let all: Vec<(&Explanation, &Moving)> = each_moving(explained).collect();
+fn moving(outcome: &Outcome, explained: &Explanations) -> Table {
+    let all: Vec<(&Explanation, &BulkTransfer)> = each_moving(explained).collect();
     if all.is_empty() {
         return Table::default();
     }
-    let column = |heading: &str, cell: &dyn Fn(&Moving) -> Cell| {
+    let column = |heading: &str, cell: &dyn Fn(&BulkTransfer) -> Cell| {
         Column::new(heading, all.iter().map(|(_, moving)| cell(moving)).collect())
     };
     let calls = |calls: &Calls| {
@@ -275,7 +281,7 @@ fn moving(outcome: &Outcome, explained: &Explained) -> Table {
 }
 
 /// Returns the time in protocols in user space.
-fn userspace(outcome: &Outcome, explained: &Explained) -> Table {
+fn userspace(outcome: &Outcome, explained: &Explanations) -> Table {
     let mut ends: Vec<(String, &'static str, UserspaceEnd)> = Vec::new();
     for contender in &explained.contenders {
         let Some(userspace) = contender.userspace else { continue };
@@ -309,7 +315,7 @@ fn userspace(outcome: &Outcome, explained: &Explained) -> Table {
 }
 
 /// Returns the information that could not be obtained.
-fn missing(outcome: &Outcome, explained: &Explained) -> Vec<Point> {
+fn missing(outcome: &Outcome, explained: &Explanations) -> Vec<Point> {
     explained
         .contenders
         .iter()

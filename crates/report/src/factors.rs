@@ -10,7 +10,7 @@ use crate::figures::{in_percent, percent};
 use crate::measurements::{Metric, Role};
 use crate::stats;
 use deadheat_engine::result::outcome::{
-    Entrant, LevelRatio, Outcome, Ratio, Share, ShareKind, Summary, Verdict,
+    Entrant, LevelRatio, Outcome, Ratio, ShareKind, Summary, VarianceShare, Verdict,
 };
 
 /// Share of the interactions from which on no factor has an effect of its own to speak of.
@@ -41,10 +41,10 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
 /// Returns a line such as
 /// `RTT p50: placement 71 % (66 to 75), transport 2 % (1 to 4) of the variation; noise 27 %.`
 fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
-    let (mut varied, rest): (Vec<&Share>, Vec<&Share>) =
+    let (mut varied, rest): (Vec<&VarianceShare>, Vec<&VarianceShare>) =
         of_metric(outcome, metric).partition(|share| is_varied(share));
     varied.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let say = |share: &&Share| {
+    let say = |share: &&VarianceShare| {
         let interval = match (share.low, share.high) {
             (Some(low), Some(high)) if is_varied(share) => {
                 format!(" ({} to {})", in_percent(low), in_percent(high))
@@ -53,9 +53,9 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
         };
         format!("{} {}{interval}", share.factor, percent(share.share))
     };
-    let list = |shares: &[&Share]| shares.iter().map(say).collect::<Vec<_>>().join(", ");
+    let list = |shares: &[&VarianceShare]| shares.iter().map(say).collect::<Vec<_>>().join(", ");
     let together =
-        |share: &&Share| share.kind == ShareKind::Interactions && share.share >= TOGETHER;
+        |share: &&VarianceShare| share.kind == ShareKind::Interactions && share.share >= TOGETHER;
     let depends = if rest.iter().any(together) {
         " What a factor does depends on the others; see each combination."
     } else {
@@ -72,7 +72,7 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
 }
 
 /// Returns the factors of which nothing is known.
-fn unknown(outcome: &Outcome, known: &[&Share]) -> String {
+fn unknown(outcome: &Outcome, known: &[&VarianceShare]) -> String {
     let is_known = |name: &str| {
         known.iter().any(|share| share.kind == ShareKind::Factor && share.factor == name)
     };
@@ -88,11 +88,11 @@ fn unknown(outcome: &Outcome, known: &[&Share]) -> String {
     }
 }
 
-fn of_metric<'a>(outcome: &'a Outcome, metric: &Metric) -> impl Iterator<Item = &'a Share> {
+fn of_metric<'a>(outcome: &'a Outcome, metric: &Metric) -> impl Iterator<Item = &'a VarianceShare> {
     outcome.shares.iter().filter(move |share| share.metric == metric.name)
 }
 
-fn is_varied(share: &Share) -> bool {
+fn is_varied(share: &VarianceShare) -> bool {
     matches!(share.kind, ShareKind::Factor | ShareKind::Contenders)
 }
 
@@ -159,7 +159,7 @@ fn shares(outcome: &Outcome, metrics: &[&Metric]) -> Table {
     let find = |metric: &Metric, row: &(ShareKind, &str)| {
         of_metric(outcome, metric).find(|share| (share.kind, share.factor.as_str()) == *row)
     };
-    let cell = |share: Option<&Share>| {
+    let cell = |share: Option<&VarianceShare>| {
         share.map_or_else(Cell::default, |share| {
             let interval = match (share.low, share.high) {
                 (Some(low), Some(high)) => words::interval(&in_percent(low), &in_percent(high)),

@@ -5,7 +5,7 @@ use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
 use crate::measurements::Unit;
 use crate::time::Nanos;
-use deadheat_engine::analysis::highs::{Extremes, Gap, Highs, Moment, Spell, highs};
+use deadheat_engine::analysis::highs::{Extremes, Gap, Highs, Spell, TimedFigure, highs};
 use deadheat_engine::result::date;
 use deadheat_engine::result::outcome::Outcome;
 
@@ -72,7 +72,7 @@ fn spells(
     Table { columns, legend: format!("Medians of {} over trials.", seen.metric.label) }
 }
 
-fn moment(moment: Moment, unit: Unit) -> String {
+fn moment(moment: TimedFigure, unit: Unit) -> String {
     format!("{} ({})", words::figure(moment.value, unit), date::minute(moment.at_ms))
 }
 

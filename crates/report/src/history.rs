@@ -6,7 +6,7 @@ use super::{Style, markdown, spark, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::figures;
 use deadheat_engine::analysis::history::{
-    Change, ChangeDirection, Delay, Group, History, LeftOut, Series,
+    ChangeDirection, DetectionDelay, History, LevelShift, MetricSeries, RaceGroup, SkippedFile,
 };
 use deadheat_engine::result::outcome::Warning;
 
@@ -83,7 +83,7 @@ fn summary(history: &History) -> Vec<Block> {
     vec![Block::Sentences(lines)]
 }
 
-fn say(group: &Group, change: &Change) -> String {
+fn say(group: &RaceGroup, change: &LevelShift) -> String {
     let Some(series) = group.series.get(change.series) else {
         return String::new();
     };
@@ -107,12 +107,12 @@ fn say(group: &Group, change: &Change) -> String {
     )
 }
 
-fn started(group: &Group, race: usize) -> String {
+fn started(group: &RaceGroup, race: usize) -> String {
     group.races.get(race).map_or_else(|| words::NOTHING.to_owned(), |run| run.started.clone())
 }
 
 /// Returns the section on one kind of race.
-fn group(group: &Group) -> Option<Section> {
+fn group(group: &RaceGroup) -> Option<Section> {
     let mut heading =
         format!("{} · {} over {}", words::list(&group.contenders), group.workload, group.path);
     let family = group.family.map(|family| format!("IPv{family}"));
@@ -126,7 +126,7 @@ fn group(group: &Group) -> Option<Section> {
 }
 
 /// Returns remarks to read before the figures of a group's races.
-fn remarks(group: &Group) -> Vec<Line> {
+fn remarks(group: &RaceGroup) -> Vec<Line> {
     let mut lines = Vec::new();
     for (hosts, to) in [(&group.hosts, "on"), (&group.far_hosts, "to")] {
         if hosts.len() > 1 {
@@ -144,11 +144,12 @@ fn remarks(group: &Group) -> Vec<Line> {
 }
 
 /// Returns a row for each series, with its course at a glance.
-fn overview(group: &Group) -> Table {
-    let column = |heading: &str, cell: &dyn Fn(&Series) -> Cell| {
+fn overview(group: &RaceGroup) -> Table {
+    let column = |heading: &str, cell: &dyn Fn(&MetricSeries) -> Cell| {
         Column::new(heading, group.series.iter().map(cell).collect())
     };
-    let at = |series: &Series, at: Option<&deadheat_engine::analysis::history::Point>| {
+    let at = |series: &MetricSeries,
+              at: Option<&deadheat_engine::analysis::history::HistoryPoint>| {
         at.map_or_else(Cell::default, |point| {
             Cell::text(
                 shown(point.estimate, point.censored, &scale(&[series]))
@@ -177,15 +178,15 @@ fn overview(group: &Group) -> Table {
 }
 
 /// Returns after how many races changes of several sizes are found.
-fn delays(series: &Series) -> String {
-    let delay = |delay: &Delay| {
+fn delays(series: &MetricSeries) -> String {
+    let delay = |delay: &DetectionDelay| {
         let races = delay.races.map_or_else(|| "hardly".to_owned(), |races| races.to_string());
         format!("{}: {races}", figures::percent(delay.change))
     };
     series.delays.iter().map(delay).collect::<Vec<_>>().join(", ")
 }
 
-fn scale(series: &[&Series]) -> Scale {
+fn scale(series: &[&MetricSeries]) -> Scale {
     let unit = series.first().map_or(crate::measurements::Unit::Share, |series| series.metric.unit);
     let points = series.iter().flat_map(|series| &series.points);
     Scale::of(points.map(|point| point.estimate), unit)
@@ -197,7 +198,7 @@ fn shown(value: f64, censored: bool, scale: &Scale) -> String {
 }
 
 /// Returns a table for each metric: a row for each race, a column for each contender.
-fn tables(group: &Group) -> Vec<Block> {
+fn tables(group: &RaceGroup) -> Vec<Block> {
     let mut metrics: Vec<&str> = Vec::new();
     for series in &group.series {
         if !metrics.contains(&series.metric.name.as_str()) {
@@ -208,7 +209,7 @@ fn tables(group: &Group) -> Vec<Block> {
     metrics.iter().map(|name| Block::Table(table(group, &of(name)))).collect()
 }
 
-fn table(group: &Group, series: &[&Series]) -> Table {
+fn table(group: &RaceGroup, series: &[&MetricSeries]) -> Table {
     let skipped = group.races.len().saturating_sub(MOST_ROWS);
     let races = skipped..group.races.len();
     let scale = scale(series);
@@ -238,7 +239,7 @@ fn table(group: &Group, series: &[&Series]) -> Table {
 }
 
 /// Returns the reason to doubt a race.
-fn doubt(group: &Group, race: usize) -> Cell {
+fn doubt(group: &RaceGroup, race: usize) -> Cell {
     let text = match group.races.get(race) {
         Some(run) if !run.trusted => "not trusted",
         Some(run) if !run.finished => "not finished",
@@ -247,7 +248,7 @@ fn doubt(group: &Group, race: usize) -> Cell {
     Cell::text(text).tone(Tone::Open)
 }
 
-fn legend(series: &[&Series], skipped: usize) -> String {
+fn legend(series: &[&MetricSeries], skipped: usize) -> String {
     let mut legend = String::new();
     if skipped > 0 {
         let races = words::count(skipped as u64, "earlier race");
@@ -261,7 +262,7 @@ fn legend(series: &[&Series], skipped: usize) -> String {
 }
 
 /// Returns the other differences between the races around each change.
-fn differences(group: &Group) -> Vec<Point> {
+fn differences(group: &RaceGroup) -> Vec<Point> {
     let mut points = Vec::new();
     for change in &group.changes {
         let [before, after] = [change.before, change.after].map(|race| started(group, race));
@@ -284,7 +285,7 @@ fn differences(group: &Group) -> Vec<Point> {
     points
 }
 
-fn left_out(files: &[LeftOut]) -> Vec<(String, String)> {
+fn left_out(files: &[SkippedFile]) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = files
         .iter()
         .take(MOST_LEFT_OUT)

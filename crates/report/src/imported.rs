@@ -3,7 +3,7 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
 use super::words::{self, Scale};
-use deadheat_engine::result::imported::{Imported, ImportedFile, Over, Spread};
+use deadheat_engine::result::imported::{ImportOrigin, ImportedFile, Spread, SpreadOver};
 use deadheat_engine::result::outcome::Outcome;
 
 /// Returns the line under the title, for a result that was imported.
@@ -41,7 +41,7 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
         column("of", &|own, _| Cell::text(counted(own))),
     ];
     let mut legend = format!("Quantiles: {}.", outcome.plan.quantile_definition);
-    if spreads.iter().any(|own| own.over == Over::Samples) {
+    if spreads.iter().any(|own| own.over == SpreadOver::Samples) {
         legend.push_str(
             " Quartiles of samples need ten samples beyond them; those lost are left out.",
         );
@@ -87,8 +87,8 @@ impl Shown {
 
 fn counted(own: &Spread) -> String {
     let noun = match own.over {
-        Over::Trials => "trial",
-        Over::Samples => "sample",
+        SpreadOver::Trials => "trial",
+        SpreadOver::Samples => "sample",
     };
     let lost = if own.lost > 0 { format!(", {} lost", own.lost) } else { String::new() };
     format!("{}{lost}", words::count(own.n, noun))
@@ -139,6 +139,6 @@ pub(super) fn conditions(outcome: &Outcome) -> Vec<(String, String)> {
 }
 
 fn measured(outcome: &Outcome) -> String {
-    let is_dated = outcome.imported.as_ref().is_some_and(Imported::is_dated);
+    let is_dated = outcome.imported.as_ref().is_some_and(ImportOrigin::is_dated);
     if is_dated { outcome.started.clone() } else { "when and where is not in the files".to_owned() }
 }

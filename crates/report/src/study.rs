@@ -14,7 +14,7 @@ use deadheat_engine::result::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
 use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, Source, Variant};
 use deadheat_engine::study::outcome::{
-    Answer, Beside, ClaimRuling, Interval, RaceRun, Ruling, StudyRun,
+    AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, RaceRun, Ruling, StudyRun,
 };
 use deadheat_engine::study::sentence::short;
 
@@ -89,13 +89,13 @@ pub(super) fn unit(metric: &str) -> Unit {
 }
 
 /// Returns the answer of a test in a word or three.
-pub(super) fn answer_word(answer: Answer) -> &'static str {
+pub(super) fn answer_word(answer: AnswerKind) -> &'static str {
     match answer {
-        Answer::Yes => "yes",
-        Answer::More => "yes, and more",
-        Answer::No => "no",
-        Answer::Open => "open",
-        Answer::LeftOut => "left out",
+        AnswerKind::Yes => "yes",
+        AnswerKind::More => "yes, and more",
+        AnswerKind::No => "no",
+        AnswerKind::Open => "open",
+        AnswerKind::LeftOut => "left out",
     }
 }
 
@@ -233,8 +233,8 @@ fn credited(claim: &Claim) -> String {
 
 /// Returns the condition that a ruling depends on, if tests do not agree.
 fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
-    let any = |wanted: &[Answer]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
-    let differs = any(&[Answer::Yes, Answer::More]) && any(&[Answer::No]);
+    let any = |wanted: &[AnswerKind]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
+    let differs = any(&[AnswerKind::Yes, AnswerKind::More]) && any(&[AnswerKind::No]);
     let on = claim.depends_on.clone().filter(|_| differs);
     on.unwrap_or_else(|| words::NOTHING.into())
 }
@@ -242,18 +242,18 @@ fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
 /// Returns the figure that decides: of the first test that says so, and of the first that says the
 /// opposite.
 fn figure(ruling: &ClaimRuling) -> String {
-    let first = |wanted: &[Answer]| {
+    let first = |wanted: &[AnswerKind]| {
         let found =
             ruling.answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
         found.and_then(|answer| short(answer, unit(&answer.test.metric)))
     };
     let yes = match ruling.ruling {
-        Ruling::Exceeds => first(&[Answer::More]),
-        _ => first(&[Answer::Yes, Answer::More]),
+        Ruling::Exceeds => first(&[AnswerKind::More]),
+        _ => first(&[AnswerKind::Yes, AnswerKind::More]),
     };
-    let no = first(&[Answer::No]);
+    let no = first(&[AnswerKind::No]);
     match (ruling.ruling, yes, no) {
-        (Ruling::Open, ..) => first(&[Answer::Open]).unwrap_or_else(|| words::NOTHING.into()),
+        (Ruling::Open, ..) => first(&[AnswerKind::Open]).unwrap_or_else(|| words::NOTHING.into()),
         (_, Some(yes), Some(no)) => format!("true: {yes}; false: {no}"),
         (_, Some(only), None) | (_, None, Some(only)) => only,
         (_, None, None) => words::NOTHING.into(),
@@ -291,7 +291,7 @@ pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
         found.or_else(|| checked.as_ref()?.metric(race, name))
     };
     let mut of: Vec<(&str, &str)> = Vec::new();
-    for Beside { published, .. } in &run.beside {
+    for PublishedComparison { published, .. } in &run.beside {
         let pair = (published.race.as_str(), published.metric.as_str());
         if !of.contains(&pair) {
             of.push(pair);
@@ -300,10 +300,10 @@ pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
     let last = of.last().copied();
     of.into_iter()
         .map(|(race, name)| {
-            let is_alike = |one: &&Beside| {
+            let is_alike = |one: &&PublishedComparison| {
                 (one.published.race.as_str(), one.published.metric.as_str()) == (race, name)
             };
-            let rows: Vec<&Beside> = run.beside.iter().filter(is_alike).collect();
+            let rows: Vec<&PublishedComparison> = run.beside.iter().filter(is_alike).collect();
             let legend = if last == Some((race, name)) { LEGEND } else { "" };
             let columns = beside_columns(&rows, race, metric(race, name));
             Block::Table(Table { columns, legend: legend.into() })
@@ -314,7 +314,11 @@ pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
 const LEGEND: &str = "Machines differ, so compare ratios and order: each ratio is to the first row above 0, the \
                       measured one block by block with its interval at 95 %. Order: 1 is best.";
 
-fn beside_columns(rows: &[&Beside], race: &str, metric: Option<&Metric>) -> Vec<Column> {
+fn beside_columns(
+    rows: &[&PublishedComparison],
+    race: &str,
+    metric: Option<&Metric>,
+) -> Vec<Column> {
     let figures = rows.iter().flat_map(|row| [Some(row.value), row.measured.map(|m| m.point)]);
     let scale = metric.map(|metric| Scale::of(figures.flatten(), metric.unit));
     let number =
@@ -324,7 +328,7 @@ fn beside_columns(rows: &[&Beside], race: &str, metric: Option<&Metric>) -> Vec<
         || rows.first().map_or("", |row| row.published.metric.as_str()),
         |metric| &metric.label,
     );
-    let column = |heading: String, cell: &dyn Fn(&Beside) -> Cell| {
+    let column = |heading: String, cell: &dyn Fn(&PublishedComparison) -> Cell| {
         Column::new(heading, rows.iter().map(|row| cell(row)).collect())
     };
     let mut columns = vec![
@@ -353,7 +357,7 @@ fn times(ratio: f64) -> String {
     words::ratio(&Ratio { point: ratio, low: ratio, high: ratio }).0
 }
 
-fn measured(seen: Option<Interval>, number: &dyn Fn(f64) -> String) -> Cell {
+fn measured(seen: Option<EstimateInterval>, number: &dyn Fn(f64) -> String) -> Cell {
     let Some(seen) = seen else { return Cell::text(words::NOTHING) };
     let interval = match (seen.low, seen.high) {
         (Some(low), Some(high)) if low == high => String::new(),

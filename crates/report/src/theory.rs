@@ -5,17 +5,18 @@ use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::words;
 use crate::figures;
 use crate::measurements::Unit;
-use deadheat_engine::analysis::theory::{Beside, beside};
+use deadheat_engine::analysis::theory::{PredictedFigure, beside};
 use deadheat_engine::result::outcome::Outcome;
 
 /// Returns a row for each closed form that is known under the conditions of the race.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let all = beside(outcome);
-    let metric = |one: &Beside| outcome.metrics.iter().find(|m| m.name == one.prediction.metric);
-    let figure = |one: &Beside, value: f64| {
+    let metric =
+        |one: &PredictedFigure| outcome.metrics.iter().find(|m| m.name == one.prediction.metric);
+    let figure = |one: &PredictedFigure, value: f64| {
         words::figure(value, metric(one).map_or(Unit::Count, |metric| metric.unit))
     };
-    let column = |heading: &str, cell: &dyn Fn(&Beside) -> Cell| {
+    let column = |heading: &str, cell: &dyn Fn(&PredictedFigure) -> Cell| {
         Column::new(heading, all.iter().map(cell).collect())
     };
     let columns = vec![
@@ -39,7 +40,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Theory beside it", vec![Block::Table(Table { columns, legend })])
 }
 
-fn holds(one: &Beside) -> Cell {
+fn holds(one: &PredictedFigure) -> Cell {
     let tolerance = words::percent(one.prediction.tolerance);
     match &one.prediction.outside {
         Some(why) => Cell::text(format!("outside its range: {why}")),

@@ -10,7 +10,7 @@ use crate::race::written;
 use crate::report::study::{Form, render};
 use crate::report::{html, studies, words};
 use crate::spec::outside::Outside;
-use crate::study::check::Checked;
+use crate::study::check::CheckedStudy;
 use crate::study::model::Study;
 use crate::study::{bundled, read, save};
 
@@ -141,7 +141,7 @@ fn meant(typed: &str) -> Result<&'static str> {
 /// A study as it was named on the command line.
 struct Named {
     name: String,
-    study: Checked,
+    study: CheckedStudy,
 }
 
 impl Named {

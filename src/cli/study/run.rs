@@ -12,7 +12,7 @@ use crate::report::study::{Form, render, ruling_word, tally};
 use crate::result::outcome::Outcome;
 use crate::study::bundled;
 use crate::study::outcome::{Setting, StudyRun};
-use crate::study::run::{End, Job, Ran, Task, run as run_study};
+use crate::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
 
 use super::super::allow::Allow;
 use super::super::deciding::Deciding;
@@ -91,7 +91,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
             1 => named.name.clone(),
             of => format!("study {} of {of}, {}", at + 1, named.name),
         };
-        let task = Task {
+        let task = StudyTask {
             name: &named.name,
             study: &named.study,
             setting: if args.quick { Setting::Quick } else { Setting::Full },
@@ -111,7 +111,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
         }
         let end = ran.end;
         ended.push(ran);
-        if end == End::Interrupted {
+        if end == StudyEnd::Interrupted {
             tell!(
                 "stopped; to go on, give the same command with -o {}",
                 went_to(args, &dir).display()
@@ -173,7 +173,7 @@ fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
     args.output.as_deref().unwrap_or(dir)
 }
 
-fn race(args: &RunArgs, within: &str, mut job: Job<'_>) -> Result<Outcome> {
+fn race(args: &RunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     if !args.quiet && !std::io::stderr().is_terminal() {
         // Nobody watches a line that is rewritten; a study takes long enough to ask how far it is.
@@ -210,14 +210,14 @@ fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
 ///
 /// # Errors
 /// Where a race failed, or none of a study ran; the rest is saved and shown.
-fn verdict(args: &RunArgs, ended: &[Ran]) -> Result<Verdict> {
-    for Ran { run, end, .. } in ended {
+fn verdict(args: &RunArgs, ended: &[FinishedStudy]) -> Result<Verdict> {
+    for FinishedStudy { run, end, .. } in ended {
         let none = run.races.iter().all(|race| race.file.is_none());
-        if *end == End::Interrupted && none {
+        if *end == StudyEnd::Interrupted && none {
             return Err(Error::Interrupted);
         }
         let wrong = run.races.iter().find_map(|race| Some((&race.id, race.why_not.as_ref()?)));
-        if let (true, Some((id, why))) = (*end == End::Failed || none, wrong) {
+        if let (true, Some((id, why))) = (*end == StudyEnd::Failed || none, wrong) {
             return Err(Error::peer(format!("study {}, race {id}", run.name), why.clone()));
         }
     }

@@ -3,8 +3,8 @@
 use crate::foreign::visible;
 use crate::report::study::variant_word;
 use crate::report::wrap;
-use crate::study::check::Checked;
-use crate::study::model::{Claim, Published, RacePlan, Source};
+use crate::study::check::CheckedStudy;
+use crate::study::model::{Claim, PublishedFigure, RacePlan, Source};
 use crate::study::outcome::Setting;
 
 use super::super::list::at_most;
@@ -13,7 +13,7 @@ use super::super::list::at_most;
 const WIDEST: usize = 100;
 
 /// Shows the question of a study, its source, what it measures, and what was claimed.
-pub(super) fn text(name: &str, checked: &Checked, width: usize) -> String {
+pub(super) fn text(name: &str, checked: &CheckedStudy, width: usize) -> String {
     let study = &checked.study;
     let mut page = Page { out: String::new(), width: width.min(WIDEST) };
     page.line(0, &format!("{name}: {}", study.title));
@@ -83,8 +83,8 @@ impl Page {
         }
     }
 
-    fn published(&mut self, published: &Published) {
-        let Published { race, metric, cell, value, stddev, note } = published;
+    fn published(&mut self, published: &PublishedFigure) {
+        let PublishedFigure { race, metric, cell, value, stddev, note } = published;
         let stddev = stddev.as_ref().map_or_else(String::new, |sd| format!(" ± {sd}"));
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
         self.line(2, &format!("{race}, {metric}, {}: {value}{stddev}{note}", cell.text()));

@@ -10,10 +10,10 @@ use crate::transport::{ALL, Contender, Transport, prefers, several};
 use crate::trial::{misfit, suited};
 use crate::workload::{Task, Traffic};
 
-use super::outcome::Excluded;
+use super::outcome::ExcludedContender;
 
 /// Kind of traffic with the work that stands for it.
-pub struct Asked<'a> {
+pub struct CheckedTraffic<'a> {
     /// The traffic.
     pub traffic: &'a Traffic,
     /// Its work.
@@ -45,7 +45,10 @@ impl Candidate {
 ///
 /// # Errors
 /// As of [`Contender::parse`].
-pub fn of(typed: &str, works: &[Asked<'_>]) -> Result<(Vec<Candidate>, Vec<Excluded>)> {
+pub fn of(
+    typed: &str,
+    works: &[CheckedTraffic<'_>],
+) -> Result<(Vec<Candidate>, Vec<ExcludedContender>)> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut excluded = Vec::new();
     for wanted in preferences(&Contender::parse(typed)?, lifetime(works)) {
@@ -53,7 +56,7 @@ pub fn of(typed: &str, works: &[Asked<'_>]) -> Result<(Vec<Candidate>, Vec<Exclu
         for asked in works {
             let carried = carried(typed, &wanted, asked);
             if let (Err(why), true) = (&carried, found.is_empty()) {
-                excluded.push(Excluded {
+                excluded.push(ExcludedContender {
                     contender: typed.to_owned(),
                     traffic: Some(asked.traffic.name.clone()),
                     why: why.clone(),
@@ -82,7 +85,7 @@ pub fn of(typed: &str, works: &[Asked<'_>]) -> Result<(Vec<Candidate>, Vec<Exclu
 }
 
 /// Returns the time after which a message is of no use to the most important traffic that may lose some.
-fn lifetime(works: &[Asked<'_>]) -> Option<Nanos> {
+fn lifetime(works: &[CheckedTraffic<'_>]) -> Option<Nanos> {
     works.iter().filter(|asked| !asked.traffic.has_to_arrive()).find_map(|asked| asked.limit)
 }
 
@@ -113,7 +116,7 @@ fn preferences(contender: &Contender, lifetime: Option<Nanos>) -> Vec<Vec<Servic
 
 /// Returns the contender as typed that carries a traffic with these services preferred, as far as the traffic allows them;
 /// or the reason why it cannot.
-fn carried(typed: &str, wanted: &[Service], asked: &Asked<'_>) -> Result<String, String> {
+fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Result<String, String> {
     let say = |error: Error| error.to_string();
     let contender = Contender::parse(typed).map_err(say)?;
     let is_open = contender.transport.parts().is_empty() && contender.external.is_none();
@@ -141,7 +144,7 @@ fn carried(typed: &str, wanted: &[Service], asked: &Asked<'_>) -> Result<String,
 }
 
 /// Returns true if a contender has a lane for this traffic on which everything arrives.
-fn arrives(contender: &Contender, asked: &Asked<'_>) -> bool {
+fn arrives(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
     let parts = contender.transport.parts();
     let reliable = |lanes: &[Service]| lanes.iter().any(|lane| lane.delivery == Delivery::Reliable);
     match parts.is_empty() {
@@ -152,7 +155,7 @@ fn arrives(contender: &Contender, asked: &Asked<'_>) -> bool {
 
 /// Returns the pairs of contenders side by side: one that cannot carry all traffic, with one beside it for what it cannot.
 /// The other is one that has no lane like the first's, or else it would do alone.
-pub fn pairs(singles: &[Candidate], works: &[Asked<'_>]) -> Vec<Candidate> {
+pub fn pairs(singles: &[Candidate], works: &[CheckedTraffic<'_>]) -> Vec<Candidate> {
     let mut found = Vec::new();
     for one in singles.iter().filter(|one| !one.carries_all()) {
         let Some(service) = usual(&one.name).map(|promised| promised.service) else { continue };
@@ -174,7 +177,7 @@ pub fn pairs(singles: &[Candidate], works: &[Asked<'_>]) -> Vec<Candidate> {
     found
 }
 
-fn pair(one: &Candidate, other: &Candidate, works: &[Asked<'_>]) -> Option<Candidate> {
+fn pair(one: &Candidate, other: &Candidate, works: &[CheckedTraffic<'_>]) -> Option<Candidate> {
     let lacking = |at: &usize| one.carries[*at].is_none();
     let names: Vec<&str> =
         (0..works.len()).filter(lacking).map(|at| works[at].traffic.name.as_str()).collect();
@@ -193,7 +196,7 @@ fn pair(one: &Candidate, other: &Candidate, works: &[Asked<'_>]) -> Option<Candi
 }
 
 /// Returns the mix of two contenders for work with lanes of which the first can carry some; `None` for other work.
-fn beside(one: &str, other: &str, asked: &Asked<'_>) -> Option<String> {
+fn beside(one: &str, other: &str, asked: &CheckedTraffic<'_>) -> Option<String> {
     let promised = usual(one)?;
     let names = &asked.task.info().lane_names;
     let lanes = asked.task.lanes(&Guarantees { lanes: names.len() as u16, ..promised });

@@ -2,10 +2,10 @@
 //! everything that runs there is compared with whole trials; the leaders and what has no virtual time then meet on the
 //! path itself.
 
-use super::outcome::{Evidence, Placed, Purpose, Ran};
-use super::plan::{Entry, Plan, Raced, VIRTUAL_PACKET};
+use super::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
+use super::plan::{Plan, PlanEntry, RaceWork, VIRTUAL_PACKET};
 use super::rank;
-use super::run::{self, Job, Task};
+use super::run::{self, AdviceJob, AdviceTask};
 use super::search::Lead;
 use crate::error::{Error, Result};
 use crate::figures::wait;
@@ -21,14 +21,14 @@ const FIRST_SHARE: f64 = 0.7;
 const MOST_BLOCKS: u64 = 200;
 
 /// Races so far, and what they found.
-pub(super) struct Course<'a> {
-    pub(super) task: &'a Task<'a>,
+pub(super) struct AdviceCourse<'a> {
+    pub(super) task: &'a AdviceTask<'a>,
     pub(super) plan: &'a Plan,
     clock: &'a dyn Clock,
     began: Nanos,
-    race: &'a mut dyn FnMut(Job) -> Result<Outcome>,
+    race: &'a mut dyn FnMut(AdviceJob) -> Result<Outcome>,
     /// Races in the order run, and the result of each.
-    pub(super) races: Vec<Ran>,
+    pub(super) races: Vec<AdviceRace>,
     pub(super) results: Vec<Option<Outcome>>,
     pub(super) notes: Vec<String>,
     pub(super) not_searched: Vec<String>,
@@ -40,10 +40,10 @@ pub(super) struct Course<'a> {
 }
 
 /// Race to be run.
-pub(super) struct Wanted<'a> {
+pub(super) struct PlannedRace<'a> {
     pub(super) name: String,
-    pub(super) entry: &'a Entry,
-    pub(super) raced: &'a Raced,
+    pub(super) entry: &'a PlanEntry,
+    pub(super) raced: &'a RaceWork,
     pub(super) purpose: Purpose,
     pub(super) path: &'a Path,
     pub(super) contenders: &'a [String],
@@ -52,14 +52,14 @@ pub(super) struct Wanted<'a> {
     pub(super) blocks: u64,
 }
 
-impl<'a> Course<'a> {
+impl<'a> AdviceCourse<'a> {
     pub(super) fn new(
-        task: &'a Task<'a>,
+        task: &'a AdviceTask<'a>,
         plan: &'a Plan,
         clock: &'a dyn Clock,
-        race: &'a mut dyn FnMut(Job) -> Result<Outcome>,
-    ) -> Course<'a> {
-        Course {
+        race: &'a mut dyn FnMut(AdviceJob) -> Result<Outcome>,
+    ) -> AdviceCourse<'a> {
+        AdviceCourse {
             task,
             plan,
             clock,
@@ -76,7 +76,7 @@ impl<'a> Course<'a> {
     }
 
     /// Returns the time that a race in virtual time takes here, as far as those before it tell.
-    pub(super) fn virtual_time(&self, raced: &Raced, contenders: usize, blocks: u64) -> Nanos {
+    pub(super) fn virtual_time(&self, raced: &RaceWork, contenders: usize, blocks: u64) -> Nanos {
         let trials = (contenders as u64 + 1).saturating_mul(blocks);
         Nanos((trials as f64 * raced.packets * self.packet_ns) as u64)
     }
@@ -86,7 +86,7 @@ impl<'a> Course<'a> {
         &self,
         traffic: &str,
         purpose: Purpose,
-    ) -> impl Iterator<Item = (&Ran, &Outcome)> {
+    ) -> impl Iterator<Item = (&AdviceRace, &Outcome)> {
         let pairs = self.races.iter().zip(&self.results);
         let pairs = pairs.filter_map(|(ran, outcome)| Some((ran, outcome.as_ref()?)));
         pairs.filter(move |(ran, _)| ran.traffic == traffic && ran.purpose == purpose)
@@ -94,9 +94,9 @@ impl<'a> Course<'a> {
 
     /// Returns the verdict on two contenders about the claimed figure of some traffic: one that decides, on the path before
     /// one in virtual time; or else an open one.
-    pub(super) fn verdict(&self, entry: &Entry, a: &str, b: &str) -> Option<Evidence> {
+    pub(super) fn verdict(&self, entry: &PlanEntry, a: &str, b: &str) -> Option<VerdictEvidence> {
         let of = |purpose| self.verdict_for(entry, purpose, a, b);
-        let found: Vec<Evidence> =
+        let found: Vec<VerdictEvidence> =
             [Purpose::Comparison, Purpose::Screening].into_iter().filter_map(of).collect();
         let decided = found.iter().position(|evidence| evidence.lead != Lead::Open);
         found.into_iter().nth(decided.unwrap_or(0))
@@ -105,18 +105,18 @@ impl<'a> Course<'a> {
     /// Returns the verdict on two contenders in some traffic, of a race for this purpose.
     pub(super) fn verdict_for(
         &self,
-        entry: &Entry,
+        entry: &PlanEntry,
         purpose: Purpose,
         a: &str,
         b: &str,
-    ) -> Option<Evidence> {
+    ) -> Option<VerdictEvidence> {
         self.of(&entry.considered.name, purpose).find_map(|(ran, outcome)| {
             let typed = |typed| ran.label(entry, typed);
             let (x, y) = (typed(a)?, typed(b)?);
             let (lead, verdict) = rank::verdict(outcome, &x, &y)?;
             // A model goes by the name of what it stands for.
             let note = verdict.note.replace(&x, a).replace(&y, b);
-            Some(Evidence {
+            Some(VerdictEvidence {
                 traffic: entry.considered.name.clone(),
                 first: a.to_owned(),
                 second: b.to_owned(),
@@ -153,7 +153,7 @@ impl<'a> Course<'a> {
     }
 
     /// Compares everything that runs in virtual time there.
-    fn screen(&mut self, entry: &Entry) {
+    fn screen(&mut self, entry: &PlanEntry) {
         let Some(path) = self.plan.in_virtual_time() else { return };
         let contenders = entry.screened();
         if contenders.len() < 2 {
@@ -163,7 +163,7 @@ impl<'a> Course<'a> {
             true => (entry.considered.name.clone(), Purpose::Comparison),
             false => (format!("{}-virtual", entry.considered.name), Purpose::Screening),
         };
-        self.run(Wanted {
+        self.run(PlannedRace {
             name,
             entry,
             raced: &entry.whole(path),
@@ -177,9 +177,9 @@ impl<'a> Course<'a> {
 
     /// Returns the contenders that meet on the path, the most wanted first: the leader in virtual time, what has no virtual
     /// time, then the others that virtual time does not set back, and its next where there is nobody else.
-    fn finalists(&self, at: usize, entry: &Entry) -> Vec<String> {
+    fn finalists(&self, at: usize, entry: &PlanEntry) -> Vec<String> {
         let places = run::places(self.plan, self);
-        let carrier = |placed: &Placed| {
+        let carrier = |placed: &RankedContender| {
             let candidates = &self.plan.candidates;
             candidates.iter().find(|one| one.name == placed.contender)?.carries[at].clone()
         };
@@ -207,7 +207,7 @@ impl<'a> Course<'a> {
 
     /// Has as many of `finalists` meet on the path as the time allows, with whole trials if that leaves two, else with short
     /// ones.
-    fn meet(&mut self, entry: &Entry, finalists: &[String], is_first: bool) {
+    fn meet(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
         if finalists.len() < 2 {
             return;
         }
@@ -217,7 +217,7 @@ impl<'a> Course<'a> {
         let left = self.left() - Nanos(kept);
         let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
         let whole = entry.whole(&self.plan.path);
-        let most = |raced: &Raced| {
+        let most = |raced: &RaceWork| {
             // Two at least, if need be in all the time there is.
             let two = raced.costs(2) <= left;
             (2..=finalists.len()).rev().find(|n| raced.costs(*n).0 <= share).or(two.then_some(2))
@@ -249,7 +249,7 @@ impl<'a> Course<'a> {
         }
         let costs = raced.costs(n).0;
         let budget = Nanos(share.max(costs).min(costs.saturating_mul(2)).min(left.0.max(costs)));
-        self.run(Wanted {
+        self.run(PlannedRace {
             name: name.clone(),
             entry,
             raced: &raced,
@@ -272,9 +272,9 @@ impl<'a> Course<'a> {
     }
 
     /// Runs a race and notes what came of it.
-    pub(super) fn run(&mut self, wanted: Wanted<'_>) -> Option<&Outcome> {
+    pub(super) fn run(&mut self, wanted: PlannedRace<'_>) -> Option<&Outcome> {
         let file = format!("{}.json", wanted.name);
-        let mut ran = Ran {
+        let mut ran = AdviceRace {
             traffic: wanted.entry.considered.name.clone(),
             workload: wanted.raced.workload.clone(),
             purpose: wanted.purpose,
@@ -289,7 +289,7 @@ impl<'a> Course<'a> {
         let began = self.clock.now();
         let result = request.check().and_then(|_| {
             let file = self.task.dir.join(&file);
-            (self.race)(Job { name: wanted.name.clone(), request, file })
+            (self.race)(AdviceJob { name: wanted.name.clone(), request, file })
         });
         let outcome = match result {
             Ok(outcome) => {
@@ -326,7 +326,7 @@ impl<'a> Course<'a> {
         self.results.last().and_then(Option::as_ref)
     }
 
-    fn request(&self, wanted: &Wanted<'_>, path: &str) -> Request {
+    fn request(&self, wanted: &PlannedRace<'_>, path: &str) -> Request {
         let title: String = self.task.app.title.chars().take(200).collect();
         let mut request = Request::new(wanted.contenders.iter().cloned())
             .workload(&wanted.raced.workload)
@@ -354,9 +354,9 @@ impl<'a> Course<'a> {
     }
 }
 
-impl Ran {
+impl AdviceRace {
     /// Returns the label of a contender in this race; `None` where it was not in it.
-    pub(super) fn label(&self, entry: &Entry, typed: &str) -> Option<String> {
+    pub(super) fn label(&self, entry: &PlanEntry, typed: &str) -> Option<String> {
         let label = match self.is_virtual {
             true => entry.simulated.get(typed)?,
             false => typed,

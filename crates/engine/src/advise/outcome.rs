@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::App;
 use super::axis::Axis;
-use super::search::{Found, Lead, Step};
+use super::search::{Lead, SearchFinding, SearchStep};
 use crate::measurements::Metric;
 use crate::result::outcome::Program;
 
@@ -37,18 +37,18 @@ pub struct Advice {
     #[serde(default)]
     pub took_ns: u64,
     /// Contenders that do not fit, and why.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedContender>,
     /// Traffic, the most important first, and the work that stood for it.
-    pub traffic: Vec<Considered>,
+    pub traffic: Vec<RacedTraffic>,
     /// Races in the order run.
-    pub races: Vec<Ran>,
+    pub races: Vec<AdviceRace>,
     /// Places of the contenders that carry all traffic and have a verdict.
-    pub places: Vec<Placed>,
+    pub places: Vec<RankedContender>,
     /// Verdicts of races on the path about means, where the claimed figure is a quantile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub confirmed: Vec<Evidence>,
+    pub confirmed: Vec<VerdictEvidence>,
     /// Verdicts by which one that cannot carry all traffic is ahead of the first place in one of them.
-    pub alone: Vec<Evidence>,
+    pub alone: Vec<VerdictEvidence>,
     /// Findings of the search for crossovers between the two best contenders.
     pub crossovers: Vec<Crossover>,
     /// Axes that were not searched, or not to their end, and why.
@@ -59,7 +59,7 @@ pub struct Advice {
 
 /// Contender that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Excluded {
+pub struct ExcludedContender {
     /// Contender, as typed.
     pub contender: String,
     /// Traffic that it cannot carry; absent if it does not fit the application at all.
@@ -71,7 +71,7 @@ pub struct Excluded {
 
 /// Traffic as it was raced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Considered {
+pub struct RacedTraffic {
     /// Its name.
     pub name: String,
     /// Workload that stands for it.
@@ -87,7 +87,7 @@ pub struct Considered {
 
 /// Race of the advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct AdviceRace {
     /// Traffic.
     pub traffic: String,
     /// Workload, with the length of its trials.
@@ -127,7 +127,7 @@ pub enum Purpose {
 
 /// Contender with its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct RankedContender {
     /// Contender, as typed, or two of them: `udp + tcp for shots`.
     pub contender: String,
     /// Contender that carries each traffic, in the order of the application.
@@ -136,14 +136,14 @@ pub struct Placed {
     /// Place: one more than those in better places.
     pub place: usize,
     /// Its figure in the most important traffic that it was raced in.
-    pub figure: Option<Figure>,
+    pub figure: Option<ContenderFigure>,
     /// Verdict on the contender listed first and it; where there is none, one by which another is ahead of it.
-    pub against: Option<Evidence>,
+    pub against: Option<VerdictEvidence>,
 }
 
 /// Figure of a contender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct ContenderFigure {
     /// Traffic.
     pub traffic: String,
     /// Metric.
@@ -164,7 +164,7 @@ pub struct Figure {
 
 /// Verdict behind a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct VerdictEvidence {
     /// Traffic.
     pub traffic: String,
     /// First contender of the verdict.
@@ -199,11 +199,11 @@ pub struct Crossover {
     /// End of the search.
     pub end: f64,
     /// Finding.
-    pub found: Found,
+    pub found: SearchFinding,
     /// Values within it that decided nothing.
     pub open: Vec<f64>,
     /// Steps, as they were made.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
     /// True if they were made in virtual time.
     pub is_virtual: bool,
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::app::App;
 use super::axis::Bounds;
-use super::candidate::{self, Asked, Candidate};
+use super::candidate::{self, Candidate, CheckedTraffic};
 use super::length;
-use super::outcome::{Considered, Excluded};
+use super::outcome::{ExcludedContender, RacedTraffic};
 use crate::analysis::claims::fewest_for;
 use crate::contract::Reach;
 use crate::error::{Error, Result};
@@ -30,18 +30,18 @@ pub struct Plan {
     /// The same in virtual time, where the path is emulated and can be simulated.
     pub simulated: Option<Path>,
     /// Traffic, the most important first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PlanEntry>,
     /// Contenders that do not fit, and why.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedContender>,
     /// Everything that can carry some of the traffic, those of one connection first.
     pub candidates: Vec<Candidate>,
 }
 
 /// Traffic with its work and the contenders that carry it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct PlanEntry {
     /// As it is saved.
-    pub considered: Considered,
+    pub considered: RacedTraffic,
     /// Bounds that it sets to a search.
     pub bounds: Bounds,
     /// Contender that stands for each in virtual time.
@@ -61,7 +61,7 @@ pub struct Entry {
 
 /// Work of a race: with its length.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Raced {
+pub struct RaceWork {
     /// The workload.
     pub workload: String,
     /// Figure that verdicts are about.
@@ -112,9 +112,13 @@ impl Plan {
         let works: Vec<Work> = (app.traffic.iter())
             .map(|traffic| traffic.work(&app.traffic, &setting))
             .collect::<Result<_>>()?;
-        let asked: Vec<Asked<'_>> = (app.traffic.iter().zip(&works))
+        let asked: Vec<CheckedTraffic<'_>> = (app.traffic.iter().zip(&works))
             .map(|(traffic, work)| {
-                Ok(Asked { traffic, task: task(traffic, &work.spec, &setting)?, limit: work.limit })
+                Ok(CheckedTraffic {
+                    traffic,
+                    task: task(traffic, &work.spec, &setting)?,
+                    limit: work.limit,
+                })
             })
             .collect::<Result<_>>()?;
         let mut excluded = Vec::new();
@@ -122,7 +126,7 @@ impl Plan {
         for typed in typed {
             let contender = Contender::parse(&typed)?;
             if let Some(why) = unfit(app, &contender, &path) {
-                excluded.push(Excluded { contender: typed, traffic: None, why });
+                excluded.push(ExcludedContender { contender: typed, traffic: None, why });
                 continue;
             }
             let (made, lacking) = candidate::of(&typed, &asked)?;
@@ -133,8 +137,8 @@ impl Plan {
         if candidates.len() < 2 {
             return Err(too_few(&candidates, &excluded));
         }
-        let mut entries: Vec<Entry> = (works.into_iter().zip(&asked).enumerate())
-            .map(|(at, (work, asked))| Entry::of(at, work, asked, &candidates, &setting))
+        let mut entries: Vec<PlanEntry> = (works.into_iter().zip(&asked).enumerate())
+            .map(|(at, (work, asked))| PlanEntry::of(at, work, asked, &candidates, &setting))
             .collect::<Result<_>>()?;
         for entry in &mut entries {
             entry.considered.workload = entry.whole(&path).workload;
@@ -168,7 +172,7 @@ impl Plan {
     /// Returns the time that the races of `blocks` in virtual time take on this machine, roughly.
     pub fn virtual_time(&self, blocks: u64) -> Nanos {
         let Some(path) = self.in_virtual_time() else { return Nanos::ZERO };
-        let of = |entry: &Entry| {
+        let of = |entry: &PlanEntry| {
             let trials = (entry.screened().len() as u64 + 1) * blocks;
             (trials as f64 * entry.whole(path).packets * VIRTUAL_PACKET.0 as f64) as u64
         };
@@ -185,7 +189,7 @@ impl Plan {
     }
 }
 
-fn too_few(candidates: &[Candidate], excluded: &[Excluded]) -> Error {
+fn too_few(candidates: &[Candidate], excluded: &[ExcludedContender]) -> Error {
     let why: Vec<String> =
         excluded.iter().map(|one| format!("{}: {}", one.contender, one.why)).collect();
     let left = if candidates.is_empty() { "no contender is" } else { "one contender alone is" };
@@ -225,14 +229,14 @@ fn claimed(task: &dyn Task, spec: &Spec) -> Result<Metric> {
     metric.ok_or_else(|| Error::usage(format!("`{spec}` has no figure to compare by")))
 }
 
-impl Entry {
+impl PlanEntry {
     fn of(
         at: usize,
         work: Work,
-        asked: &Asked<'_>,
+        asked: &CheckedTraffic<'_>,
         candidates: &[Candidate],
         setting: &Setting,
-    ) -> Result<Entry> {
+    ) -> Result<PlanEntry> {
         let Work { spec, limit, offered_bps, rare, .. } = work;
         let mut contenders: Vec<String> = Vec::new();
         for typed in candidates.iter().filter_map(|one| one.carries[at].as_ref()) {
@@ -263,8 +267,8 @@ impl Entry {
             }
             None => claimed(&*asked.task, &spec)?,
         };
-        Ok(Entry {
-            considered: Considered {
+        Ok(PlanEntry {
+            considered: RacedTraffic {
                 name: asked.traffic.name.clone(),
                 metric: claimed(&*asked.task, &spec)?,
                 limit_ns: limit.map(|limit| limit.0),
@@ -296,14 +300,14 @@ impl Entry {
     }
 
     /// Returns the work that has the claimed figure on a path, by the rule of [`length`].
-    pub fn whole(&self, path: &Path) -> Raced {
+    pub fn whole(&self, path: &Path) -> RaceWork {
         let of = |lengths| length::whole(&lengths, self.rare, path, self.packets_per_s);
         self.raced(&self.spec, &self.considered.metric, self.lengths.map(of))
     }
 
     /// Returns work of a trial that is as short as its mean allows; its figure is the claimed one unless that is a quantile.
     /// `None` where only the quantile can be claimed.
-    pub fn short(&self) -> Option<Raced> {
+    pub fn short(&self) -> Option<RaceWork> {
         match self.rare {
             None => {
                 Some(self.raced(&self.spec, &self.mean, self.lengths.map(|lengths| lengths.fewest)))
@@ -316,7 +320,7 @@ impl Entry {
         }
     }
 
-    fn raced(&self, spec: &Spec, metric: &Metric, units: Option<u64>) -> Raced {
+    fn raced(&self, spec: &Spec, metric: &Metric, units: Option<u64>) -> RaceWork {
         let (spec, lasts) = match (self.lengths, units) {
             (Some(lengths), Some(units)) => {
                 let lasts = Nanos(units.saturating_mul(lengths.unit_ns));
@@ -325,7 +329,7 @@ impl Entry {
             _ => (spec.clone(), self.fixed),
         };
         let trips = Nanos(OVERHEAD_TRIPS * self.setting.rtt.unwrap_or_default().0);
-        Raced {
+        RaceWork {
             workload: spec.to_string(),
             metric: metric.clone(),
             trial: lasts + OVERHEAD + trips,
@@ -344,7 +348,7 @@ fn short_claim(spec: &Spec, rare: Option<Rare>) -> Spec {
     spec
 }
 
-impl Raced {
+impl RaceWork {
     /// Returns the time that a race of `n` contenders surely takes until its first verdict can be given.
     pub fn costs(&self, n: usize) -> Nanos {
         let claims = n * n.saturating_sub(1) / 2;
@@ -382,8 +386,9 @@ per-second = 10
     }
 
     fn why<'a>(plan: &'a Plan, contender: &str, traffic: Option<&str>) -> &'a str {
-        let is_it =
-            |one: &&Excluded| one.contender == contender && one.traffic.as_deref() == traffic;
+        let is_it = |one: &&ExcludedContender| {
+            one.contender == contender && one.traffic.as_deref() == traffic
+        };
         &plan.excluded.iter().find(is_it).expect("excluded").why
     }
 
@@ -436,8 +441,8 @@ per-second = 10
     fn trials_are_as_long_as_the_figure_needs_and_the_path_loses() {
         let found = plan(GAME, "delay=25ms,loss=0.5%").unwrap();
         let world = &found.entries[0];
-        let count = |raced: &Raced| Spec::parse(&raced.workload).unwrap().options;
-        let has = |raced: &Raced, key: &str, value: &str| {
+        let count = |raced: &RaceWork| Spec::parse(&raced.workload).unwrap().options;
+        let has = |raced: &RaceWork, key: &str, value: &str| {
             count(raced).contains(&(key.to_owned(), value.to_owned()))
         };
         let simulated = found.simulated.as_ref().unwrap();

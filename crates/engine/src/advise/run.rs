@@ -6,9 +6,11 @@ use std::time::SystemTime;
 
 use super::app::App;
 use super::candidate::Candidate;
-use super::course::Course;
-use super::outcome::{Advice, Evidence, FILE, FORMAT, Figure, Placed, Purpose};
-use super::plan::{Entry, Plan};
+use super::course::AdviceCourse;
+use super::outcome::{
+    Advice, ContenderFigure, FILE, FORMAT, Purpose, RankedContender, VerdictEvidence,
+};
+use super::plan::{Plan, PlanEntry};
 use super::rank;
 use super::search::Lead;
 use crate::error::{Error, Result};
@@ -24,7 +26,7 @@ pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(120);
 
 /// Task: an application on which advice is asked.
 #[derive(Debug)]
-pub struct Task<'a> {
+pub struct AdviceTask<'a> {
     /// The application's name.
     pub name: &'a str,
     /// The application.
@@ -50,7 +52,7 @@ pub const VIRTUAL_BLOCKS: u64 = 40;
 
 /// Job: a race to be run.
 #[derive(Debug)]
-pub struct Job {
+pub struct AdviceJob {
     /// Its name, which is that of its file.
     pub name: String,
     /// Request for the race, which passed its checks.
@@ -65,14 +67,14 @@ pub struct Job {
 /// [`Error::Usage`] where application and path contradict each other, or the directory holds something; the error
 /// of the first race if none has a result.
 pub fn run(
-    task: &Task<'_>,
+    task: &AdviceTask<'_>,
     clock: &dyn Clock,
-    race: &mut dyn FnMut(Job) -> Result<Outcome>,
+    race: &mut dyn FnMut(AdviceJob) -> Result<Outcome>,
 ) -> Result<Advice> {
     let plan = Plan::make(task.app, task.path, task.usual)?;
     prepare(task.dir)?;
     let began = clock.now();
-    let mut course = Course::new(task, &plan, clock, race);
+    let mut course = AdviceCourse::new(task, &plan, clock, race);
     course.compare();
     let mut places = places(&plan, &course);
     let crossovers = course.search(&places);
@@ -135,7 +137,7 @@ fn prepare(dir: &File) -> Result<()> {
 ///
 /// # Errors
 /// As of [`Plan::make`].
-pub fn beforehand(task: &Task<'_>) -> Result<String> {
+pub fn beforehand(task: &AdviceTask<'_>) -> Result<String> {
     let plan = Plan::make(task.app, task.path, task.usual)?;
     let simulated = plan.virtual_time(task.virtual_blocks);
     Ok(match (plan.is_virtual(), plan.in_virtual_time()) {
@@ -153,10 +155,10 @@ pub fn beforehand(task: &Task<'_>) -> Result<String> {
 }
 
 /// Returns the verdict on two candidates that counts: of the most important traffic that tells them apart.
-fn between(course: &Course<'_>, a: &Candidate, b: &Candidate) -> Option<Evidence> {
-    let of = |(at, entry): (usize, &Entry)| {
+fn between(course: &AdviceCourse<'_>, a: &Candidate, b: &Candidate) -> Option<VerdictEvidence> {
+    let of = |(at, entry): (usize, &PlanEntry)| {
         let (x, y) = (a.carries[at].as_ref()?, b.carries[at].as_ref()?);
-        let named = |evidence: Evidence| Evidence {
+        let named = |evidence: VerdictEvidence| VerdictEvidence {
             first: a.name.clone(),
             second: b.name.clone(),
             ..evidence
@@ -169,7 +171,7 @@ fn between(course: &Course<'_>, a: &Candidate, b: &Candidate) -> Option<Evidence
 
 /// Returns the places of candidates that carry everything, the best first, each with its figure and the verdict on it
 /// and the first. A place takes a verdict about the claimed figure of the most important traffic.
-pub(super) fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
+pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedContender> {
     let eligible: Vec<&Candidate> = plan.eligible().collect();
     let first = &plan.entries[0];
     let ranked: Vec<&Candidate> = match eligible.is_empty() {
@@ -187,11 +189,11 @@ pub(super) fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
         found.is_some_and(|evidence| evidence.lead == Lead::First)
     };
     let placed = rank::places(ranked.len(), ahead);
-    let mut all: Vec<(&Candidate, Placed)> = ranked
+    let mut all: Vec<(&Candidate, RankedContender)> = ranked
         .iter()
         .zip(placed)
         .map(|(one, place)| {
-            let placed = Placed {
+            let placed = RankedContender {
                 contender: one.name.clone(),
                 carries: one.carries.iter().flatten().cloned().collect(),
                 place,
@@ -203,7 +205,7 @@ pub(super) fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
         .collect();
     // Within a place: one connection before two, then the better figure.
     all.sort_by(|(one, a), (other, b)| {
-        let key = |placed: &Placed| {
+        let key = |placed: &RankedContender| {
             placed.figure.as_ref().map_or(f64::INFINITY, |figure| match figure.metric.better {
                 Better::Lower => figure.estimate,
                 Better::Higher => -figure.estimate,
@@ -223,7 +225,7 @@ pub(super) fn places(plan: &Plan, course: &Course<'_>) -> Vec<Placed> {
 }
 
 /// Returns the figure of a candidate in the most important traffic in which it has one.
-fn figure(course: &Course<'_>, candidate: &Candidate) -> Option<Figure> {
+fn figure(course: &AdviceCourse<'_>, candidate: &Candidate) -> Option<ContenderFigure> {
     let entries = course.plan.entries.iter().zip(&candidate.carries);
     let mut entries = entries.filter_map(|(entry, typed)| Some((entry, typed.as_ref()?)));
     entries.find_map(|(entry, typed)| {
@@ -236,7 +238,7 @@ fn figure(course: &Course<'_>, candidate: &Candidate) -> Option<Figure> {
             let is_it =
                 |one: &&Summary| one.contender == id && one.metric == considered.metric.name;
             let summary = outcome.summary.iter().find(is_it)?;
-            Some(Figure {
+            Some(ContenderFigure {
                 traffic: considered.name.clone(),
                 metric: considered.metric.clone(),
                 estimate: summary.estimate,
@@ -251,8 +253,8 @@ fn figure(course: &Course<'_>, candidate: &Candidate) -> Option<Figure> {
 }
 
 /// Returns the verdicts about means on the path, on the first contender of each race and every other.
-fn confirmed(plan: &Plan, course: &Course<'_>) -> Vec<Evidence> {
-    let of = |entry: &Entry| -> Vec<Evidence> {
+fn confirmed(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<VerdictEvidence> {
+    let of = |entry: &PlanEntry| -> Vec<VerdictEvidence> {
         let purpose = Purpose::Confirmation;
         let ran = course.of(&entry.considered.name, purpose).next();
         let met = ran.map_or(&[][..], |(ran, _)| &ran.contenders);
@@ -264,7 +266,11 @@ fn confirmed(plan: &Plan, course: &Course<'_>) -> Vec<Evidence> {
 
 /// Returns the verdicts by which a contender that is part of no candidate for everything is ahead of the first in one
 /// traffic.
-fn alone(plan: &Plan, course: &Course<'_>, places: &[Placed]) -> Vec<Evidence> {
+fn alone(
+    plan: &Plan,
+    course: &AdviceCourse<'_>,
+    places: &[RankedContender],
+) -> Vec<VerdictEvidence> {
     let first = places.first();
     let is_first = |one: &&Candidate| Some(&one.name) == first.map(|placed| &placed.contender);
     let Some(first) = plan.candidates.iter().find(is_first) else { return Vec::new() };

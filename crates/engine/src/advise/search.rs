@@ -32,7 +32,7 @@ impl Lead {
 
 /// Step of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct SearchStep {
     /// Value on the axis.
     pub value: f64,
     /// Verdict there.
@@ -44,7 +44,7 @@ pub struct Step {
 /// Finding of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Found {
+pub enum SearchFinding {
     /// The verdict at the end is that of the base: no change was seen.
     Unchanged,
     /// Between the last point with the verdict of the base and the first with another.
@@ -80,7 +80,7 @@ pub struct Search {
     /// Value at which the search ends.
     pub end: f64,
     /// Steps so far, as they were made.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
 }
 
 impl Search {
@@ -97,7 +97,7 @@ impl Search {
         if self.steps.is_empty() {
             return Some(self.end);
         }
-        let Found::Between { from, to, .. } = self.found() else { return None };
+        let SearchFinding::Between { from, to, .. } = self.found() else { return None };
         let middle = self.axis.between(from, to)?;
         // What was undecided there once would be again; beside it, it may not.
         let beside = [(from, middle), (middle, to)];
@@ -107,30 +107,33 @@ impl Search {
     }
 
     /// Adds a step.
-    pub fn put(&mut self, step: Step) {
+    pub fn put(&mut self, step: SearchStep) {
         self.steps.push(step);
     }
 
     /// Returns the finding so far.
-    pub fn found(&self) -> Found {
-        let mut ordered: Vec<&Step> = self.steps.iter().collect();
-        let distance = |step: &Step| (step.value - self.base).abs();
+    pub fn found(&self) -> SearchFinding {
+        let mut ordered: Vec<&SearchStep> = self.steps.iter().collect();
+        let distance = |step: &SearchStep| (step.value - self.base).abs();
         ordered.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
-        let decided = |step: &&&Step| step.lead != Lead::Open;
+        let decided = |step: &&&SearchStep| step.lead != Lead::Open;
         let changed = ordered.iter().find(|step| decided(step) && step.lead != self.lead);
-        let near = |step: &&&Step| changed.is_none_or(|other| distance(step) < distance(other));
+        let near =
+            |step: &&&SearchStep| changed.is_none_or(|other| distance(step) < distance(other));
         let mut same = ordered.iter().filter(|step| step.lead == self.lead).filter(near);
         let from = same.next_back().map_or(self.base, |step| step.value);
         match changed {
-            Some(step) => Found::Between { from, to: step.value, lead: step.lead },
-            None if from == self.end => Found::Unchanged,
-            None => Found::Unknown { from, to: self.end },
+            Some(step) => SearchFinding::Between { from, to: step.value, lead: step.lead },
+            None if from == self.end => SearchFinding::Unchanged,
+            None => SearchFinding::Unknown { from, to: self.end },
         }
     }
 
     /// Returns the values that decided nothing within what was found.
     pub fn open(&self) -> Vec<f64> {
-        let (Found::Between { from, to, .. } | Found::Unknown { from, to }) = self.found() else {
+        let (SearchFinding::Between { from, to, .. } | SearchFinding::Unknown { from, to }) =
+            self.found()
+        else {
             return Vec::new();
         };
         let within = |value: f64| (from.min(to)..=from.max(to)).contains(&value);
@@ -148,7 +151,7 @@ mod tests {
     /// Runs a search to its end; `truth` says the verdict at each value.
     fn run(mut search: Search, truth: impl Fn(f64) -> Lead) -> Search {
         while let Some(value) = search.next() {
-            search.put(Step { value, lead: truth(value), file: String::new() });
+            search.put(SearchStep { value, lead: truth(value), file: String::new() });
         }
         search
     }
@@ -162,7 +165,9 @@ mod tests {
         for at in [0.011, 0.02, 0.037, 0.08, 0.099] {
             let truth = |value: f64| if value < at { Lead::First } else { Lead::Second };
             let search = run(loss(Lead::First), truth);
-            let Found::Between { from, to, lead } = search.found() else { panic!("{search:?}") };
+            let SearchFinding::Between { from, to, lead } = search.found() else {
+                panic!("{search:?}")
+            };
             assert!(from < at && at <= to && to / from < 1.25, "{at}: {from} to {to}");
             assert_eq!(lead, Lead::Second);
             assert!(search.steps.len() <= MOST_STEPS);
@@ -171,32 +176,36 @@ mod tests {
         let search = run(Search::new(Axis::Delay, 25e6, Lead::Second, 1e6), |value| {
             if value > 7e6 { Lead::Second } else { Lead::Tie }
         });
-        let Found::Between { from, to, lead } = search.found() else { panic!("{search:?}") };
+        let SearchFinding::Between { from, to, lead } = search.found() else {
+            panic!("{search:?}")
+        };
         assert!(from > 7e6 && to <= 7e6 && from / to < 1.25 && lead == Lead::Tie, "{from} {to}");
     }
 
     #[test]
     fn one_step_tells_that_nothing_changes() {
         let search = run(loss(Lead::First), |_| Lead::First);
-        assert_eq!((search.found(), search.steps.len()), (Found::Unchanged, 1));
+        assert_eq!((search.found(), search.steps.len()), (SearchFinding::Unchanged, 1));
     }
 
     #[test]
     fn what_was_not_decided_is_said_so() {
         let search = run(loss(Lead::First), |_| Lead::Open);
-        assert_eq!(search.found(), Found::Unknown { from: 0.01, to: 0.1 });
+        assert_eq!(search.found(), SearchFinding::Unknown { from: 0.01, to: 0.1 });
         assert_eq!((search.steps.len(), search.open()), (1, vec![0.1]));
         // Undecided up to the middle: it ends where something is decided.
         let search = run(loss(Lead::First), |value| match value {
             v if v > 0.05 => Lead::Second,
             _ => Lead::Open,
         });
-        let Found::Between { from, to, lead } = search.found() else { panic!("{search:?}") };
+        let SearchFinding::Between { from, to, lead } = search.found() else {
+            panic!("{search:?}")
+        };
         assert!(from == 0.01 && to > 0.05 && to < 0.06 && lead == Lead::Second, "{search:?}");
         assert!(search.open().contains(&0.032) && search.open().len() < MOST_STEPS, "{search:?}");
         // Undecided at the base: nothing is searched.
         assert_eq!(run(loss(Lead::Open), |_| Lead::First).steps.len(), 0);
-        assert_eq!(loss(Lead::First).found(), Found::Unknown { from: 0.01, to: 0.1 });
+        assert_eq!(loss(Lead::First).found(), SearchFinding::Unknown { from: 0.01, to: 0.1 });
     }
 
     #[test]
@@ -206,7 +215,9 @@ mod tests {
             v if v < 0.06 => Lead::Tie,
             _ => Lead::Second,
         });
-        let Found::Between { from, to, lead } = search.found() else { panic!("{search:?}") };
+        let SearchFinding::Between { from, to, lead } = search.found() else {
+            panic!("{search:?}")
+        };
         assert!(from < 0.03 && to >= 0.03 && lead == Lead::Tie, "{search:?}");
         assert_eq!(
             [Lead::First, Lead::Second, Lead::Tie].map(Lead::turned)[..2],

@@ -1,29 +1,30 @@
 //! Steps of the searches for crossovers between the two best contenders in the most important traffic.
 
 use super::axis::Axis;
-use super::course::{Course, Wanted};
-use super::outcome::{Crossover, Evidence, Placed, Purpose};
-use super::plan::Entry;
+use super::course::{AdviceCourse, PlannedRace};
+use super::outcome::{Crossover, Purpose, RankedContender, VerdictEvidence};
+use super::plan::PlanEntry;
 use super::rank;
-use super::search::{Lead, Search, Step};
+use super::search::{Lead, Search, SearchStep};
 use crate::path::Path;
 use crate::time::Nanos;
 
 /// Maximum number of blocks of a step in real time.
 const STEP_BLOCKS: u64 = 24;
 
-impl Course<'_> {
+impl AdviceCourse<'_> {
     /// Searches for crossovers between the two best contenders in the most important traffic.
-    pub(super) fn search(&mut self, places: &[Placed]) -> Vec<Crossover> {
+    pub(super) fn search(&mut self, places: &[RankedContender]) -> Vec<Crossover> {
         let plan = self.plan;
         let entry = &plan.entries[0];
         let Some((first, others)) = places.split_first().filter(|_| !self.is_stopped) else {
             return Vec::new();
         };
         let Some(first) = self.carrier(&first.contender) else { return Vec::new() };
-        let against =
-            |placed: &Placed| self.verdict(entry, &first, &self.carrier(&placed.contender)?);
-        let compared: Vec<Evidence> = others.iter().filter_map(against).collect();
+        let against = |placed: &RankedContender| {
+            self.verdict(entry, &first, &self.carrier(&placed.contender)?)
+        };
+        let compared: Vec<VerdictEvidence> = others.iter().filter_map(against).collect();
         if compared.is_empty() {
             let traffic = &entry.considered.name;
             self.not_searched.push(format!("crossovers: no two were compared in `{traffic}`"));
@@ -79,7 +80,7 @@ impl Course<'_> {
     }
 
     /// Returns a search for each end of each axis.
-    fn searches(&mut self, entry: &Entry, base: &Evidence, path: &Path) -> Vec<Search> {
+    fn searches(&mut self, entry: &PlanEntry, base: &VerdictEvidence, path: &Path) -> Vec<Search> {
         let mut searches = Vec::new();
         for axis in Axis::ALL {
             match axis.of(path) {
@@ -97,7 +98,7 @@ impl Course<'_> {
     /// Makes the next step of a search; `false` if there is none, or no time for it.
     fn step(
         &mut self,
-        entry: &Entry,
+        entry: &PlanEntry,
         search: &mut Search,
         pair: &[String; 2],
         path: &Path,
@@ -126,7 +127,7 @@ impl Course<'_> {
             false => typed.clone(),
         };
         let typed = [typed(&pair[0]), typed(&pair[1])];
-        let ran = self.run(Wanted {
+        let ran = self.run(PlannedRace {
             name: format!("{}-{}-{at}", entry.considered.name, axis.name()),
             entry,
             raced: &raced,
@@ -139,7 +140,7 @@ impl Course<'_> {
         let lead = ran.and_then(|outcome| rank::verdict(outcome, &typed[0], &typed[1]));
         let lead = lead.map_or(Lead::Open, |(lead, _)| lead);
         let file = self.races.last().and_then(|ran| ran.file.clone()).unwrap_or_default();
-        search.put(Step { value, lead, file });
+        search.put(SearchStep { value, lead, file });
         true
     }
 }

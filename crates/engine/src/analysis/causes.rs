@@ -2,7 +2,7 @@
 
 /// Place of the two ends, by which advice on two regimes differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub enum EndPlacement {
     /// Wherever the host's scheduler puts them.
     Free,
     /// Held on CPUs.
@@ -44,37 +44,37 @@ pub enum CensoredFate {
 
 /// Origin of a value that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// It was typed.
     Typed,
     /// It is the default.
     Default,
 }
 
-impl Origin {
+impl ValueOrigin {
     /// Returns the message on a value that is not in force.
     pub(super) fn message(self, label: &str, option: &str, asked: &str, effective: &str) -> String {
         match self {
-            Origin::Typed => format!("{label} asked for {option}={asked} and has {effective}"),
-            Origin::Default => {
+            ValueOrigin::Typed => format!("{label} asked for {option}={asked} and has {effective}"),
+            ValueOrigin::Default => {
                 format!("{label} has {option}={effective}, and not its default, {asked}")
             }
         }
     }
 }
 
-impl Ends {
+impl EndPlacement {
     /// Returns the advice on two regimes.
     pub(super) fn on_regimes(self) -> &'static str {
         match self {
-            Ends::Free => {
+            EndPlacement::Free => {
                 "pin both ends with --placement same-core or cross-core, and look at the trials \
                  one by one"
             }
-            Ends::Pinned => {
+            EndPlacement::Pinned => {
                 "look at the trials one by one: what differs between the two groups, if not the CPUs?"
             }
-            Ends::Virtual => {
+            EndPlacement::Virtual => {
                 "look at the trials one by one: in virtual time only the path and the contender make a difference"
             }
         }

@@ -1,7 +1,7 @@
 //! Claims of a race: the pairs and metrics that verdicts are about, the level of each, and the looks at them.
 
 use crate::measurements::{Metric, Role};
-use crate::result::outcome::{Entrant, Fixed, Outcome};
+use crate::result::outcome::{Entrant, Outcome, RecordedPlan};
 use crate::stats::Plan;
 
 /// Returns the error level of the whole race.
@@ -46,7 +46,7 @@ pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
 }
 
 /// Returns the looks of `fixed` in the form that the statistics take.
-pub fn looks(fixed: &Fixed, confidence: f64) -> Plan {
+pub fn looks(fixed: &RecordedPlan, confidence: f64) -> Plan {
     Plan {
         looks: fixed.looks.clone(),
         any_time: fixed.any_time,

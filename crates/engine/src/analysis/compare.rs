@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::independent::{Figures, Samples};
+use super::independent::{Figures, SamplePair};
 use crate::analysis::claims::alpha;
 use crate::analysis::conditions::warnings;
 use crate::analysis::independent::RankTest;
@@ -42,7 +42,7 @@ pub struct Comparison {
     /// Chance that any claim of these comparisons is a change where nothing changed, as a fraction.
     pub error: f64,
     /// Rows, one for each contender and metric that are in old and new runs.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
     /// Labels of contenders that only old runs have.
     pub only_old: Vec<String>,
     /// Labels of contenders that only new runs have.
@@ -53,7 +53,7 @@ pub struct Comparison {
 
 /// Comparison of one contender under one metric, old and new.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The contender's label.
     pub contender: String,
     /// The metric.
@@ -67,7 +67,7 @@ pub struct Row {
     /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
     /// Sample that the ratio and its interval are about.
-    pub basis: Basis,
+    pub basis: RatioBasis,
     /// Ratio of new to old; absent if a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
     /// The level of the ratio's interval, as a fraction.
@@ -81,14 +81,14 @@ pub struct Row {
     pub found: Option<f64>,
     /// Number of old runs with which a smaller change would be found, and that change; absent where more would tell
     /// little more.
-    pub with_more: Option<WithMore>,
+    pub with_more: Option<MoreRunsProspect>,
     /// Change; absent for a descriptive metric, about which no claim is made.
     pub change: Option<Change>,
 }
 
 /// Prospect of a comparison with more old runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct WithMore {
+pub struct MoreRunsProspect {
     /// Number of old runs.
     pub runs: u64,
     /// Smallest change that four comparisons of five would find, as a fraction.
@@ -98,7 +98,7 @@ pub struct WithMore {
 /// Sample that a ratio is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Basis {
+pub enum RatioBasis {
     /// Runs: how much they differ is in the interval.
     Runs,
     /// Trials of two runs alone: how much two runs of the same thing differ is not known, and not in the interval.
@@ -131,7 +131,7 @@ impl Comparison {
     /// Returns true if any claim is about two runs alone.
     pub fn is_of_two_runs(&self) -> bool {
         let mut claims = self.rows.iter().filter(|row| row.change.is_some());
-        claims.any(|row| row.basis == Basis::TwoRuns)
+        claims.any(|row| row.basis == RatioBasis::TwoRuns)
     }
 }
 
@@ -186,7 +186,7 @@ pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparis
     let most = |of: fn(&Outcome) -> f64| races().map(|race| of(race)).fold(0.0, f64::max);
     let pairs = pairs(old, new);
     let claims = pairs.iter().filter(|pair| pair.metric.role == Role::Claim).count();
-    let mut judge = Judge {
+    let mut judge = PairJudge {
         margin: most(|race| race.plan.margin),
         alpha: alpha(most(|race| race.asked.confidence)),
         claims,
@@ -194,7 +194,7 @@ pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparis
         is_simulated: races().any(|race| is_simulated(race)),
         reaches: Vec::new(),
     };
-    let rows: Vec<Row> = pairs.iter().map(|pair| judge.row(pair)).collect();
+    let rows: Vec<ComparisonRow> = pairs.iter().map(|pair| judge.row(pair)).collect();
     let started =
         |races: &[&Outcome]| races.iter().map(|race| race.started.clone()).collect::<Vec<_>>();
     Comparison {
@@ -230,7 +230,7 @@ fn entrant<'a>(race: &'a Outcome, label: &str) -> Option<&'a Entrant> {
 }
 
 /// Pair of figures: a contender and metric that old and new runs have.
-struct Pair<'a> {
+struct FigurePair<'a> {
     label: &'a str,
     metric: &'a Metric,
     old: Vec<RunFigures>,
@@ -244,8 +244,8 @@ struct RunFigures {
     estimate: Option<f64>,
 }
 
-fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<Pair<'a>> {
-    let mut pairs: Vec<Pair<'a>> = Vec::new();
+fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<FigurePair<'a>> {
+    let mut pairs: Vec<FigurePair<'a>> = Vec::new();
     let metrics = new.iter().flat_map(|race| race.metrics.iter());
     let mut named: Vec<&Metric> = Vec::new();
     for metric in metrics {
@@ -261,7 +261,7 @@ fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<Pair<'a>> {
             }
             let [old, new] = [old, new].map(|races| figures(races, label, metric));
             if !old.is_empty() && !new.is_empty() {
-                pairs.push(Pair { label, metric, old, new });
+                pairs.push(FigurePair { label, metric, old, new });
             }
         }
     }
@@ -283,7 +283,7 @@ fn figures(races: &[&Outcome], label: &str, metric: &Metric) -> Vec<RunFigures> 
     races.iter().filter_map(of).collect()
 }
 
-impl Pair<'_> {
+impl FigurePair<'_> {
     fn centres(&self) -> Option<[Vec<RunCentre>; 2]> {
         let of = |runs: &[RunFigures]| -> Option<Vec<RunCentre>> {
             runs.iter().map(|run| run.figures.centre()).collect()
@@ -314,7 +314,7 @@ fn estimate(runs: &[RunFigures]) -> Option<f64> {
 }
 
 /// Rules by which pairs of a comparison are judged.
-struct Judge {
+struct PairJudge {
     margin: f64,
     alpha: f64,
     claims: usize,
@@ -325,30 +325,30 @@ struct Judge {
 }
 
 /// Finding on a pair.
-struct Found {
+struct PairFinding {
     change: Option<Change>,
     interval: Option<Estimate>,
     error: f64,
-    seen: Option<(f64, Option<WithMore>)>,
+    seen: Option<(f64, Option<MoreRunsProspect>)>,
 }
 
-impl Judge {
-    fn row(&mut self, pair: &Pair<'_>) -> Row {
+impl PairJudge {
+    fn row(&mut self, pair: &FigurePair<'_>) -> ComparisonRow {
         let is_claim = pair.metric.role == Role::Claim;
         let has_runs = pair.old.len() + pair.new.len() > 2;
         let basis = match (has_runs, self.is_simulated) {
-            (true, _) => Basis::Runs,
-            (false, true) => Basis::Simulated,
-            (false, false) => Basis::TwoRuns,
+            (true, _) => RatioBasis::Runs,
+            (false, true) => RatioBasis::Simulated,
+            (false, false) => RatioBasis::TwoRuns,
         };
         let apart = pair.apart();
         let found = match basis {
-            Basis::Runs => self.of_runs(pair, apart.as_ref(), is_claim),
-            Basis::TwoRuns | Basis::Simulated => self.of_trials(pair, is_claim),
+            RatioBasis::Runs => self.of_runs(pair, apart.as_ref(), is_claim),
+            RatioBasis::TwoRuns | RatioBasis::Simulated => self.of_trials(pair, is_claim),
         };
         let trials = |runs: &[RunFigures]| runs.iter().map(|run| run.figures.trials).sum();
         let ratio = found.interval.map(|logs| logs.map(f64::exp));
-        Row {
+        ComparisonRow {
             contender: pair.label.to_owned(),
             metric: pair.metric.clone(),
             estimates: [estimate(&pair.old), estimate(&pair.new)],
@@ -367,23 +367,28 @@ impl Judge {
     }
 
     /// Judges a pair by its runs.
-    fn of_runs(&mut self, pair: &Pair<'_>, apart: Option<&RunsApart>, is_claim: bool) -> Found {
+    fn of_runs(
+        &mut self,
+        pair: &FigurePair<'_>,
+        apart: Option<&RunsApart>,
+        is_claim: bool,
+    ) -> PairFinding {
         let error = if is_claim { self.alpha / self.claims.max(1) as f64 } else { self.alpha };
         let Some(apart) = apart else {
             let change = is_claim.then_some(Change::Undecided);
-            return Found { change, interval: None, error, seen: None };
+            return PairFinding { change, interval: None, error, seen: None };
         };
         let promise = if is_claim { self.promise } else { Promise::Once };
         let reach = self.reach(apart.runs, promise, error);
         let interval = apart.interval(reach, 1.0 - error);
         if !is_claim {
-            return Found { change: None, interval: Some(interval), error, seen: None };
+            return PairFinding { change: None, interval: Some(interval), error, seen: None };
         }
         let limit = self.margin.max(0.0).ln_1p();
         let seen = Some((apart.found(reach, limit).exp_m1(), self.with_more(apart, reach, error)));
         if interval.excludes(0.0) && interval.point.abs() > limit {
             let change = Some(change(pair.metric.better, interval.point));
-            return Found { change, interval: Some(interval), error, seen };
+            return PairFinding { change, interval: Some(interval), error, seen };
         }
         // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin.
         let (error_of_tie, once) = (2.0 * error, Promise::Once);
@@ -391,20 +396,20 @@ impl Judge {
         // Two figures at the timeout are alike only in that nothing is known of them.
         if narrow.within(-limit, limit) && !pair.is_censored() {
             let (change, interval) = (Some(Change::Same), Some(narrow));
-            return Found { change, interval, error: error_of_tie, seen };
+            return PairFinding { change, interval, error: error_of_tie, seen };
         }
-        Found { change: Some(Change::Undecided), interval: Some(interval), error, seen }
+        PairFinding { change: Some(Change::Undecided), interval: Some(interval), error, seen }
     }
 
     /// Judges a pair of two runs by their trials.
-    fn of_trials(&self, pair: &Pair<'_>, is_claim: bool) -> Found {
+    fn of_trials(&self, pair: &FigurePair<'_>, is_claim: bool) -> PairFinding {
         let ([old], [new]) = (&pair.old[..], &pair.new[..]) else {
-            return Found { change: None, interval: None, error: self.alpha, seen: None };
+            return PairFinding { change: None, interval: None, error: self.alpha, seen: None };
         };
-        let samples = Samples { a: &new.figures, b: &old.figures };
+        let samples = SamplePair { a: &new.figures, b: &old.figures };
         if !is_claim {
             let interval = samples.interval(self.alpha);
-            return Found { change: None, interval, error: self.alpha, seen: None };
+            return PairFinding { change: None, interval, error: self.alpha, seen: None };
         }
         let finding = RankTest::of(self.claims, self.alpha, self.margin).rule(&samples);
         let interval = samples.interval(finding.error);
@@ -415,11 +420,11 @@ impl Judge {
             stats::Outcome::DeadHeat => Change::Same,
             stats::Outcome::Undecided => Change::Undecided,
         };
-        Found { change: Some(change), interval, error: finding.error, seen: None }
+        PairFinding { change: Some(change), interval, error: finding.error, seen: None }
     }
 
     /// Returns the least number of old runs with which clearly smaller changes would be found.
-    fn with_more(&mut self, apart: &RunsApart, reach: f64, error: f64) -> Option<WithMore> {
+    fn with_more(&mut self, apart: &RunsApart, reach: f64, error: f64) -> Option<MoreRunsProspect> {
         let [old, new] = apart.runs;
         let limit = self.margin.max(0.0).ln_1p();
         let now = apart.found(reach, limit).exp_m1();
@@ -428,7 +433,7 @@ impl Judge {
             let reach = self.reach(runs, self.promise, error);
             let found = RunsApart { runs, ..*apart }.found(reach, limit).exp_m1();
             let is_worth = found < (1.0 - WORTH) * now;
-            is_worth.then_some(WithMore { runs: more as u64, found })
+            is_worth.then_some(MoreRunsProspect { runs: more as u64, found })
         })
     }
 

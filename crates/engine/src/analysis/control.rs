@@ -6,7 +6,7 @@
 
 use super::table::{Pairs, Table};
 use crate::analysis::claims::{alpha, claimed};
-use crate::analysis::verdicts::{Question, Stand, Terms, judge};
+use crate::analysis::verdicts::{DecisionStage, JudgingTerms, Question, judge};
 use crate::figures::{IN_TIMES, change, change_range, percent};
 use crate::result::outcome::{Control, Outcome, Ratio, Verdict};
 use crate::stats::{self, Claim, Outcome as Ruled};
@@ -42,9 +42,9 @@ pub(crate) fn control<'a>(
         })
         .collect();
     // The interval shown is the race's; only an alarm is a decision.
-    let shown = Stand::Look { alpha: alpha(outcome.asked.confidence), next: None };
+    let shown = DecisionStage::Look { alpha: alpha(outcome.asked.confidence), next: None };
     let level = alpha(outcome.asked.confidence);
-    let terms = Terms { level, any_time: 0.0, stand: shown, states: &[] };
+    let terms = JudgingTerms { level, any_time: 0.0, stand: shown, states: &[] };
     let mut verdicts = judge(outcome, &[], &questions, terms);
     let alarms = match alarm_is_due {
         true => alarms(&questions, outcome),

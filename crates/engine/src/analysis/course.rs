@@ -67,15 +67,15 @@ pub struct Courses {
 
 /// Stretches of time from the start of the work.
 #[derive(Debug, Clone, Copy)]
-struct Grid {
+struct StretchGrid {
     step_ns: u64,
     stretches: usize,
 }
 
-impl Grid {
+impl StretchGrid {
     /// Creates stretches that are as long as the longest interval of any series: a shorter one would show what is
     /// not known.
-    fn of(trials: &[&Trial]) -> Option<Grid> {
+    fn of(trials: &[&Trial]) -> Option<StretchGrid> {
         let work = || trials.iter().flat_map(|trial| ends(trial));
         let load = trials.iter().flat_map(|trial| &trial.record.load_intervals);
         let end = work().filter_map(|series| series.at_ns.last()).max().copied()?;
@@ -83,7 +83,7 @@ impl Grid {
         let step_ns = interval * end.div_ceil(interval).div_ceil(MOST_STRETCHES).max(1);
         // A last stretch of less than half its length has too little in it.
         let stretches = (end.saturating_add(step_ns / 2) / step_ns) as usize;
-        (stretches > 1).then_some(Grid { step_ns, stretches })
+        (stretches > 1).then_some(StretchGrid { step_ns, stretches })
     }
 
     fn at(&self, stretch: usize) -> u64 {
@@ -122,7 +122,7 @@ fn together(outcome: &Outcome, group: &[&Entrant]) -> Option<Courses> {
     let by_contender: Vec<(usize, Vec<&Trial>)> =
         group.iter().map(|entrant| (entrant.id, of(entrant.id))).collect();
     let all: Vec<&Trial> = by_contender.iter().flat_map(|(_, trials)| trials).copied().collect();
-    let grid = Grid::of(&all)?;
+    let grid = StretchGrid::of(&all)?;
     let has = |n: fn(&Series) -> &Vec<u64>| {
         all.iter().flat_map(|trial| ends(trial)).any(|series| !n(series).is_empty())
     };
@@ -145,7 +145,7 @@ fn together(outcome: &Outcome, group: &[&Entrant]) -> Option<Courses> {
 }
 
 /// Returns the quartiles over trials of what `of` says of each stretch.
-fn bands(trials: &[&Trial], grid: Grid, of: impl Fn(&Trial) -> Vec<Option<f64>>) -> Bands {
+fn bands(trials: &[&Trial], grid: StretchGrid, of: impl Fn(&Trial) -> Vec<Option<f64>>) -> Bands {
     let all: Vec<Vec<Option<f64>>> = trials.iter().map(|trial| of(trial)).collect();
     let band = |stretch: usize| {
         let mut values: Vec<f64> = all.iter().filter_map(|trial| *trial.get(stretch)?).collect();
@@ -155,7 +155,7 @@ fn bands(trials: &[&Trial], grid: Grid, of: impl Fn(&Trial) -> Vec<Option<f64>>)
     (0..grid.stretches).map(band).collect()
 }
 
-fn work(trial: &Trial, quantity: Quantity, grid: Grid) -> Vec<Option<f64>> {
+fn work(trial: &Trial, quantity: Quantity, grid: StretchGrid) -> Vec<Option<f64>> {
     let times: fn(&Series) -> Vec<RoundTrips> = match quantity {
         Quantity::RoundTrip => Series::rtts,
         Quantity::Delay => Series::delays,
@@ -173,7 +173,7 @@ fn work(trial: &Trial, quantity: Quantity, grid: Grid) -> Vec<Option<f64>> {
     sums.iter().map(|times| times.mean_ns().map(|ns| ns as f64)).collect()
 }
 
-fn lost(trial: &Trial, grid: Grid) -> Vec<Option<f64>> {
+fn lost(trial: &Trial, grid: StretchGrid) -> Vec<Option<f64>> {
     let mut sums = vec![(0u64, 0u64); grid.stretches];
     for interval in ends(trial).flat_map(Series::intervals) {
         let (Some(lost), Some(received)) = (interval.lost_messages, interval.received_messages)
@@ -190,13 +190,13 @@ fn lost(trial: &Trial, grid: Grid) -> Vec<Option<f64>> {
     sums.iter().map(share).collect()
 }
 
-fn load(trial: &Trial, stint: Stint, grid: Grid) -> Vec<Option<f64>> {
+fn load(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
     let all: Vec<&Series> = trial.record.load_intervals.iter().collect();
     goodput(&all, stint.from.0, grid)
 }
 
 /// Returns the goodput of flows that began at `began_ns`, in the stretches whose middle they saw.
-fn goodput(flows: &[&Series], began_ns: u64, grid: Grid) -> Vec<Option<f64>> {
+fn goodput(flows: &[&Series], began_ns: u64, grid: StretchGrid) -> Vec<Option<f64>> {
     let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
     let total = |at_ns: u64| {
         let at = at_ns.saturating_sub(began_ns);
@@ -215,7 +215,7 @@ fn goodput(flows: &[&Series], began_ns: u64, grid: Grid) -> Vec<Option<f64>> {
 }
 
 /// Returns the segments that senders of the load sent again, per second.
-fn again(trial: &Trial, stint: Stint, grid: Grid) -> Vec<Option<f64>> {
+fn again(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
     let mut sums = vec![None; grid.stretches];
     for series in &trial.record.load_intervals {
         let Some(tcp) = &series.tcp else { continue };

@@ -6,27 +6,27 @@ use std::path::Path;
 use super::differences::differences;
 use super::{path_ways, shares, sweep, warnings};
 use crate::analysis::claims::looks;
-use crate::analysis::verdicts::{self, Stand};
+use crate::analysis::verdicts::{self, DecisionStage};
 use crate::error::{Error, Result};
 use crate::foreign::short;
 use crate::host::quiet::HostQuiet;
 use crate::path::Path as Typed;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
-use crate::result::journal::Recovered;
+use crate::result::journal::JournalRecovery;
 use crate::result::outcome::{Outcome, Warning, blocks_done};
 use crate::result::save;
 use crate::stats::Plan;
 use crate::transport::Contender;
 
 /// Returns the decisions permitted after `done` blocks.
-pub(crate) fn stand(looks: &Plan, done: u64) -> Stand {
+pub(crate) fn stand(looks: &Plan, done: u64) -> DecisionStage {
     let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
     let next = next.map(|at| at - done);
     match looks.at(usize::try_from(done).unwrap_or(usize::MAX)) {
         // A look without any error left decides nothing.
-        Some(look) if look.alpha > 0.0 => Stand::Look { alpha: look.alpha, next },
-        Some(_) | None => Stand::Between { next },
+        Some(look) if look.alpha > 0.0 => DecisionStage::Look { alpha: look.alpha, next },
+        Some(_) | None => DecisionStage::Between { next },
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn refresh(
     outcome: &mut Outcome,
     contenders: &[Contender],
     network: Option<&Network>,
-    stand: Stand,
+    stand: DecisionStage,
 ) {
     for entrant in &mut outcome.contenders {
         let mut trials = outcome.trials.iter().rev();
@@ -49,7 +49,7 @@ pub(crate) fn refresh(
     outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
     verdicts::refresh(outcome, stand);
     // Intervals take a while: for the file at each look, and once more at the end.
-    if let Stand::Look { .. } = stand {
+    if let DecisionStage::Look { .. } = stand {
         outcome.shares = shares::shares(outcome);
         outcome.sweeps = sweep::sweeps(outcome);
     }
@@ -79,7 +79,7 @@ pub fn load(file: &Path) -> Result<Outcome> {
 
 /// Derives from all blocks of a recovered outcome what the race would have derived from them, and warns of what was
 /// left out of its journal.
-fn derive(outcome: &mut Outcome, recovered: &Recovered) -> Result<()> {
+fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
     if recovered.blocks > 0 {
         derive_all(outcome)?;
     }

@@ -11,16 +11,16 @@ const LEVEL: f64 = 0.01;
 
 /// Two contenders of which one lost more trials than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Differing {
+pub struct UnequalLosses {
     /// Contender that lost more.
-    pub more: Losses,
+    pub more: FailedTrials,
     /// Contender that lost less.
-    pub less: Losses,
+    pub less: FailedTrials,
 }
 
 /// The trials of a contender that failed their gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Losses {
+pub struct FailedTrials {
     /// The contender's label.
     pub label: String,
     /// Number of trials that failed their gate.
@@ -30,7 +30,7 @@ pub struct Losses {
 }
 
 /// Returns the pair of competitors whose losses differ most, if they do.
-pub(crate) fn differ(outcome: &Outcome) -> Option<Differing> {
+pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
     let racing: Vec<(&Entrant, u64, u64)> = outcome
         .contenders
         .iter()
@@ -51,12 +51,12 @@ pub(crate) fn differ(outcome: &Outcome) -> Option<Differing> {
     let (p, a, b) = pairs.into_iter().min_by(|x, y| x.0.total_cmp(&y.0))?;
     let share = |(_, failed, all): &(&Entrant, u64, u64)| *failed as f64 / (*all).max(1) as f64;
     let (more, less) = if share(a) >= share(b) { (a, b) } else { (b, a) };
-    let said = |(entrant, failed, trials): &(&Entrant, u64, u64)| Losses {
+    let said = |(entrant, failed, trials): &(&Entrant, u64, u64)| FailedTrials {
         label: entrant.label.clone(),
         failed: *failed,
         trials: *trials,
     };
-    (p * tests <= LEVEL).then(|| Differing { more: said(more), less: said(less) })
+    (p * tests <= LEVEL).then(|| UnequalLosses { more: said(more), less: said(less) })
 }
 
 /// Returns true if a verdict would differ had no trial been excluded.

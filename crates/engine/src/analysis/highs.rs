@@ -38,18 +38,18 @@ pub struct Extremes {
     /// Id of the contender.
     pub contender: usize,
     /// Best trial.
-    pub best: Moment,
+    pub best: TimedFigure,
     /// Worst trial.
-    pub worst: Moment,
+    pub worst: TimedFigure,
     /// Trial with the largest share lost; absent if none lost anything.
-    pub most_lost: Option<Moment>,
+    pub most_lost: Option<TimedFigure>,
     /// Longest time without a trial in which anything came through; absent if every trial had something.
     pub outage: Option<Gap>,
 }
 
 /// Figure of a trial, and the start time of the trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moment {
+pub struct TimedFigure {
     /// The figure, in its metric's unit.
     pub value: f64,
     /// Start time of the trial, in milliseconds since 1970.
@@ -106,9 +106,9 @@ fn own(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().filter(move |trial| trial.contender == contender && !trial.control)
 }
 
-fn moment(trial: &Trial, metric: &str) -> Option<Moment> {
+fn moment(trial: &Trial, metric: &str) -> Option<TimedFigure> {
     let value = trial.record.metrics.get(metric).copied().filter(|value| value.is_finite())?;
-    trial.record.valid.then_some(Moment { value, at_ms: trial.record.started_ms })
+    trial.record.valid.then_some(TimedFigure { value, at_ms: trial.record.started_ms })
 }
 
 fn extremes(outcome: &Outcome, metric: &Metric, contender: usize) -> Option<Extremes> {
@@ -131,7 +131,7 @@ fn extremes(outcome: &Outcome, metric: &Metric, contender: usize) -> Option<Extr
 }
 
 /// Returns the share of its messages that a trial lost.
-fn lost(trial: &Trial) -> Option<Moment> {
+fn lost(trial: &Trial) -> Option<TimedFigure> {
     moment(trial, name::LOST)
 }
 
@@ -256,7 +256,7 @@ mod tests {
             (90, [7.0, 5.0], 0.1),
         ]);
         let seen = highs(&outcome).unwrap();
-        let at = |value, minute| Moment { value, at_ms: DAY + minute * MINUTE };
+        let at = |value, minute| TimedFigure { value, at_ms: DAY + minute * MINUTE };
         let [tcp, udp] = &seen.extremes[..] else { panic!("{seen:?}") };
         assert_eq!((tcp.best, tcp.worst), (at(3.0, 30), at(8.0, 60)));
         assert_eq!((tcp.most_lost, tcp.outage), (None, None));

@@ -25,23 +25,23 @@ const SIZES: [f64; 3] = [1.0, 2.0, 4.0];
 
 /// Race of a folder, as it was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// The file, as people find it.
     pub file: String,
     race: Outcome,
 }
 
-impl Entry {
+impl HistoryEntry {
     /// Creates an entry of a race without its trials: a history needs its estimates only.
-    pub fn new(file: impl Into<String>, race: Outcome) -> Entry {
+    pub fn new(file: impl Into<String>, race: Outcome) -> HistoryEntry {
         let race = Outcome { trials: Vec::new(), explain: None, ..race };
-        Entry { file: file.into(), race }
+        HistoryEntry { file: file.into(), race }
     }
 }
 
 /// A file that is not part of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
+pub struct SkippedFile {
     /// The file.
     pub file: String,
     /// Reason why the file is left out.
@@ -56,14 +56,14 @@ pub struct History {
     /// Number of races in which all series of a kind together show one change where there is none, on the average.
     pub false_alarm_in: u64,
     /// Races of the same kind, in the order in which kinds first ran.
-    pub groups: Vec<Group>,
+    pub groups: Vec<RaceGroup>,
     /// Files that could not be read, and races that are there twice.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedFile>,
 }
 
 /// Group of races of the same kind over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct RaceGroup {
     /// The contenders as typed, by name.
     pub contenders: Vec<String>,
     /// The workload.
@@ -85,16 +85,16 @@ pub struct Group {
     /// Fewest races of a series in which a change can be found.
     pub fewest: u64,
     /// Races in order of time.
-    pub races: Vec<Run>,
+    pub races: Vec<HistoryRun>,
     /// Series of the group.
-    pub series: Vec<Series>,
+    pub series: Vec<MetricSeries>,
     /// Changes of level, in order of time.
-    pub changes: Vec<Change>,
+    pub changes: Vec<LevelShift>,
 }
 
 /// Race of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Run {
+pub struct HistoryRun {
     /// File of the race.
     pub file: String,
     /// Start time of the race.
@@ -107,20 +107,20 @@ pub struct Run {
 
 /// Series of one contender under one metric over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
+pub struct MetricSeries {
     /// The contender's label.
     pub contender: String,
     /// The metric.
     pub metric: Metric,
     /// Figures, one for each race that has one.
-    pub points: Vec<Point>,
+    pub points: Vec<HistoryPoint>,
     /// Delay with which changes of several sizes would be found from now on; empty where the scatter is not known.
-    pub delays: Vec<Delay>,
+    pub delays: Vec<DetectionDelay>,
 }
 
 /// Delay with which a change is found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Delay {
+pub struct DetectionDelay {
     /// Size of the change, as a fraction.
     pub change: f64,
     /// Number of races on the new level after which it is found, as a rule; absent where it is hardly found.
@@ -129,7 +129,7 @@ pub struct Delay {
 
 /// The figure of one race.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Point {
+pub struct HistoryPoint {
     /// The index of the race.
     pub race: usize,
     /// The estimate.
@@ -144,7 +144,7 @@ pub struct Point {
 
 /// A change of level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Change {
+pub struct LevelShift {
     /// Index of the series.
     pub series: usize,
     /// Index of the last race on the old level.
@@ -183,13 +183,13 @@ pub enum ChangeDirection {
 /// Returns the history of `entries`: of each claimed metric, or of the one called `metric`. All series of a kind
 /// together show a change where there is none once in `false_alarm_in` races, on the average, or more rarely.
 pub fn history(
-    entries: Vec<Entry>,
-    left_out: Vec<LeftOut>,
+    entries: Vec<HistoryEntry>,
+    left_out: Vec<SkippedFile>,
     metric: Option<&str>,
     false_alarm_in: u64,
 ) -> History {
     let mut history = History { format: 2, false_alarm_in, groups: Vec::new(), left_out };
-    let mut kinds: Vec<(RaceKind, Vec<Entry>)> = Vec::new();
+    let mut kinds: Vec<(RaceKind, Vec<HistoryEntry>)> = Vec::new();
     for entry in in_order(entries, &mut history.left_out) {
         let kind = RaceKind::of(&entry.race);
         match kinds.iter_mut().find(|(known, _)| known.difference(&kind).is_none()) {
@@ -204,16 +204,16 @@ pub fn history(
 }
 
 /// Entries by time, each race once: a race may be in a folder packed and unpacked.
-fn in_order(mut entries: Vec<Entry>, left_out: &mut Vec<LeftOut>) -> Vec<Entry> {
+fn in_order(mut entries: Vec<HistoryEntry>, left_out: &mut Vec<SkippedFile>) -> Vec<HistoryEntry> {
     entries.sort_by(|a, b| (&a.race.started, &a.file).cmp(&(&b.race.started, &b.file)));
-    let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+    let mut kept: Vec<HistoryEntry> = Vec::with_capacity(entries.len());
     for entry in entries {
         let same_start =
             kept.iter().rev().take_while(|other| other.race.started == entry.race.started);
         match same_start.into_iter().find(|other| other.race == entry.race) {
             Some(twin) => {
                 let why = format!("the same race as {}", twin.file);
-                left_out.push(LeftOut { file: entry.file, why });
+                left_out.push(SkippedFile { file: entry.file, why });
             }
             None => kept.push(entry),
         }
@@ -221,11 +221,16 @@ fn in_order(mut entries: Vec<Entry>, left_out: &mut Vec<LeftOut>) -> Vec<Entry> 
     kept
 }
 
-fn group(kind: RaceKind, entries: &[Entry], metric: Option<&str>, false_alarm_in: u64) -> Group {
+fn group(
+    kind: RaceKind,
+    entries: &[HistoryEntry],
+    metric: Option<&str>,
+    false_alarm_in: u64,
+) -> RaceGroup {
     let mut series = all_series(entries, metric);
     // The series of a kind share the rate.
     let detector = Detector::one_in(false_alarm_in as f64 * series.len().max(1) as f64);
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<LevelShift> = Vec::new();
     for (index, one) in series.iter_mut().enumerate() {
         let found = changes_of(index, one, entries, &detector);
         one.delays = delays(one, found.last(), entries, &detector);
@@ -234,7 +239,7 @@ fn group(kind: RaceKind, entries: &[Entry], metric: Option<&str>, false_alarm_in
     changes.sort_by_key(|change| (change.after, change.series));
     let RaceKind { contenders, workload, path, path_kind, family, placement, vary, .. } = kind;
     let far = |race: &Outcome| race.peer_host.as_ref().map(|host| host.hostname.clone());
-    Group {
+    RaceGroup {
         contenders,
         workload,
         path,
@@ -245,16 +250,16 @@ fn group(kind: RaceKind, entries: &[Entry], metric: Option<&str>, false_alarm_in
         hosts: each(entries, |race| Some(race.host.hostname.clone())),
         far_hosts: each(entries, far),
         fewest: detector.fewest() as u64,
-        races: entries.iter().map(Run::of).collect(),
+        races: entries.iter().map(HistoryRun::of).collect(),
         series,
         changes,
     }
 }
 
-impl Run {
-    fn of(entry: &Entry) -> Run {
+impl HistoryRun {
+    fn of(entry: &HistoryEntry) -> HistoryRun {
         let race = &entry.race;
-        Run {
+        HistoryRun {
             file: entry.file.clone(),
             started: race.started.clone(),
             trusted: race.trusted(),
@@ -264,7 +269,7 @@ impl Run {
 }
 
 /// Returns the names that races have, each once, in order of time.
-fn each(entries: &[Entry], name: impl Fn(&Outcome) -> Option<String>) -> Vec<String> {
+fn each(entries: &[HistoryEntry], name: impl Fn(&Outcome) -> Option<String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in entries.iter().filter_map(|entry| name(&entry.race)) {
         if !names.contains(&name) {
@@ -275,8 +280,8 @@ fn each(entries: &[Entry], name: impl Fn(&Outcome) -> Option<String>) -> Vec<Str
 }
 
 /// Returns a series for each contender and metric of any of the races, metric after metric.
-fn all_series(entries: &[Entry], metric: Option<&str>) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
+fn all_series(entries: &[HistoryEntry], metric: Option<&str>) -> Vec<MetricSeries> {
+    let mut all: Vec<MetricSeries> = Vec::new();
     let is_wanted = |known: &&Metric| match metric {
         Some(name) => known.name == name,
         None => known.role == Role::Claim,
@@ -288,7 +293,7 @@ fn all_series(entries: &[Entry], metric: Option<&str>) -> Vec<Series> {
                 let Some(contender) = named.filter(|_| summary.estimate.is_finite()) else {
                     continue;
                 };
-                let point = Point {
+                let point = HistoryPoint {
                     race: index,
                     estimate: summary.estimate,
                     low: summary.low,
@@ -302,15 +307,15 @@ fn all_series(entries: &[Entry], metric: Option<&str>) -> Vec<Series> {
     all
 }
 
-fn add(all: &mut Vec<Series>, contender: &str, metric: &Metric, point: Point) {
-    let is_it = |series: &&mut Series| {
+fn add(all: &mut Vec<MetricSeries>, contender: &str, metric: &Metric, point: HistoryPoint) {
+    let is_it = |series: &&mut MetricSeries| {
         series.contender == contender
             && series.metric.name == metric.name
             && series.metric.unit == metric.unit
     };
     match all.iter_mut().find(is_it) {
         Some(series) => series.points.push(point),
-        None => all.push(Series {
+        None => all.push(MetricSeries {
             contender: contender.to_owned(),
             metric: metric.clone(),
             points: vec![point],
@@ -319,7 +324,7 @@ fn add(all: &mut Vec<Series>, contender: &str, metric: &Metric, point: Point) {
     }
 }
 
-impl Series {
+impl MetricSeries {
     /// Returns true if every figure has a logarithm, so that changes are ratios.
     fn has_ratios(&self) -> bool {
         self.points.iter().all(|point| point.estimate > 0.0)
@@ -335,10 +340,10 @@ impl Series {
 
 fn changes_of(
     index: usize,
-    series: &Series,
-    entries: &[Entry],
+    series: &MetricSeries,
+    entries: &[HistoryEntry],
     detector: &Detector,
-) -> Vec<Change> {
+) -> Vec<LevelShift> {
     let points = &series.points;
     let has_ratios = series.has_ratios();
     let back = |value: f64| if has_ratios { value.exp() } else { value };
@@ -350,7 +355,7 @@ fn changes_of(
         let is_better = is_lower == (series.metric.better == Better::Lower);
         let margin = old.plan.margin.max(new.plan.margin).max(0.0);
         let shift = found.shift.filter(|_| has_ratios).map(|logs| logs.map(f64::exp));
-        Change {
+        LevelShift {
             series: index,
             before,
             after,
@@ -369,11 +374,11 @@ fn changes_of(
 
 /// Returns the delays with which changes from the last level on would be found.
 fn delays(
-    series: &Series,
-    last: Option<&Change>,
-    entries: &[Entry],
+    series: &MetricSeries,
+    last: Option<&LevelShift>,
+    entries: &[HistoryEntry],
     detector: &Detector,
-) -> Vec<Delay> {
+) -> Vec<DetectionDelay> {
     let since = last.map_or(0, |change| change.after);
     let from = series.points.iter().position(|point| point.race >= since).unwrap_or(0);
     let steady = Steady::of(&series.values(), from).filter(|_| series.has_ratios());
@@ -384,7 +389,7 @@ fn delays(
     let delay = |size: f64| {
         let change = size * margin;
         let races = detector.delay(&steady, change.ln_1p());
-        Delay { change, races: races.map(|races| races as u64) }
+        DetectionDelay { change, races: races.map(|races| races as u64) }
     };
     SIZES.map(delay).to_vec()
 }

@@ -1,6 +1,6 @@
 //! Warnings of the hosts themselves, in words.
 
-use super::translated::Translated;
+use super::translated::TranslatedAddress;
 use crate::figures::percent;
 use crate::measurements::Throttled;
 use crate::time::Nanos;
@@ -48,7 +48,7 @@ pub enum HostNotice {
         /// The contender's label.
         label: String,
         /// Addresses of the far end, as dialled and as the server sees it.
-        translated: Translated,
+        translated: TranslatedAddress,
     },
 }
 
@@ -94,7 +94,10 @@ impl HostNotice {
                  from one block to the next",
                 percent(*scatter)
             ),
-            HostNotice::FloorElsewhere { label, translated: Translated { dialled, reached } } => {
+            HostNotice::FloorElsewhere {
+                label,
+                translated: TranslatedAddress { dialled, reached },
+            } => {
                 format!(
                     "{label} is no floor here: the race dials {dialled}, and the server is reached at {reached}, so a \
                  port-forward or another translation of addresses lies between, and a router may answer echo requests \

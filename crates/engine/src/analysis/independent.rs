@@ -50,12 +50,12 @@ impl Figures {
 }
 
 /// Two independent samples: `a` over `b`.
-pub(crate) struct Samples<'a> {
+pub(crate) struct SamplePair<'a> {
     pub a: &'a Figures,
     pub b: &'a Figures,
 }
 
-impl Samples<'_> {
+impl SamplePair<'_> {
     /// Returns the shift of the logarithms with its interval; absent with too few trials for the level, and where a figure has
     /// no logarithm.
     pub(crate) fn interval(&self, error: f64) -> Option<stats::Estimate> {
@@ -89,7 +89,7 @@ pub(crate) struct RankTest {
 }
 
 /// Finding on a claim.
-pub(crate) struct Finding {
+pub(crate) struct ClaimFinding {
     pub outcome: Ruled,
     /// True if the first is the lower one; means something only for `ahead`.
     pub is_lower: bool,
@@ -106,20 +106,20 @@ impl RankTest {
         RankTest { margin, difference, equivalence: 2.0 * difference }
     }
 
-    pub(crate) fn rule(self, samples: &Samples<'_>) -> Finding {
+    pub(crate) fn rule(self, samples: &SamplePair<'_>) -> ClaimFinding {
         let limit = self.margin.max(0.0).ln_1p();
         let is_beyond = |logs: &stats::Estimate| logs.excludes(0.0) && logs.point.abs() > limit;
         if let Some(logs) = samples.interval(self.difference).filter(is_beyond) {
             let is_lower = logs.point < 0.0;
-            return Finding { outcome: Ruled::Ahead, is_lower, error: self.difference };
+            return ClaimFinding { outcome: Ruled::Ahead, is_lower, error: self.difference };
         }
         let equivalence = samples.interval(self.equivalence);
         // Two figures at the timeout are alike only in that nothing is known of them.
         let is_tie = equivalence.is_some_and(|logs| logs.within(-limit, limit));
         if is_tie && !samples.is_censored() {
-            Finding { outcome: Ruled::DeadHeat, is_lower: false, error: self.equivalence }
+            ClaimFinding { outcome: Ruled::DeadHeat, is_lower: false, error: self.equivalence }
         } else {
-            Finding { outcome: Ruled::Undecided, is_lower: false, error: self.difference }
+            ClaimFinding { outcome: Ruled::Undecided, is_lower: false, error: self.difference }
         }
     }
 }
@@ -142,7 +142,7 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let alpha = alpha(outcome.asked.confidence);
     let test = RankTest::of(questions.len(), alpha, outcome.plan.margin);
     let ruled = questions.iter().map(|(metric, a, b, first, second)| {
-        verdict(metric, [a, b], &Samples { a: first, b: second }, test)
+        verdict(metric, [a, b], &SamplePair { a: first, b: second }, test)
     });
     ruled.collect()
 }
@@ -150,14 +150,14 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
 fn verdict(
     metric: &Metric,
     [a, b]: [&Entrant; 2],
-    samples: &Samples<'_>,
+    samples: &SamplePair<'_>,
     test: RankTest,
 ) -> Verdict {
     let finding = test.rule(samples);
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
     let ratio = samples.ratio(finding.error);
-    let pair = sentence::Pair { a: &a.label, b: &b.label, metric };
-    let seen = sentence::Seen { censored: samples.is_censored(), ..Default::default() };
+    let pair = sentence::ContenderPair { a: &a.label, b: &b.label, metric };
+    let seen = sentence::PairLosses { censored: samples.is_censored(), ..Default::default() };
     let mut verdict = Verdict {
         metric: metric.name.clone(),
         a: a.id,

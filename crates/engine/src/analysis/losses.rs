@@ -84,7 +84,7 @@ impl Losses {
         self.lost = self.lost.saturating_add(lost);
         self.dropped = self.dropped.saturating_add(dropped.min(lost));
         let mut left = lost.saturating_sub(dropped);
-        if let Some(sender) = counted(trial, path, End::Sending) {
+        if let Some(sender) = counted(trial, path, TransferEnd::Sending) {
             // One that was cut counts as both, one that was whole as the second.
             let failed = sender.fragment_failures.max(sender.udp_send_buffer_errors).min(left);
             self.refused = self.refused.saturating_add(failed);
@@ -96,7 +96,7 @@ impl Losses {
         {
             return;
         }
-        let Some(receiver) = counted(trial, path, End::Receiving) else { return };
+        let Some(receiver) = counted(trial, path, TransferEnd::Receiving) else { return };
         let together = receiver.reassembled;
         self.reassembled = Some(self.reassembled.unwrap_or(0).saturating_add(together));
         self.fragments = self.fragments.saturating_add(receiver.fragments_received);
@@ -133,13 +133,13 @@ fn counts_messages(account: &Account) -> bool {
 
 /// End of a transfer whose host's counters are read.
 #[derive(Clone, Copy)]
-enum End {
+enum TransferEnd {
     Sending,
     Receiving,
 }
 
 /// Returns the counters of the hosts that sent, or received, messages of a trial.
-fn counted(trial: &Trial, path: PathKind, end: End) -> Option<HostCounters> {
+fn counted(trial: &Trial, path: PathKind, end: TransferEnd) -> Option<HostCounters> {
     let Record { ledger, counters: near, far_counters: far, .. } = &trial.record;
     // On one machine both ends read the same counters.
     if path == PathKind::Loopback {
@@ -148,8 +148,8 @@ fn counted(trial: &Trial, path: PathKind, end: End) -> Option<HostCounters> {
     // A round trip begins and ends here; what the far end sent and received, nobody can tell apart.
     let (first, second) = match (end, &ledger.round_trip) {
         (_, Some(_)) => (near, &None),
-        (End::Sending, None) => (near, far),
-        (End::Receiving, None) => (far, near),
+        (TransferEnd::Sending, None) => (near, far),
+        (TransferEnd::Receiving, None) => (far, near),
     };
     let one_way = ledger.up.is_some() || ledger.round_trip.is_some();
     let first = first.filter(|_| one_way);

@@ -1,7 +1,7 @@
 //! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
 
-use super::causes::{BlockLimit, CensoredFate, Ends, GateCause, Origin};
-use super::exclusions::Differing;
+use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::exclusions::UnequalLosses;
 use super::host_notice::HostNotice;
 use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::loss_words::{fragmented, receive_buffer, send_queue};
@@ -9,7 +9,7 @@ use super::losses::Losses;
 use super::order::{self, OrderEffect};
 use super::own_state::{self, OwnState};
 use crate::figures::{percent, times};
-use crate::result::dropped::Dropped;
+use crate::result::dropped::DropReason;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning};
 use crate::time::Nanos;
 
@@ -30,7 +30,7 @@ pub enum Notice {
         /// Share of trials in the upper one.
         share: f64,
         /// Place of the ends.
-        ends: Ends,
+        ends: EndPlacement,
     },
     /// Problem of the host.
     Host(HostNotice),
@@ -50,9 +50,9 @@ pub enum Notice {
     /// Gates took more trials from one contender than from another.
     ExclusionsDiffer {
         /// Contenders that differ.
-        who: Differing,
+        who: UnequalLosses,
         /// Effect on the verdicts: whether one of them depends on it.
-        decides: Decides,
+        decides: VerdictEffect,
     },
     /// The place of a trial in its block makes a difference.
     OrderEffect(OrderEffect),
@@ -128,7 +128,7 @@ pub enum Notice {
         /// Value in force, with the reason in brackets where it is known.
         effective: String,
         /// Origin of the value asked for.
-        origin: Origin,
+        origin: ValueOrigin,
     },
     /// An option was not the same in all trials and flows of a contender.
     SettingChanged {
@@ -172,7 +172,7 @@ pub enum Notice {
         /// Label of the contender.
         label: String,
         /// Reason, with the evidence.
-        why: Dropped,
+        why: DropReason,
     },
     /// A trial failed, again when repeated, and ended the race.
     TrialFailed {
@@ -202,7 +202,7 @@ pub enum Notice {
 
 /// Effect on the verdicts: whether one of them would differ without something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decides {
+pub enum VerdictEffect {
     /// Some verdict would differ.
     Yes,
     /// All verdicts would be the same.
@@ -215,10 +215,13 @@ const EXCLUSIONS_ADVICE: &str = "race again when host and path are quieter; with
 const LOOPBACK_ADVICE: &str =
     "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate";
 
-fn exclusions_differ(Differing { more, less }: &Differing, decides: Decides) -> String {
+fn exclusions_differ(
+    UnequalLosses { more, less }: &UnequalLosses,
+    decides: VerdictEffect,
+) -> String {
     let then = match decides {
-        Decides::Yes => "counted with them, a verdict is another one",
-        Decides::No => "counted with them, the verdicts are the same",
+        VerdictEffect::Yes => "counted with them, a verdict is another one",
+        VerdictEffect::No => "counted with them, the verdicts are the same",
     };
     format!(
         "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
@@ -239,8 +242,8 @@ impl Notice {
                     "gate_failed"
                 }
             }
-            Notice::ExclusionsDiffer { decides: Decides::Yes, .. } => UNTRUSTED_EXCLUSIONS,
-            Notice::ExclusionsDiffer { decides: Decides::No, .. } => "exclusions_differ",
+            Notice::ExclusionsDiffer { decides: VerdictEffect::Yes, .. } => UNTRUSTED_EXCLUSIONS,
+            Notice::ExclusionsDiffer { decides: VerdictEffect::No, .. } => "exclusions_differ",
             Notice::OrderEffect(_) => "order_effect",
             Notice::OwnState(_) => UNTRUSTED_STATE,
             Notice::LostOutsidePath { .. } => "lost_outside_path",

@@ -57,14 +57,14 @@ impl OwnState {
 }
 
 /// Series of figures of one contender, or of its copy.
-type Series<'a> = BTreeMap<(usize, bool), &'a Column>;
+type StateSeries<'a> = BTreeMap<(usize, bool), &'a Column>;
 
 /// Returns the contenders of a race that stay in a state of their own.
 pub(crate) fn own_states(outcome: &Outcome, table: &Table<'_>) -> Vec<OwnState> {
     let metrics = claimed(&outcome.metrics).count().max(1) as f64;
     let mut found = Vec::new();
     for metric in claimed(&outcome.metrics) {
-        let mut series: Series<'_> = BTreeMap::new();
+        let mut series: StateSeries<'_> = BTreeMap::new();
         for entrant in outcome.contenders.iter().filter(|entrant| entrant.is_racing()) {
             for copy in [false, true] {
                 if let Some(column) = table.one(entrant.id, copy, &metric.name) {
@@ -93,7 +93,7 @@ pub(crate) fn own_states(outcome: &Outcome, table: &Table<'_>) -> Vec<OwnState> 
 
 /// Returns the series that is in a state of its own and varies most, with the correlation of neighbouring blocks: among three
 /// series a state shows in all residuals, and is largest in those of the series that has it.
-fn most_persistent(series: &Series<'_>, level: f64) -> Option<((usize, bool), f64)> {
+fn most_persistent(series: &StateSeries<'_>, level: f64) -> Option<((usize, bool), f64)> {
     if series.len() < 2 {
         return None;
     }
@@ -112,7 +112,7 @@ fn most_persistent(series: &Series<'_>, level: f64) -> Option<((usize, bool), f6
 }
 
 /// Returns, for each series, its logarithms less the middle of the others', in the blocks in which all have a figure.
-fn residuals(series: &Series<'_>) -> BTreeMap<(usize, bool), Vec<f64>> {
+fn residuals(series: &StateSeries<'_>) -> BTreeMap<(usize, bool), Vec<f64>> {
     let mut residuals: BTreeMap<(usize, bool), Vec<f64>> = BTreeMap::new();
     let blocks: BTreeSet<u64> = series.values().flat_map(|column| column.keys().copied()).collect();
     for block in blocks {
@@ -139,8 +139,8 @@ fn residuals(series: &Series<'_>) -> BTreeMap<(usize, bool), Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::table::Counted;
-    use crate::analysis::verdicts::{self, Stand};
+    use crate::analysis::table::TrialFilter;
+    use crate::analysis::verdicts::{self, DecisionStage};
     use crate::race::testing;
     use crate::result::outcome::Trial;
     use crate::rng::SplitMix64;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn found(outcome: &Outcome) -> Vec<(usize, bool)> {
-        let table = Table::of(&outcome.trials, Counted::Valid);
+        let table = Table::of(&outcome.trials, TrialFilter::Valid);
         let states = own_states(outcome, &table);
         states.into_iter().map(|state| (state.contender, state.copy)).collect()
     }
@@ -185,7 +185,7 @@ mod tests {
     fn a_contender_in_a_state_of_its_own_is_named_and_decided_nothing_about() {
         let mut outcome = race(3, |series, block| series == (1, false) && long(block));
         assert_eq!(found(&outcome), [(1, false)]);
-        verdicts::refresh(&mut outcome, Stand::Look { alpha: 0.05, next: None });
+        verdicts::refresh(&mut outcome, DecisionStage::Look { alpha: 0.05, next: None });
         crate::analysis::warnings::refresh(&mut outcome);
         for verdict in &outcome.verdicts {
             let is_open = verdict.outcome == Ruled::Undecided;
@@ -205,7 +205,7 @@ mod tests {
     fn the_copy_is_named_too_and_has_no_claims() {
         let mut outcome = race(2, |series, block| series == (0, true) && long(block));
         assert_eq!(found(&outcome), [(0, true)]);
-        verdicts::refresh(&mut outcome, Stand::Look { alpha: 0.05, next: None });
+        verdicts::refresh(&mut outcome, DecisionStage::Look { alpha: 0.05, next: None });
         assert_eq!(outcome.verdicts[0].outcome, Ruled::DeadHeat);
     }
 

@@ -8,7 +8,7 @@ use crate::stats::Outcome;
 use crate::time::Nanos;
 
 /// A pair of contenders under one metric.
-pub(crate) struct Pair<'a> {
+pub(crate) struct ContenderPair<'a> {
     pub a: &'a str,
     pub b: &'a str,
     pub metric: &'a Metric,
@@ -16,7 +16,7 @@ pub(crate) struct Pair<'a> {
 
 /// Losses behind a pair's figures.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PairLosses {
     pub censored: bool,
     /// Number of blocks in which both figures fall among lost messages.
     pub both_censored: u64,
@@ -26,23 +26,23 @@ pub(crate) struct Seen {
 
 /// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Planned {
+enum PlanState {
     Blocks,
     Nothing,
 }
 
-impl Pair<'_> {
+impl ContenderPair<'_> {
     /// Returns the verdict in a sentence or two.
-    pub(crate) fn note(&self, verdict: &Verdict, seen: &Seen) -> String {
-        self.say(verdict, seen, Planned::Blocks)
+    pub(crate) fn note(&self, verdict: &Verdict, seen: &PairLosses) -> String {
+        self.say(verdict, seen, PlanState::Blocks)
     }
 
     /// Returns the verdict on independent samples, for which no planned block tells how many more it takes.
-    pub(crate) fn of_independent(&self, verdict: &Verdict, seen: &Seen) -> String {
-        self.say(verdict, seen, Planned::Nothing)
+    pub(crate) fn of_independent(&self, verdict: &Verdict, seen: &PairLosses) -> String {
+        self.say(verdict, seen, PlanState::Nothing)
     }
 
-    fn say(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
+    fn say(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
         let Some(range) = verdict.ratio else {
             return self.without_ratio(seen);
         };
@@ -70,8 +70,8 @@ impl Pair<'_> {
 
     /// Returns the verdict on contenders of which nothing is decided, because one stays in a state of its own, in the
     /// words of `state`.
-    pub(crate) fn of_state(&self, verdict: &Verdict, seen: &Seen, state: &str) -> String {
-        let Pair { a, b, metric } = self;
+    pub(crate) fn of_state(&self, verdict: &Verdict, seen: &PairLosses, state: &str) -> String {
+        let ContenderPair { a, b, metric } = self;
         let ratio =
             verdict.ratio.map_or_else(String::new, |ratio| format!(" ({})", ratio.bare(seen)));
         format!(
@@ -81,8 +81,8 @@ impl Pair<'_> {
         )
     }
 
-    fn without_ratio(&self, seen: &Seen) -> String {
-        let Pair { a, b, metric } = self;
+    fn without_ratio(&self, seen: &PairLosses) -> String {
+        let ContenderPair { a, b, metric } = self;
         match seen.both_censored {
             0 => format!(
                 "{a} and {b}: undecided, too few blocks have a valid {} of both.",
@@ -100,7 +100,7 @@ impl Pair<'_> {
     }
 
     /// Returns the lead: `udp is ahead of tcp: RTT p50 is 20 % lower (17 to 23 %), by 12.3 µs`.
-    fn lead(&self, ratio: Ratio, verdict: &Verdict, seen: &Seen) -> String {
+    fn lead(&self, ratio: Ratio, verdict: &Verdict, seen: &PairLosses) -> String {
         let a_wins = (ratio.point < 1.0) == (self.metric.better == Better::Lower);
         let (winner, loser, r) =
             if a_wins { (self.a, self.b, ratio) } else { (self.b, self.a, ratio.inverse()) };
@@ -115,7 +115,7 @@ impl Pair<'_> {
     }
 
     fn dead_heat(&self, ratio: Ratio, verdict: &Verdict) -> String {
-        let Pair { a, b, metric } = self;
+        let ContenderPair { a, b, metric } = self;
         let (label, within) = (&metric.label, percent(verdict.margin));
         let is_measurable = ratio.low > 1.0 || ratio.high < 1.0;
         if !is_measurable {
@@ -133,8 +133,8 @@ impl Pair<'_> {
 
     /// Returns what would decide the claim, as a sentence of its own with a space in front; nothing if
     /// nobody can know.
-    fn outlook(&self, verdict: &Verdict, seen: &Seen, planned: Planned) -> String {
-        if planned == Planned::Nothing {
+    fn outlook(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
+        if planned == PlanState::Nothing {
             return String::new();
         }
         let should = if seen.is_doubtful { "may" } else { "should" };
@@ -170,7 +170,7 @@ impl Ratio {
     }
 
     /// Formats the ratio as [`Ratio::plain`] does; the ratio of figures that are bounds is a bound.
-    fn bare(self, seen: &Seen) -> String {
+    fn bare(self, seen: &PairLosses) -> String {
         let bound = if seen.censored { "bound of the " } else { "" };
         format!("{bound}{}", self.plain())
     }
@@ -214,7 +214,7 @@ mod tests {
         outcome: Outcome,
         ratio: [f64; 3],
         change: impl FnOnce(&mut Verdict),
-        seen: Seen,
+        seen: PairLosses,
     ) -> String {
         let (name, label, unit) = match better {
             Better::Lower => ("rtt_p50_ns", "RTT p50", Unit::Nanos),
@@ -241,10 +241,10 @@ mod tests {
             note: String::new(),
         };
         change(&mut verdict);
-        Pair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
+        ContenderPair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
     }
 
-    const NONE: Seen = Seen { censored: false, both_censored: 0, is_doubtful: false };
+    const NONE: PairLosses = PairLosses { censored: false, both_censored: 0, is_doubtful: false };
 
     #[test]
     fn who_is_ahead_is_named_with_the_better_figure() {
@@ -314,7 +314,7 @@ mod tests {
         let doubtful = open(
             [0.91, 0.80, 1.05],
             |v| v.more_blocks = Some(14),
-            Seen { is_doubtful: true, ..NONE },
+            PairLosses { is_doubtful: true, ..NONE },
         );
         assert!(doubtful.ends_with("About 14 more blocks may decide it."), "{doubtful}");
         let minutes = |v: &mut Verdict| {
@@ -331,7 +331,7 @@ mod tests {
             "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
              on the margin."
         );
-        let lost = Seen { censored: true, both_censored: 3, is_doubtful: false };
+        let lost = PairLosses { censored: true, both_censored: 3, is_doubtful: false };
         assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
         let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
         assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");

@@ -16,9 +16,9 @@ pub(crate) fn changed(outcome: &Outcome) -> Vec<Notice> {
 
 /// Accessor for the options that an end read back: those of its first flow, and the differences of the
 /// others.
-type Read = fn(&Record) -> (&Effective, &[Effective]);
+type OptionReader = fn(&Record) -> (&Effective, &[Effective]);
 
-const ENDS: [(&str, Read); 2] = [
+const ENDS: [(&str, OptionReader); 2] = [
     ("near", |record| (&record.effective, &record.effective_by_flow)),
     ("far", |record| (&record.far_effective, &record.far_effective_by_flow)),
 ];

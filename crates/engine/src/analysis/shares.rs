@@ -5,7 +5,7 @@
 //! contender has, is left out. The contenders are a factor beside those that were varied.
 
 use crate::measurements::Metric;
-use crate::result::outcome::{LevelRatio, Outcome, Share, ShareKind, Trial};
+use crate::result::outcome::{LevelRatio, Outcome, ShareKind, Trial, VarianceShare};
 use crate::stats::variance::{self, Observation, Part};
 
 /// Maximum share of valid trials without a figure above 0. With more, as with a loss that is mostly 0,
@@ -13,7 +13,7 @@ use crate::stats::variance::{self, Observation, Part};
 const MOST_LEFT_OUT: f64 = 0.1;
 
 /// A factor as the statistics see it.
-struct Varied<'a> {
+struct VariedFactor<'a> {
     kind: ShareKind,
     name: &'a str,
     levels: Vec<String>,
@@ -21,7 +21,7 @@ struct Varied<'a> {
 
 /// Returns the shares of each metric that has any: the factors in their order, the contenders, their
 /// interactions, blocks, noise. A factor with valid trials under one level only is left out.
-pub fn shares(outcome: &Outcome) -> Vec<Share> {
+pub fn shares(outcome: &Outcome) -> Vec<VarianceShare> {
     let varied = varied(outcome);
     if outcome.factors.is_empty() {
         return Vec::new();
@@ -29,16 +29,20 @@ pub fn shares(outcome: &Outcome) -> Vec<Share> {
     outcome.metrics.iter().flat_map(|metric| of_metric(outcome, &varied, metric)).collect()
 }
 
-fn varied(outcome: &Outcome) -> Vec<Varied<'_>> {
-    let mut all: Vec<Varied<'_>> = outcome
+fn varied(outcome: &Outcome) -> Vec<VariedFactor<'_>> {
+    let mut all: Vec<VariedFactor<'_>> = outcome
         .factors
         .iter()
-        .map(|f| Varied { kind: ShareKind::Factor, name: &f.name, levels: f.levels.clone() })
+        .map(|f| VariedFactor { kind: ShareKind::Factor, name: &f.name, levels: f.levels.clone() })
         .collect();
     let rows = outcome.asked.contenders.len();
     if rows > 1 {
         let levels = (0..rows).map(|row| outcome.contender(row)).collect();
-        all.push(Varied { kind: ShareKind::Contenders, name: of_contenders(outcome), levels });
+        all.push(VariedFactor {
+            kind: ShareKind::Contenders,
+            name: of_contenders(outcome),
+            levels,
+        });
     }
     all
 }
@@ -58,7 +62,11 @@ fn of_contenders(outcome: &Outcome) -> &'static str {
     if transports.len() == of_row.len() { "transport" } else { "contender" }
 }
 
-fn of_metric(outcome: &Outcome, varied: &[Varied<'_>], metric: &Metric) -> Vec<Share> {
+fn of_metric(
+    outcome: &Outcome,
+    varied: &[VariedFactor<'_>],
+    metric: &Metric,
+) -> Vec<VarianceShare> {
     let valid = || outcome.trials.iter().filter(|trial| trial.record.valid && !trial.control);
     let observations: Vec<Observation> =
         valid().filter_map(|trial| observation(outcome, trial, metric, varied.len())).collect();
@@ -70,7 +78,7 @@ fn of_metric(outcome: &Outcome, varied: &[Varied<'_>], metric: &Metric) -> Vec<S
     }
     let variation = variance::variation(&observations, varied.len(), confidence, outcome.seed);
     let Some(found) = variation else { return Vec::new() };
-    let share = |kind, factor: &str, part: Part, levels| Share {
+    let share = |kind, factor: &str, part: Part, levels| VarianceShare {
         metric: metric.name.clone(),
         kind,
         factor: factor.to_owned(),
@@ -83,7 +91,7 @@ fn of_metric(outcome: &Outcome, varied: &[Varied<'_>], metric: &Metric) -> Vec<S
         blocks: found.blocks_used as u64,
         levels,
     };
-    let mut all: Vec<Share> = varied
+    let mut all: Vec<VarianceShare> = varied
         .iter()
         .zip(&found.factors)
         .enumerate()
@@ -119,7 +127,7 @@ fn observation(
 fn ratios(
     observations: &[Observation],
     at: usize,
-    varied: &Varied<'_>,
+    varied: &VariedFactor<'_>,
     confidence: f64,
 ) -> Vec<LevelRatio> {
     let Some(first) = observations.iter().filter_map(|o| o.levels.get(at)).min() else {
@@ -169,7 +177,7 @@ mod tests {
         .unwrap()
     }
 
-    fn of_first<'a>(outcome: &Outcome, shares: &'a [Share]) -> Vec<&'a Share> {
+    fn of_first<'a>(outcome: &Outcome, shares: &'a [VarianceShare]) -> Vec<&'a VarianceShare> {
         shares.iter().filter(|share| share.metric == outcome.metrics[0].name).collect()
     }
 

@@ -23,7 +23,7 @@ pub(crate) type Column = BTreeMap<u64, Figure>;
 
 /// Trials that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum TrialFilter {
     /// Valid trials: those that passed their gate.
     Valid,
     /// All trials that have figures.
@@ -34,9 +34,9 @@ pub(crate) enum Counted {
 pub(crate) struct Table<'a>(BTreeMap<(usize, bool, &'a str), Column>);
 
 impl<'a> Table<'a> {
-    pub(crate) fn of(trials: &'a [Trial], counted: Counted) -> Table<'a> {
+    pub(crate) fn of(trials: &'a [Trial], counted: TrialFilter) -> Table<'a> {
         let mut columns: BTreeMap<(usize, bool, &'a str), Column> = BTreeMap::new();
-        let counts = |trial: &&Trial| counted == Counted::Ran || trial.record.valid;
+        let counts = |trial: &&Trial| counted == TrialFilter::Ran || trial.record.valid;
         for trial in trials.iter().filter(counts) {
             for (name, value) in &trial.record.metrics {
                 let key = (trial.contender, trial.control, name.as_str());
@@ -82,7 +82,7 @@ pub struct Pairs {
 
 /// Returns the log-ratios of `a` over `b` in `metric`, block by block.
 pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
-    let table = Table::of(&outcome.trials, Counted::Valid);
+    let table = Table::of(&outcome.trials, TrialFilter::Valid);
     Pairs::of(&table.own(a, metric), &table.own(b, metric))
 }
 

@@ -21,7 +21,7 @@ const ERRORS: f64 = 3.0;
 
 /// A prediction and what was measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beside {
+pub struct PredictedFigure {
     /// The contender.
     pub contender: usize,
     /// Prediction of theory.
@@ -34,7 +34,7 @@ pub struct Beside {
     pub trials: usize,
 }
 
-impl Beside {
+impl PredictedFigure {
     /// Returns the measured over the predicted figure.
     pub fn ratio(&self) -> f64 {
         self.mean / self.prediction.value
@@ -50,14 +50,14 @@ impl Beside {
 }
 
 /// Returns each prediction with what was measured, contender by contender.
-pub fn beside(outcome: &Outcome) -> Vec<Beside> {
+pub fn beside(outcome: &Outcome) -> Vec<PredictedFigure> {
     let Some(network) = network(outcome) else { return Vec::new() };
     let of_entrant = |entrant: &Entrant| {
         let measured = |prediction: Prediction| {
             let values = figures(outcome, entrant.id, prediction.metric);
             let (mean, error) = mean_and_error(&values)?;
             let (contender, trials) = (entrant.id, values.len());
-            Some(Beside { contender, prediction, mean, error, trials })
+            Some(PredictedFigure { contender, prediction, mean, error, trials })
         };
         predictions(outcome, entrant, &network).into_iter().filter_map(measured).collect::<Vec<_>>()
     };
@@ -66,11 +66,11 @@ pub fn beside(outcome: &Outcome) -> Vec<Beside> {
 
 /// Returns a warning for each figure that parts from its form.
 pub(super) fn warnings(outcome: &Outcome) -> Vec<Warning> {
-    let parting = beside(outcome).into_iter().filter(Beside::parts);
+    let parting = beside(outcome).into_iter().filter(PredictedFigure::parts);
     parting.filter_map(|one| warning(outcome, &one)).collect()
 }
 
-fn warning(outcome: &Outcome, one: &Beside) -> Option<Warning> {
+fn warning(outcome: &Outcome, one: &PredictedFigure) -> Option<Warning> {
     let entrant = outcome.contenders.get(one.contender)?;
     let metric = outcome.metrics.iter().find(|m| m.name == one.prediction.metric)?;
     let Prediction { form, tolerance, .. } = &one.prediction;
@@ -88,7 +88,7 @@ fn warning(outcome: &Outcome, one: &Beside) -> Option<Warning> {
 
 /// Prediction of one contender by the level of a factor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Predicted {
+pub struct PredictionSeries {
     /// The index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
     /// Its prediction at each level; `None` outside the range of the form. The median where other conditions vary, too.
@@ -96,7 +96,7 @@ pub struct Predicted {
 }
 
 /// Returns the predictions of a metric by the level of `factor`, an index into `outcome.factors`.
-pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<Predicted> {
+pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<PredictionSeries> {
     let (Some(network), Some(named)) = (network(outcome), outcome.factors.get(factor)) else {
         return Vec::new();
     };
@@ -114,7 +114,7 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<Predicted
             let holds = all.filter(|one| one.metric == metric && one.outside.is_none());
             median(&holds.map(|one| one.value).collect::<Vec<f64>>())
         };
-        Predicted { contender, by_level: (0..named.levels.len()).map(at_level).collect() }
+        PredictionSeries { contender, by_level: (0..named.levels.len()).map(at_level).collect() }
     };
     typed.map(line).filter(|line| line.by_level.iter().any(Option::is_some)).collect()
 }
@@ -205,12 +205,12 @@ mod tests {
         let parts = |age: f64| {
             let outcome = race("sim:delay=25ms,loss=1%", age);
             let all = beside(&outcome);
-            let is_own = |one: &&Beside| {
+            let is_own = |one: &&PredictedFigure| {
                 let entrant = &outcome.contenders[one.contender];
                 let cell = entrant.cell.as_ref().unwrap();
                 one.prediction.metric == "age_mean_ns" && (cell.contender, cell.levels[0]) == (0, 1)
             };
-            let own: Vec<&Beside> = all.iter().filter(is_own).collect();
+            let own: Vec<&PredictedFigure> = all.iter().filter(is_own).collect();
             assert_eq!(own.len(), 1);
             assert!((own[0].prediction.value / 33.5e6 - 1.0).abs() < 1e-3, "{own:?}");
             own[0].parts()

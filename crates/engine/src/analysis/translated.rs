@@ -11,7 +11,7 @@ use crate::result::outcome::Outcome;
 
 /// Addresses of the far end that should be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Translated {
+pub struct TranslatedAddress {
     /// Address that the race dials.
     pub dialled: IpAddr,
     /// Address at which the server sees the race's connection arrive.
@@ -19,10 +19,10 @@ pub struct Translated {
 }
 
 /// Returns both addresses of the far end where they differ; `None` where they are one, or one of them is not known.
-pub fn translated(outcome: &Outcome) -> Option<Translated> {
+pub fn translated(outcome: &Outcome) -> Option<TranslatedAddress> {
     let dialled = address(outcome)?;
     let reached = outcome.peer_host.as_ref()?.reached_at?.to_canonical();
-    (dialled != reached).then_some(Translated { dialled, reached })
+    (dialled != reached).then_some(TranslatedAddress { dialled, reached })
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@
 //! is ahead, but never a tie, and a block where both are censored has no ratio.
 
 use super::own_state::{self, OwnState};
-use super::sentence::{Pair, Seen};
-use super::table::{Column, Counted, Table};
+use super::sentence::{ContenderPair, PairLosses};
+use super::table::{Column, Table, TrialFilter};
 pub use super::table::{Pairs, pairs};
 use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
@@ -32,7 +32,7 @@ use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, sig
 
 /// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Stand {
+pub enum DecisionStage {
     /// Look at the results, at this error level.
     Look {
         /// The family-wise level that it may spend.
@@ -48,17 +48,17 @@ pub enum Stand {
 }
 
 /// Brings summary, verdicts and control up to date with the trials.
-pub fn refresh(outcome: &mut Outcome, stand: Stand) {
-    let table = Table::of(&outcome.trials, Counted::Valid);
+pub fn refresh(outcome: &mut Outcome, stand: DecisionStage) {
+    let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let summary = summaries(outcome, &table);
     let verdicts = verdicts(outcome, &table, &outcome.verdicts, stand);
     // A race that is decided may end here, and its alarm is due as at a look.
     let is_decided = !verdicts.is_empty() && verdicts.iter().all(is_decided);
-    let alarm_is_due = is_decided || matches!(stand, Stand::Look { .. });
+    let alarm_is_due = is_decided || matches!(stand, DecisionStage::Look { .. });
     let control = control::control(outcome, &table, alarm_is_due);
     let unfiltered = match exclusions::differ(outcome) {
         None => Vec::new(),
-        Some(_) => verdicts_on(outcome, Counted::Ran, stand),
+        Some(_) => verdicts_on(outcome, TrialFilter::Ran, stand),
     };
     outcome.summary = summary;
     outcome.verdicts = verdicts;
@@ -67,13 +67,13 @@ pub fn refresh(outcome: &mut Outcome, stand: Stand) {
 }
 
 /// Returns the verdicts based on these trials alone.
-fn verdicts_on(outcome: &Outcome, counted: Counted, stand: Stand) -> Vec<Verdict> {
+fn verdicts_on(outcome: &Outcome, counted: TrialFilter, stand: DecisionStage) -> Vec<Verdict> {
     verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
 }
 
 /// Brings the summary alone up to date, where trials are no pairs.
 pub fn summarise(outcome: &mut Outcome) {
-    outcome.summary = summaries(outcome, &Table::of(&outcome.trials, Counted::Valid));
+    outcome.summary = summaries(outcome, &Table::of(&outcome.trials, TrialFilter::Valid));
 }
 
 /// Returns true if every claim is decided. Always false for a race without claims.
@@ -93,7 +93,7 @@ fn is_decided(verdict: &Verdict) -> bool {
 /// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
 /// about their own centre, which says nothing of who leads. `None` with too few blocks.
 pub(crate) fn scatter(outcome: &Outcome) -> Option<f64> {
-    let table = Table::of(&outcome.trials, Counted::Valid);
+    let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let mut scatters = claims(outcome, &table, &[])
         .into_iter()
         .map(|claim| stats::scatter(&claim.pairs.log_ratios));
@@ -155,25 +155,25 @@ fn verdicts<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
     earlier: &[Verdict],
-    stand: Stand,
+    stand: DecisionStage,
 ) -> Vec<Verdict> {
     let level = match stand {
-        Stand::Look { alpha, .. } => alpha,
-        Stand::Between { .. } => alpha(outcome.asked.confidence),
+        DecisionStage::Look { alpha, .. } => alpha,
+        DecisionStage::Between { .. } => alpha(outcome.asked.confidence),
     };
     let states = own_state::own_states(outcome, table);
-    let terms = Terms { level, any_time: outcome.plan.any_time, stand, states: &states };
+    let terms = JudgingTerms { level, any_time: outcome.plan.any_time, stand, states: &states };
     judge(outcome, earlier, &claims(outcome, table, earlier), terms)
 }
 
 /// Terms on which questions are judged together.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct JudgingTerms<'a> {
     /// Error that they share at this look.
     pub level: f64,
     /// Error that they share at all blocks; 0 for questions that are judged at looks only.
     pub any_time: f64,
-    pub stand: Stand,
+    pub stand: DecisionStage,
     /// Contenders about which nothing is decided.
     pub states: &'a [OwnState],
 }
@@ -209,7 +209,7 @@ pub(crate) fn judge(
     outcome: &Outcome,
     earlier: &[Verdict],
     questions: &[Question<'_>],
-    terms: Terms<'_>,
+    terms: JudgingTerms<'_>,
 ) -> Vec<Verdict> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     // Which end of the scale wins is asked of each metric below; a race may have both kinds.
@@ -247,16 +247,18 @@ fn counting(
     outcome: &Outcome,
     pairs: &Pairs,
     (planned, early): (Ruling, Option<Ruling>),
-    stand: Stand,
+    stand: DecisionStage,
 ) -> (Ruling, bool) {
     let blocks = pairs.log_ratios.len();
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
     let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
     let (stand, is_last) = match stand {
-        Stand::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
-            (Stand::Between { next: Some(next) }, false)
+        DecisionStage::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
+            (DecisionStage::Between { next: Some(next) }, false)
         }
-        Stand::Look { next, .. } | Stand::Between { next } => (stand, next.is_none()),
+        DecisionStage::Look { next, .. } | DecisionStage::Between { next } => {
+            (stand, next.is_none())
+        }
     };
     let ruling = admitted(planned, pairs, lacking, stand);
     let decides = |early: &Ruling| match early.outcome {
@@ -274,7 +276,7 @@ fn verdict(
     outcome: &Outcome,
     question: &Question<'_>,
     rulings: (Ruling, Option<Ruling>),
-    terms: Terms<'_>,
+    terms: JudgingTerms<'_>,
 ) -> Verdict {
     let pairs = &question.pairs;
     let blocks = pairs.log_ratios.len();
@@ -312,12 +314,12 @@ fn verdict(
         note: String::new(),
     };
     let (a, b) = question.names;
-    let seen = Seen {
+    let seen = PairLosses {
         censored: pairs.censored,
         both_censored: pairs.both_censored,
         is_doubtful: matches!(ruling.missing, Missing::Perhaps(_)),
     };
-    let pair = Pair { a, b, metric: question.metric };
+    let pair = ContenderPair { a, b, metric: question.metric };
     verdict.note = match state {
         Some(state) => pair.of_state(&verdict, &seen, &state.words()),
         None => pair.note(&verdict, &seen),
@@ -339,7 +341,7 @@ fn undecided(ruling: Ruling) -> Ruling {
 
 /// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
 /// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
-fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling {
+fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: DecisionStage) -> Ruling {
     let undecided = undecided(ruling);
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
         (Missing::Blocks(more), Some(blocks)) => Missing::Blocks(more.max(blocks)),
@@ -348,14 +350,16 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: Stand) -> Ruling
         (missing, None) => missing,
     };
     match stand {
-        Stand::Between { next } => Ruling { direction: None, missing: at_least(next), ..undecided },
-        Stand::Look { .. } if pairs.censored && ruling.outcome == Ruled::DeadHeat => {
+        DecisionStage::Between { next } => {
+            Ruling { direction: None, missing: at_least(next), ..undecided }
+        }
+        DecisionStage::Look { .. } if pairs.censored && ruling.outcome == Ruled::DeadHeat => {
             Ruling { missing: Missing::Never, ..undecided }
         }
-        Stand::Look { .. } if lacking > 0 => {
+        DecisionStage::Look { .. } if lacking > 0 => {
             Ruling { direction: None, missing: at_least(Some(lacking)), ..undecided }
         }
-        Stand::Look { .. } => ruling,
+        DecisionStage::Look { .. } => ruling,
     }
 }
 
@@ -377,7 +381,7 @@ mod tests {
     use crate::result::outcome::Trial;
     use crate::trial::fake;
 
-    const LOOK: Stand = Stand::Look { alpha: 0.05, next: None };
+    const LOOK: DecisionStage = DecisionStage::Look { alpha: 0.05, next: None };
 
     /// Returns a race of two or more contenders with these figures of its first claim, by block.
     fn race(columns: &[&[f64]]) -> Outcome {
@@ -413,10 +417,10 @@ mod tests {
     #[test]
     fn virtual_time_is_none_to_wait_for() {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
-        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        refresh(&mut outcome, DecisionStage::Between { next: Some(3) });
         assert!(outcome.verdicts[0].more_ns.is_some(), "{:?}", outcome.verdicts);
         outcome.path.kind = PathKind::Simulated;
-        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        refresh(&mut outcome, DecisionStage::Between { next: Some(3) });
         let verdict = &outcome.verdicts[0];
         assert_eq!((verdict.more_blocks, verdict.more_ns), (Some(3), None));
     }
@@ -424,7 +428,7 @@ mod tests {
     #[test]
     fn a_clear_lead_is_decided_at_a_look_and_not_between() {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
-        refresh(&mut outcome, Stand::Between { next: Some(3) });
+        refresh(&mut outcome, DecisionStage::Between { next: Some(3) });
         let verdict = &outcome.verdicts[0];
         assert_eq!((verdict.outcome, verdict.more_blocks), (Ruled::Undecided, Some(3)));
         assert!(verdict.ratio.is_some_and(|ratio| (ratio.point - 1.25).abs() < 1e-9));
@@ -503,7 +507,7 @@ mod tests {
         }
         refresh(&mut outcome, LOOK);
         assert!(!outcome.trusted());
-        refresh(&mut outcome, Stand::Between { next: None });
+        refresh(&mut outcome, DecisionStage::Between { next: None });
         let control = outcome.control.as_ref().unwrap();
         assert!(!control.trusted && control.note.contains("something other than the transports"));
     }

@@ -1,10 +1,10 @@
 //! Warnings to read before believing a race, found in its trials and its plan.
 
-use super::causes::{BlockLimit, CensoredFate, Ends, GateCause, Origin};
+use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
-use super::notice::{Decides, Notice};
-use super::table::{Counted, Table};
+use super::notice::{Notice, VerdictEffect};
+use super::table::{Table, TrialFilter};
 use super::translated::translated;
 use super::{
     exclusions, fallbacks, library_limits, order, own_state, path_account, settings, theory,
@@ -61,11 +61,12 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
     all.extend(exclusions::differ(outcome).map(|who| {
-        let decides = if exclusions::decide(outcome) { Decides::Yes } else { Decides::No };
+        let decides =
+            if exclusions::decide(outcome) { VerdictEffect::Yes } else { VerdictEffect::No };
         Notice::ExclusionsDiffer { who, decides }
     }));
     all.extend(order::effect(outcome).map(Notice::OrderEffect));
-    let table = Table::of(&outcome.trials, Counted::Valid);
+    let table = Table::of(&outcome.trials, TrialFilter::Valid);
     all.extend(own_state::own_states(outcome, &table).into_iter().map(Notice::OwnState));
     all.extend(path_account::notices(outcome));
     all.extend(fallbacks::notices(outcome));
@@ -129,7 +130,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
                         option: option.clone(),
                         asked: asked.clone(),
                         effective: effective.clone(),
-                        origin: if typed { Origin::Typed } else { Origin::Default },
+                        origin: if typed { ValueOrigin::Typed } else { ValueOrigin::Default },
                     });
                 }
                 _ => {}
@@ -320,11 +321,11 @@ fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
 }
 
 /// Returns the place of the ends of a race.
-fn ends(outcome: &Outcome) -> Ends {
+fn ends(outcome: &Outcome) -> EndPlacement {
     match (outcome.path.kind, outcome.plan.placement.as_str()) {
-        (PathKind::Simulated, _) => Ends::Virtual,
-        (_, "host") => Ends::Free,
-        _ => Ends::Pinned,
+        (PathKind::Simulated, _) => EndPlacement::Virtual,
+        (_, "host") => EndPlacement::Free,
+        _ => EndPlacement::Pinned,
     }
 }
 
@@ -367,7 +368,7 @@ mod tests {
 
     fn codes(mut outcome: Outcome, change: impl FnOnce(&mut Outcome)) -> Vec<String> {
         change(&mut outcome);
-        verdicts::refresh(&mut outcome, verdicts::Stand::Between { next: None });
+        verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
         refresh(&mut outcome);
         let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
         assert!(outcome.warnings.iter().all(complete));
@@ -583,7 +584,7 @@ mod tests {
     fn advice(change: impl FnOnce(&mut Outcome)) -> String {
         let mut outcome = calm();
         change(&mut outcome);
-        verdicts::refresh(&mut outcome, verdicts::Stand::Between { next: None });
+        verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
         refresh(&mut outcome);
         let [warning] = outcome.warnings.as_slice() else { panic!("{:?}", outcome.warnings) };
         warning.advice.clone()

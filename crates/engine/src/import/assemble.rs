@@ -5,15 +5,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::plain::MOST_TRIALS;
-use super::{Arm, Five, Reading, Taken};
+use super::{Arm, FileContent, FiveNumberSummary, ImportedTrial};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
 use crate::measurements::{Metric, Role};
 use crate::path::PathKind;
 use crate::result::date;
-use crate::result::imported::{Dated, Imported, ImportedFile, KIND, Over, Spread};
-use crate::result::outcome::{Asked, Entrant, Fixed, Outcome, Status, Trial, Warning};
+use crate::result::imported::{DateSource, ImportOrigin, ImportedFile, KIND, Spread, SpreadOver};
+use crate::result::outcome::{
+    Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial, Warning,
+};
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
 use crate::trial::samples::{self, Place};
@@ -23,18 +25,18 @@ const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 
 /// A file that was read.
-pub(super) struct Read {
+pub(super) struct SourceFile {
     pub name: String,
     pub stem: String,
     /// Label given with `--label`.
     pub label: Option<String>,
     pub format: &'static str,
     pub sha256: String,
-    pub reading: Reading,
+    pub reading: FileContent,
 }
 
 /// Settings for verdicts.
-pub(super) struct Settings {
+pub(super) struct VerdictSettings {
     pub margin: f64,
     pub margin_reason: &'static str,
     pub confidence: f64,
@@ -46,15 +48,15 @@ pub(super) struct Settings {
 /// # Errors
 /// [`Error::Data`] where there are too many trials; [`Error::Setup`] where samples cannot be kept.
 pub(super) fn outcome(
-    read: Vec<Read>,
-    settings: &Settings,
+    read: Vec<SourceFile>,
+    settings: &VerdictSettings,
     samples: Option<&Path>,
 ) -> Result<Outcome> {
     if let Some(samples) = samples {
         remove_stale(samples)?;
     }
     let began = read.iter().filter_map(|read| read.reading.began).min();
-    let mut gathered = Gathered::default();
+    let mut gathered = ImportCollection::default();
     for read in read {
         gathered.file(read, samples)?;
     }
@@ -69,9 +71,9 @@ pub(super) fn outcome(
     }
     outcome.warnings = warnings(&outcome);
     let spreads = spreads(&outcome, &gathered.samples);
-    let dated = if began.is_some() { Dated::ByFiles } else { Dated::ByImport };
+    let dated = if began.is_some() { DateSource::ByFiles } else { DateSource::ByImport };
     let basis = basis(&outcome);
-    outcome.imported = Some(Imported { dated, files: gathered.files, spreads, basis });
+    outcome.imported = Some(ImportOrigin { dated, files: gathered.files, spreads, basis });
     Ok(outcome)
 }
 
@@ -86,18 +88,18 @@ fn remove_stale(samples: &Path) -> Result<()> {
 
 /// Contenders and samples gathered so far.
 #[derive(Default)]
-struct Gathered {
+struct ImportCollection {
     files: Vec<ImportedFile>,
     metrics: Vec<Metric>,
     contenders: Vec<Entrant>,
     trials: Vec<Trial>,
     /// Five numbers over the samples of each trial, by contender.
-    samples: Vec<(usize, Five)>,
+    samples: Vec<(usize, FiveNumberSummary)>,
 }
 
-impl Gathered {
-    fn file(&mut self, read: Read, samples: Option<&Path>) -> Result<()> {
-        let Read { name, stem, label, format, sha256, reading } = read;
+impl ImportCollection {
+    fn file(&mut self, read: SourceFile, samples: Option<&Path>) -> Result<()> {
+        let SourceFile { name, stem, label, format, sha256, reading } = read;
         let several = reading.arms.len() > 1;
         let mut contenders = Vec::new();
         let mut trials = 0;
@@ -181,7 +183,12 @@ impl Gathered {
         self.metrics.sort_by_key(|metric| metric.role != Role::Claim);
     }
 
-    fn trial(&mut self, contender: usize, taken: Taken, samples: Option<&Path>) -> Result<()> {
+    fn trial(
+        &mut self,
+        contender: usize,
+        taken: ImportedTrial,
+        samples: Option<&Path>,
+    ) -> Result<()> {
         let own = self.trials.iter().rev().find(|trial| trial.contender == contender);
         let block = own.map_or(0, |last| last.block + 1);
         if let (Some(part), Some(samples)) = (&taken.kept, samples) {
@@ -201,22 +208,22 @@ impl Gathered {
         Ok(())
     }
 
-    fn outcome(&mut self, settings: &Settings, began: SystemTime) -> Outcome {
+    fn outcome(&mut self, settings: &VerdictSettings, began: SystemTime) -> Outcome {
         let most = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
-        let asked = Asked {
+        let asked = RecordedRequest {
             contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),
             workload: KIND.to_owned(),
             path: KIND.to_owned(),
             margin: Some(settings.margin),
             confidence: settings.confidence,
-            ..Asked::default()
+            ..RecordedRequest::default()
         };
-        let plan = Fixed {
+        let plan = RecordedPlan {
             margin: settings.margin,
             margin_reason: settings.margin_reason.to_owned(),
             blocks_max: most,
             quantile_definition: quantile::DEFINITION.to_owned(),
-            ..Fixed::default()
+            ..RecordedPlan::default()
         };
         let path = PathFacts {
             spec: KIND.to_owned(),
@@ -238,7 +245,7 @@ impl Gathered {
 
 /// Returns five-number summaries: over the trials of contenders that have several, over the samples of
 /// the others.
-fn spreads(outcome: &Outcome, samples: &[(usize, Five)]) -> Vec<Spread> {
+fn spreads(outcome: &Outcome, samples: &[(usize, FiveNumberSummary)]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
         if trials_of(outcome, entrant.id) > 1 {
@@ -252,7 +259,7 @@ fn spreads(outcome: &Outcome, samples: &[(usize, Five)]) -> Vec<Spread> {
     spreads
 }
 
-impl Five {
+impl FiveNumberSummary {
     fn spread(&self, contender: usize) -> Spread {
         Spread {
             contender,
@@ -277,7 +284,7 @@ fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<S
         contender,
         what: metric.label.clone(),
         unit: metric.unit,
-        over: Over::Trials,
+        over: SpreadOver::Trials,
         n: values.len() as u64,
         lost: 0,
         min: *values.first()?,

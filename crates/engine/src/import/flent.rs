@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::foreign::Foreign;
-use super::gather::{Naming, Summed, Values, blank};
+use super::foreign::ForeignFile;
+use super::gather::{MetricNaming, SampleBuffer, SortedSamples, blank};
 use super::unit::Scale;
-use super::{Arm, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::result::date;
 
@@ -18,13 +18,13 @@ const VERSION: u64 = 4;
 pub(super) struct Flent;
 
 #[derive(Deserialize)]
-struct File {
+struct FlentFile {
     version: u64,
     metadata: Metadata,
     #[serde(default)]
     results: BTreeMap<String, Vec<Option<f64>>>,
     #[serde(default)]
-    raw_values: BTreeMap<String, Vec<Raw>>,
+    raw_values: BTreeMap<String, Vec<FlentRawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -52,12 +52,12 @@ struct SeriesMeta {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct FlentRawValue {
     t: Option<f64>,
     val: Option<f64>,
 }
 
-impl Reader for Flent {
+impl FormatReader for Flent {
     fn id(&self) -> &'static str {
         "flent"
     }
@@ -71,8 +71,12 @@ impl Reader for Flent {
         head.trim_start().starts_with('{') && marks.iter().any(|mark| head.contains(mark))
     }
 
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
-        let [read] = <[File; 1]>::try_from(file.json::<File>()?)
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let [read] = <[FlentFile; 1]>::try_from(file.json::<FlentFile>()?)
             .map_err(|all| format!("{} results of flent in one file; give one each", all.len()))?;
         if read.version > VERSION {
             return Err(format!(
@@ -80,7 +84,7 @@ impl Reader for Flent {
                 read.version
             ));
         }
-        let mut trial = Taken { record: blank(), spreads: Vec::new(), kept: None };
+        let mut trial = ImportedTrial { record: blank(), spreads: Vec::new(), kept: None };
         let mut metrics = Vec::new();
         let mut unknown = Vec::new();
         for (name, points) in &read.results {
@@ -92,7 +96,7 @@ impl Reader for Flent {
                 continue;
             };
             let raw = read.raw_values.get(name).map_or(&[][..], Vec::as_slice);
-            let series = Series { name, scale, meta };
+            let series = FlentSeries { name, scale, meta };
             let values = series.values(points, raw, &mut unknown)?;
             if scale.unit == Unit::Nanos && trial.kept.is_none() {
                 trial.kept = series.kept(raw, means)?;
@@ -103,7 +107,7 @@ impl Reader for Flent {
             return Err("there is no series with numbers in it".into());
         }
         let metadata = read.metadata;
-        Ok(Reading {
+        Ok(FileContent {
             program: metadata.flent.or(metadata.wrapper).map(|version| format!("flent {version}")),
             began: metadata.time.and_then(|time| date::parse_rfc3339(&time)),
             unit: "ms, Mbit/s".into(),
@@ -135,20 +139,20 @@ fn scale(name: &str, meta: Option<&SeriesMeta>) -> Option<Scale> {
     Scale::named(guess)
 }
 
-struct Series<'a> {
+struct FlentSeries<'a> {
     name: &'a str,
     scale: Scale,
     meta: Option<&'a SeriesMeta>,
 }
 
-impl Series<'_> {
+impl FlentSeries<'_> {
     /// Returns the values as measured if they are there; otherwise as flent interpolated them.
     fn values(
         &self,
         points: &[Option<f64>],
-        raw: &[Raw],
+        raw: &[FlentRawValue],
         unknown: &mut Vec<String>,
-    ) -> Result<Summed, String> {
+    ) -> Result<SortedSamples, String> {
         let measured: Vec<f64> = raw.iter().filter_map(|raw| raw.val).collect();
         let numbers = if measured.is_empty() {
             unknown.push(format!(
@@ -159,7 +163,7 @@ impl Series<'_> {
         } else {
             measured
         };
-        let mut values = Values::default();
+        let mut values = SampleBuffer::default();
         for value in numbers {
             values.push(self.whole(value)?)?;
         }
@@ -180,30 +184,30 @@ impl Series<'_> {
     /// Keeps the samples of a series of round trips, with their times.
     fn kept(
         &self,
-        raw: &[Raw],
-        means: &mut Means<'_>,
+        raw: &[FlentRawValue],
+        means: &mut ReaderContext<'_>,
     ) -> Result<Option<std::path::PathBuf>, String> {
         let first = raw.iter().find_map(|raw| raw.t).unwrap_or(0.0);
-        let mut values = Values::default();
+        let mut values = SampleBuffer::default();
         for raw in raw {
             let Some(value) = raw.val else { continue };
             let at = (raw.t.unwrap_or(first) - first).max(0.0) * 1e9;
             values.push_at(self.whole(value)?, at as u64)?;
         }
-        let naming = Naming::rtt();
+        let naming = MetricNaming::rtt();
         Ok(values.trial(&naming, means, &mut Vec::new())?.kept)
     }
 
     /// Times by their median, rates by their mean, since that is what was carried.
-    fn enter(&self, summed: Summed, trial: &mut Taken, metrics: &mut Vec<Metric>) {
+    fn enter(&self, summed: SortedSamples, trial: &mut ImportedTrial, metrics: &mut Vec<Metric>) {
         if summed.count() == 0 {
             return;
         }
         let label = self.name.replace(" (ms)", "");
-        let naming = Naming {
+        let naming = MetricNaming {
             unit: self.scale.unit,
             better: self.scale.better(),
-            ..Naming::time(&slug(&label), &label)
+            ..MetricNaming::time(&slug(&label), &label)
         };
         trial.spreads.push(summed.five(&label, self.scale.unit));
         match self.scale.unit {

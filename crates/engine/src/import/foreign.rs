@@ -23,7 +23,7 @@ const LARGEST_LINES: u64 = 16 << 30;
 const LONGEST_LINE: u64 = 64 << 20;
 
 /// File that another program wrote.
-pub struct Foreign {
+pub struct ForeignFile {
     path: PathBuf,
     head: String,
     reader: Box<dyn BufRead>,
@@ -32,26 +32,26 @@ pub struct Foreign {
     passed: u64,
 }
 
-impl Foreign {
+impl ForeignFile {
     /// Opens a file and looks at its beginning.
     ///
     /// # Errors
     /// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is empty, no file, or no text.
-    pub(super) fn open(path: &Path) -> Result<Foreign> {
+    pub(super) fn open(path: &Path) -> Result<ForeignFile> {
         let failed = |e| Error::setup(format!("read {}", path.display()), e);
         let wrong = |what: &str| Error::data(path.display().to_string(), what);
         if path.is_dir() {
             return Err(wrong("this is a folder; name the files in it"));
         }
         let opened = foreign::file::open(path)?;
-        let content = packed::Unpacked::new(opened).map_err(failed)?;
+        let content = packed::UnpackedFile::new(opened).map_err(failed)?;
         let mut reader = BufReader::with_capacity(HEAD as usize, content);
         let mut head = Vec::new();
         let got = (&mut reader).take(HEAD).read_to_end(&mut head);
         got.map_err(|e| wrong(&unreadable(&e)))?;
         let text = text_of(&head).map_err(|what| wrong(&what))?;
         let reader = Box::new(Cursor::new(head).chain(reader));
-        Ok(Foreign {
+        Ok(ForeignFile {
             path: path.to_owned(),
             head: text,
             reader,

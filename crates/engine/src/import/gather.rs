@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use super::{Five, Means, Taken};
+use super::{FiveNumberSummary, ImportedTrial, ReaderContext};
 use crate::error::Error;
 use crate::measurements::{
     Account, Better, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
 };
-use crate::result::imported::Over;
+use crate::result::imported::SpreadOver;
 use crate::stats::quantile;
 use crate::trial::Record;
 use crate::trial::samples::Samples;
@@ -25,13 +25,13 @@ const LOST: u64 = u64::MAX;
 
 /// Samples as they come, in nanoseconds or bits per second.
 #[derive(Default)]
-pub(super) struct Values {
+pub(super) struct SampleBuffer {
     values: Vec<u64>,
     /// Send time of each, in nanoseconds after the first; empty if unknown.
     at_ns: Vec<u64>,
 }
 
-impl Values {
+impl SampleBuffer {
     /// Adds a sample.
     ///
     /// # Errors
@@ -72,10 +72,10 @@ impl Values {
     /// If they cannot be kept.
     pub(super) fn trial(
         self,
-        what: &Naming,
-        means: &mut Means<'_>,
+        what: &MetricNaming,
+        means: &mut ReaderContext<'_>,
         unknown: &mut Vec<String>,
-    ) -> Result<Taken, String> {
+    ) -> Result<ImportedTrial, String> {
         let kept = if what.unit == Unit::Nanos { means.part() } else { None };
         if let Some(part) = &kept {
             self.keep(part).map_err(|e| e.to_string())?;
@@ -87,7 +87,7 @@ impl Values {
         if what.is_rtt() {
             record.rtt_ns = Some(summed.distribution());
         }
-        Ok(Taken { record, spreads: vec![summed.five(&what.label, what.unit)], kept })
+        Ok(ImportedTrial { record, spreads: vec![summed.five(&what.label, what.unit)], kept })
     }
 
     fn keep(&self, part: &Path) -> Result<(), Error> {
@@ -105,44 +105,44 @@ impl Values {
     }
 
     /// Sums them up.
-    pub(super) fn sum(mut self) -> Summed {
+    pub(super) fn sum(mut self) -> SortedSamples {
         let all = self.values.len();
         self.values.retain(|value| *value != LOST);
-        let order = Order::of(&self.values);
+        let order = ArrivalOrder::of(&self.values);
         self.values.sort_unstable();
-        Summed { lost: (all - self.values.len()) as u64, order, sorted: self.values }
+        SortedSamples { lost: (all - self.values.len()) as u64, order, sorted: self.values }
     }
 }
 
 /// Order in which numbers came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ArrivalOrder {
     Sorted,
     Mixed,
 }
 
-impl Order {
-    fn of(values: &[u64]) -> Order {
+impl ArrivalOrder {
+    fn of(values: &[u64]) -> ArrivalOrder {
         let count = |holds: fn(u64, u64) -> bool| {
             values.windows(2).filter(|pair| holds(pair[0], pair[1])).count() as u64
         };
         let (rises, falls) = (count(|a, b| a < b), count(|a, b| a > b));
         if rises.min(falls) == 0 && rises.max(falls) >= RISES {
-            Order::Sorted
+            ArrivalOrder::Sorted
         } else {
-            Order::Mixed
+            ArrivalOrder::Mixed
         }
     }
 }
 
 /// Samples in ascending order.
-pub(super) struct Summed {
+pub(super) struct SortedSamples {
     sorted: Vec<u64>,
     lost: u64,
-    order: Order,
+    order: ArrivalOrder,
 }
 
-impl Summed {
+impl SortedSamples {
     /// Returns the number of samples, received and lost.
     pub(super) fn count(&self) -> u64 {
         self.sorted.len() as u64 + self.lost
@@ -183,16 +183,16 @@ impl Summed {
     }
 
     /// Returns the five-number summary of the received samples. A quartile needs ten samples beyond it.
-    pub(super) fn five(&self, what: &str, unit: Unit) -> Five {
+    pub(super) fn five(&self, what: &str, unit: Unit) -> FiveNumberSummary {
         let n = self.sorted.len() as u64;
         let at = |q: f64| {
             let rank = quantile::printable_rank(n, q)?;
             self.sorted.get(rank as usize - 1).map(|value| *value as f64)
         };
-        Five {
+        FiveNumberSummary {
             what: what.to_owned(),
             unit,
-            over: Over::Samples,
+            over: SpreadOver::Samples,
             n,
             lost: self.lost,
             min: self.sorted.first().map_or(0.0, |value| *value as f64),
@@ -206,7 +206,7 @@ impl Summed {
     /// Returns sentences on the information that the numbers show to be lost.
     pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
         let mut doubts = Vec::new();
-        if self.order == Order::Sorted {
+        if self.order == ArrivalOrder::Sorted {
             doubts.push(
                 "The order is lost: the numbers are sorted. Warm-up, drift and jitter can no longer \
                  be seen."
@@ -242,7 +242,7 @@ fn step_text(step: u64, unit: Unit) -> String {
 }
 
 /// Name and unit of the sampled quantity, for its metrics.
-pub(super) struct Naming {
+pub(super) struct MetricNaming {
     /// The first part of a metric's name: `rtt`.
     pub stem: String,
     /// The name for people: `RTT`.
@@ -258,10 +258,10 @@ const RTT: &str = "rtt";
 const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9")];
 
-impl Naming {
+impl MetricNaming {
     /// Returns the naming of round trips, as `ping` of this program names them.
-    pub(super) fn rtt() -> Naming {
-        Naming::time(RTT, "RTT")
+    pub(super) fn rtt() -> MetricNaming {
+        MetricNaming::time(RTT, "RTT")
     }
 
     fn is_rtt(&self) -> bool {
@@ -269,8 +269,8 @@ impl Naming {
     }
 
     /// Times of something.
-    pub(super) fn time(stem: &str, label: &str) -> Naming {
-        Naming {
+    pub(super) fn time(stem: &str, label: &str) -> MetricNaming {
+        MetricNaming {
             stem: stem.to_owned(),
             label: label.to_owned(),
             unit: Unit::Nanos,
@@ -296,7 +296,7 @@ impl Naming {
     }
 
     /// Enters the results of the samples into a trial.
-    pub(super) fn enter(&self, summed: &Summed, record: &mut Record) {
+    pub(super) fn enter(&self, summed: &SortedSamples, record: &mut Record) {
         self.enter_distribution(&summed.distribution(), record);
     }
 
@@ -331,14 +331,14 @@ pub(super) fn blank() -> Record {
 
 /// Counts of messages that were echoed: sent, received, duplicated, reordered.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fate {
+pub(super) struct EchoCounts {
     pub sent: u64,
     pub received: u64,
     pub duplicates: u64,
     pub reordered: u64,
 }
 
-impl Fate {
+impl EchoCounts {
     /// Enters it into a trial, as far as it closes.
     pub(super) fn enter(&self, record: &mut Record) {
         let lost = self.sent.saturating_sub(self.received);
@@ -367,8 +367,8 @@ impl Fate {
 mod tests {
     use super::*;
 
-    fn summed(values: impl IntoIterator<Item = u64>) -> Summed {
-        Values { values: values.into_iter().collect(), at_ns: Vec::new() }.sum()
+    fn summed(values: impl IntoIterator<Item = u64>) -> SortedSamples {
+        SampleBuffer { values: values.into_iter().collect(), at_ns: Vec::new() }.sum()
     }
 
     #[test]

@@ -2,22 +2,22 @@
 
 use serde::Deserialize;
 
-use super::foreign::Foreign;
+use super::foreign::ForeignFile;
 use super::gather::blank;
 use super::unit::Scale;
-use super::{Arm, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Better, Metric, Role, Unit};
 
 /// The format.
 pub(super) struct Hyperfine;
 
 #[derive(Deserialize)]
-struct File {
-    results: Vec<Command>,
+struct HyperfineFile {
+    results: Vec<HyperfineCommand>,
 }
 
 #[derive(Deserialize)]
-struct Command {
+struct HyperfineCommand {
     command: String,
     #[serde(default)]
     times: Vec<f64>,
@@ -25,7 +25,7 @@ struct Command {
     exit_codes: Vec<Option<i64>>,
 }
 
-impl Reader for Hyperfine {
+impl FormatReader for Hyperfine {
     fn id(&self) -> &'static str {
         "hyperfine"
     }
@@ -39,9 +39,13 @@ impl Reader for Hyperfine {
         head.starts_with('{') && head.contains("\"results\"") && head.contains("\"command\"")
     }
 
-    fn read(&self, file: &mut Foreign, _: &mut Means<'_>) -> Result<Reading, String> {
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
         let mut arms = Vec::new();
-        for file in file.json::<File>()? {
+        for file in file.json::<HyperfineFile>()? {
             for command in file.results {
                 arms.push(command.arm()?);
             }
@@ -49,7 +53,7 @@ impl Reader for Hyperfine {
         if arms.is_empty() {
             return Err("there is no command in its results".into());
         }
-        Ok(Reading {
+        Ok(FileContent {
             program: Some("hyperfine".into()),
             unit: "s".into(),
             trial: "a run of the command".into(),
@@ -59,12 +63,12 @@ impl Reader for Hyperfine {
                     .to_owned(),
                 "When it was measured is not in the file, nor on which host.".to_owned(),
             ],
-            ..Reading::default()
+            ..FileContent::default()
         })
     }
 }
 
-impl Command {
+impl HyperfineCommand {
     fn arm(self) -> Result<Arm, String> {
         if self.times.is_empty() {
             return Err(format!("`{}` has no times, only what was made of them", self.command));
@@ -91,7 +95,7 @@ impl Command {
                 record.valid = false;
                 record.why_invalid = Some(format!("the command ended with exit code {code}"));
             }
-            trials.push(Taken { record, spreads: Vec::new(), kept: None });
+            trials.push(ImportedTrial { record, spreads: Vec::new(), kept: None });
         }
         Ok(Arm { name: self.command, metrics: vec![metric], trials, ..Arm::default() })
     }

@@ -5,9 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use super::foreign::Foreign;
+use super::foreign::ForeignFile;
 use super::gather::{blank, loss_metric};
-use super::{Arm, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::series::Series;
 use crate::measurements::{Account, Better, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
@@ -16,17 +16,17 @@ use crate::trial::Record;
 pub(super) struct Iperf3;
 
 #[derive(Deserialize)]
-struct File {
-    start: Start,
+struct Iperf3File {
+    start: Iperf3Start,
     #[serde(default)]
-    intervals: Vec<Interval>,
+    intervals: Vec<Iperf3Interval>,
     #[serde(default)]
-    end: End,
+    end: Iperf3End,
     error: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Start {
+struct Iperf3Start {
     version: Option<String>,
     timestamp: Option<Timestamp>,
     test_start: Option<TestStart>,
@@ -48,7 +48,7 @@ struct TestStart {
 }
 
 #[derive(Deserialize)]
-struct Interval {
+struct Iperf3Interval {
     #[serde(default)]
     streams: Vec<StreamInterval>,
 }
@@ -67,18 +67,18 @@ struct StreamInterval {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct End {
-    sum: Option<Sum>,
-    sum_sent: Option<Sum>,
-    sum_received: Option<Sum>,
-    sum_sent_bidir_reverse: Option<Sum>,
-    sum_received_bidir_reverse: Option<Sum>,
-    cpu_utilization_percent: Option<Cpu>,
+struct Iperf3End {
+    sum: Option<Iperf3Sum>,
+    sum_sent: Option<Iperf3Sum>,
+    sum_received: Option<Iperf3Sum>,
+    sum_sent_bidir_reverse: Option<Iperf3Sum>,
+    sum_received_bidir_reverse: Option<Iperf3Sum>,
+    cpu_utilization_percent: Option<Iperf3Cpu>,
     sender_tcp_congestion: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
-struct Sum {
+struct Iperf3Sum {
     #[serde(default)]
     seconds: f64,
     bytes: f64,
@@ -89,7 +89,7 @@ struct Sum {
 }
 
 #[derive(Deserialize, Clone, Copy)]
-struct Cpu {
+struct Iperf3Cpu {
     host_total: f64,
     host_user: f64,
     host_system: f64,
@@ -98,7 +98,7 @@ struct Cpu {
     remote_system: f64,
 }
 
-impl Reader for Iperf3 {
+impl FormatReader for Iperf3 {
     fn id(&self) -> &'static str {
         "iperf3"
     }
@@ -114,15 +114,19 @@ impl Reader for Iperf3 {
             && (head.contains("\"iperf 3") || head.contains("\"intervals\""))
     }
 
-    fn read(&self, file: &mut Foreign, _: &mut Means<'_>) -> Result<Reading, String> {
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
         if file.head().contains("\"event\"") {
             return Err(
                 "this is iperf3's --json-stream, one event a line; run it with -J alone".into()
             );
         }
-        let runs: Vec<File> = file.json()?;
+        let runs: Vec<Iperf3File> = file.json()?;
         let first = runs.first().ok_or("there is no result in it")?;
-        let mut reading = Reading {
+        let mut reading = FileContent {
             program: first.start.version.clone(),
             began: first
                 .start
@@ -131,7 +135,7 @@ impl Reader for Iperf3 {
                 .and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at.timesecs))),
             unit: "bit/s".into(),
             trial: "a run of iperf3".into(),
-            ..Reading::default()
+            ..FileContent::default()
         };
         let mut arm = Arm { implementation: first.implementation(), ..Arm::default() };
         for (at, run) in runs.iter().enumerate() {
@@ -155,11 +159,11 @@ impl Reader for Iperf3 {
 /// Sums of one direction: sent and received.
 #[derive(Clone, Copy)]
 struct DirectionSums {
-    sent: Option<Sum>,
-    received: Option<Sum>,
+    sent: Option<Iperf3Sum>,
+    received: Option<Iperf3Sum>,
 }
 
-impl File {
+impl Iperf3File {
     fn is_udp(&self) -> bool {
         self.start.test_start.as_ref().is_some_and(|test| test.protocol == "UDP")
     }
@@ -216,7 +220,7 @@ impl File {
         metrics
     }
 
-    fn trial(&self, unknown: &mut Vec<String>) -> Result<Taken, String> {
+    fn trial(&self, unknown: &mut Vec<String>) -> Result<ImportedTrial, String> {
         if let Some(error) = &self.error {
             let end = &self.end;
             if end.sum_received.is_none() && end.sum_sent.is_none() {
@@ -232,7 +236,7 @@ impl File {
         if self.start.test_start.as_ref().is_some_and(|test| test.omit > 0) {
             unknown.push("What iperf3 was told to omit at the start is not in the figures.".into());
         }
-        Ok(Taken { record, spreads: Vec::new(), kept: None })
+        Ok(ImportedTrial { record, spreads: Vec::new(), kept: None })
     }
 
     fn rates(&self, record: &mut Record, unknown: &mut Vec<String>) -> Result<(), String> {
@@ -276,7 +280,7 @@ impl File {
 
     /// Returns the sum as the sender counted it. Before 3.7 a UDP test has one sum, with the sender's
     /// bytes and the receiver's losses.
-    fn counted_by_sender(&self, unknown: &mut Vec<String>) -> Option<Sum> {
+    fn counted_by_sender(&self, unknown: &mut Vec<String>) -> Option<Iperf3Sum> {
         let sum = self.end.sum.filter(|_| self.is_udp())?;
         let lost = sum.lost_packets.unwrap_or(0).max(0) as f64;
         let share = lost / (sum.packets.unwrap_or(0) as f64).max(1.0);
@@ -285,7 +289,7 @@ impl File {
                 .into(),
         );
         let arrived = (1.0 - share).max(0.0);
-        Some(Sum {
+        Some(Iperf3Sum {
             bytes: sum.bytes * arrived,
             bits_per_second: sum.bits_per_second * arrived,
             ..sum

@@ -3,9 +3,9 @@
 
 use serde::Deserialize;
 
-use super::foreign::Foreign;
-use super::gather::{Fate, Naming, Values, loss_metric};
-use super::{Arm, Means, Reader, Reading, Taken};
+use super::foreign::ForeignFile;
+use super::gather::{EchoCounts, MetricNaming, SampleBuffer, loss_metric};
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Account, Role};
 use crate::result::date;
 
@@ -16,23 +16,23 @@ const FORMAT: u64 = 1;
 pub(super) struct Irtt;
 
 #[derive(Deserialize)]
-struct File {
-    version: Version,
+struct IrttFile {
+    version: IrttVersion,
     #[serde(default)]
-    stats: Stats,
+    stats: IrttStats,
     #[serde(default)]
-    round_trips: Vec<RoundTrip>,
+    round_trips: Vec<IrttRoundTrip>,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct IrttVersion {
     irtt: String,
     json_format: u64,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Stats {
+struct IrttStats {
     start_time: String,
     packets_sent: u64,
     packets_received: u64,
@@ -42,17 +42,17 @@ struct Stats {
 }
 
 #[derive(Deserialize)]
-struct RoundTrip {
+struct IrttRoundTrip {
     lost: String,
     #[serde(default)]
-    delay: Delay,
+    delay: IrttDelay,
     #[serde(default)]
-    timestamps: Stamps,
+    timestamps: IrttStamps,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Delay {
+struct IrttDelay {
     rtt: Option<i64>,
     send: Option<i64>,
     receive: Option<i64>,
@@ -60,23 +60,23 @@ struct Delay {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Stamps {
-    client: Client,
+struct IrttStamps {
+    client: IrttClient,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Client {
-    send: Stamp,
+struct IrttClient {
+    send: IrttStamp,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Stamp {
+struct IrttStamp {
     monotonic: u64,
 }
 
-impl Reader for Irtt {
+impl FormatReader for Irtt {
     fn id(&self) -> &'static str {
         "irtt"
     }
@@ -89,8 +89,12 @@ impl Reader for Irtt {
         head.starts_with('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"")
     }
 
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
-        let [read] = <[File; 1]>::try_from(file.json::<File>()?)
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let [read] = <[IrttFile; 1]>::try_from(file.json::<IrttFile>()?)
             .map_err(|all| format!("{} results of irtt in one file; give one each", all.len()))?;
         let format = read.version.json_format;
         if format > FORMAT {
@@ -106,14 +110,14 @@ impl Reader for Irtt {
              was held up hides its delay."
                 .to_owned(),
         ];
-        let rtt = Naming::rtt();
+        let rtt = MetricNaming::rtt();
         let mut trial = round_trips(&read)?.trial(&rtt, means, &mut unknown)?;
         let mut metrics = rtt.metrics(Role::Claim);
         one_way(&read, &mut trial, &mut metrics, &mut unknown)?;
         account(&read.stats, &mut trial);
         metrics.push(loss_metric());
         let program = format!("irtt {}", read.version.irtt);
-        Ok(Reading {
+        Ok(FileContent {
             began: date::parse_rfc3339(&read.stats.start_time),
             unit: "ns".into(),
             trial: "a run of irtt".into(),
@@ -129,10 +133,10 @@ impl Reader for Irtt {
     }
 }
 
-fn round_trips(read: &File) -> Result<Values, String> {
-    let sent = |trip: &RoundTrip| trip.timestamps.client.send.monotonic;
+fn round_trips(read: &IrttFile) -> Result<SampleBuffer, String> {
+    let sent = |trip: &IrttRoundTrip| trip.timestamps.client.send.monotonic;
     let first = read.round_trips.first().map_or(0, sent);
-    let mut values = Values::default();
+    let mut values = SampleBuffer::default();
     for (at, trip) in read.round_trips.iter().enumerate() {
         let at_ns = sent(trip).saturating_sub(first);
         match (trip.lost.as_str(), trip.delay.rtt) {
@@ -149,12 +153,12 @@ fn round_trips(read: &File) -> Result<Values, String> {
 }
 
 /// The delay of one way.
-type DelayOf = fn(&Delay) -> Option<i64>;
+type DelayOf = fn(&IrttDelay) -> Option<i64>;
 
 /// Delays of each way, where the server told its time and the clocks allow.
 fn one_way(
-    read: &File,
-    trial: &mut Taken,
+    read: &IrttFile,
+    trial: &mut ImportedTrial,
     metrics: &mut Vec<crate::measurements::Metric>,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -168,7 +172,7 @@ fn one_way(
         if delays.is_empty() {
             continue;
         }
-        let mut values = Values::default();
+        let mut values = SampleBuffer::default();
         for delay in &delays {
             let Ok(delay) = u64::try_from(*delay) else {
                 unknown.push(format!(
@@ -179,7 +183,7 @@ fn one_way(
             values.push(delay)?;
         }
         any = true;
-        let naming = Naming::time(stem, label);
+        let naming = MetricNaming::time(stem, label);
         let summed = values.sum();
         naming.enter(&summed, &mut trial.record);
         trial.spreads.push(summed.five(label, naming.unit));
@@ -195,9 +199,9 @@ fn one_way(
 }
 
 /// Enters the accounts. The direction in which packets were lost is known if the server counted.
-fn account(stats: &Stats, trial: &mut Taken) {
-    let fate = |sent, received| Fate { sent, received, ..Fate::default() };
-    let whole = Fate {
+fn account(stats: &IrttStats, trial: &mut ImportedTrial) {
+    let fate = |sent, received| EchoCounts { sent, received, ..EchoCounts::default() };
+    let whole = EchoCounts {
         duplicates: stats.duplicates,
         reordered: stats.late_packets,
         ..fate(stats.packets_sent, stats.packets_received)

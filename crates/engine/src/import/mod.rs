@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use crate::error::{Result, unknown};
 use crate::measurements::{Metric, Unit};
-use crate::result::imported::Over;
+use crate::result::imported::SpreadOver;
 use crate::trial::Record;
 
 mod assemble;
@@ -31,12 +31,12 @@ pub mod request;
 mod sockperf;
 pub mod unit;
 
-use foreign::Foreign;
-pub use request::{Each, Import};
+use foreign::ForeignFile;
+pub use request::{Import, NumberMeaning};
 use unit::Scale;
 
 /// Formats in the order in which a file is tried, all of them. The least demanding comes last.
-pub const ALL: &[&dyn Reader] = &[
+pub const ALL: &[&dyn FormatReader] = &[
     &iperf3::Iperf3,
     &irtt::Irtt,
     &flent::Flent,
@@ -47,7 +47,7 @@ pub const ALL: &[&dyn Reader] = &[
 ];
 
 /// A format of files that others write.
-pub trait Reader: Sync {
+pub trait FormatReader: Sync {
     /// Returns the name after `--as`.
     fn id(&self) -> &'static str;
 
@@ -61,20 +61,24 @@ pub trait Reader: Sync {
     ///
     /// # Errors
     /// A sentence, without the file's name, on what is wrong, where, and what would be right.
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String>;
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String>;
 }
 
 /// Settings and resources for a reader.
-pub struct Means<'a> {
+pub struct ReaderContext<'a> {
     /// Unit of numbers that have none.
     pub(crate) scale: Option<Scale>,
     /// Meaning of a number without context.
-    pub(crate) each: Each,
+    pub(crate) each: NumberMeaning,
     /// Source of files for samples, one for each trial; absent if samples are not kept.
     pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
 }
 
-impl Means<'_> {
+impl ReaderContext<'_> {
     /// Returns a new file for the samples of a trial.
     fn part(&mut self) -> Option<PathBuf> {
         self.keep.as_mut().map(|next| next())
@@ -83,7 +87,7 @@ impl Means<'_> {
 
 /// Content of a file.
 #[derive(Default)]
-pub struct Reading {
+pub struct FileContent {
     /// Program that wrote the file, with its version.
     pub(crate) program: Option<String>,
     /// Time of the measurement.
@@ -108,25 +112,25 @@ pub struct Arm {
     /// The metrics of its trials.
     pub(crate) metrics: Vec<Metric>,
     /// Trials of the arm.
-    pub(crate) trials: Vec<Taken>,
+    pub(crate) trials: Vec<ImportedTrial>,
 }
 
 /// Trial read from a file.
-pub struct Taken {
+pub struct ImportedTrial {
     /// Figures of the trial.
     pub(crate) record: Record,
     /// Five-number summary of its samples, for each quantity sampled.
-    pub(crate) spreads: Vec<Five>,
+    pub(crate) spreads: Vec<FiveNumberSummary>,
     /// The file that keeps its samples.
     pub(crate) kept: Option<PathBuf>,
 }
 
 /// Five-number summary, not yet assigned to a contender.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Five {
+pub struct FiveNumberSummary {
     pub(crate) what: String,
     pub(crate) unit: Unit,
-    pub(crate) over: Over,
+    pub(crate) over: SpreadOver,
     pub(crate) n: u64,
     pub(crate) lost: u64,
     pub(crate) min: f64,
@@ -140,7 +144,7 @@ pub struct Five {
 ///
 /// # Errors
 /// [`crate::error::Error::Usage`] for a name that means nothing, with all that there are.
-pub fn find(name: &str) -> Result<&'static dyn Reader> {
+pub fn find(name: &str) -> Result<&'static dyn FormatReader> {
     let named = ALL.iter().find(|reader| reader.id() == name);
     named.copied().ok_or_else(|| unknown("format to import", name, &ids()))
 }
@@ -150,6 +154,6 @@ fn ids() -> Vec<&'static str> {
 }
 
 /// Returns the format of a file that begins like this.
-fn sniff(head: &str) -> Option<&'static dyn Reader> {
+fn sniff(head: &str) -> Option<&'static dyn FormatReader> {
     ALL.iter().find(|reader| reader.sniff(head)).copied()
 }

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::foreign::Foreign;
-use super::gather::{Fate, Naming, Values, blank, loss_metric};
+use super::foreign::ForeignFile;
+use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
 use super::unit::Scale;
-use super::{Arm, Five, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Better, Metric, Role, Unit};
-use crate::result::imported::Over;
+use crate::result::imported::SpreadOver;
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;
@@ -16,7 +16,7 @@ const LONGEST_GAP: u64 = 1 << 20;
 /// The format.
 pub(super) struct Ping;
 
-impl Reader for Ping {
+impl FormatReader for Ping {
     fn id(&self) -> &'static str {
         "ping"
     }
@@ -27,12 +27,16 @@ impl Reader for Ping {
 
     fn sniff(&self, head: &str) -> bool {
         head.lines().take(64).any(|line| {
-            line.starts_with("PING ") || line.starts_with("PING6") || Reply::of(line).is_some()
+            line.starts_with("PING ") || line.starts_with("PING6") || PingReply::of(line).is_some()
         }) || head.contains("ping statistics ---")
     }
 
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
-        let mut seen = Seen::default();
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let mut seen = PingTotals::default();
         while let Some(line) = file.next_line()? {
             seen.line(line).map_err(|what| format!("{what}: {line:.80}"))?;
         }
@@ -41,17 +45,17 @@ impl Reader for Ping {
 }
 
 /// Line of output that reports a reply.
-struct Reply {
+struct PingReply {
     seq: u64,
     ns: u64,
     is_duplicate: bool,
     at_s: Option<f64>,
 }
 
-impl Reply {
+impl PingReply {
     /// Parses `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in
     /// front under -D, `seq=` with BusyBox, and in other languages other words.
-    fn of(line: &str) -> Option<Reply> {
+    fn of(line: &str) -> Option<PingReply> {
         let (at_s, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((at, rest)) => (at.parse().ok(), rest),
             None => (None, line),
@@ -68,35 +72,36 @@ impl Reply {
         let value: f64 = words.next()?.replace(',', ".").parse().ok()?;
         let scale = Scale::named(words.next()?).filter(|scale| scale.unit == Unit::Nanos)?;
         let ns = scale.whole(value).ok()?;
-        Some(Reply { seq, ns, is_duplicate: line.contains("DUP!"), at_s })
+        Some(PingReply { seq, ns, is_duplicate: line.contains("DUP!"), at_s })
     }
 }
 
 /// Totals of the lines read so far.
 #[derive(Default)]
-struct Seen {
+struct PingTotals {
     /// Replies: unwrapped sequence number, round trip, and time of arrival in seconds.
     replies: Vec<(u64, u64, Option<f64>)>,
     highest: u64,
     duplicates: u64,
     reordered: u64,
     errors: u64,
-    fate: Option<Fate>,
+    fate: Option<EchoCounts>,
     /// Minimum, mean and maximum, in nanoseconds.
     summary: Option<[u64; 3]>,
     runs: u64,
 }
 
-impl Seen {
+impl PingTotals {
     fn line(&mut self, line: &str) -> Result<(), String> {
-        if let Some(reply) = Reply::of(line) {
+        if let Some(reply) = PingReply::of(line) {
             self.reply(&reply);
         } else if line.starts_with("PING ") || line.starts_with("PING6") {
             self.runs += 1;
         } else if line.contains("packets transmitted") || is_transmitted(line) {
             let numbers = whole_numbers(line);
             let [sent, received] = numbers[..].first_chunk::<2>().ok_or("a count is missing")?;
-            self.fate = Some(Fate { sent: *sent, received: *received, ..Fate::default() });
+            self.fate =
+                Some(EchoCounts { sent: *sent, received: *received, ..EchoCounts::default() });
         } else if line.contains("min/avg/max") {
             self.summary = Some(summary(line).ok_or("not three times and a unit")?);
         } else if line.contains("icmp_seq") {
@@ -105,7 +110,7 @@ impl Seen {
         Ok(())
     }
 
-    fn reply(&mut self, reply: &Reply) {
+    fn reply(&mut self, reply: &PingReply) {
         if reply.is_duplicate {
             self.duplicates += 1;
             return;
@@ -121,7 +126,7 @@ impl Seen {
         self.replies.push((seq, reply.ns, reply.at_s));
     }
 
-    fn reading(mut self, means: &mut Means<'_>) -> Result<Reading, String> {
+    fn reading(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
         if self.runs > 1 {
             return Err(format!("{} runs of ping in one file; give one each", self.runs));
         }
@@ -136,7 +141,7 @@ impl Seen {
         if self.errors > 0 {
             unknown.push(format!("{} errors came back instead of answers.", self.errors));
         }
-        let naming = Naming::rtt();
+        let naming = MetricNaming::rtt();
         let (mut trial, mut metrics) = if self.replies.is_empty() {
             self.summed(&mut unknown)
         } else {
@@ -144,11 +149,11 @@ impl Seen {
         };
         if let Some(fate) = &self.fate {
             let (duplicates, reordered) = (self.duplicates, self.reordered);
-            Fate { duplicates, reordered, ..*fate }.enter(&mut trial.record);
+            EchoCounts { duplicates, reordered, ..*fate }.enter(&mut trial.record);
         }
         metrics.push(loss_metric());
         let began = self.replies.iter().find_map(|(.., at)| *at);
-        Ok(Reading {
+        Ok(FileContent {
             began: began
                 .and_then(|at| UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(at).ok()?)),
             program: Some("ping".into()),
@@ -161,13 +166,13 @@ impl Seen {
 
     fn sampled(
         &mut self,
-        naming: &Naming,
-        means: &mut Means<'_>,
+        naming: &MetricNaming,
+        means: &mut ReaderContext<'_>,
         unknown: &mut Vec<String>,
-    ) -> Result<Taken, String> {
+    ) -> Result<ImportedTrial, String> {
         self.replies.sort_by_key(|(seq, ..)| *seq);
         let first_at = self.replies.iter().find_map(|(.., at)| *at);
-        let mut values = Values::default();
+        let mut values = SampleBuffer::default();
         let mut missing = 0;
         let mut expected = self.replies.first().map_or(0, |(seq, ..)| *seq);
         for (seq, ns, at) in &self.replies {
@@ -188,7 +193,7 @@ impl Seen {
             unknown.push(
                 "It has no summary at its end: losses after the last answer are not in it.".into(),
             );
-            Fate { sent: received + missing, received, ..Fate::default() }
+            EchoCounts { sent: received + missing, received, ..EchoCounts::default() }
         });
         for _ in (received + missing)..fate.sent {
             values.lost_at(0)?;
@@ -197,7 +202,7 @@ impl Seen {
     }
 
     /// Returns a trial made from the summary.
-    fn summed(&self, unknown: &mut Vec<String>) -> (Taken, Vec<Metric>) {
+    fn summed(&self, unknown: &mut Vec<String>) -> (ImportedTrial, Vec<Metric>) {
         unknown.push(
             "Only ping's summary is there: no distribution, no percentiles, nothing over time. A mean \
              leaves lost ones out and follows outliers."
@@ -215,10 +220,10 @@ impl Seen {
         if let Some([min, mean, max]) = self.summary {
             record.metrics.insert(metric.name.clone(), mean as f64);
             let fate = self.fate.unwrap_or_default();
-            spreads.push(Five {
+            spreads.push(FiveNumberSummary {
                 what: "RTT".into(),
                 unit: Unit::Nanos,
-                over: Over::Samples,
+                over: SpreadOver::Samples,
                 n: fate.received,
                 lost: fate.sent.saturating_sub(fate.received),
                 min: min as f64,
@@ -228,7 +233,7 @@ impl Seen {
                 max: max as f64,
             });
         }
-        (Taken { record, spreads, kept: None }, vec![metric])
+        (ImportedTrial { record, spreads, kept: None }, vec![metric])
     }
 }
 
@@ -268,22 +273,24 @@ mod tests {
             ("64 Bytes von 10.0.0.1: icmp_seq=7 ttl=64 Zeit=0,5 ms", 7, 500_000),
             ("64 bytes from 10.0.0.1: icmp_seq=9 ttl=64 time<1 ms", 9, 1_000_000),
         ] {
-            let reply = Reply::of(line).unwrap();
+            let reply = PingReply::of(line).unwrap();
             assert_eq!((reply.seq, reply.ns, reply.is_duplicate), (seq, ns, false), "{line}");
         }
         assert!(
-            Reply::of("64 bytes from h: icmp_seq=1 ttl=64 time=1 ms (DUP!)").unwrap().is_duplicate
+            PingReply::of("64 bytes from h: icmp_seq=1 ttl=64 time=1 ms (DUP!)")
+                .unwrap()
+                .is_duplicate
         );
         for line in ["From 10.0.0.1 icmp_seq=1 Destination Host Unreachable", "", "seq=="] {
-            assert!(Reply::of(line).is_none(), "{line}");
+            assert!(PingReply::of(line).is_none(), "{line}");
         }
     }
 
     #[test]
     fn sequence_numbers_turn_over() {
-        let mut seen = Seen::default();
+        let mut seen = PingTotals::default();
         for seq in [65_534, 65_535, 0, 2, 1] {
-            seen.reply(&Reply { seq, ns: 1, is_duplicate: false, at_s: None });
+            seen.reply(&PingReply { seq, ns: 1, is_duplicate: false, at_s: None });
         }
         let seqs: Vec<u64> = seen.replies.iter().map(|(seq, ..)| *seq).collect();
         assert_eq!(seqs, [65_534, 65_535, 65_536, 65_538, 65_537]);

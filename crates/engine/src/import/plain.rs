@@ -1,9 +1,9 @@
 //! Plain numbers, one a line: the unit is told, or stands behind each.
 
-use super::foreign::Foreign;
-use super::gather::{Naming, Values, blank};
+use super::foreign::ForeignFile;
+use super::gather::{MetricNaming, SampleBuffer, blank};
 use super::unit::{self, Scale};
-use super::{Arm, Each, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FormatReader, ImportedTrial, NumberMeaning, ReaderContext};
 use crate::measurements::{Metric, Role, Unit};
 
 /// Maximum number of trials in one file: each is kept with all its fields.
@@ -15,7 +15,7 @@ pub(super) struct Plain;
 /// Name of the format, which has to be told a unit.
 pub(super) const ID: &str = "plain";
 
-impl Reader for Plain {
+impl FormatReader for Plain {
     fn id(&self) -> &'static str {
         ID
     }
@@ -29,29 +29,37 @@ impl Reader for Plain {
         first.is_some_and(|line| split(line).is_some())
     }
 
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
         let (values, scale) = numbers(file, means.scale)?;
         let gone = match means.each {
-            Each::Sample => "Lost samples are not in the file: if any were, its figures flatter.",
-            Each::Trial => {
+            NumberMeaning::Sample => {
+                "Lost samples are not in the file: if any were, its figures flatter."
+            }
+            NumberMeaning::Trial => {
                 "Trials that failed are not in the file: if any did, its figures flatter."
             }
         };
         let mut unknown = vec![gone.to_owned()];
         let arm = match means.each {
-            Each::Sample => samples(values, &scale, means, &mut unknown)?,
-            Each::Trial => trials(values, &scale, &mut unknown)?,
+            NumberMeaning::Sample => samples(values, &scale, means, &mut unknown)?,
+            NumberMeaning::Trial => trials(values, &scale, &mut unknown)?,
         };
         let trial = match means.each {
-            Each::Sample => "the file: each number is a sample of it (--each trial if each is one)",
-            Each::Trial => "a number",
+            NumberMeaning::Sample => {
+                "the file: each number is a sample of it (--each trial if each is one)"
+            }
+            NumberMeaning::Trial => "a number",
         };
-        Ok(Reading {
+        Ok(FileContent {
             unit: scale.name.to_owned(),
             trial: trial.to_owned(),
             arms: vec![arm],
             unknown,
-            ..Reading::default()
+            ..FileContent::default()
         })
     }
 }
@@ -65,18 +73,22 @@ fn names(scale: &Scale) -> (&'static str, &'static str) {
 }
 
 fn samples(
-    values: Values,
+    values: SampleBuffer,
     scale: &Scale,
-    means: &mut Means<'_>,
+    means: &mut ReaderContext<'_>,
     unknown: &mut Vec<String>,
 ) -> Result<Arm, String> {
     let (stem, label) = names(scale);
-    let naming = Naming { unit: scale.unit, better: scale.better(), ..Naming::time(stem, label) };
+    let naming = MetricNaming {
+        unit: scale.unit,
+        better: scale.better(),
+        ..MetricNaming::time(stem, label)
+    };
     let trial = values.trial(&naming, means, unknown)?;
     Ok(Arm { metrics: naming.metrics(Role::Claim), trials: vec![trial], ..Arm::default() })
 }
 
-fn trials(values: Values, scale: &Scale, unknown: &mut Vec<String>) -> Result<Arm, String> {
+fn trials(values: SampleBuffer, scale: &Scale, unknown: &mut Vec<String>) -> Result<Arm, String> {
     let (stem, label) = names(scale);
     let end = if scale.unit == Unit::Nanos { "ns" } else { "bps" };
     let metric = Metric {
@@ -97,10 +109,10 @@ fn trials(values: Values, scale: &Scale, unknown: &mut Vec<String>) -> Result<Ar
     let trial = |value: &u64| {
         let mut record = blank();
         record.metrics.insert(metric.name.clone(), *value as f64);
-        Taken { record, spreads: Vec::new(), kept: None }
+        ImportedTrial { record, spreads: Vec::new(), kept: None }
     };
     let trials = values.iter().map(trial).collect();
-    let mut looked_at = Values::default();
+    let mut looked_at = SampleBuffer::default();
     for value in values {
         looked_at.push(value)?;
     }
@@ -108,8 +120,8 @@ fn trials(values: Values, scale: &Scale, unknown: &mut Vec<String>) -> Result<Ar
     Ok(Arm { metrics: vec![metric], trials, ..Arm::default() })
 }
 
-fn numbers(file: &mut Foreign, told: Option<Scale>) -> Result<(Values, Scale), String> {
-    let mut values = Values::default();
+fn numbers(file: &mut ForeignFile, told: Option<Scale>) -> Result<(SampleBuffer, Scale), String> {
+    let mut values = SampleBuffer::default();
     let mut common: Option<Scale> = None;
     let mut number = 0;
     while let Some(line) = file.next_line()? {

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::assemble::{self, Read};
-use super::foreign::Foreign;
-use super::{Means, Reader, find, ids, sniff};
+use super::assemble::{self, SourceFile};
+use super::foreign::ForeignFile;
+use super::{FormatReader, ReaderContext, find, ids, sniff};
 use crate::error::{Error, Result};
 use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
 
@@ -13,7 +13,7 @@ use super::unit::Scale;
 
 /// Meaning of a number without context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Each {
+pub enum NumberMeaning {
     /// A sample of one trial, such as a round trip. The default, since the other way round would give
     /// intervals that mean nothing.
     #[default]
@@ -27,8 +27,8 @@ pub struct Import {
     files: Vec<PathBuf>,
     labels: Vec<Option<String>>,
     scale: Option<Scale>,
-    each: Option<Each>,
-    reader: Option<&'static dyn Reader>,
+    each: Option<NumberMeaning>,
+    reader: Option<&'static dyn FormatReader>,
     margin: Option<f64>,
     confidence: f64,
     title: Option<String>,
@@ -66,8 +66,8 @@ impl Import {
     /// [`Error::Usage`] for anything else.
     pub fn each(mut self, typed: &str) -> Result<Import> {
         self.each = Some(match typed {
-            "sample" => Each::Sample,
-            "trial" => Each::Trial,
+            "sample" => NumberMeaning::Sample,
+            "trial" => NumberMeaning::Trial,
             _ => return Err(crate::error::unknown("--each", typed, &["sample", "trial"])),
         });
         Ok(self)
@@ -149,14 +149,14 @@ impl Import {
         if self.files.is_empty() {
             return Err(Error::usage("name at least one file to import"));
         }
-        let place = samples.map(Parts::beside);
+        let place = samples.map(SamplePartFiles::beside);
         let mut read = Vec::new();
         for (file, label) in self.files.iter().zip(&self.labels) {
-            let mut next = || place.as_ref().map(Parts::next).unwrap_or_default();
+            let mut next = || place.as_ref().map(SamplePartFiles::next).unwrap_or_default();
             read.push(self.one(file, label.clone(), place.as_ref().map(|_| &mut next as _))?);
         }
         self.check_used(&read)?;
-        let settings = assemble::Settings {
+        let settings = assemble::VerdictSettings {
             margin: self.margin.unwrap_or(DEFAULT_MARGIN),
             margin_reason: match self.margin {
                 Some(_) => "asked for",
@@ -173,14 +173,15 @@ impl Import {
         path: &Path,
         label: Option<String>,
         keep: Option<&mut dyn FnMut() -> PathBuf>,
-    ) -> Result<Read> {
-        let mut file = Foreign::open(path)?;
+    ) -> Result<SourceFile> {
+        let mut file = ForeignFile::open(path)?;
         let wrong = |what: String| Error::data(path.display().to_string(), what);
         let reader = match self.reader {
             Some(reader) => reader,
             None => sniff(file.head()).ok_or_else(|| wrong(unlike_any(file.head())))?,
         };
-        let mut means = Means { scale: self.scale, each: self.each.unwrap_or_default(), keep };
+        let mut means =
+            ReaderContext { scale: self.scale, each: self.each.unwrap_or_default(), keep };
         let reading = reader.read(&mut file, &mut means).map_err(|what| {
             let number = file.number();
             let place = if number > 0 && !what.contains("line") {
@@ -190,7 +191,7 @@ impl Import {
             };
             wrong(format!("read as {}: {what}{place}", reader.id()))
         })?;
-        Ok(Read {
+        Ok(SourceFile {
             name: file.name(),
             stem: stem(path),
             label,
@@ -201,8 +202,8 @@ impl Import {
     }
 
     /// Checks that options about plain numbers apply to at least one file.
-    fn check_used(&self, read: &[Read]) -> Result<()> {
-        let is_plain = |read: &Read| read.format == super::plain::ID;
+    fn check_used(&self, read: &[SourceFile]) -> Result<()> {
+        let is_plain = |read: &SourceFile| read.format == super::plain::ID;
         if read.iter().any(is_plain) || read.is_empty() {
             return Ok(());
         }
@@ -249,15 +250,15 @@ fn unlike_any(head: &str) -> String {
 }
 
 /// Names of files for samples on their way, in the folder of the result.
-struct Parts {
+struct SamplePartFiles {
     base: PathBuf,
     next: std::cell::Cell<u32>,
 }
 
-impl Parts {
-    fn beside(samples: &Path) -> Parts {
+impl SamplePartFiles {
+    fn beside(samples: &Path) -> SamplePartFiles {
         let name = samples.file_name().unwrap_or_default().to_string_lossy();
-        Parts { base: samples.with_file_name(format!(".{name}.part")), next: 0.into() }
+        SamplePartFiles { base: samples.with_file_name(format!(".{name}.part")), next: 0.into() }
     }
 
     fn next(&self) -> PathBuf {
@@ -268,7 +269,7 @@ impl Parts {
     }
 }
 
-impl Drop for Parts {
+impl Drop for SamplePartFiles {
     /// Removes the samples that were not taken into the result because a later file was wrong.
     fn drop(&mut self) {
         for number in 0..self.next.get() {

@@ -3,18 +3,18 @@
 //! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. Whole round trips
 //! are taken here.
 
-use super::foreign::Foreign;
-use super::gather::{Fate, Naming, Values, blank, loss_metric};
+use super::foreign::ForeignFile;
+use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
 use super::unit::Scale;
-use super::{Arm, Five, Means, Reader, Reading, Taken};
+use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Distribution, Quantile, Role, Unit};
-use crate::result::imported::Over;
+use crate::result::imported::SpreadOver;
 use crate::stats::quantile::printable;
 
 /// The format.
 pub(super) struct Sockperf;
 
-impl Reader for Sockperf {
+impl FormatReader for Sockperf {
     fn id(&self) -> &'static str {
         "sockperf"
     }
@@ -27,8 +27,12 @@ impl Reader for Sockperf {
         head.contains("sockperf:") || head.contains(LOG_HEADER)
     }
 
-    fn read(&self, file: &mut Foreign, means: &mut Means<'_>) -> Result<Reading, String> {
-        let mut log = Log::default();
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let mut log = SockperfLog::default();
         while let Some(line) = file.next_line()? {
             log.line(&without_colour(line)).map_err(|what| format!("{what}: {line:.80}"))?;
         }
@@ -41,15 +45,15 @@ const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
 
 /// Totals of the lines read so far.
 #[derive(Default)]
-struct Log {
+struct SockperfLog {
     program: Option<String>,
     servers: u64,
-    fate: Fate,
+    fate: EchoCounts,
     dropped: u64,
     /// State of its figures: half a round trip, the default, or a whole one.
-    halved: Option<Halved>,
+    halved: Option<FigureKind>,
     in_rows: bool,
-    rows: Values,
+    rows: SampleBuffer,
     has_rows: bool,
     observations: u64,
     /// Percentiles of the summary: percent, microseconds.
@@ -61,19 +65,20 @@ struct Log {
 
 /// State of a figure: half a round trip or a whole one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Halved {
+enum FigureKind {
     Yes,
     No,
 }
 
-impl Log {
+impl SockperfLog {
     fn line(&mut self, line: &str) -> Result<(), String> {
         let line = line.trim().trim_start_matches("sockperf: ");
         if self.in_rows {
             return self.row(line);
         }
         if line.starts_with("packet, ") {
-            self.halved = Some(if line.contains("rtt(usec)") { Halved::No } else { Halved::Yes });
+            self.halved =
+                Some(if line.contains("rtt(usec)") { FigureKind::No } else { FigureKind::Yes });
             self.in_rows = true;
         } else if let Some(rest) = line.split_once("version #") {
             let version: String =
@@ -86,7 +91,7 @@ impl Log {
             self.fate.received = after(line, "ReceivedMessages=").unwrap_or(0.0) as u64;
         } else if line.starts_with("====> avg-") {
             let whole = line.contains("avg-rtt");
-            self.halved = Some(if whole { Halved::No } else { Halved::Yes });
+            self.halved = Some(if whole { FigureKind::No } else { FigureKind::Yes });
         } else if line.starts_with("# dropped messages") {
             self.dropped = after(line, "dropped messages = ").unwrap_or(0.0) as u64;
             self.fate.duplicates = after(line, "duplicated messages = ").unwrap_or(0.0) as u64;
@@ -124,12 +129,12 @@ impl Log {
 
     /// Converts a figure to a whole round trip in nanoseconds.
     fn round_trip(&self, us: f64) -> Result<u64, String> {
-        let trips = if self.halved == Some(Halved::Yes) { 2.0 } else { 1.0 };
+        let trips = if self.halved == Some(FigureKind::Yes) { 2.0 } else { 1.0 };
         let micros = Scale { name: "us", unit: Unit::Nanos, factor: 1e3 };
         micros.whole(us * trips).map_err(|why| format!("a latency of {us} us: {why}"))
     }
 
-    fn reading(mut self, means: &mut Means<'_>) -> Result<Reading, String> {
+    fn reading(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
         if self.servers > 1 {
             return Err(format!(
                 "it has the statistics of {} servers; run sockperf against one at a time",
@@ -137,14 +142,14 @@ impl Log {
             ));
         }
         let mut unknown = Vec::new();
-        if self.halved == Some(Halved::Yes) {
+        if self.halved == Some(FigureKind::Yes) {
             unknown.push(
                 "sockperf calls half of a round trip latency; whole round trips stand here. How much \
                  each way took is not known."
                     .to_owned(),
             );
         }
-        let naming = Naming::rtt();
+        let naming = MetricNaming::rtt();
         let mut trial = if self.has_rows {
             self.sampled(&naming, means, &mut unknown)?
         } else {
@@ -159,7 +164,7 @@ impl Log {
         self.fate.enter(&mut trial.record);
         let mut metrics = naming.metrics(Role::Claim);
         metrics.push(loss_metric());
-        Ok(Reading {
+        Ok(FileContent {
             unit: "us".into(),
             trial: "a run of sockperf".into(),
             arms: vec![Arm {
@@ -170,16 +175,16 @@ impl Log {
             }],
             program: Some(self.program.unwrap_or_else(|| "sockperf".into())),
             unknown,
-            ..Reading::default()
+            ..FileContent::default()
         })
     }
 
     fn sampled(
         &mut self,
-        naming: &Naming,
-        means: &mut Means<'_>,
+        naming: &MetricNaming,
+        means: &mut ReaderContext<'_>,
         unknown: &mut Vec<String>,
-    ) -> Result<Taken, String> {
+    ) -> Result<ImportedTrial, String> {
         let mut rows = std::mem::take(&mut self.rows);
         for _ in self.fate.received..self.fate.sent {
             rows.lost_at(0)?;
@@ -188,7 +193,7 @@ impl Log {
     }
 
     /// Returns a trial made from the summary.
-    fn summed(&self, naming: &Naming) -> Result<Taken, String> {
+    fn summed(&self, naming: &MetricNaming) -> Result<ImportedTrial, String> {
         if self.percentiles.is_empty() {
             return Err("there are neither rows of a full log nor percentiles in it; sockperf \
                         prints them at its end"
@@ -215,10 +220,10 @@ impl Log {
             ..Distribution::default()
         };
         let whole = |found: Option<u64>| found.map(|ns| ns as f64);
-        let five = Five {
+        let five = FiveNumberSummary {
             what: naming.label.clone(),
             unit: Unit::Nanos,
-            over: Over::Samples,
+            over: SpreadOver::Samples,
             n,
             lost: self.fate.sent.saturating_sub(self.fate.received),
             min: whole(seen.min).unwrap_or(0.0),
@@ -230,7 +235,7 @@ impl Log {
         let mut record = blank();
         naming.enter_distribution(&seen, &mut record);
         record.rtt_ns = Some(seen);
-        Ok(Taken { record, spreads: vec![five], kept: None })
+        Ok(ImportedTrial { record, spreads: vec![five], kept: None })
     }
 }
 

@@ -27,7 +27,7 @@ const SIMULATED: &str = "sim:";
 
 /// Request for a map, with defaults filled in: enough to run any of its points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct MapRequest {
     /// Contenders in the order typed.
     pub contenders: Vec<String>,
     /// Workload as typed.
@@ -48,7 +48,7 @@ pub struct Asked {
     pub confidence: f64,
 }
 
-impl Asked {
+impl MapRequest {
     /// Returns the number of points.
     pub fn points(&self) -> usize {
         let levels = self.over.iter().map(|key| key.levels.len());
@@ -244,8 +244,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns a map of two simulated contenders over three delays and two losses.
-    pub(in crate::map) fn asked() -> Asked {
-        Asked {
+    pub(in crate::map) fn asked() -> MapRequest {
+        MapRequest {
             contenders: vec!["arq".into(), "kcp".into()],
             workload: "state:count=30".into(),
             path: "sim:rate=20mbit".into(),
@@ -280,7 +280,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_keys_may_be_all_that_the_path_has() {
-        let bare = |path: &str| Asked { path: path.into(), ..asked() };
+        let bare = |path: &str| MapRequest { path: path.into(), ..asked() };
         assert_eq!(bare("sim:").path(&asked().at(0)), "sim:delay=1ms,loss=0%");
         assert_eq!(bare("").path(&asked().at(0)), "delay=1ms,loss=0%");
         assert!(bare(" sim: ").is_simulated() && !bare("").is_simulated());
@@ -295,7 +295,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_mistake_is_named() {
-        fn say(change: impl FnOnce(&mut Asked)) -> String {
+        fn say(change: impl FnOnce(&mut MapRequest)) -> String {
             let mut asked = asked();
             change(&mut asked);
             let error = asked.check().unwrap_err();

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::asked::Asked;
+use super::asked::MapRequest;
 use super::levels::MOST_LEVELS;
-use super::point::Point;
+use super::point::MapPoint;
 use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
@@ -26,7 +26,7 @@ const LARGEST: u64 = save::LARGEST;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Map {
     /// Kind of the file: `map`.
-    pub kind: Kind,
+    pub kind: MapFileKind,
     /// File format: 1.
     pub format: u32,
     /// Program that wrote the file.
@@ -34,11 +34,11 @@ pub struct Map {
     /// Seed of the map, from which those of its races follow.
     pub seed: u64,
     /// Request, with defaults filled in.
-    pub asked: Asked,
+    pub asked: MapRequest,
     /// Metric that the map is of: the claim of its workload.
     pub metric: Metric,
     /// Contenders.
-    pub contenders: Vec<Contender>,
+    pub contenders: Vec<MapContender>,
     /// Hosts that ran the points; absent in virtual time, which no host has a part in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostFacts>,
@@ -46,20 +46,20 @@ pub struct Map {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// Points that are done, in the order of the grid.
-    pub points: Vec<Point>,
+    pub points: Vec<MapPoint>,
 }
 
 /// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MapFileKind {
     /// Map.
     Map,
 }
 
 /// Contender of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Contender {
+pub struct MapContender {
     /// Index of the contender, from 0.
     pub id: usize,
     /// Specification as typed.
@@ -76,10 +76,10 @@ impl Map {
     /// Creates a map without points.
     ///
     /// # Errors
-    /// As [`Asked::check`].
-    pub fn new(asked: Asked, seed: u64, shard: Option<Shard>) -> Result<Map> {
+    /// As [`MapRequest::check`].
+    pub fn new(asked: MapRequest, seed: u64, shard: Option<Shard>) -> Result<Map> {
         let (entrants, metric) = asked.check()?;
-        let contender = |entrant: Entrant| Contender {
+        let contender = |entrant: Entrant| MapContender {
             id: entrant.id,
             spec: entrant.spec,
             label: entrant.label,
@@ -87,7 +87,7 @@ impl Map {
             implementation: entrant.implementation,
         };
         Ok(Map {
-            kind: Kind::Map,
+            kind: MapFileKind::Map,
             format: FORMAT,
             deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
             seed,
@@ -101,7 +101,7 @@ impl Map {
     }
 
     /// Returns the point with this index, if it is done.
-    pub fn point(&self, index: usize) -> Option<&Point> {
+    pub fn point(&self, index: usize) -> Option<&MapPoint> {
         let place =
             self.points.binary_search_by_key(&Some(index), |point| self.index(point)).ok()?;
         self.points.get(place)
@@ -115,7 +115,7 @@ impl Map {
     }
 
     /// Adds a point, in its place; one that is there already is replaced.
-    pub(super) fn add(&mut self, point: Point) {
+    pub(super) fn add(&mut self, point: MapPoint) {
         let index = self.index(&point);
         match self.points.binary_search_by_key(&index, |point| self.index(point)) {
             Ok(place) => self.points[place] = point,
@@ -132,7 +132,7 @@ impl Map {
     }
 
     /// Returns the index of a point; `None` if it is none of the grid's.
-    pub(super) fn index(&self, point: &Point) -> Option<usize> {
+    pub(super) fn index(&self, point: &MapPoint) -> Option<usize> {
         self.asked.index(&point.at)
     }
 
@@ -159,14 +159,18 @@ impl Map {
     }
 }
 
+/// Fields that identify a map and its format.
+#[derive(Deserialize)]
+struct MapHead {
+    kind: Option<Value>,
+    format: Option<Value>,
+    deadheat: Option<Value>,
+}
+
 /// Returns true if a file holds a map, whole or not: its kind says so.
 pub fn is_map(file: &Path) -> bool {
-    #[derive(Deserialize)]
-    struct Head {
-        kind: Option<Value>,
-    }
     let text = packed::read(file, LARGEST).ok();
-    let head = text.and_then(|text| serde_json::from_slice::<Head>(&text).ok());
+    let head = text.and_then(|text| serde_json::from_slice::<MapHead>(&text).ok());
     head.and_then(|head| head.kind).is_some_and(|kind| kind == "map")
 }
 
@@ -193,14 +197,8 @@ pub fn parse(text: &[u8]) -> Result<Map, String> {
 
 /// Checks that it is JSON, a map, and in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
-    #[derive(Deserialize)]
-    struct Head {
-        kind: Option<Value>,
-        format: Option<Value>,
-        deadheat: Option<Value>,
-    }
     let foreign = "this is JSON, but not a map saved by deadheat";
-    let head: Head = save::head(text, foreign, ", as maps are saved whole")?;
+    let head: MapHead = save::head(text, foreign, ", as maps are saved whole")?;
     match (head.kind, head.format.as_ref().and_then(Value::as_u64), head.deadheat) {
         (Some(kind), Some(format), Some(_)) if kind == "map" => match format {
             format if format == u64::from(FORMAT) => Ok(()),
@@ -254,7 +252,7 @@ fn check_references(map: &Map) -> Result<(), String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::asked::tests::asked;
-    use super::super::point::{Out, Standing};
+    use super::super::point::{FailedContender, PointAnswer};
     use super::*;
 
     /// Returns a map of six points, all of which failed.
@@ -262,8 +260,8 @@ pub(super) mod tests {
         let mut map = Map::new(asked(), 7, None).unwrap();
         for index in [3, 0, 5, 1, 2, 4] {
             let at = map.asked.at(index);
-            let out = vec![Out { contender: 1, why: format!("at {index}") }];
-            map.add(Point::failed(at.clone(), map.asked.seed(7, &at), out));
+            let out = vec![FailedContender { contender: 1, why: format!("at {index}") }];
+            map.add(MapPoint::failed(at.clone(), map.asked.seed(7, &at), out));
         }
         map
     }
@@ -334,6 +332,6 @@ pub(super) mod tests {
         let mut other = map.clone();
         other.asked.blocks = None;
         assert_eq!(map.differs(&other).unwrap(), "its `asked.blocks` is none, not 6");
-        assert_eq!(map.points[0].outcome, Standing::Failed);
+        assert_eq!(map.points[0].outcome, PointAnswer::Failed);
     }
 }

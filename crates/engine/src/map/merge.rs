@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::Map;
-use super::point::Point;
+use super::point::MapPoint;
 use crate::error::{Error, Result};
 use crate::figures::list;
 
@@ -24,7 +24,7 @@ pub fn merge(parts: Vec<(String, Map)>) -> Result<Map> {
         if let Some(why) = whole.differs(part) {
             return Err(Error::usage(format!("{name} is of another map than {first}: {why}")));
         }
-        let is_foreign = |point: &&Point| point.seed != whole.asked.seed(whole.seed, &point.at);
+        let is_foreign = |point: &&MapPoint| point.seed != whole.asked.seed(whole.seed, &point.at);
         if let Some(point) = part.points.iter().find(is_foreign) {
             return Err(Error::usage(format!(
                 "{name} has {} of another map: its seed there is {}, and this map's is {}",

@@ -8,13 +8,13 @@ use crate::stats::Outcome as Ruled;
 
 /// Point of a map: a race, as far as the map is concerned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct MapPoint {
     /// Level of each key, in the order of the grid's keys.
     pub at: Vec<String>,
     /// Seed of the race.
     pub seed: u64,
     /// Answer at the point.
-    pub outcome: Standing,
+    pub outcome: PointAnswer,
     /// Ids of those that nobody is ahead of: the one ahead, those in a dead heat, or those between which it
     /// is undecided. Empty if nothing can be said.
     pub leaders: Vec<usize>,
@@ -34,13 +34,13 @@ pub struct Point {
     pub verdicts: Vec<Verdict>,
     /// Contenders that have no part in the verdicts here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub out: Vec<Out>,
+    pub out: Vec<FailedContender>,
 }
 
 /// Answer at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum PointAnswer {
     /// One contender is ahead of all others.
     Ahead,
     /// Several are equal within the margin, each with each, and ahead of all others.
@@ -55,17 +55,22 @@ pub enum Standing {
 
 /// Contender that could not run at a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Out {
+pub struct FailedContender {
     /// Id of the contender.
     pub contender: usize,
     /// Reason.
     pub why: String,
 }
 
-impl Point {
+impl MapPoint {
     /// Makes a point of its race. `racing` has the ids of its contenders in the map; those that failed in
     /// a race before it are `out`.
-    pub fn of(at: Vec<String>, racing: &[usize], mut out: Vec<Out>, race: &Outcome) -> Point {
+    pub fn of(
+        at: Vec<String>,
+        racing: &[usize],
+        mut out: Vec<FailedContender>,
+        race: &Outcome,
+    ) -> MapPoint {
         let metric = claims::claimed(&race.metrics).next().map_or("", |metric| &metric.name);
         let id = |own: usize| racing.get(own).copied().unwrap_or(own);
         let summary: Vec<Summary> = race
@@ -91,10 +96,13 @@ impl Point {
             let blocked = race.contenders.get(own).and_then(|entrant| entrant.out());
             match blocked {
                 Some((word, why)) => {
-                    out.push(Out { contender: *contender, why: format!("{word}: {why}") });
+                    out.push(FailedContender {
+                        contender: *contender,
+                        why: format!("{word}: {why}"),
+                    });
                 }
                 None if !has_figures(*contender) => {
-                    out.push(Out { contender: *contender, why: no_figures(race, own) });
+                    out.push(FailedContender { contender: *contender, why: no_figures(race, own) });
                 }
                 None => {}
             }
@@ -106,11 +114,11 @@ impl Point {
             .filter(|id| out.iter().all(|out| out.contender != *id))
             .collect();
         let (outcome, leaders, why) = match doubt(race) {
-            Some(doubt) if ran.len() > 1 => (Standing::Undecided, Vec::new(), Some(doubt)),
+            Some(doubt) if ran.len() > 1 => (PointAnswer::Undecided, Vec::new(), Some(doubt)),
             _ => standing(&ran, &verdicts),
         };
         let last = race.trials.iter().map(|trial| trial.block).max();
-        Point {
+        MapPoint {
             at,
             seed: race.seed,
             outcome,
@@ -126,12 +134,12 @@ impl Point {
     }
 
     /// Makes a point at which no contender got through a race.
-    pub fn failed(at: Vec<String>, seed: u64, mut out: Vec<Out>) -> Point {
+    pub fn failed(at: Vec<String>, seed: u64, mut out: Vec<FailedContender>) -> MapPoint {
         out.sort_by_key(|out| out.contender);
-        Point {
+        MapPoint {
             at,
             seed,
-            outcome: Standing::Failed,
+            outcome: PointAnswer::Failed,
             leaders: Vec::new(),
             why: Some(NOBODY.to_owned()),
             trusted: true,
@@ -151,7 +159,7 @@ impl Point {
             verdict.ratio.map_or(f64::INFINITY, |ratio| ratio.point.ln().abs())
         };
         let pairs = self.verdicts.iter().filter(|verdict| match self.outcome {
-            Standing::Ahead => leads(verdict.a) || leads(verdict.b),
+            PointAnswer::Ahead => leads(verdict.a) || leads(verdict.b),
             _ => leads(verdict.a) && leads(verdict.b),
         });
         pairs.min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -161,10 +169,10 @@ impl Point {
 const NOBODY: &str = "no contender got through";
 
 /// Returns what the verdicts on those that ran say together, who leads, and why nobody does.
-fn standing(ran: &[usize], verdicts: &[Verdict]) -> (Standing, Vec<usize>, Option<String>) {
+fn standing(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Option<String>) {
     match ran {
-        [] => return (Standing::Failed, Vec::new(), Some(NOBODY.to_owned())),
-        [only] => return (Standing::Alone, vec![*only], None),
+        [] => return (PointAnswer::Failed, Vec::new(), Some(NOBODY.to_owned())),
+        [only] => return (PointAnswer::Alone, vec![*only], None),
         _ => {}
     }
     let counts = |v: &&Verdict| ran.contains(&v.a) && ran.contains(&v.b);
@@ -178,12 +186,12 @@ fn standing(ran: &[usize], verdicts: &[Verdict]) -> (Standing, Vec<usize>, Optio
     let open = verdicts.iter().filter(between).find(|v| v.outcome == Ruled::Undecided);
     let pairs = verdicts.iter().filter(between).count();
     match (front.len(), open) {
-        (1, _) => (Standing::Ahead, front, None),
-        (n, None) if n > 1 && pairs == n * (n - 1) / 2 => (Standing::DeadHeat, front, None),
+        (1, _) => (PointAnswer::Ahead, front, None),
+        (n, None) if n > 1 && pairs == n * (n - 1) / 2 => (PointAnswer::DeadHeat, front, None),
         (_, open) => {
             let why =
                 open.map_or_else(|| "no verdict on some pairs".to_owned(), |v| v.note.clone());
-            (Standing::Undecided, front, Some(why))
+            (PointAnswer::Undecided, front, Some(why))
         }
     }
 }
@@ -241,7 +249,7 @@ mod tests {
     }
 
     /// Returns what the verdicts on 0, 1 and 2 say: who is ahead in each pair, or `=` or `?`.
-    fn told(pairs: [&str; 3]) -> (Standing, Vec<usize>, Option<String>) {
+    fn told(pairs: [&str; 3]) -> (PointAnswer, Vec<usize>, Option<String>) {
         let all = [(0, 1), (0, 2), (1, 2)];
         let verdicts = all
             .into_iter()
@@ -252,29 +260,29 @@ mod tests {
 
     #[test]
     fn who_is_behind_nobody_leads() {
-        assert_eq!(told(["0", "0", "?"]), (Standing::Ahead, vec![0], None));
+        assert_eq!(told(["0", "0", "?"]), (PointAnswer::Ahead, vec![0], None));
         // Behind one that is behind: the third need not be told from the first.
-        assert_eq!(told(["0", "?", "1"]), (Standing::Ahead, vec![0], None));
-        assert_eq!(told(["=", "0", "1"]), (Standing::DeadHeat, vec![0, 1], None));
-        assert_eq!(told(["=", "=", "="]), (Standing::DeadHeat, vec![0, 1, 2], None));
+        assert_eq!(told(["0", "?", "1"]), (PointAnswer::Ahead, vec![0], None));
+        assert_eq!(told(["=", "0", "1"]), (PointAnswer::DeadHeat, vec![0, 1], None));
+        assert_eq!(told(["=", "=", "="]), (PointAnswer::DeadHeat, vec![0, 1, 2], None));
         // Two that tie with a third need not tie with each other.
-        let open = (Standing::Undecided, vec![0, 1, 2], Some("1 and 2".to_owned()));
+        let open = (PointAnswer::Undecided, vec![0, 1, 2], Some("1 and 2".to_owned()));
         assert_eq!(told(["=", "=", "?"]), open);
         assert_eq!(
             told(["?", "0", "1"]),
-            (Standing::Undecided, vec![0, 1], Some("0 and 1".into()))
+            (PointAnswer::Undecided, vec![0, 1], Some("0 and 1".into()))
         );
         // Each behind another is nothing that figures can do, but a file can say so.
-        assert_eq!(told(["0", "2", "1"]).0, Standing::Undecided);
+        assert_eq!(told(["0", "2", "1"]).0, PointAnswer::Undecided);
     }
 
     #[test]
     fn who_runs_alone_is_ahead_of_nobody() {
-        assert_eq!(standing(&[2], &[]), (Standing::Alone, vec![2], None));
-        assert_eq!(standing(&[], &[]).0, Standing::Failed);
+        assert_eq!(standing(&[2], &[]), (PointAnswer::Alone, vec![2], None));
+        assert_eq!(standing(&[], &[]).0, PointAnswer::Failed);
         // A verdict on one that is out counts for nothing.
         let behind = [verdict(0, 1, Some(1), false), verdict(0, 2, Some(0), false)];
-        assert_eq!(standing(&[0, 2], &behind), (Standing::Ahead, vec![0], None));
+        assert_eq!(standing(&[0, 2], &behind), (PointAnswer::Ahead, vec![0], None));
     }
 
     fn race() -> Outcome {
@@ -285,9 +293,9 @@ mod tests {
 
     #[test]
     fn ids_of_a_race_become_those_of_the_map() {
-        let out = vec![Out { contender: 1, why: "it failed".into() }];
-        let point = Point::of(vec!["1ms".into()], &[0, 2], out, &race());
-        assert_eq!((point.outcome, point.leaders.as_slice()), (Standing::Ahead, &[2][..]));
+        let out = vec![FailedContender { contender: 1, why: "it failed".into() }];
+        let point = MapPoint::of(vec!["1ms".into()], &[0, 2], out, &race());
+        assert_eq!((point.outcome, point.leaders.as_slice()), (PointAnswer::Ahead, &[2][..]));
         assert_eq!((point.verdicts[0].a, point.verdicts[0].b), (0, 2));
         assert_eq!(point.closest().unwrap().ahead, Some(2));
         let summed: Vec<usize> = point.summary.iter().map(|summary| summary.contender).collect();
@@ -301,8 +309,8 @@ mod tests {
         let mut race = race();
         let control: &mut Control = race.control.as_mut().unwrap();
         (control.trusted, control.note) = (false, "copies differ".into());
-        let point = Point::of(vec![], &[0, 1], vec![], &race);
-        assert_eq!((point.outcome, point.leaders.len()), (Standing::Undecided, 0));
+        let point = MapPoint::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.leaders.len()), (PointAnswer::Undecided, 0));
         assert!(!point.trusted);
         assert_eq!(point.why.unwrap(), "not trusted: copies differ");
     }
@@ -315,13 +323,13 @@ mod tests {
             trial.record.valid = false;
             trial.record.why_invalid = Some("nothing came".into());
         }
-        let point = Point::of(vec![], &[0, 1], vec![], &race);
-        assert_eq!((point.outcome, point.leaders.as_slice()), (Standing::Alone, &[0][..]));
+        let point = MapPoint::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.leaders.as_slice()), (PointAnswer::Alone, &[0][..]));
         assert_eq!(point.out[0].why, "none of its trials counts: nothing came");
         race.contenders[0].blocked = Some("a wall".into());
         race.summary.clear();
-        let point = Point::of(vec![], &[0, 1], vec![], &race);
-        assert_eq!((point.outcome, point.out.len()), (Standing::Failed, 2));
+        let point = MapPoint::of(vec![], &[0, 1], vec![], &race);
+        assert_eq!((point.outcome, point.out.len()), (PointAnswer::Failed, 2));
         assert_eq!(point.out[0].why, "blocked: a wall");
     }
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::SystemTime;
 
-use super::asked::Asked;
+use super::asked::MapRequest;
 use super::file::{Map, load};
-use super::point::{Out, Point};
+use super::point::{FailedContender, MapPoint};
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
-use crate::race::{Event, Observer, RaceContext, Request};
+use crate::race::{Observer, RaceContext, RaceEvent, Request};
 use crate::result::outcome::{Outcome, Status};
 use crate::trial::agents::Agents;
 use crate::trial::remote::{Credentials, Waiting};
@@ -52,7 +52,7 @@ pub fn run(
     let (todo, next, halted) = (map.missing(), AtomicUsize::new(0), AtomicBool::new(false));
     let (asked, seed) = (map.asked.clone(), map.seed);
     let (send, received) = mpsc::channel();
-    let work = |send: &mpsc::Sender<Result<Ran>>| {
+    let work = |send: &mpsc::Sender<Result<RacedPoint>>| {
         while let Some(index) = todo.get(next.fetch_add(1, Ordering::Relaxed))
             && !halted.load(Ordering::Relaxed)
             && send.send(point(&asked, seed, asked.at(*index), stop)).is_ok()
@@ -79,21 +79,26 @@ pub fn run(
 }
 
 /// A point, and the host that ran it in real time.
-type Ran = (Point, Option<HostFacts>);
+type RacedPoint = (MapPoint, Option<HostFacts>);
 
 /// Runs the race at a point. A contender that cannot be raced there is left out, and the others race
 /// again without it.
-fn point(asked: &Asked, seed: u64, at: Vec<String>, stop: &Arc<AtomicBool>) -> Result<Ran> {
+fn point(
+    asked: &MapRequest,
+    seed: u64,
+    at: Vec<String>,
+    stop: &Arc<AtomicBool>,
+) -> Result<RacedPoint> {
     let mut racing: Vec<usize> = (0..asked.contenders.len()).collect();
     let mut out = Vec::new();
     while !racing.is_empty() {
-        let mut watch = Watch::default();
+        let mut watch = TrialWatch::default();
         let (failed, why) = match race(&asked.request(seed, &at, &racing), stop, &mut watch) {
             Ok(outcome) if outcome.status == Status::Interrupted => return Err(Error::Interrupted),
             Ok(outcome) => match outcome.why_failed() {
                 None => {
                     let host = (!asked.is_simulated()).then(|| outcome.host.clone());
-                    return Ok((Point::of(at, &racing, out, &outcome), host));
+                    return Ok((MapPoint::of(at, &racing, out, &outcome), host));
                 }
                 Some(why) => (watch.running(), why.to_owned()),
             },
@@ -109,13 +114,16 @@ fn point(asked: &Asked, seed: u64, at: Vec<String>, stop: &Arc<AtomicBool>) -> R
         };
         // Only what ran can have failed; without that there would be no end.
         let failed = failed.filter(|own| *own < racing.len()).unwrap_or(0);
-        out.push(Out { contender: racing.remove(failed), why: format!("failed: {why}") });
+        out.push(FailedContender {
+            contender: racing.remove(failed),
+            why: format!("failed: {why}"),
+        });
     }
     let seed = asked.seed(seed, &at);
-    Ok((Point::failed(at, seed, out), None))
+    Ok((MapPoint::failed(at, seed, out), None))
 }
 
-fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut Watch) -> Result<Outcome> {
+fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut TrialWatch) -> Result<Outcome> {
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(stop));
@@ -130,25 +138,25 @@ fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut Watch) -> Result<
 
 /// Notes whose trial runs, so that who fails is known.
 #[derive(Debug, Default)]
-struct Watch {
+struct TrialWatch {
     /// Number of contenders that trials before the first block were begun with.
     piloted: usize,
     /// Contender of the last trial of a block.
     in_block: Option<usize>,
 }
 
-impl Watch {
+impl TrialWatch {
     /// Returns the contender whose trial was the last to begin, as its place in the race.
     fn running(&self) -> Option<usize> {
         self.in_block.or(self.piloted.checked_sub(1))
     }
 }
 
-impl Observer for Watch {
-    fn on(&mut self, event: Event<'_>) {
+impl Observer for TrialWatch {
+    fn on(&mut self, event: RaceEvent<'_>) {
         match event {
-            Event::Pilot { trial: 1, .. } => self.piloted += 1,
-            Event::TrialStarted(place) => self.in_block = Some(place.contender),
+            RaceEvent::Pilot { trial: 1, .. } => self.piloted += 1,
+            RaceEvent::TrialStarted(place) => self.in_block = Some(place.contender),
             _ => {}
         }
     }
@@ -158,13 +166,13 @@ impl Observer for Watch {
 mod tests {
     use super::super::asked::tests::asked;
     use super::super::merge::merge;
-    use super::super::point::Standing;
+    use super::super::point::PointAnswer;
     use super::super::shard::Shard;
     use super::*;
     use crate::result::save::save;
     use crate::time::Nanos;
 
-    fn ran(asked: Asked, shard: Option<&str>, jobs: usize) -> Map {
+    fn ran(asked: MapRequest, shard: Option<&str>, jobs: usize) -> Map {
         let shard = shard.map(|typed| Shard::parse(typed).unwrap());
         let mut map = Map::new(asked, 7, shard).unwrap();
         run(&mut map, jobs, &Arc::default(), &mut |_| Ok(())).unwrap();
@@ -179,7 +187,7 @@ mod tests {
     #[test]
     fn shards_and_jobs_make_the_same_bytes_as_one_run() {
         let whole = ran(asked(), None, 1);
-        assert!(whole.points.iter().any(|point| point.outcome == Standing::Ahead));
+        assert!(whole.points.iter().any(|point| point.outcome == PointAnswer::Ahead));
         assert!(whole.points.iter().all(|point| point.summary.len() == 2));
         assert_eq!(text(&whole), text(&ran(asked(), None, 4)));
         let parts = ["1/2", "2/2"].map(|shard| (shard.to_owned(), ran(asked(), Some(shard), 2)));
@@ -206,7 +214,7 @@ mod tests {
         assert_eq!(text(&went_on), text(&whole));
         let say = |map, seed| resume(map, seed, &file).unwrap_err().to_string();
         assert!(say(again(asked(), None), Some(8)).contains("its `seed` is 7, not 8"));
-        let other = Asked { blocks: Some(9), ..asked() };
+        let other = MapRequest { blocks: Some(9), ..asked() };
         assert!(say(again(other, None), None).contains("its `asked.blocks` is 6, not 9"));
         let shard = Shard::parse("1/2").ok();
         assert!(
@@ -219,19 +227,19 @@ mod tests {
         // Nine packets of ten are lost: some seed of six fails whoever has to open a connection.
         let over = ["loss=0%|90%"].map(|typed| super::super::levels::parse(typed).unwrap());
         let contenders = vec!["quic".into(), "sim-datagram".into()];
-        let map = ran(Asked { contenders, over: over.into(), ..asked() }, None, 2);
+        let map = ran(MapRequest { contenders, over: over.into(), ..asked() }, None, 2);
         let [calm, lossy] = &map.points[..] else { panic!("two points") };
         assert!(calm.out.is_empty(), "{calm:?}");
         assert_eq!(lossy.out[0].contender, 0, "{lossy:?}");
         assert!(lossy.out[0].why.starts_with("failed: "), "{lossy:?}");
-        assert_eq!((lossy.outcome, lossy.leaders.as_slice()), (Standing::Alone, &[1][..]));
+        assert_eq!((lossy.outcome, lossy.leaders.as_slice()), (PointAnswer::Alone, &[1][..]));
     }
 
     #[test]
     fn a_time_without_room_for_a_verdict_ends_the_map_and_says_what_has_room() {
         let within = |seconds| {
             let budget_ns = Some(Nanos::from_secs(seconds).0);
-            let asked = Asked { blocks: None, budget_ns, ..asked() };
+            let asked = MapRequest { blocks: None, budget_ns, ..asked() };
             let mut map = Map::new(asked, 7, None).unwrap();
             run(&mut map, 2, &Arc::default(), &mut |_| Ok(())).map(|()| map)
         };

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::schedule::{Block, Role, Slot};
+use super::schedule::{Block, BlockSlot, SlotRole};
 use crate::error::{Error, Result};
 use crate::host::placement::Placement;
-use crate::race::context::{Event, Place, RaceContext};
-use crate::result::dropped::Dropped;
+use crate::race::context::{RaceContext, RaceEvent, TrialPlace};
+use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, Trial};
 use crate::time::Nanos;
 use crate::trial::explain::Pass;
@@ -18,14 +18,14 @@ const REPEATS: u32 = 2;
 
 /// Settings that all trials of a race have in common.
 #[derive(Debug, Clone)]
-pub(super) struct Common {
+pub(super) struct TrialSettings {
     /// Contender and work of each entrant that can run, by its id.
     pub pairings: Vec<Option<Pairing>>,
     pub placement: Placement,
     pub interval: Nanos,
 }
 
-impl Common {
+impl TrialSettings {
     /// Has all entrants do this work: the same as before, of another length.
     pub(super) fn run_as(&mut self, task: &SharedTask) {
         for pairing in self.pairings.iter_mut().flatten() {
@@ -45,7 +45,7 @@ impl Common {
     /// Returns the order for one trial without samples, under the entrant's own conditions if it has any.
     ///
     /// # Errors
-    /// As of [`Common::pairing`].
+    /// As of [`TrialSettings::pairing`].
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Result<Order> {
         let cell = entrant.cell.as_ref();
         Ok(Order {
@@ -61,16 +61,16 @@ impl Common {
 
 /// A block that was run to its end.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct FinishedBlock {
     /// Trials in the order run, invalid ones included.
     pub trials: Vec<Trial>,
     /// Contenders that dropped out, with the reason.
-    pub dropped: BTreeMap<usize, Dropped>,
+    pub dropped: BTreeMap<usize, DropReason>,
 }
 
 /// A slot that waits for its turn.
-struct Turn {
-    slot: Slot,
+struct PendingSlot {
+    slot: BlockSlot,
     repeats_left: u32,
 }
 
@@ -87,26 +87,26 @@ struct Turn {
 pub(super) fn run(
     stage: &mut RaceContext<'_>,
     block: &Block,
-    common: &Common,
+    common: &TrialSettings,
     entrants: &[Entrant],
-) -> Result<Done> {
+) -> Result<FinishedBlock> {
     let mut runner = BlockRun {
         stage,
         block,
         common,
         entrants,
-        done: Done::default(),
+        done: FinishedBlock::default(),
         kept_out_once: BTreeSet::new(),
         last: (0, Nanos::ZERO),
     };
-    let mut turns: VecDeque<Turn> =
-        block.slots.iter().map(|&slot| Turn { slot, repeats_left: REPEATS }).collect();
+    let mut turns: VecDeque<PendingSlot> =
+        block.slots.iter().map(|&slot| PendingSlot { slot, repeats_left: REPEATS }).collect();
     while let Some(turn) = turns.pop_front() {
         if runner.done.dropped.contains_key(&turn.slot.contender) {
             continue;
         }
-        if runner.take(turn.slot)? == After::Again && turn.repeats_left > 0 {
-            turns.push_back(Turn { repeats_left: turn.repeats_left - 1, ..turn });
+        if runner.take(turn.slot)? == SlotState::Again && turn.repeats_left > 0 {
+            turns.push_back(PendingSlot { repeats_left: turn.repeats_left - 1, ..turn });
         }
     }
     Ok(runner.done)
@@ -115,9 +115,9 @@ pub(super) fn run(
 struct BlockRun<'a, 'b> {
     stage: &'a mut RaceContext<'b>,
     block: &'a Block,
-    common: &'a Common,
+    common: &'a TrialSettings,
     entrants: &'a [Entrant],
-    done: Done,
+    done: FinishedBlock,
     kept_out_once: BTreeSet<usize>,
     /// Start of the last attempt in milliseconds since the Unix epoch, and how long it took.
     last: (u64, Nanos),
@@ -125,18 +125,18 @@ struct BlockRun<'a, 'b> {
 
 /// State of a slot after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+enum SlotState {
     Settled,
     Again,
 }
 
 impl<'a> BlockRun<'a, '_> {
     /// Gives a slot its turn.
-    fn take(&mut self, slot: Slot) -> Result<After> {
+    fn take(&mut self, slot: BlockSlot) -> Result<SlotState> {
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.kept_out(slot, Dropped::Blocked(evidence)),
-            TrialOutcome::Limited(what) => self.kept_out(slot, Dropped::Limited(what)),
+            TrialOutcome::Blocked(evidence) => self.kept_out(slot, DropReason::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.kept_out(slot, DropReason::Limited(what)),
             TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
             TrialOutcome::Failed(first) => self.once_more(slot, &first.to_string()),
             TrialOutcome::Broke(first) => self.once_more(slot, &first),
@@ -144,22 +144,22 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     /// Gives a slot whose trial failed `first` its second turn.
-    fn once_more(&mut self, slot: Slot, first: &str) -> Result<After> {
+    fn once_more(&mut self, slot: BlockSlot, first: &str) -> Result<SlotState> {
         self.failed(slot, first)?;
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.kept_out(slot, Dropped::Blocked(evidence)),
-            TrialOutcome::Limited(what) => self.kept_out(slot, Dropped::Limited(what)),
+            TrialOutcome::Blocked(evidence) => self.kept_out(slot, DropReason::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.kept_out(slot, DropReason::Limited(what)),
             TrialOutcome::Failed(error) => Err(error),
             TrialOutcome::Broke(evidence) => {
                 self.failed(slot, &evidence)?;
-                self.done.dropped.insert(slot.contender, Dropped::Failed(evidence));
-                Ok(After::Settled)
+                self.done.dropped.insert(slot.contender, DropReason::Failed(evidence));
+                Ok(SlotState::Settled)
             }
         }
     }
 
-    fn failed(&mut self, slot: Slot, why: &str) -> Result<()> {
+    fn failed(&mut self, slot: BlockSlot, why: &str) -> Result<()> {
         self.note(slot, self.without_figures(format!("failed: {why}")))
     }
 
@@ -169,25 +169,25 @@ impl<'a> BlockRun<'a, '_> {
         Record { started_ms, took_ns: took.0, ..Record::without_figures(why) }
     }
 
-    fn ran(&mut self, slot: Slot, record: Record) -> Result<After> {
-        let after = if record.valid { After::Settled } else { After::Again };
+    fn ran(&mut self, slot: BlockSlot, record: Record) -> Result<SlotState> {
+        let after = if record.valid { SlotState::Settled } else { SlotState::Again };
         self.note(slot, finite(record))?;
         Ok(after)
     }
 
     /// Notes a trial that the path or the far end's limits kept from its end; the second one drops its contender.
-    fn kept_out(&mut self, slot: Slot, why: Dropped) -> Result<After> {
+    fn kept_out(&mut self, slot: BlockSlot, why: DropReason) -> Result<SlotState> {
         let told = format!("{}: {}", why.word(), why.evidence());
         self.note(slot, self.without_figures(told))?;
         if self.kept_out_once.insert(slot.contender) {
-            return Ok(After::Again);
+            return Ok(SlotState::Again);
         }
         self.done.dropped.insert(slot.contender, why);
-        Ok(After::Settled)
+        Ok(SlotState::Settled)
     }
 
     /// Runs one trial. An end that the stop flag may have caused counts as that.
-    fn attempt(&mut self, slot: Slot) -> Result<TrialOutcome> {
+    fn attempt(&mut self, slot: BlockSlot) -> Result<TrialOutcome> {
         if self.stage.stopped() {
             return Err(Error::Interrupted);
         }
@@ -197,7 +197,7 @@ impl<'a> BlockRun<'a, '_> {
         let mut order = self.common.order(entrant, self.block.seed)?;
         order.samples = self.stage.samples_part();
         let place = self.place(slot);
-        self.stage.observer.on(Event::TrialStarted(place));
+        self.stage.observer.on(RaceEvent::TrialStarted(place));
         let (started_ms, start) = (self.stage.epoch_ms(), self.stage.clock.now());
         let end = self.stage.runner.run(&order);
         self.last = (started_ms, self.stage.clock.now() - start);
@@ -208,13 +208,13 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     /// Lists a trial and keeps its samples, whether it counts or not.
-    fn note(&mut self, slot: Slot, record: Record) -> Result<()> {
+    fn note(&mut self, slot: BlockSlot, record: Record) -> Result<()> {
         let place = self.place(slot);
         let files = self.stage.samples().zip(self.stage.samples_part());
         if let (Some(keep), Some((main, part))) = (self.stage.keep.as_deref_mut(), files) {
             keep.append(&main, &part, &place)?;
         }
-        self.stage.observer.on(Event::TrialEnded {
+        self.stage.observer.on(RaceEvent::TrialEnded {
             place,
             why_invalid: record.why_invalid.as_deref().filter(|_| !record.valid),
         });
@@ -228,17 +228,17 @@ impl<'a> BlockRun<'a, '_> {
         Ok(())
     }
 
-    fn place(&self, slot: Slot) -> Place<'a> {
-        Place {
+    fn place(&self, slot: BlockSlot) -> TrialPlace<'a> {
+        TrialPlace {
             block: self.block.number,
             order: self.done.trials.len() as u64,
             contender: slot.contender,
             label: self.entrant(slot).map_or("", |entrant| &entrant.label),
-            control: slot.role == Role::Control,
+            control: slot.role == SlotRole::Control,
         }
     }
 
-    fn entrant(&self, slot: Slot) -> Option<&'a Entrant> {
+    fn entrant(&self, slot: BlockSlot) -> Option<&'a Entrant> {
         self.entrants.get(slot.contender)
     }
 }

@@ -8,21 +8,21 @@
 use crate::analysis::claims;
 use std::{fs, io};
 
-use super::block::{self, Common};
+use super::block::{self, TrialSettings};
 use super::cost::{BlockCost, SpentTime, most};
 use super::enough::TimeLimit;
 use super::every::Pace;
 use super::request::LONGEST_UNASKED;
 use super::run::{active, none_left};
-use super::schedule::{self, Role, Slot};
+use super::schedule::{self, BlockSlot, SlotRole};
 use super::{explain, plan, quiet};
 use crate::analysis::derived;
 use crate::analysis::notice::Notice;
-use crate::analysis::verdicts::{self, Stand};
+use crate::analysis::verdicts::{self, DecisionStage};
 use crate::analysis::{shares, sweep, warnings};
 use crate::error::{Error, Result};
 use crate::path::network::Network;
-use crate::race::context::{Event, RaceContext};
+use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::journal::Journal;
 use crate::result::outcome::{Entrant, Outcome, Status, blocks_done};
 use crate::result::save;
@@ -34,7 +34,7 @@ use crate::transport::Contender;
 pub(super) struct BlockLoop<'a> {
     stage: RaceContext<'a>,
     contenders: Vec<Contender>,
-    common: Common,
+    common: TrialSettings,
     outcome: Outcome,
     /// The path, if it is emulated or simulated.
     network: Option<Network>,
@@ -72,7 +72,7 @@ impl<'a> BlockLoop<'a> {
     pub(super) fn new(
         stage: RaceContext<'a>,
         contenders: Vec<Contender>,
-        common: Common,
+        common: TrialSettings,
         network: Option<Network>,
         outcome: Outcome,
     ) -> BlockLoop<'a> {
@@ -141,9 +141,9 @@ impl<'a> BlockLoop<'a> {
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
         let next = match derived::stand(&self.looks, self.done) {
-            Stand::Look { next, .. } | Stand::Between { next } => next,
+            DecisionStage::Look { next, .. } | DecisionStage::Between { next } => next,
         };
-        self.refresh(Stand::Between { next });
+        self.refresh(DecisionStage::Between { next });
         match &self.stage.save {
             // Nothing is worth a file before the first block, but one that cannot be written has cost
             // nothing yet.
@@ -151,7 +151,7 @@ impl<'a> BlockLoop<'a> {
             _ => self.save()?,
         }
         let takes = self.takes(self.blocks_left());
-        self.stage.observer.on(Event::Planned {
+        self.stage.observer.on(RaceEvent::Planned {
             outcome: &self.outcome,
             takes: Some(takes).filter(|takes| *takes > Nanos::ZERO),
         });
@@ -160,7 +160,7 @@ impl<'a> BlockLoop<'a> {
         let cut = self.cut_samples().map_err(Halt::Save);
         let ended = ended.and_then(|status| cut.map(|()| status));
         if self.done == 0 {
-            self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+            self.stage.observer.on(RaceEvent::Ended { outcome: &self.outcome });
             return Err(match ended {
                 Ok(_) => Error::Interrupted,
                 Err(Halt::Trial(error) | Halt::Save(error)) => error,
@@ -187,7 +187,7 @@ impl<'a> BlockLoop<'a> {
             self.outcome.status = Status::Failed;
             self.add(&Notice::SaveFailed { error: error.to_string() });
         }
-        self.stage.observer.on(Event::Ended { outcome: &self.outcome });
+        self.stage.observer.on(RaceEvent::Ended { outcome: &self.outcome });
         Ok(self.outcome)
     }
 
@@ -239,10 +239,10 @@ impl<'a> BlockLoop<'a> {
         let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
             active(&self.outcome.contenders).partition(|entrant| entrant.floor);
         let active: Vec<usize> = active.iter().map(|entrant| entrant.id).collect();
-        let floors: Vec<Slot> = floors
+        let floors: Vec<BlockSlot> = floors
             .iter()
             .filter(|_| plan::has_floors(self.done))
-            .map(|entrant| Slot { contender: entrant.id, role: Role::Contender })
+            .map(|entrant| BlockSlot { contender: entrant.id, role: SlotRole::Contender })
             .collect();
         if active.is_empty() {
             return Err(none_left(&self.outcome.contenders));
@@ -265,14 +265,14 @@ impl<'a> BlockLoop<'a> {
         self.done += 1;
         self.replan();
         let stand = derived::stand(&self.looks, self.done);
-        self.looked = matches!(stand, Stand::Look { .. });
+        self.looked = matches!(stand, DecisionStage::Look { .. });
         if self.looked || self.done - self.fresh > self.fresh / GROWN {
             let before = verdicts::decisions(&self.outcome);
             self.refresh(stand);
             self.looked |= verdicts::decisions(&self.outcome) != before;
         }
         self.warn_of_short_time();
-        self.stage.observer.on(Event::BlockDone {
+        self.stage.observer.on(RaceEvent::BlockDone {
             outcome: &self.outcome,
             blocks: self.done,
             remaining: self.remaining(),
@@ -301,9 +301,9 @@ impl<'a> BlockLoop<'a> {
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
         match self.looks.last(done) {
-            alpha if alpha > 0.0 => self.refresh(Stand::Look { alpha, next: None }),
+            alpha if alpha > 0.0 => self.refresh(DecisionStage::Look { alpha, next: None }),
             // A race that went on after its last look is decided after any block, or not at all.
-            _ => self.refresh(Stand::Between { next: None }),
+            _ => self.refresh(DecisionStage::Between { next: None }),
         }
         self.ended()
     }
@@ -367,7 +367,7 @@ impl<'a> BlockLoop<'a> {
         if self.outcome.plan.blocks_max >= fewest && room < fewest {
             let takes = self.takes(fewest.saturating_sub(self.done));
             let whole = self.stage.clock.now() - self.began + takes;
-            self.stage.observer.on(Event::TimeIsShort { room, fewest, takes: whole });
+            self.stage.observer.on(RaceEvent::TimeIsShort { room, fewest, takes: whole });
         }
     }
 
@@ -380,7 +380,7 @@ impl<'a> BlockLoop<'a> {
         self.time_left().map_or(blocks, |left| blocks.min(left))
     }
 
-    fn refresh(&mut self, stand: Stand) {
+    fn refresh(&mut self, stand: DecisionStage) {
         derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), stand);
         self.fresh = self.done;
     }
@@ -390,9 +390,9 @@ impl<'a> BlockLoop<'a> {
         if self.fresh < self.done {
             // There was no look since, or it would be.
             let next = match derived::stand(&self.looks, self.done) {
-                Stand::Look { next, .. } | Stand::Between { next } => next,
+                DecisionStage::Look { next, .. } | DecisionStage::Between { next } => next,
             };
-            self.refresh(Stand::Between { next });
+            self.refresh(DecisionStage::Between { next });
         }
     }
 
@@ -411,7 +411,7 @@ impl<'a> BlockLoop<'a> {
             Some(journal) if !self.looked && !journal.is_full(self.done, now) => {
                 journal.append(&self.outcome)?;
                 if let Some(file) = &self.stage.save {
-                    self.stage.observer.on(Event::Saved { file });
+                    self.stage.observer.on(RaceEvent::Saved { file });
                 }
                 Ok(())
             }
@@ -430,7 +430,7 @@ impl<'a> BlockLoop<'a> {
         if self.stage.keep.is_none() && self.done == 1 {
             remove(&save::samples_file(file))?;
         }
-        self.stage.observer.on(Event::Saved { file });
+        self.stage.observer.on(RaceEvent::Saved { file });
         Ok(())
     }
 }

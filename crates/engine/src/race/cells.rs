@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::ground::Ground;
-use super::request::{Checked, Request};
+use super::ground::RacePath;
+use super::request::{CheckedRequest, Request};
 use super::{files, plan};
 use crate::analysis::sweep::is_load;
 use crate::contract::Reach;
@@ -40,7 +40,7 @@ const PATH: &str = "path";
 
 /// Kind of change that a factor makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Changes {
+enum FactorChange {
     /// Placement of the ends.
     Placement,
     /// A key of the workload.
@@ -50,7 +50,7 @@ enum Changes {
 }
 
 /// A cell as it would run.
-struct Runs {
+struct RunnableCell {
     pairing: Pairing,
     /// Work with the length of its file.
     task: SharedTask,
@@ -65,17 +65,17 @@ struct Runs {
 /// # Errors
 /// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
 /// contender; where a contender cannot run at all.
-pub(super) fn check(request: &Request, ground: &Ground) -> Result<Checked> {
+pub(super) fn check(request: &Request, ground: &RacePath) -> Result<CheckedRequest> {
     let (workload, factors) = factors(request)?;
     let contenders: Vec<Contender> =
         request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
     let changes = factors
         .iter()
         .map(|factor| changes(factor, &workload, &contenders))
-        .collect::<Result<Vec<Changes>>>()?;
+        .collect::<Result<Vec<FactorChange>>>()?;
     check_sizes(request, &factors)?;
     let least_rtt = ground.network.as_ref().and_then(gate::least_rtt);
-    Grid { request, ground, workload, factors, changes, contenders, least_rtt }.check()
+    FactorGrid { request, ground, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// Returns the factors: those asked for, and every offered rate of the workload that is a range. Also
@@ -102,7 +102,7 @@ pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
     spec.to_string()
 }
 
-fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<Changes> {
+fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result<FactorChange> {
     let name = factor.name.as_str();
     let keys = workload::keys(&workload.name)?;
     let knobs = |contender: &Contender| contender.transport.info().keys.iter().map(|k| k.name);
@@ -114,14 +114,14 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
         )));
     }
     if name == PLACEMENT {
-        return Ok(Changes::Placement);
+        return Ok(FactorChange::Placement);
     }
     if keys.iter().any(|key| key.name == name) {
-        return Ok(Changes::Workload);
+        return Ok(FactorChange::Workload);
     }
     let is_common = COMMON.iter().any(|keys| keys.iter().any(|key| key.name == name));
     if is_common || contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
-        return Ok(Changes::Knob);
+        return Ok(FactorChange::Knob);
     }
     if name == PATH {
         return Err(Error::usage(
@@ -175,14 +175,17 @@ fn check_sizes(request: &Request, factors: &[Factor]) -> Result<()> {
 }
 
 /// A cell that may or may not be able to run.
-struct Candidate {
+struct CandidateCell {
     row: usize,
     levels: Vec<usize>,
-    runs: Result<Runs>,
+    runs: Result<RunnableCell>,
 }
 
 /// Checks that at least one of those that belong can run; otherwise returns the error of the first.
-fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bool) -> Result<()> {
+fn runs_somewhere(
+    cells: &mut Vec<CandidateCell>,
+    belongs: impl Fn(&CandidateCell) -> bool,
+) -> Result<()> {
     if cells.iter().any(|cell| belongs(cell) && cell.runs.is_ok()) {
         return Ok(());
     }
@@ -193,7 +196,7 @@ fn runs_somewhere(cells: &mut Vec<Candidate>, belongs: impl Fn(&Candidate) -> bo
 }
 
 /// Refuses a race in which nobody can carry the work: what speaks against the first.
-fn check_misfits(cells: &[Candidate]) -> Result<()> {
+fn check_misfits(cells: &[CandidateCell]) -> Result<()> {
     let runs = || cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
     match runs().next().and_then(|first| Some((first, first.misfit.as_ref()?))) {
         Some((first, why)) if runs().all(|runs| runs.misfit.is_some()) => {
@@ -208,25 +211,25 @@ fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
 }
 
 /// Grid of contenders and factors, with the changes that the factors make.
-struct Grid<'a> {
+struct FactorGrid<'a> {
     request: &'a Request,
-    ground: &'a Ground,
+    ground: &'a RacePath,
     workload: Spec,
     factors: Vec<Factor>,
-    changes: Vec<Changes>,
+    changes: Vec<FactorChange>,
     contenders: Vec<Contender>,
     /// Minimum round-trip time, if the path gives it.
     least_rtt: Option<Nanos>,
 }
 
-impl Grid<'_> {
-    fn check(self) -> Result<Checked> {
+impl FactorGrid<'_> {
+    fn check(self) -> Result<CheckedRequest> {
         let combinations = combinations(&self.factors);
-        let mut cells: Vec<Candidate> = Vec::new();
+        let mut cells: Vec<CandidateCell> = Vec::new();
         for levels in &combinations {
             for row in 0..self.contenders.len() {
                 let runs = self.cell(row, levels);
-                cells.push(Candidate { row, levels: levels.clone(), runs });
+                cells.push(CandidateCell { row, levels: levels.clone(), runs });
             }
         }
         self.check_levels(&mut cells)?;
@@ -246,7 +249,7 @@ impl Grid<'_> {
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
         let mut pairings = Vec::with_capacity(cells.len());
-        for (id, Candidate { row, levels, runs }) in cells.into_iter().enumerate() {
+        for (id, CandidateCell { row, levels, runs }) in cells.into_iter().enumerate() {
             let infeasible = runs.as_ref().err().map(ToString::to_string);
             let (pairing, workload, placement, misfit) = match runs {
                 Ok(runs) => (Some(runs.pairing), runs.workload, runs.placement, runs.misfit),
@@ -268,7 +271,7 @@ impl Grid<'_> {
         let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
         plan::mark_floors(&mut entrants, &answered, self.request.claims);
         let factors = self.factors;
-        Ok(Checked {
+        Ok(CheckedRequest {
             load,
             entrants,
             pairings,
@@ -281,18 +284,18 @@ impl Grid<'_> {
     }
 
     /// Returns one contender under one combination, or an error that says why it cannot run.
-    fn cell(&self, row: usize, levels: &[usize]) -> Result<Runs> {
+    fn cell(&self, row: usize, levels: &[usize]) -> Result<RunnableCell> {
         let (mut spec, mut workload) = (self.contenders[row].spec.clone(), self.workload.clone());
         let mut placement = None;
         for ((factor, changes), level) in self.factors.iter().zip(&self.changes).zip(levels) {
             let option = (factor.name.clone(), factor.levels[*level].clone());
             match changes {
-                Changes::Placement => placement = Some(Placement::parse(&option.1)?),
-                Changes::Workload => workload.options.push(option),
-                Changes::Knob if self.changes(row, factor) => spec.options.push(option),
+                FactorChange::Placement => placement = Some(Placement::parse(&option.1)?),
+                FactorChange::Workload => workload.options.push(option),
+                FactorChange::Knob if self.changes(row, factor) => spec.options.push(option),
                 // A contender without the knob runs the same under each level: that is the
                 // comparison asked for.
-                Changes::Knob => {}
+                FactorChange::Knob => {}
             }
         }
         let workload = workload.to_string();
@@ -318,7 +321,7 @@ impl Grid<'_> {
         let load = self.load(&*task)?.map(Box::new);
         let workload = whole.to_string();
         let pairing = Pairing { contender, task: whole, load };
-        Ok(Runs { pairing, task, workload, placement, misfit })
+        Ok(RunnableCell { pairing, task, workload, placement, misfit })
     }
 
     /// Returns the bandwidth-delay product of the path, of its faster direction; `None` where rate or delay are not known.
@@ -372,7 +375,7 @@ impl Grid<'_> {
     /// Checks where contenders and levels run. Without factors every contender must run. With them every
     /// contender and every level must run somewhere; a level that suits no contender is a mistake, not a
     /// condition.
-    fn check_levels(&self, cells: &mut Vec<Candidate>) -> Result<()> {
+    fn check_levels(&self, cells: &mut Vec<CandidateCell>) -> Result<()> {
         for row in 0..self.contenders.len() {
             runs_somewhere(cells, |cell| cell.row == row)?;
         }
@@ -390,7 +393,7 @@ impl Grid<'_> {
     /// that have it.
     fn changes(&self, row: usize, factor: &Factor) -> bool {
         let at = self.factors.iter().position(|other| other.name == factor.name);
-        let is_knob = at.is_some_and(|at| self.changes[at] == Changes::Knob);
+        let is_knob = at.is_some_and(|at| self.changes[at] == FactorChange::Knob);
         let own = self.contenders[row].transport.info().keys;
         !is_knob
             || own.iter().chain(COMMON.into_iter().flatten()).any(|key| key.name == factor.name)

@@ -16,7 +16,7 @@ use crate::trial::Runner;
 /// Event in a race, reported as it happens.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum RaceEvent<'a> {
     /// A trial before block 0 begins: the `trial`-th (from 1) of `of`.
     Pilot {
         /// Number of the trial, from 1.
@@ -42,11 +42,11 @@ pub enum Event<'a> {
         left: Nanos,
     },
     /// A trial begins.
-    TrialStarted(Place<'a>),
+    TrialStarted(TrialPlace<'a>),
     /// A trial ended.
     TrialEnded {
         /// Position of the trial.
-        place: Place<'a>,
+        place: TrialPlace<'a>,
         /// Reason why it does not count; absent if it does.
         why_invalid: Option<&'a str>,
     },
@@ -92,20 +92,20 @@ pub enum Event<'a> {
 /// Observer of a race. Only `cli` prints.
 pub trait Observer {
     /// Receives an event.
-    fn on(&mut self, event: Event<'_>);
+    fn on(&mut self, event: RaceEvent<'_>);
 }
 
 /// Observer that ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unobserved;
+pub struct SilentObserver;
 
-impl Observer for Unobserved {
-    fn on(&mut self, _event: Event<'_>) {}
+impl Observer for SilentObserver {
+    fn on(&mut self, _event: RaceEvent<'_>) {}
 }
 
 /// Position of a trial in its race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct TrialPlace<'a> {
     /// Block of the trial, from 0.
     pub block: u64,
     /// Position in the block, from 0.
@@ -125,7 +125,7 @@ pub trait SampleStore {
     ///
     /// # Errors
     /// If a file cannot be read or written.
-    fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> Result<()>;
+    fn append(&mut self, main: &Path, part: &Path, place: &TrialPlace<'_>) -> Result<()>;
 
     /// Removes the samples of block `first` and later ones from `main`: an interrupted block is run
     /// again. A file that does not exist is no error.

@@ -1,6 +1,6 @@
 //! Duration of blocks: as expected from the trials before the first block, and as blocks have shown it.
 
-use super::block::Common;
+use super::block::TrialSettings;
 use super::plan::{Pilot, has_floors};
 use super::request::MOST_BLOCKS;
 use crate::result::outcome::Entrant;
@@ -20,7 +20,11 @@ impl BlockCost {
     /// Returns the expected duration of the parts of a block: each competitor and the control once, each as long as the
     /// trials of the pilot, longer or shorter by what the work of its conditions plans, and the repeats of trials
     /// that fail their gate as often as those of the pilot did.
-    pub(super) fn expected(common: &Common, entrants: &[Entrant], pilot: &Pilot) -> BlockCost {
+    pub(super) fn expected(
+        common: &TrialSettings,
+        entrants: &[Entrant],
+        pilot: &Pilot,
+    ) -> BlockCost {
         let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
         let trial = quantile::median(&took).unwrap_or(0.0);
         let failed = took.len().saturating_sub(pilot.figures.len()) as f64;

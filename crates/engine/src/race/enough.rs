@@ -2,7 +2,7 @@
 //! cells of `--vary`, points of a map, races of a study and of advice, and gates all ask here.
 
 use super::cells;
-use super::request::{Checked, DEFAULT_BUDGET, RaceLength, Request};
+use super::request::{CheckedRequest, DEFAULT_BUDGET, RaceLength, Request};
 use crate::analysis::claims;
 use crate::time::Nanos;
 
@@ -57,7 +57,7 @@ impl Request {
 
     /// Returns why the blocks asked for cannot decide, and the least that could; `None` if they can, or their number is
     /// left open. Races, maps, gates and studies all ask here.
-    pub fn too_few_blocks(&self, checked: &Checked) -> Option<String> {
+    pub fn too_few_blocks(&self, checked: &CheckedRequest) -> Option<String> {
         let claims = claims::claims(&checked.entrants, &checked.metrics);
         let fewest = self.least_blocks.unwrap_or(claims::fewest_for(claims, self.confidence));
         let blocks = self.blocks.filter(|blocks| *blocks < fewest)?;
@@ -73,7 +73,7 @@ impl Request {
 
     /// Returns what is to be said before a race whose blocks are too few for a verdict. One block is a wish for figures,
     /// of which nothing need be said.
-    pub fn for_figures(&self, checked: &Checked) -> Option<String> {
+    pub fn for_figures(&self, checked: &CheckedRequest) -> Option<String> {
         let too_few = self.too_few_blocks(checked).filter(|_| self.blocks != Some(1))?;
         Some(format!("{too_few}: this race will have figures and no verdicts"))
     }

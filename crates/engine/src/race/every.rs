@@ -3,8 +3,8 @@
 
 use super::request::Request;
 use crate::error::{Error, Result};
-use crate::race::context::{Event, RaceContext};
-use crate::result::outcome::Asked;
+use crate::race::context::{RaceContext, RaceEvent};
+use crate::result::outcome::RecordedRequest;
 use crate::time::Nanos;
 use crate::units::span_text;
 
@@ -50,7 +50,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Creates the schedule that was asked for, before the first block here. The first block begins at
     /// once.
-    pub(super) fn of(asked: &Asked) -> Pace {
+    pub(super) fn of(asked: &RecordedRequest) -> Pace {
         Pace { every: asked.every_ns.map(Nanos), last: None }
     }
 
@@ -83,7 +83,7 @@ impl Pace {
             }
             let seconds = left.0.div_ceil(1_000_000_000);
             if told.replace(seconds) != Some(seconds) {
-                stage.observer.on(Event::Waiting { left });
+                stage.observer.on(RaceEvent::Waiting { left });
             }
             stage.clock.pass(left.min(STEP));
         }
@@ -124,8 +124,8 @@ mod tests {
     }
 
     impl Observer for Waits {
-        fn on(&mut self, event: Event<'_>) {
-            let Event::Waiting { left } = event else { return };
+        fn on(&mut self, event: RaceEvent<'_>) {
+            let RaceEvent::Waiting { left } = event else { return };
             self.seen.get_mut().push(left);
             if self.stop_at == Some(self.seen.get_mut().len()) {
                 self.stop.store(true, Ordering::Relaxed);

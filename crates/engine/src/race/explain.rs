@@ -2,11 +2,11 @@
 //! the race's plan, placement and seed, and nothing of it reaches a verdict or a summary: noting
 //! moments costs time, and how much is shown beside it.
 
-use super::block::{Common, worth_repeating};
-use super::schedule::{self, Role};
+use super::block::{TrialSettings, worth_repeating};
+use super::schedule::{self, SlotRole};
 use crate::error::{Error, Result};
-use crate::race::context::{Event, RaceContext};
-use crate::result::explained::{Explained, Explanation};
+use crate::race::context::{RaceContext, RaceEvent};
+use crate::result::explained::{Explanation, Explanations};
 use crate::result::outcome::{Entrant, Outcome};
 use crate::stats::quantile::median;
 use crate::trial::explain::Pass;
@@ -24,7 +24,7 @@ const ROUNDS: u64 = 3;
 const FIRST: u64 = 1 << 40;
 
 /// A trial of the pass.
-struct Explored {
+struct PassTrial {
     record: Record,
     noted: Noted,
 }
@@ -35,24 +35,25 @@ struct Explored {
 /// [`Error::Interrupted`] where the stage was stopped. A trial that fails is only missing.
 pub(super) fn run(
     stage: &mut RaceContext<'_>,
-    common: &Common,
+    common: &TrialSettings,
     outcome: &Outcome,
-) -> Result<Explained> {
+) -> Result<Explanations> {
     let active: Vec<usize> =
         outcome.contenders.iter().filter(|e| e.is_racing()).map(|e| e.id).collect();
-    let mut found: Vec<Found> = outcome.contenders.iter().map(|_| Found::default()).collect();
+    let mut found: Vec<PassTrials> =
+        outcome.contenders.iter().map(|_| PassTrials::default()).collect();
     let of = (ROUNDS + 1) * active.len() as u64;
     let mut trial = 0;
     for round in 0..=ROUNDS {
         let block = schedule::block(outcome.seed, FIRST + round, &active, &[]);
-        for slot in block.slots.iter().filter(|slot| slot.role == Role::Contender) {
+        for slot in block.slots.iter().filter(|slot| slot.role == SlotRole::Contender) {
             let (Some(entrant), Some(found)) =
                 (outcome.contenders.get(slot.contender), found.get_mut(slot.contender))
             else {
                 continue;
             };
             trial += 1;
-            stage.observer.on(Event::Explaining { trial, of, label: &entrant.label });
+            stage.observer.on(RaceEvent::Explaining { trial, of, label: &entrant.label });
             let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed)? };
             match attempt(stage, &order)? {
                 // The first finds everything cold.
@@ -73,13 +74,13 @@ pub(super) fn run(
             Ok(explain(outcome, entrant, &metric, pairing, found))
         })
         .collect::<Result<Vec<Explanation>>>()?;
-    Ok(Explained { metric, rounds: ROUNDS, contenders })
+    Ok(Explanations { metric, rounds: ROUNDS, contenders })
 }
 
 /// Trials of one contender, and the messages of those that failed.
 #[derive(Default)]
-struct Found {
-    trials: Vec<Explored>,
+struct PassTrials {
+    trials: Vec<PassTrial>,
     missing: Vec<String>,
 }
 
@@ -90,7 +91,7 @@ struct Found {
 fn attempt(
     stage: &mut RaceContext<'_>,
     order: &Order,
-) -> Result<std::result::Result<Explored, String>> {
+) -> Result<std::result::Result<PassTrial, String>> {
     let mut tries = 2;
     loop {
         if stage.stopped() {
@@ -105,7 +106,7 @@ fn attempt(
             TrialOutcome::Ran(record) if record.valid || tries == 0 => {
                 let noted = stage.runner.noted();
                 let noted = noted.ok_or_else(|| "A trial noted nothing.".to_owned());
-                return Ok(noted.map(|noted| Explored { record: *record, noted }));
+                return Ok(noted.map(|noted| PassTrial { record: *record, noted }));
             }
             TrialOutcome::Ran(_) => continue,
             TrialOutcome::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
@@ -124,7 +125,7 @@ fn attempt(
 }
 
 /// Returns a sentence if trials failed their gate.
-fn failed_gates(trials: &[Explored]) -> Option<String> {
+fn failed_gates(trials: &[PassTrial]) -> Option<String> {
     let reasons: Vec<&str> = trials
         .iter()
         .filter(|explored| !explored.record.valid)
@@ -142,12 +143,12 @@ fn explain(
     entrant: &Entrant,
     metric: &str,
     pairing: &Pairing,
-    found: Found,
+    found: PassTrials,
 ) -> Explanation {
-    let Found { trials, mut missing } = found;
+    let PassTrials { trials, mut missing } = found;
     missing.dedup();
     missing.extend(failed_gates(&trials));
-    let of_metric = |explored: &Explored| explored.record.metrics.get(metric).copied();
+    let of_metric = |explored: &PassTrial| explored.record.metrics.get(metric).copied();
     let figures: Vec<f64> = trials.iter().filter_map(of_metric).collect();
     let headline = outcome.summary.iter().find(|s| s.contender == entrant.id && s.metric == metric);
     let mut explanation = Explanation {

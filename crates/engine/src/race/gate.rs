@@ -5,11 +5,11 @@
 
 use super::request::Request;
 use crate::analysis::compare::{
-    Change, Comparison, GATE_RUNS, Row, check as check_races, compare, is_simulated,
+    Change, Comparison, ComparisonRow, GATE_RUNS, check as check_races, compare, is_simulated,
 };
 use crate::error::{Error, Result};
 use crate::measurements::{Metric, Role};
-use crate::result::outcome::{Asked, Outcome};
+use crate::result::outcome::{Outcome, RecordedRequest};
 use crate::stats::runs::{FEWEST_RUNS, Promise};
 
 /// Judgement of a race's contenders against the baseline.
@@ -47,7 +47,7 @@ impl Judgement {
     }
 
     /// Returns the rows of claims with this `change`.
-    pub fn rows(&self, change: Change) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self, change: Change) -> impl Iterator<Item = &ComparisonRow> {
         self.comparison.rows.iter().filter(move |row| row.change == Some(change))
     }
 }
@@ -133,12 +133,12 @@ pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
 
 /// Returns the first difference that makes both races answer different questions. Where the far end is may change from
 /// one day to the next, and is left to the warnings.
-fn other_question(old: &Asked, new: &Asked) -> Option<String> {
+fn other_question(old: &RecordedRequest, new: &RecordedRequest) -> Option<String> {
     if old.workload != new.workload {
         return Some(format!("the baseline ran {}, and this race {}", old.workload, new.workload));
     }
     if old.path != new.path {
-        let path = |asked: &Asked| match (&asked.to, asked.path.as_str()) {
+        let path = |asked: &RecordedRequest| match (&asked.to, asked.path.as_str()) {
             (Some(to), _) => format!("to {to}"),
             (None, path) => format!("over {path}"),
         };

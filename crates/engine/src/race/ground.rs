@@ -9,7 +9,7 @@ use crate::trial::sim::Simulation;
 use crate::workload::Setting;
 
 /// Path of a race as a value, with what follows from it.
-pub(super) struct Ground {
+pub(super) struct RacePath {
     /// Setting that the workload's defaults depend on.
     pub(super) setting: Setting,
     /// Simulation that runs the trials, if the path is simulated.
@@ -31,9 +31,9 @@ impl Request {
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] if it cannot be read, or simulated.
-    pub(super) fn ground(&self) -> Result<Ground> {
+    pub(super) fn ground(&self) -> Result<RacePath> {
         if self.to.is_some() {
-            return Ok(Ground { setting: Setting::REMOTE, simulation: None, network: None });
+            return Ok(RacePath { setting: Setting::REMOTE, simulation: None, network: None });
         }
         let path = self.parsed_path()?;
         let setting = path_time::setting(&path);
@@ -45,7 +45,7 @@ impl Request {
             Path::Emulated(network) | Path::Simulated(network) => Some(network),
             Path::Loopback => None,
         };
-        Ok(Ground { setting, simulation, network })
+        Ok(RacePath { setting, simulation, network })
     }
 
     /// Returns the place, by which a contender knows whose settings bear on it.

@@ -69,6 +69,8 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use crate::race::context::{Event, Observer, Place, RaceContext, SampleStore, Unobserved};
+pub use crate::race::context::{
+    Observer, RaceContext, RaceEvent, SampleStore, SilentObserver, TrialPlace,
+};
 pub use request::{Claims, Request, Request as Race};
 pub use resume::{replay, resume};

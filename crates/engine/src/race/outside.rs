@@ -13,17 +13,17 @@ use crate::workload;
 
 /// Origin of the words of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Origin {
+pub(super) enum RequestOrigin {
     /// A person typed them.
     #[default]
     Typed,
     /// A file brought them.
-    Written(Written),
+    Written(RequestFile),
 }
 
 /// File that brought a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct RequestFile {
     /// Name of the file.
     file: String,
     /// Things that may be named in it.
@@ -39,10 +39,10 @@ impl Request {
     /// commands in them are refused by [`Request::check`].
     pub fn written_in(mut self, file: impl Into<String>, allowed: &[Outside]) -> Request {
         let (file, allowed) = (file.into(), allowed.to_vec());
-        self.origin = Origin::Written(match self.origin {
-            Origin::Written(before) => Written { file, allowed, ..before },
-            Origin::Typed => {
-                Written { file, allowed, contenders: Vec::new(), workloads: Vec::new() }
+        self.origin = RequestOrigin::Written(match self.origin {
+            RequestOrigin::Written(before) => RequestFile { file, allowed, ..before },
+            RequestOrigin::Typed => {
+                RequestFile { file, allowed, contenders: Vec::new(), workloads: Vec::new() }
             }
         });
         self
@@ -52,7 +52,7 @@ impl Request {
     pub(super) fn written_by(mut self, outcome: &Outcome) -> Request {
         let entrants = || outcome.contenders.iter();
         let cells = entrants().filter_map(|entrant| Some(entrant.cell.as_ref()?.workload.clone()));
-        self.origin = Origin::Written(Written {
+        self.origin = RequestOrigin::Written(RequestFile {
             file: "the result".to_owned(),
             allowed: Vec::new(),
             contenders: entrants().map(|entrant| entrant.spec.clone()).collect(),
@@ -66,7 +66,7 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] with each of them, and the option that allows them.
     pub(super) fn check_outside(&self) -> Result<()> {
-        let Origin::Written(written) = &self.origin else { return Ok(()) };
+        let RequestOrigin::Written(written) = &self.origin else { return Ok(()) };
         check(&written.file, self.outside(written)?, &written.allowed)
     }
 
@@ -80,14 +80,14 @@ impl Request {
             Err(Error::usage(format!("`{}` names a file, and none is opened here", self.path)))
         };
         match &self.origin {
-            Origin::Written(written) if !written.allowed.contains(&Outside::Files) => {
+            RequestOrigin::Written(written) if !written.allowed.contains(&Outside::Files) => {
                 path::Path::parse_with(&self.path, refuse)
             }
             _ => path::Path::parse_with(&self.path, &mut files::read),
         }
     }
 
-    fn outside(&self, written: &Written) -> Result<Vec<Named>> {
+    fn outside(&self, written: &RequestFile) -> Result<Vec<Named>> {
         let mut all = match self.to {
             Some(_) => Vec::new(),
             None => path::grammar::outside(&self.path)?,

@@ -1,13 +1,13 @@
 //! Pilot: the trials before block 0, one contender against itself. They warm the environment up, and tell
 //! how long a trial takes, how much trials scatter, and how long each should be.
 
-use super::block::{self, Common};
+use super::block::{self, TrialSettings};
 use super::plan::{PILOT_TRIALS, Pilot};
 use super::request::Request;
 use super::schedule;
 use crate::error::{Error, Result};
-use crate::race::context::{Event, RaceContext};
-use crate::result::dropped::Dropped;
+use crate::race::context::{RaceContext, RaceEvent};
+use crate::result::dropped::DropReason;
 use crate::result::outcome::Entrant;
 use crate::stats;
 use crate::time::Nanos;
@@ -47,11 +47,11 @@ const PARTS_OF_FEWEST: u64 = 2;
 pub(super) fn run(
     request: &Request,
     stage: &mut RaceContext<'_>,
-    common: &Common,
+    common: &TrialSettings,
     entrants: &mut [Entrant],
     seed: u64,
 ) -> Result<Pilot> {
-    let length = Length::open(request, common);
+    let length = PilotLength::open(request, common);
     // One warms up where nothing is left to be found.
     let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
     let of = if is_open { PILOT_TRIALS } else { 1 };
@@ -62,35 +62,35 @@ pub(super) fn run(
     let common = &common;
     for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing() && !entrant.floor) {
         match pilot_with(request, stage, common, entrant, seed, of)? {
-            Piloted::Through(mut pilot) => {
+            PilotOutcome::Through(mut pilot) => {
                 if let Some(length) = &length {
                     length.choose(&mut pilot)?;
                 }
                 return Ok(pilot);
             }
-            Piloted::Out(dropped) => entrant.drop_out(dropped),
+            PilotOutcome::Out(dropped) => entrant.drop_out(dropped),
         }
     }
     Err(super::run::none_left(entrants))
 }
 
 /// The length of a trial, where that is left to the plan.
-struct Length {
+struct PilotLength {
     spec: crate::spec::Spec,
     lengths: Lengths,
 }
 
-impl Length {
+impl PilotLength {
     /// Returns the length of trials to choose; `None` if the user or an earlier race has set it, if
     /// conditions vary, or if trials are so long that the shortest will do.
-    fn open(request: &Request, common: &Common) -> Option<Length> {
+    fn open(request: &Request, common: &TrialSettings) -> Option<PilotLength> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
         }
         let task = &common.pairings.iter().flatten().next()?.task;
         let lengths = task.info().lengths?;
         let shortest = Nanos(lengths.fewest.saturating_mul(lengths.unit_ns));
-        (shortest <= SHORT).then(|| Length { spec: task.info().spec.clone(), lengths })
+        (shortest <= SHORT).then(|| PilotLength { spec: task.info().spec.clone(), lengths })
     }
 
     fn task(&self, units: u64) -> Result<SharedTask> {
@@ -129,19 +129,19 @@ impl Length {
     }
 }
 
-enum Piloted {
+enum PilotOutcome {
     Through(Pilot),
-    Out(Dropped),
+    Out(DropReason),
 }
 
 fn pilot_with(
     request: &Request,
     stage: &mut RaceContext<'_>,
-    common: &Common,
+    common: &TrialSettings,
     entrant: &Entrant,
     seed: u64,
     of: u64,
-) -> Result<Piloted> {
+) -> Result<PilotOutcome> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     let mut failed = Vec::new();
     let began = stage.clock.now();
@@ -150,7 +150,7 @@ fn pilot_with(
     while trial < of {
         let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;
         trial += 1;
-        stage.observer.on(Event::Pilot { trial, of });
+        stage.observer.on(RaceEvent::Pilot { trial, of });
         let mut attempt = || {
             let began = stage.clock.now();
             let end = stage.runner.run(&order);
@@ -180,10 +180,12 @@ fn pilot_with(
                 }
             }
             TrialOutcome::Blocked(evidence) => {
-                return Ok(Piloted::Out(Dropped::Blocked(evidence)));
+                return Ok(PilotOutcome::Out(DropReason::Blocked(evidence)));
             }
-            TrialOutcome::Limited(what) => return Ok(Piloted::Out(Dropped::Limited(what))),
-            TrialOutcome::Broke(evidence) => return Ok(Piloted::Out(Dropped::Failed(evidence))),
+            TrialOutcome::Limited(what) => return Ok(PilotOutcome::Out(DropReason::Limited(what))),
+            TrialOutcome::Broke(evidence) => {
+                return Ok(PilotOutcome::Out(DropReason::Failed(evidence)));
+            }
             TrialOutcome::Failed(error) => return Err(error),
         }
         let elapsed = stage.clock.now() - began;
@@ -201,7 +203,7 @@ fn pilot_with(
             of = of.min(FEW_TRIALS);
         }
     }
-    Ok(Piloted::Through(pilot))
+    Ok(PilotOutcome::Through(pilot))
 }
 
 /// Returns the error of a set-up whose every trial fails its gate: it measures nothing, however long it

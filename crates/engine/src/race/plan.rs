@@ -18,7 +18,7 @@ use crate::figures::percent;
 use crate::figures::wait;
 use crate::host::placement::Placement;
 use crate::measurements::{Metric, Metrics};
-use crate::result::outcome::{DEFAULT_MARGIN, Entrant, Fixed, Replan};
+use crate::result::outcome::{DEFAULT_MARGIN, Entrant, RecordedPlan, Replan};
 use crate::stats::{self, Plan, quantile};
 use crate::time::Nanos;
 use crate::workload::SharedTask;
@@ -54,9 +54,9 @@ pub struct Pilot {
 
 /// Fixed plan, and the time the race may take.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct FixedPlan {
     /// Fixed plan.
-    pub fixed: Fixed,
+    pub fixed: RecordedPlan,
     /// Limit of the race's duration.
     pub limit: TimeLimit,
 }
@@ -74,11 +74,11 @@ pub(super) fn fix(
     placement: (Placement, String),
     pilot: &Pilot,
     (elapsed, cost): (Nanos, BlockCost),
-) -> Result<Planned> {
+) -> Result<FixedPlan> {
     if let Some(earlier) = &request.plan {
-        return Ok(Planned { fixed: earlier.clone(), limit: request.limit() });
+        return Ok(FixedPlan { fixed: earlier.clone(), limit: request.limit() });
     }
-    let task = Task {
+    let task = PlanInput {
         request,
         claims: claims(entrants, metrics),
         cost,
@@ -91,7 +91,7 @@ pub(super) fn fix(
         pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
     // A single contender makes no claim, but its control is looked at as one.
     let looks = Plan::new(whole, task.claims.max(1), alpha(request.confidence));
-    let fixed = Fixed {
+    let fixed = RecordedPlan {
         margin: request.margin.unwrap_or(DEFAULT_MARGIN),
         margin_reason: match request.margin {
             Some(_) => "asked for".to_owned(),
@@ -110,11 +110,11 @@ pub(super) fn fix(
         replans: Vec::new(),
         quantile_definition: quantile::DEFINITION.to_owned(),
     };
-    Ok(Planned { fixed, limit })
+    Ok(FixedPlan { fixed, limit })
 }
 
 /// A race to be given its number of blocks.
-struct Task<'a> {
+struct PlanInput<'a> {
     request: &'a Request,
     claims: usize,
     /// Expected duration of blocks.
@@ -124,7 +124,7 @@ struct Task<'a> {
     elapsed: Nanos,
 }
 
-impl Task<'_> {
+impl PlanInput<'_> {
     /// Returns the maximum number of blocks, and the limit of the time for them.
     fn blocks(&self) -> Result<(u64, TimeLimit)> {
         let request = self.request;
@@ -257,8 +257,8 @@ fn level(confidence: f64, claims: usize) -> f64 {
 
 /// Returns true if `after` blocks of this scatter reach the resolution that the race is to reach.
 pub(super) fn is_resolved(
-    fixed: &Fixed,
-    asked: &crate::result::outcome::Asked,
+    fixed: &RecordedPlan,
+    asked: &crate::result::outcome::RecordedRequest,
     scatter: f64,
     after: u64,
 ) -> bool {
@@ -270,8 +270,8 @@ pub(super) fn is_resolved(
 /// Estimates the number of blocks anew after `after` of them, from the scatter alone: as many as are
 /// needed, and at most as many as there is `room` for. Changes `fixed`, and returns whether it did.
 pub(super) fn again(
-    fixed: &mut Fixed,
-    asked: &crate::result::outcome::Asked,
+    fixed: &mut RecordedPlan,
+    asked: &crate::result::outcome::RecordedRequest,
     scatter: f64,
     after: u64,
     room: u64,
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    fn plan(request: &Request, figures: &[f64]) -> Result<Planned> {
+    fn plan(request: &Request, figures: &[f64]) -> Result<FixedPlan> {
         let checked = request.check().unwrap();
         let pilot = pilot(&checked.metrics, figures);
         let common = request.common(checked.pairings, Placement::SameCore);
@@ -359,7 +359,7 @@ mod tests {
         fix(request, &checked.metrics, &checked.entrants, placement, &pilot, spent)
     }
 
-    fn fixed(request: &Request, figures: &[f64]) -> Fixed {
+    fn fixed(request: &Request, figures: &[f64]) -> RecordedPlan {
         plan(request, figures).unwrap().fixed
     }
 
@@ -418,7 +418,7 @@ mod tests {
         // Nobody asked for the default: trials of a minute each.
         let checked = Request::new(["tcp", "udp", "udp"]);
         let cost = |seconds| BlockCost { block: Nanos::from_secs(seconds), floors: Nanos::ZERO };
-        let task = Task {
+        let task = PlanInput {
             request: &checked,
             claims: 3,
             cost: cost(240),
@@ -427,7 +427,7 @@ mod tests {
         };
         // Room for the seven that a verdict takes, and a quarter more.
         assert_eq!(task.blocks().unwrap(), (9, TimeLimit::Unasked(Nanos::from_secs(2_220))));
-        let task = Task { cost: cost(420), ..task };
+        let task = PlanInput { cost: cost(420), ..task };
         let said = task.blocks().unwrap_err().to_string();
         assert!(said.starts_with("the 60 min that a race takes at most"), "{said}");
         assert!(

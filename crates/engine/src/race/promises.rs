@@ -29,7 +29,7 @@ fn timed(request: &Request, takes: impl Fn(&Order) -> Nanos) -> (Result<Outcome>
             other => other,
         }
     });
-    let mut nobody = super::Unobserved;
+    let mut nobody = super::SilentObserver;
     let stage = super::RaceContext::new(&mut runner, &mut nobody).at(&clock, testing::day());
     let outcome = request.run_with(stage);
     (outcome, clock.now())

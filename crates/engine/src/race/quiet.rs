@@ -1,13 +1,13 @@
 //! The host between blocks: waits for it to settle, and keeps what its probe finds.
 
 use crate::host::quiet::HostQuiet;
-use crate::race::context::{Event, RaceContext};
+use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::outcome::Outcome;
 
 /// Waits until the host is calm, and takes the first point. Absent where there is no host.
 pub(super) fn settle(stage: &mut RaceContext<'_>) -> Option<HostQuiet> {
     let observer = &mut *stage.observer;
-    let settled = stage.runner.settle(&mut |why| observer.on(Event::Settling { why }))?;
+    let settled = stage.runner.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
     let mut quiet = HostQuiet::default();
     quiet.settled(settled);
     stage.runner.probe().into_iter().for_each(|point| quiet.add(point));

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::enough::{SCREENING_BLOCKS, TimeLimit};
-use super::ground::Ground;
-use super::outside::Origin;
+use super::ground::RacePath;
+use super::outside::RequestOrigin;
 use super::{cells, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metric;
 use crate::path::{Network, PathKind};
-use crate::result::outcome::{Asked, Entrant, Factor, Fixed};
+use crate::result::outcome::{Entrant, Factor, RecordedPlan, RecordedRequest};
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::transport::equal::Terms;
@@ -76,12 +76,12 @@ pub struct Request {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) vary: Vec<Factor>,
     /// Step after the last block.
-    pub(super) after: After,
+    pub(super) after: FinalStep,
     pub(super) overwrite: Overwrite,
     /// Plan of an earlier race, to be run again as it was.
-    pub(super) plan: Option<Fixed>,
+    pub(super) plan: Option<RecordedPlan>,
     /// Origin of its words, which decides what they may name.
-    pub(super) origin: Origin,
+    pub(super) origin: RequestOrigin,
 }
 
 impl Request {
@@ -114,10 +114,10 @@ impl Request {
             title: None,
             labels: BTreeMap::new(),
             vary: Vec::new(),
-            after: After::Nothing,
+            after: FinalStep::Nothing,
             overwrite: Overwrite::Refused,
             plan: None,
-            origin: Origin::Typed,
+            origin: RequestOrigin::Typed,
         }
     }
 
@@ -243,7 +243,7 @@ impl Request {
 
     /// Adds a second, instrumented pass after the last block, which shows where the time goes.
     pub fn explain(mut self) -> Request {
-        self.after = After::Explain;
+        self.after = FinalStep::Explain;
         self
     }
 
@@ -292,7 +292,7 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] naming what is wrong and what would be right; with the files and commands that are named in the
     /// file that brought the request, where they are not allowed.
-    pub fn check(&self) -> Result<Checked> {
+    pub fn check(&self) -> Result<CheckedRequest> {
         self.check_outside()?;
         self.check_numbers()?;
         let ground = self.check_target()?;
@@ -300,8 +300,8 @@ impl Request {
     }
 
     /// Returns the request as results carry it, with defaults filled in.
-    pub fn asked(&self) -> Asked {
-        Asked {
+    pub fn asked(&self) -> RecordedRequest {
+        RecordedRequest {
             contenders: self.contenders.clone(),
             workload: self.asked_workload(),
             path: match self.to {
@@ -327,7 +327,7 @@ impl Request {
             idle: self.idle.map(|idle| idle.name().to_owned()),
             vary: self.vary.clone(),
             interval_ns: self.interval.map(|interval| interval.0),
-            explain: self.after == After::Explain,
+            explain: self.after == FinalStep::Explain,
         }
     }
 
@@ -385,7 +385,7 @@ impl Request {
     }
 
     /// Reads the path to the far end, and checks what bears on it.
-    fn check_target(&self) -> Result<Ground> {
+    fn check_target(&self) -> Result<RacePath> {
         if let Some(family) = self.family
             && ![4, 6].contains(&family)
         {
@@ -418,7 +418,7 @@ impl Request {
                 self.path
             )));
         }
-        if self.after == After::Explain {
+        if self.after == FinalStep::Explain {
             return Err(Error::usage(format!(
                 "path `{}`: --explain asks the kernel for its timestamps, and no kernel carries \
                  anything on a simulated path; leave it out",
@@ -479,7 +479,7 @@ pub(super) enum RaceLength {
 
 /// Step after the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum FinalStep {
     Nothing,
     /// Instrumented pass.
     Explain,
@@ -487,7 +487,7 @@ pub(super) enum After {
 
 /// Request that passed its checks.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedRequest {
     /// Contenders with their knobs.
     pub contenders: Vec<Contender>,
     /// Contender and work of each entrant, by its id; `None` if the entrant cannot run.

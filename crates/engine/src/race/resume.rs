@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::Placement;
 use crate::race::block_loop::BlockLoop;
-use crate::race::context::{Event, RaceContext};
+use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::stats::Look;
 use crate::time::Nanos;
@@ -100,7 +100,7 @@ pub fn resume(
     // The environment is cold again; what this trial finds is not looked at.
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
         let order = common.order(first, schedule::pilot_seed(before.seed, 0))?;
-        stage.observer.on(Event::Pilot { trial: 1, of: 1 });
+        stage.observer.on(RaceEvent::Pilot { trial: 1, of: 1 });
         let _: TrialOutcome = stage.runner.run(&order);
     }
     let mut course = BlockLoop::new(stage, checked.contenders, common, checked.network, before)

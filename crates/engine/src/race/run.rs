@@ -3,17 +3,17 @@
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use super::block::Common;
+use super::block::TrialSettings;
 use super::cost::BlockCost;
-use super::plan::{self, Planned};
-use super::request::{Checked, Request};
+use super::plan::{self, FixedPlan};
+use super::request::{CheckedRequest, Request};
 use super::{pilot, quiet};
 use crate::error::{Error, Result};
 use crate::host::idle::Claimed;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role, Unit};
 use crate::race::block_loop::BlockLoop;
-use crate::race::context::{RaceContext, Unobserved};
+use crate::race::context::{RaceContext, SilentObserver};
 use crate::result::date;
 use crate::result::outcome::{Entrant, Outcome};
 use crate::rng::fresh_seed;
@@ -60,7 +60,7 @@ impl Request {
         let elapsed = stage.clock.now() - began;
         let cost = BlockCost::expected(&common, &entrants, &pilot);
         let spent = (elapsed, cost);
-        let Planned { mut fixed, limit } =
+        let FixedPlan { mut fixed, limit } =
             plan::fix(self, &checked.metrics, &entrants, placement, &pilot, spent)?;
         if let Some((work, _)) = &pilot.work {
             common.run_as(work);
@@ -70,7 +70,7 @@ impl Request {
         if let Some((idle, why)) = idle {
             (fixed.idle, fixed.idle_reason) = (Some(idle.name().to_owned()), Some(why));
         }
-        let Checked { contenders, metrics, factors, network, .. } = checked;
+        let CheckedRequest { contenders, metrics, factors, network, .. } = checked;
         let outcome = Outcome {
             title: self.title.clone(),
             labels: self.labels.clone(),
@@ -102,7 +102,7 @@ impl Request {
         self.check()?;
         if let Some(mut simulation) = self.simulation()? {
             let clock = simulation.clock();
-            let mut nobody = Unobserved;
+            let mut nobody = SilentObserver;
             let stage = RaceContext::new(&mut simulation, &mut nobody);
             return self.run_with(stage.at(&clock, SystemTime::now()));
         }
@@ -110,19 +110,23 @@ impl Request {
         let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         let far = self.far(&credentials, &mut waiting)?;
         let mut agents = Agents::new(far).overwrite(self.overwrite());
-        self.run_with(RaceContext::new(&mut agents, &mut Unobserved))
+        self.run_with(RaceContext::new(&mut agents, &mut SilentObserver))
     }
 
     /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may, at the
     /// first of the conditions at which it does.
-    pub fn beforehand(&self, checked: &Checked) -> Option<String> {
+    pub fn beforehand(&self, checked: &CheckedRequest) -> Option<String> {
         let mut works = checked.pairings.iter().flatten().map(|pairing| &pairing.task);
         works.find_map(|work| work.info().overload.clone())
     }
 
     /// Returns the settings that all trials of this race have in common.
-    pub(super) fn common(&self, pairings: Vec<Option<Pairing>>, placement: Placement) -> Common {
-        Common { pairings, placement, interval: self.interval.unwrap_or(intervals::DEFAULT) }
+    pub(super) fn common(
+        &self,
+        pairings: Vec<Option<Pairing>>,
+        placement: Placement,
+    ) -> TrialSettings {
+        TrialSettings { pairings, placement, interval: self.interval.unwrap_or(intervals::DEFAULT) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::race::context::{Place, SampleStore};
+use crate::race::context::{SampleStore, TrialPlace};
 use crate::trial::samples;
 
 /// Keeps raw samples in the race's `.samples` file.
@@ -11,7 +11,7 @@ use crate::trial::samples;
 pub struct SamplesFile;
 
 impl SampleStore for SamplesFile {
-    fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> Result<()> {
+    fn append(&mut self, main: &Path, part: &Path, place: &TrialPlace<'_>) -> Result<()> {
         if !part.exists() {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use crate::rng::{SplitMix64, first};
 
 /// Purpose of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum SlotRole {
     /// The contender itself.
     Contender,
     /// The hidden second copy of it.
@@ -21,11 +21,11 @@ pub enum Role {
 
 /// Slot of a block: one trial to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct BlockSlot {
     /// The contender's id.
     pub contender: usize,
     /// Itself or its copy.
-    pub role: Role,
+    pub role: SlotRole,
 }
 
 /// The trials of one block.
@@ -36,7 +36,7 @@ pub struct Block {
     /// Seed of path and trial, the same for every slot: common random numbers make pairs.
     pub seed: u64,
     /// The slots in the order in which they run.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<BlockSlot>,
 }
 
 /// Number of the random stream for the trials before block 0.
@@ -48,15 +48,17 @@ const ORDER: u64 = u64::MAX - 1;
 /// Returns block `number` of the race with `seed`: every contender in `active` once, and a copy of the
 /// first of them, in an order of the design for so many. `extras` run at random places between them and
 /// leave that order as it is, so they may run in some blocks only.
-pub fn block(seed: u64, number: u64, active: &[usize], extras: &[Slot]) -> Block {
+pub fn block(seed: u64, number: u64, active: &[usize], extras: &[BlockSlot]) -> Block {
     let mut rng = stream(seed, number);
     // Drawn before anything else, so that the path stays the same when a contender drops out.
     let trial_seed = rng.next_u64();
-    let itself = |&contender: &usize| Slot { contender, role: Role::Contender };
-    let copy = |&contender: &usize| Slot { contender, role: Role::Control };
-    let compared: Vec<Slot> = active.iter().map(itself).chain(active.first().map(copy)).collect();
+    let itself = |&contender: &usize| BlockSlot { contender, role: SlotRole::Contender };
+    let copy = |&contender: &usize| BlockSlot { contender, role: SlotRole::Control };
+    let compared: Vec<BlockSlot> =
+        active.iter().map(itself).chain(active.first().map(copy)).collect();
     let order = order(seed, number, compared.len());
-    let mut slots: Vec<Slot> = order.iter().filter_map(|at| compared.get(*at).copied()).collect();
+    let mut slots: Vec<BlockSlot> =
+        order.iter().filter_map(|at| compared.get(*at).copied()).collect();
     for extra in extras {
         slots.insert(rng.below(slots.len() as u64 + 1) as usize, *extra);
     }
@@ -105,9 +107,9 @@ mod tests {
     use super::*;
 
     fn shown(block: &Block) -> String {
-        let name = |slot: &Slot| match slot.role {
-            Role::Contender => slot.contender.to_string(),
-            Role::Control => format!("{}'", slot.contender),
+        let name = |slot: &BlockSlot| match slot.role {
+            SlotRole::Contender => slot.contender.to_string(),
+            SlotRole::Control => format!("{}'", slot.contender),
         };
         let names: Vec<String> = block.slots.iter().map(name).collect();
         names.join(" ")
@@ -132,7 +134,7 @@ mod tests {
             let all = block(1, number, &[0, 1, 2], &[]);
             let fewer = block(1, number, &[1, 2], &[]);
             assert_eq!(all.seed, fewer.seed);
-            assert!(fewer.slots.contains(&Slot { contender: 1, role: Role::Control }));
+            assert!(fewer.slots.contains(&BlockSlot { contender: 1, role: SlotRole::Control }));
             assert_eq!(fewer.slots.len(), 3);
         }
         assert!(block(1, 0, &[], &[]).slots.is_empty());
@@ -151,7 +153,7 @@ mod tests {
                 let mut follows = std::collections::BTreeMap::new();
                 for number in set * orders..(set + 1) * orders {
                     let slots = block(11, number as u64, &active, &[]).slots;
-                    let name = |slot: &Slot| (slot.contender, slot.role == Role::Control);
+                    let name = |slot: &BlockSlot| (slot.contender, slot.role == SlotRole::Control);
                     for (place, slot) in slots.iter().enumerate() {
                         *places.entry((place, name(slot))).or_insert(0) += 1;
                     }
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn extras_leave_the_order_of_the_others_alone() {
-        let floor = Slot { contender: 9, role: Role::Contender };
+        let floor = BlockSlot { contender: 9, role: SlotRole::Contender };
         let mut places = [0u32; 5];
         for number in 0..500 {
             let (with, without) =

@@ -1,6 +1,6 @@
 //! Simulation of the whole procedure, on hundreds of races in virtual time, to verify its error rates.
 
-use super::context::{RaceContext, Unobserved};
+use super::context::{RaceContext, SilentObserver};
 use super::testing::{self, WORKLOAD, ran, run};
 use super::{Request, replay};
 use crate::error::Result;
@@ -88,12 +88,12 @@ fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
 }
 
 /// Runner of simulated trials with a seed of its own for each, so that identical contenders differ by chance.
-struct Independent {
+struct IndependentTrials {
     simulation: Simulation,
     trials: u64,
 }
 
-impl Runner for Independent {
+impl Runner for IndependentTrials {
     fn run(&mut self, order: &Order) -> TrialOutcome {
         self.trials += 1;
         let seed = rng::first(order.seed ^ rng::first(self.trials));
@@ -119,8 +119,8 @@ fn by_chance(seed: u64, workload: &str, path: &str, blocks: u64) -> Outcome {
     let Ok(Path::Simulated(network)) = Path::parse(&typed) else { panic!("{typed}") };
     let simulation = Simulation::new(&typed, network, Family::Any).unwrap();
     let clock = simulation.clock();
-    let mut runner = Independent { simulation, trials: seed << 32 };
-    let mut observer = Unobserved;
+    let mut runner = IndependentTrials { simulation, trials: seed << 32 };
+    let mut observer = SilentObserver;
     let request = Request::new(["sim-datagram", "sim-datagram"])
         .workload(workload)
         .path(&typed)

@@ -16,8 +16,8 @@ use crate::host::placement::Placement;
 use crate::measurements::Metrics;
 use crate::measurements::series::{Point, RoundTrips, Series, TcpColumns};
 use crate::path::network::Network;
-use crate::race::context::{Event, Observer, RaceContext};
-use crate::result::outcome::{Fixed, Outcome, Program};
+use crate::race::context::{Observer, RaceContext, RaceEvent};
+use crate::result::outcome::{Outcome, Program, RecordedPlan};
 use crate::rng::SplitMix64;
 use crate::stats::Plan;
 use crate::time::{Manual, Nanos};
@@ -35,13 +35,13 @@ pub fn outcome(contenders: usize) -> Outcome {
     let mut checked = request.check().unwrap();
     checked.metrics.truncate(1);
     let runner = Fake(|_: &Order| TrialOutcome::Failed(crate::error::Error::Interrupted));
-    let plan = Fixed {
+    let plan = RecordedPlan {
         margin: 0.05,
         placement: Placement::SameCore.to_string(),
         blocks_max: 40,
         looks: Plan::new(40, 1, 0.05).looks,
         claims: claims::claims(&checked.entrants, &checked.metrics) as u64,
-        ..Fixed::default()
+        ..RecordedPlan::default()
     };
     Outcome {
         deadheat: Program { version: "0.1.0".into() },
@@ -102,21 +102,21 @@ pub fn noisy(
 pub struct Diary(pub RefCell<Vec<String>>);
 
 impl Observer for Diary {
-    fn on(&mut self, event: Event<'_>) {
+    fn on(&mut self, event: RaceEvent<'_>) {
         let line = match event {
-            Event::Pilot { trial, of } => format!("pilot {trial}/{of}"),
-            Event::Settling { why } => format!("settling: {}", why.words()),
-            Event::Planned { .. } => "planned".into(),
-            Event::TimeIsShort { room, fewest, .. } => format!("room for {room} of {fewest}"),
-            Event::TrialStarted(place) => {
+            RaceEvent::Pilot { trial, of } => format!("pilot {trial}/{of}"),
+            RaceEvent::Settling { why } => format!("settling: {}", why.words()),
+            RaceEvent::Planned { .. } => "planned".into(),
+            RaceEvent::TimeIsShort { room, fewest, .. } => format!("room for {room} of {fewest}"),
+            RaceEvent::TrialStarted(place) => {
                 let copy = if place.control { "'" } else { "" };
                 format!("{}: {}{copy}", place.block, place.label)
             }
-            Event::TrialEnded { .. } | Event::Waiting { .. } => return,
-            Event::BlockDone { blocks, .. } => format!("block {blocks}"),
-            Event::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
-            Event::Saved { .. } => "saved".into(),
-            Event::Ended { outcome } => format!("{:?}", outcome.status),
+            RaceEvent::TrialEnded { .. } | RaceEvent::Waiting { .. } => return,
+            RaceEvent::BlockDone { blocks, .. } => format!("block {blocks}"),
+            RaceEvent::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
+            RaceEvent::Saved { .. } => "saved".into(),
+            RaceEvent::Ended { outcome } => format!("{:?}", outcome.status),
         };
         self.0.borrow_mut().push(line);
     }
@@ -135,7 +135,7 @@ pub fn staged(
         ticking.advance_to(ticking.now() + TRIAL);
         trial(order)
     });
-    let mut observer = crate::race::context::Unobserved;
+    let mut observer = crate::race::context::SilentObserver;
     race(RaceContext::new(&mut runner, &mut observer).at(&clock, day()))
 }
 

@@ -11,7 +11,7 @@ use super::testing::{self, Diary, WORKLOAD, noisy, ran, run, run_staged};
 use super::{Request, replay, resume};
 use crate::error::Error;
 use crate::host::placement::Placement;
-use crate::race::context::{Place, RaceContext, SampleStore};
+use crate::race::context::{RaceContext, SampleStore, TrialPlace};
 use crate::result::journal;
 use crate::result::outcome::{Outcome, Status, Trial, UNTRUSTED_GATE};
 use crate::rng::SplitMix64;
@@ -131,7 +131,7 @@ fn time_that_runs_out_early_still_has_a_last_look() {
         ticking.advance_to(ticking.now() + Nanos::from_millis(took));
         lead(order)
     });
-    let mut observer = super::Unobserved;
+    let mut observer = super::SilentObserver;
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let outcome = request.run_with(stage).unwrap();
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (33, 11));
@@ -156,7 +156,8 @@ fn a_control_that_is_no_tie_takes_the_trust_away() {
     let copies: Vec<(u64, usize)> = (0..40)
         .map(|n| {
             let block = super::schedule::block(7, n, &[0, 1], &[]);
-            let at = |slot: &super::schedule::Slot| slot.role == super::schedule::Role::Control;
+            let at =
+                |slot: &super::schedule::BlockSlot| slot.role == super::schedule::SlotRole::Control;
             (block.seed, block.slots.iter().position(at).unwrap())
         })
         .collect();
@@ -395,7 +396,7 @@ fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up(
             }
             end
         });
-        let mut observer = super::Unobserved;
+        let mut observer = super::SilentObserver;
         let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
         match ask(&["tcp", "udp"]).blocks(6).run_with(stage) {
             Ok(outcome) => assert!(!gives_up && blocks(&outcome) == 6, "{bad}"),
@@ -449,7 +450,7 @@ fn a_trial_that_fails_keeps_when_it_began_and_how_long_it_took() {
             _ => ran(order, 100.0),
         }
     });
-    let mut observer = super::Unobserved;
+    let mut observer = super::SilentObserver;
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let outcome = ask(&["tcp", "udp"]).blocks(6).run_with(stage).unwrap();
     let failed: Vec<&Trial> = outcome.trials.iter().filter(|trial| !trial.record.ran()).collect();
@@ -526,7 +527,7 @@ fn resumed(
 ) -> crate::error::Result<Outcome> {
     let clock = Manual::default();
     let mut runner = Fake(trial);
-    let mut observer = super::Unobserved;
+    let mut observer = super::SilentObserver;
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let asked = replay(&before)?;
     resume(before, budget, &asked, stage)
@@ -714,7 +715,12 @@ fn what_is_saved_is_what_is_returned() {
 struct Kept(Vec<(u64, u64, usize, bool)>);
 
 impl SampleStore for Kept {
-    fn append(&mut self, main: &Path, part: &Path, place: &Place<'_>) -> crate::error::Result<()> {
+    fn append(
+        &mut self,
+        main: &Path,
+        part: &Path,
+        place: &TrialPlace<'_>,
+    ) -> crate::error::Result<()> {
         assert!(main.ends_with("race.samples") && part.ends_with("race.samples.part"));
         self.0.push((place.block, place.order, place.contender, place.control));
         Ok(())
@@ -738,7 +744,7 @@ fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
         orders.push(order.samples.is_some());
         ran(order, 100.0)
     });
-    let mut observer = super::Unobserved;
+    let mut observer = super::SilentObserver;
     let stage = RaceContext::new(&mut runner, &mut observer)
         .at(&clock, testing::day())
         .save(directory.path().join("race.json"))
@@ -765,7 +771,7 @@ fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
         }
         ran(order, 100.0)
     });
-    let (mut observer, mut keep) = (super::Unobserved, crate::race::samples_file::SamplesFile);
+    let (mut observer, mut keep) = (super::SilentObserver, crate::race::samples_file::SamplesFile);
     let clock = Manual::default();
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let stage = stage.stop(flag).save(&file).keep(&mut keep);

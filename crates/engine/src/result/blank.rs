@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::outcome::{Asked, FORMAT, Fixed, Outcome, Program, Status};
+use super::outcome::{FORMAT, Outcome, Program, RecordedPlan, RecordedRequest, Status};
 use crate::host::facts::HostFacts;
 use crate::trial::PathFacts;
 
 impl Outcome {
     /// Creates the result of a race before its first trial, as this program writes it.
-    pub fn new(asked: Asked, plan: Fixed, path: PathFacts) -> Outcome {
+    pub fn new(asked: RecordedRequest, plan: RecordedPlan, path: PathFacts) -> Outcome {
         Outcome {
             format: FORMAT,
             deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::outcome::{Asked, Outcome};
+use super::outcome::{Outcome, RecordedRequest};
 use crate::time::Nanos;
 use crate::units;
 
@@ -21,13 +21,13 @@ pub fn again(outcome: &Outcome) -> String {
 }
 
 /// Returns the command that asks for `asked`, with a seed of its own.
-pub fn line(asked: &Asked) -> String {
+pub fn line(asked: &RecordedRequest) -> String {
     words(asked).line()
 }
 
-fn words(asked: &Asked) -> Words {
+fn words(asked: &RecordedRequest) -> CommandWords {
     // Without `..`, so that what is added to a request is missed here, too.
-    let Asked {
+    let RecordedRequest {
         contenders,
         workload,
         path,
@@ -47,7 +47,7 @@ fn words(asked: &Asked) -> Words {
         interval_ns,
         explain,
     } = asked;
-    let mut words = Words::new(contenders);
+    let mut words = CommandWords::new(contenders);
     words.option("workload", workload);
     if let Some(host) = to {
         words.option("to", host);
@@ -100,15 +100,15 @@ fn words(asked: &Asked) -> Words {
 }
 
 /// Command line of a race under construction.
-pub(crate) struct Words {
+pub(crate) struct CommandWords {
     contenders: Vec<String>,
     options: Vec<String>,
 }
 
-impl Words {
+impl CommandWords {
     /// Creates the command without options.
-    pub(crate) fn new(contenders: &[String]) -> Words {
-        Words { contenders: contenders.to_vec(), options: Vec::new() }
+    pub(crate) fn new(contenders: &[String]) -> CommandWords {
+        CommandWords { contenders: contenders.to_vec(), options: Vec::new() }
     }
 
     /// Adds an option that takes a value.

@@ -7,7 +7,7 @@ use crate::trial::explain::parts::{Clocks, RoundTrip};
 
 /// Result of the instrumented pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
+pub struct Explanations {
     /// Metric by which the probe effect is measured: the race's first.
     pub metric: String,
     /// Number of trials of each contender.
@@ -37,7 +37,7 @@ pub struct Explanation {
     pub clocks: Option<Clocks>,
     /// Bulk data, by direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moving: Vec<Moving>,
+    pub moving: Vec<BulkTransfer>,
     /// Time in a protocol in user space; absent if the kernel has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub userspace: Option<Userspace>,
@@ -77,7 +77,7 @@ pub struct UserspaceEnd {
 
 /// Bulk data in one direction: the trial with the median goodput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Moving {
+pub struct BulkTransfer {
     /// Direction of the data.
     pub direction: Direction,
     /// Bytes delivered to the receiver.

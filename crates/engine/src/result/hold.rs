@@ -16,7 +16,7 @@ use crate::units::hex::hex;
 
 /// Lock on a file, so that no other race saves to it meanwhile.
 #[derive(Debug)]
-pub struct Hold {
+pub struct FileLock {
     _name: UnixListener,
 }
 
@@ -25,7 +25,7 @@ pub struct Hold {
 /// # Errors
 /// [`Error::Usage`] where another race on this host holds it; [`Error::Setup`] where its directory
 /// cannot be looked at.
-pub fn hold(file: &Path) -> Result<Hold> {
+pub fn hold(file: &Path) -> Result<FileLock> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -39,7 +39,7 @@ pub fn hold(file: &Path) -> Result<Hold> {
     let digest = hex(&name.finalize());
     let address = SocketAddr::from_abstract_name(format!("deadheat-file-{digest}"));
     match UnixListener::bind_addr(&address.map_err(failed)?) {
-        Ok(name) => Ok(Hold { _name: name }),
+        Ok(name) => Ok(FileLock { _name: name }),
         Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(Error::usage(format!(
             "another race that runs now saves to {}; give this one another file with -o",
             file.display()

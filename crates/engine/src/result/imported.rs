@@ -10,9 +10,9 @@ pub const KIND: &str = "imported";
 
 /// Origin of an imported result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Imported {
+pub struct ImportOrigin {
     /// Source of the start time: a file, or else the time of the import.
-    pub dated: Dated,
+    pub dated: DateSource,
     /// The files, in the order given.
     pub files: Vec<ImportedFile>,
     /// Five-number summaries, one for each contender and each quantity measured.
@@ -21,17 +21,17 @@ pub struct Imported {
     pub basis: String,
 }
 
-impl Imported {
+impl ImportOrigin {
     /// Returns true if any file gives its time of measurement.
     pub fn is_dated(&self) -> bool {
-        self.dated == Dated::ByFiles
+        self.dated == DateSource::ByFiles
     }
 }
 
 /// Source of a result's start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dated {
+pub enum DateSource {
     /// Earliest time that any of its files gives.
     ByFiles,
     /// Clock at the time of the import.
@@ -73,7 +73,7 @@ pub struct Spread {
     /// Unit of the values.
     pub unit: Unit,
     /// Kind of values that the spread is over.
-    pub over: Over,
+    pub over: SpreadOver,
     /// Number of values; lost ones are not among them.
     pub n: u64,
     /// Number of lost values, in a sample that knows.
@@ -97,7 +97,7 @@ pub struct Spread {
 /// Kind of values that a spread is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
+pub enum SpreadOver {
     /// Figures of trials, one for each.
     Trials,
     /// The samples of trials: no interval follows from them.

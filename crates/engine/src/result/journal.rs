@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::dropped::Dropped;
-use super::outcome::{Entrant, Fixed, Outcome, Trial};
+use super::dropped::DropReason;
+use super::outcome::{Entrant, Outcome, RecordedPlan, Trial};
 use super::packed;
 use super::save::{LARGEST, explained};
 use crate::error::{Error, Result};
@@ -37,29 +37,29 @@ const EVERY: Nanos = Nanos::from_secs(2);
 /// Line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
-enum Line {
-    Head(Head),
+enum JournalLine {
+    Head(JournalHead),
     Trial { trial: Box<Trial> },
-    Block { block: Box<Block> },
+    Block { block: Box<JournalBlock> },
 }
 
 /// Head of a journal, which identifies its race.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
+struct JournalHead {
     journal: u32,
     seed: u64,
     started: String,
 }
 
-impl Head {
-    fn of(outcome: &Outcome) -> Head {
-        Head { journal: VERSION, seed: outcome.seed, started: outcome.started.clone() }
+impl JournalHead {
+    fn of(outcome: &Outcome) -> JournalHead {
+        JournalHead { journal: VERSION, seed: outcome.seed, started: outcome.started.clone() }
     }
 }
 
 /// End of a block, with everything that is no trial.
 #[derive(Debug, Serialize, Deserialize)]
-struct Block {
+struct JournalBlock {
     number: u64,
     /// Contenders that turned out blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,7 +75,7 @@ struct Block {
     probe: Option<ProbePoint>,
     /// The plan, where it has changed since the last whole save.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    plan: Option<Fixed>,
+    plan: Option<RecordedPlan>,
 }
 
 /// Journal of a running race.
@@ -86,7 +86,7 @@ pub(crate) struct Journal {
     is_begun: bool,
     /// Number of blocks at the last whole save; the plan and the time of that save follow.
     saved: u64,
-    plan: Option<Fixed>,
+    plan: Option<RecordedPlan>,
     at: Nanos,
 }
 
@@ -135,17 +135,17 @@ impl Journal {
         let mut out = if self.is_begun {
             File::options().append(true).open(&self.file)?
         } else {
-            write_line(&mut lines, &Line::Head(Head::of(outcome)))?;
+            write_line(&mut lines, &JournalLine::Head(JournalHead::of(outcome)))?;
             File::create(&self.file)?
         };
         for trial in last_block(outcome, number) {
-            write_line(&mut lines, &Line::Trial { trial: Box::new(trial.clone()) })?;
+            write_line(&mut lines, &JournalLine::Trial { trial: Box::new(trial.clone()) })?;
         }
         let dropped = |of: fn(&Entrant) -> Option<String>| {
             let contenders = outcome.contenders.iter();
             contenders.filter_map(|entrant| Some((entrant.id, of(entrant)?))).collect()
         };
-        let block = Block {
+        let block = JournalBlock {
             number,
             blocked: dropped(|entrant| entrant.blocked.clone()),
             limited: dropped(|entrant| entrant.limited.clone()),
@@ -153,7 +153,7 @@ impl Journal {
             probe: outcome.probe.as_ref().and_then(|probe| probe.points.last().cloned()),
             plan: (self.plan.as_ref() != Some(&outcome.plan)).then(|| outcome.plan.clone()),
         };
-        write_line(&mut lines, &Line::Block { block: Box::new(block) })?;
+        write_line(&mut lines, &JournalLine::Block { block: Box::new(block) })?;
         out.write_all(&lines)?;
         out.sync_data()?;
         self.is_begun = true;
@@ -161,7 +161,7 @@ impl Journal {
     }
 }
 
-fn write_line(into: &mut Vec<u8>, line: &Line) -> io::Result<()> {
+fn write_line(into: &mut Vec<u8>, line: &JournalLine) -> io::Result<()> {
     serde_json::to_writer(&mut *into, line)?;
     into.push(b'\n');
     Ok(())
@@ -196,7 +196,7 @@ pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
 
 /// Finding of a journal that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct JournalRecovery {
     /// Whole blocks that it added.
     pub blocks: u64,
     /// Part of it that was left out, and why; absent where all of it was read.
@@ -213,22 +213,22 @@ pub(crate) fn recover(
     result: &Path,
     journal: Result<Vec<u8>>,
     saved: Outcome,
-    derive: impl Fn(&mut Outcome, &Recovered) -> Result<()>,
+    derive: impl Fn(&mut Outcome, &JournalRecovery) -> Result<()>,
 ) -> Result<Outcome> {
     let name = beside(result).display().to_string();
-    let (mut outcome, mut recovered) = (saved.clone(), Recovered::default());
+    let (mut outcome, mut recovered) = (saved.clone(), JournalRecovery::default());
     match journal {
         Ok(text) => recovered.skipped = take_lines(&text, &mut outcome, &name),
         Err(error) => recovered.skipped = Some(error.to_string()),
     }
     recovered.blocks = blocks_done(&outcome).saturating_sub(blocks_done(&saved));
-    if recovered == Recovered::default() {
+    if recovered == JournalRecovery::default() {
         return Ok(outcome);
     }
     let derived = derive(&mut outcome, &recovered);
     let Err(error) = derived else { return Ok(outcome) };
     // The result itself stays readable whatever its journal adds.
-    let recovered = Recovered { blocks: 0, skipped: Some(format!("{name}: {error}")) };
+    let recovered = JournalRecovery { blocks: 0, skipped: Some(format!("{name}: {error}")) };
     let mut outcome = saved;
     derive(&mut outcome, &recovered)?;
     Ok(outcome)
@@ -236,7 +236,7 @@ pub(crate) fn recover(
 
 /// Takes the lines of a journal; returns what is left out of it, and why.
 fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> {
-    let mut reader = Reader { outcome, block: Vec::new() };
+    let mut reader = JournalReader { outcome, block: Vec::new() };
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
     // What has no end was being written when the race was killed.
     while let Some((at, Some(line))) = lines.next().map(|(at, line)| (at, line.strip_suffix(b"\n")))
@@ -258,19 +258,19 @@ fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> 
 }
 
 /// A journal on its way into an outcome.
-struct Reader<'a> {
+struct JournalReader<'a> {
     outcome: &'a mut Outcome,
     /// Trials of the block that has not ended.
     block: Vec<Trial>,
 }
 
-impl Reader<'_> {
+impl JournalReader<'_> {
     /// Takes a line; whether the journal is this race's.
-    fn take(&mut self, line: Line) -> Result<bool, String> {
+    fn take(&mut self, line: JournalLine) -> Result<bool, String> {
         match line {
-            Line::Head(head) => {
-                let own = Head::of(self.outcome);
-                let (version, head) = (head.journal, Head { journal: own.journal, ..head });
+            JournalLine::Head(head) => {
+                let own = JournalHead::of(self.outcome);
+                let (version, head) = (head.journal, JournalHead { journal: own.journal, ..head });
                 if head == own && version != VERSION {
                     return Err(format!(
                         "it is of version {version}, and this program reads {VERSION}"
@@ -278,16 +278,16 @@ impl Reader<'_> {
                 }
                 return Ok(head == own);
             }
-            Line::Trial { trial } if trial.contender >= self.outcome.contenders.len() => {
+            JournalLine::Trial { trial } if trial.contender >= self.outcome.contenders.len() => {
                 return Err(format!("no contender has the id {}", trial.contender));
             }
-            Line::Trial { trial } => self.block.push(*trial),
-            Line::Block { block } => self.end(*block)?,
+            JournalLine::Trial { trial } => self.block.push(*trial),
+            JournalLine::Block { block } => self.end(*block)?,
         }
         Ok(true)
     }
 
-    fn end(&mut self, block: Block) -> Result<(), String> {
+    fn end(&mut self, block: JournalBlock) -> Result<(), String> {
         let trials = std::mem::take(&mut self.block);
         let done = blocks_done(self.outcome);
         if block.number < done {
@@ -307,9 +307,9 @@ impl Reader<'_> {
         if let Some(plan) = block.plan {
             outcome.plan = plan;
         }
-        let blocked = block.blocked.into_iter().map(|(id, why)| (id, Dropped::Blocked(why)));
-        let failed = block.failed.into_iter().map(|(id, why)| (id, Dropped::Failed(why)));
-        let limited = block.limited.into_iter().map(|(id, why)| (id, Dropped::Limited(why)));
+        let blocked = block.blocked.into_iter().map(|(id, why)| (id, DropReason::Blocked(why)));
+        let failed = block.failed.into_iter().map(|(id, why)| (id, DropReason::Failed(why)));
+        let limited = block.limited.into_iter().map(|(id, why)| (id, DropReason::Limited(why)));
         for (id, dropped) in blocked.chain(limited).chain(failed) {
             outcome.contenders[id].drop_out(dropped);
         }
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
     use crate::analysis::derived::load;
     use crate::race::testing::{self, WORKLOAD, ran};
-    use crate::race::{Event, Observer, RaceContext, Request};
+    use crate::race::{Observer, RaceContext, RaceEvent, Request};
     use crate::result::outcome::Status;
     use crate::time::{Clock, Manual};
     use crate::trial::Order;
@@ -339,10 +339,10 @@ mod tests {
     }
 
     impl Observer for ReadBack {
-        fn on(&mut self, event: Event<'_>) {
+        fn on(&mut self, event: RaceEvent<'_>) {
             match event {
-                Event::BlockDone { outcome, .. } => self.last = Some(outcome.clone()),
-                Event::Saved { file } => {
+                RaceEvent::BlockDone { outcome, .. } => self.last = Some(outcome.clone()),
+                RaceEvent::Saved { file } => {
                     let read = load(file).unwrap();
                     if read.status != Status::Running {
                         return;

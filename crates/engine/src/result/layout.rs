@@ -27,7 +27,7 @@ pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
 
 /// Element of an array that has begun. The separator before it depends on its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Begun {
+enum OpenElement {
     First,
     Further,
 }
@@ -35,7 +35,7 @@ enum Begun {
 #[derive(Debug, Default)]
 struct Layout {
     depth: usize,
-    begun: Option<Begun>,
+    begun: Option<OpenElement>,
     /// True if the last thing that ended is on the line of what was before it.
     inline: bool,
     /// True if the container that ends next has anything in it.
@@ -52,8 +52,8 @@ impl Layout {
     fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = true;
         match self.begun.take() {
-            Some(Begun::Further) => writer.write_all(b", "),
-            Some(Begun::First) | None => Ok(()),
+            Some(OpenElement::Further) => writer.write_all(b", "),
+            Some(OpenElement::First) | None => Ok(()),
         }
     }
 
@@ -61,8 +61,8 @@ impl Layout {
     fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = false;
         match self.begun.take() {
-            Some(Begun::Further) => writer.write_all(b",").and_then(|()| self.line(writer)),
-            Some(Begun::First) => self.line(writer),
+            Some(OpenElement::Further) => writer.write_all(b",").and_then(|()| self.line(writer)),
+            Some(OpenElement::First) => self.line(writer),
             None => Ok(()),
         }
     }
@@ -147,7 +147,7 @@ impl Formatter for Layout {
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, _: &mut W, first: bool) -> io::Result<()> {
-        self.begun = Some(if first { Begun::First } else { Begun::Further });
+        self.begun = Some(if first { OpenElement::First } else { OpenElement::Further });
         Ok(())
     }
 

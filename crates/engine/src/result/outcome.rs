@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::imported::Imported;
+use super::imported::ImportOrigin;
 use crate::host::facts::HostFacts;
 use crate::host::placement::Placement;
 use crate::host::quiet::HostQuiet;
 use crate::measurements::Metric;
-use crate::result::dropped::Dropped;
-use crate::result::explained::Explained;
+use crate::result::dropped::DropReason;
+use crate::result::explained::Explanations;
 pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
 use crate::transport::Effective;
@@ -39,9 +39,9 @@ pub struct Outcome {
     /// Seed of order and impairments.
     pub seed: u64,
     /// Request as typed; enough to run the race again.
-    pub asked: Asked,
+    pub asked: RecordedRequest,
     /// Plan fixed before the first block.
-    pub plan: Fixed,
+    pub plan: RecordedPlan,
     /// Facts about this host.
     pub host: HostFacts,
     /// Facts about the far host; absent if it is this one.
@@ -69,7 +69,7 @@ pub struct Outcome {
     pub path_ways: Vec<PathWay>,
     /// Shares of variation that each factor accounts for, in a race over conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shares: Vec<Share>,
+    pub shares: Vec<VarianceShare>,
     /// Knee of each contender, if an offered rate was varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
@@ -88,10 +88,10 @@ pub struct Outcome {
     pub warnings: Vec<Warning>,
     /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explain: Option<Explained>,
+    pub explain: Option<Explanations>,
     /// Files that the result was imported from; absent if deadheat measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub imported: Option<Imported>,
+    pub imported: Option<ImportOrigin>,
     /// Reason for the end of the race.
     pub status: Status,
 }
@@ -105,7 +105,7 @@ pub struct Program {
 
 /// Request of the user, as typed, with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// Contenders in the order typed.
     pub contenders: Vec<String>,
     /// The workload.
@@ -163,7 +163,7 @@ pub struct Asked {
 
 /// Plan fixed before the first block, so that no result could move it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Fixed {
+pub struct RecordedPlan {
     /// Margin, as a fraction.
     pub margin: f64,
     /// Reason for the margin.
@@ -305,18 +305,18 @@ impl Entrant {
     }
 
     /// Returns the reason why it has dropped out, if it has.
-    pub fn dropped(&self) -> Option<Dropped> {
-        let blocked = self.blocked.clone().map(Dropped::Blocked);
-        let limited = || self.limited.clone().map(Dropped::Limited);
-        blocked.or_else(limited).or_else(|| self.failed.clone().map(Dropped::Failed))
+    pub fn dropped(&self) -> Option<DropReason> {
+        let blocked = self.blocked.clone().map(DropReason::Blocked);
+        let limited = || self.limited.clone().map(DropReason::Limited);
+        blocked.or_else(limited).or_else(|| self.failed.clone().map(DropReason::Failed))
     }
 
     /// Marks that it has dropped out.
-    pub(crate) fn drop_out(&mut self, dropped: Dropped) {
+    pub(crate) fn drop_out(&mut self, dropped: DropReason) {
         match dropped {
-            Dropped::Blocked(evidence) => self.blocked = Some(evidence),
-            Dropped::Limited(what) => self.limited = Some(what),
-            Dropped::Failed(evidence) => self.failed = Some(evidence),
+            DropReason::Blocked(evidence) => self.blocked = Some(evidence),
+            DropReason::Limited(what) => self.limited = Some(what),
+            DropReason::Failed(evidence) => self.failed = Some(evidence),
         }
     }
 
@@ -382,7 +382,7 @@ pub struct Summary {
 /// Share of the variation of one metric's logarithm that one source accounts for. The shares of a metric
 /// add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct VarianceShare {
     /// Name of the metric.
     pub metric: String,
     /// Kind of the source.

@@ -35,7 +35,7 @@ pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     if kind.is_char_device() || kind.is_block_device() {
         return Err(Error::data(name(), "a device, and not a file"));
     }
-    let mut from = Unpacked::new(opened).map_err(cannot)?;
+    let mut from = UnpackedFile::new(opened).map_err(cannot)?;
     let is_packed = from.is_packed();
     let most = match (is_packed, kind.is_file()) {
         (true, true) => largest.min(ANY_SIZE.max(about.len().saturating_mul(MOST_TIMES))),
@@ -74,39 +74,39 @@ fn at_most(from: impl Read, largest: u64) -> io::Result<Option<Vec<u8>>> {
 
 /// Content of a file, unpacked as it is read where it is compressed by gzip.
 #[derive(Debug)]
-pub enum Unpacked<R: BufRead> {
+pub enum UnpackedFile<R: BufRead> {
     /// Content as it is.
     Plain(R),
     /// Members of a compressed file, one behind the other (RFC 1952, 2.2); `None` after the last.
     Packed(Option<GzDecoder<R>>),
 }
 
-impl Unpacked<BufReader<File>> {
+impl UnpackedFile<BufReader<File>> {
     /// Begins with a file.
     ///
     /// # Errors
     /// As of a read.
-    pub fn new(file: File) -> io::Result<Unpacked<BufReader<File>>> {
+    pub fn new(file: File) -> io::Result<UnpackedFile<BufReader<File>>> {
         let mut from = BufReader::with_capacity(64 << 10, file);
         Ok(match from.fill_buf()?.starts_with(&MAGIC) {
-            true => Unpacked::Packed(Some(GzDecoder::new(from))),
-            false => Unpacked::Plain(from),
+            true => UnpackedFile::Packed(Some(GzDecoder::new(from))),
+            false => UnpackedFile::Plain(from),
         })
     }
 }
 
-impl<R: BufRead> Unpacked<R> {
+impl<R: BufRead> UnpackedFile<R> {
     /// Returns true if it is compressed.
     pub fn is_packed(&self) -> bool {
-        matches!(self, Unpacked::Packed(_))
+        matches!(self, UnpackedFile::Packed(_))
     }
 }
 
-impl<R: BufRead> Read for Unpacked<R> {
+impl<R: BufRead> Read for UnpackedFile<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let members = match self {
-            Unpacked::Plain(from) => return from.read(into),
-            Unpacked::Packed(members) => members,
+            UnpackedFile::Plain(from) => return from.read(into),
+            UnpackedFile::Packed(members) => members,
         };
         while let Some(mut member) = members.take() {
             let got = member.read(into);

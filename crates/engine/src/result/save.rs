@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
 
-use super::journal::Recovered;
+use super::journal::JournalRecovery;
 use super::outcome::{FORMAT, Factor, Outcome};
 use super::{date, journal, json_path, layout, packed};
 use crate::error::{Error, Result};
@@ -141,7 +141,7 @@ pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
 /// whole race of this format, saying what it holds instead.
 pub fn load_with(
     file: &Path,
-    derive: impl Fn(&mut Outcome, &Recovered) -> Result<()>,
+    derive: impl Fn(&mut Outcome, &JournalRecovery) -> Result<()>,
 ) -> Result<Outcome> {
     let journal = journal::read(file);
     let text = packed::read(file, LARGEST)?;
@@ -195,13 +195,13 @@ pub(crate) fn head<T: DeserializeOwned>(
 /// Checks that it is JSON, from this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct ResultHead {
         format: Option<Value>,
         deadheat: Option<Value>,
         kind: Option<Value>,
     }
     let foreign = "this is JSON, but not a race saved by deadheat";
-    let head: Head = head(text, foreign, ", as races are saved whole")?;
+    let head: ResultHead = head(text, foreign, ", as races are saved whole")?;
     if head.kind.is_some_and(|kind| kind == "map") {
         return Err("this is a map and no single race; `deadheat report` shows it".to_owned());
     }

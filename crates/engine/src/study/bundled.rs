@@ -1,6 +1,6 @@
 //! The studies that are in the program: every file of `studies/` as the program hands it in.
 
-use super::check::Checked;
+use super::check::CheckedStudy;
 use super::read;
 use deadheat_contract::handed_in::HandedIn;
 
@@ -27,6 +27,6 @@ pub fn text(name: &str) -> Result<&'static str> {
 ///
 /// # Errors
 /// As [`text`]; what is wrong in the file.
-pub fn study(name: &str) -> Result<Checked> {
+pub fn study(name: &str) -> Result<CheckedStudy> {
     read::study(text(name)?, &format!("studies/{name}.toml"))
 }

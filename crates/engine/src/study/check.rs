@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::expect::{Expect, figure};
-use super::model::{Cell, Claim, Look, Published, RacePlan, Study, Test};
+use super::expect::{ExpectedRange, figure};
+use super::model::{Claim, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject};
 use super::outcome::Setting;
 use crate::error::{Error, unknown};
 use crate::measurements::{Metric, Unit};
-use crate::race::request::Checked as Race;
+use crate::race::request::CheckedRequest as Race;
 use crate::result::outcome::{Entrant, Factor};
 use crate::spec::outside::Outside;
 use crate::transport::Contender;
@@ -25,7 +25,7 @@ const TAKEN: &str = "study";
 
 /// Study that passed its checks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
+pub struct CheckedStudy {
     /// The study.
     pub study: Study,
     /// Metrics of each of its races, by id.
@@ -34,7 +34,7 @@ pub struct Checked {
     pub allowed: Vec<Outside>,
 }
 
-impl Checked {
+impl CheckedStudy {
     /// Returns a metric of a race.
     pub fn metric(&self, race: &str, name: &str) -> Option<&Metric> {
         self.metrics.get(race)?.iter().find(|metric| metric.name == name)
@@ -45,7 +45,7 @@ impl Checked {
 ///
 /// # Errors
 /// A sentence that names the place, what is wrong, and what would be right.
-pub fn check(study: Study, allowed: &[Outside]) -> Result<Checked, String> {
+pub fn check(study: Study, allowed: &[Outside]) -> Result<CheckedStudy, String> {
     // Contenders that name files are in every build; the files are not opened here.
     let is_left_out =
         |typed: &str| matches!(Contender::sent(typed), Err(Error::Unsupported { .. }));
@@ -57,7 +57,7 @@ fn check_with(
     study: Study,
     allowed: &[Outside],
     is_left_out: &dyn Fn(&str) -> bool,
-) -> Result<Checked, String> {
+) -> Result<CheckedStudy, String> {
     check_sizes(&study)?;
     check_texts(&study)?;
     check_ids("race", study.races.iter().map(|race| race.id.as_str()))?;
@@ -65,10 +65,10 @@ fn check_with(
     let mut races = BTreeMap::new();
     for plan in &study.races {
         let place = format!("race `{}`", plan.id);
-        let measured = Measured::of(plan, allowed, is_left_out).map_err(within(&place))?;
+        let measured = RaceMetrics::of(plan, allowed, is_left_out).map_err(within(&place))?;
         races.insert(plan.id.as_str(), measured);
     }
-    let measures = Measures(races);
+    let measures = StudyMetrics(races);
     for (at, published) in study.published.iter().enumerate() {
         let place = format!("published figure {} (race `{}`)", at + 1, published.race);
         measures.published(published).map_err(within(&place))?;
@@ -78,7 +78,7 @@ fn check_with(
     }
     let metrics = measures.0.into_iter().map(|(id, race)| (id.to_owned(), race.full.metrics));
     let metrics = metrics.collect();
-    Ok(Checked { study, metrics, allowed: allowed.to_vec() })
+    Ok(CheckedStudy { study, metrics, allowed: allowed.to_vec() })
 }
 
 fn within<E: Display>(place: &str) -> impl Fn(E) -> String + '_ {
@@ -139,7 +139,7 @@ fn check_ids<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<(), S
     Ok(())
 }
 
-fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
+fn check_claim(claim: &Claim, measures: &StudyMetrics<'_>) -> Result<(), String> {
     match (claim.tests.len(), &claim.open_because) {
         (0, None) => {
             return Err(
@@ -159,7 +159,7 @@ fn check_claim(claim: &Claim, measures: &Measures<'_>) -> Result<(), String> {
 }
 
 /// Metrics of a race, at both settings.
-struct Measured {
+struct RaceMetrics {
     full: Race,
     quick: Race,
     /// The contenders as they are named in cells, in the order of the races above.
@@ -168,12 +168,12 @@ struct Measured {
     left_out: Vec<String>,
 }
 
-impl Measured {
+impl RaceMetrics {
     fn of(
         plan: &RacePlan,
         allowed: &[Outside],
         is_left_out: &dyn Fn(&str) -> bool,
-    ) -> Result<Measured, String> {
+    ) -> Result<RaceMetrics, String> {
         let mut known = plan.clone();
         known.contenders.retain(|typed| !is_left_out(typed));
         if known.contenders.is_empty() {
@@ -188,7 +188,7 @@ impl Measured {
         let contenders = named(&known.contenders);
         let all = named(&plan.contenders).into_iter();
         let left_out = all.filter(|name| !contenders.contains(name)).collect();
-        Ok(Measured { full, quick, contenders, left_out })
+        Ok(RaceMetrics { full, quick, contenders, left_out })
     }
 
     fn metric(&self, name: &str) -> Result<&Metric, String> {
@@ -203,7 +203,7 @@ impl Measured {
     }
 
     /// Checks that a cell is one of the race as it is run in full. The quick setting may leave it out.
-    fn cell(&self, cell: &Cell) -> Result<(), String> {
+    fn cell(&self, cell: &RaceCell) -> Result<(), String> {
         if self.left_out.contains(&cell.contender) {
             return Ok(());
         }
@@ -242,10 +242,10 @@ impl Measured {
 }
 
 /// Metrics of all races, by id.
-struct Measures<'a>(BTreeMap<&'a str, Measured>);
+struct StudyMetrics<'a>(BTreeMap<&'a str, RaceMetrics>);
 
-impl Measures<'_> {
-    fn race(&self, id: &str) -> Result<&Measured, String> {
+impl StudyMetrics<'_> {
+    fn race(&self, id: &str) -> Result<&RaceMetrics, String> {
         let ids: Vec<&str> = self.0.keys().copied().collect();
         self.0.get(id).ok_or_else(|| unknown("race", id, &ids).to_string())
     }
@@ -254,7 +254,7 @@ impl Measures<'_> {
         self.race(race)?.metric(name)
     }
 
-    fn published(&self, published: &Published) -> Result<(), String> {
+    fn published(&self, published: &PublishedFigure) -> Result<(), String> {
         let unit = self.metric(&published.race, &published.metric)?.unit;
         self.race(&published.race)?.cell(&published.cell)?;
         for value in std::iter::once(&published.value).chain(&published.stddev) {
@@ -273,11 +273,11 @@ impl Measures<'_> {
                 return Err(format!("{} is set against itself", against.text()));
             }
         }
-        if test.look == Look::Spread && test.against.is_none() {
+        if test.look == TestSubject::Spread && test.against.is_none() {
             return Err("a spread is set against another; name it with `against`".into());
         }
         let unit = test.against.is_none().then_some(unit);
-        Expect::parse(&test.expect, unit).map(drop).map_err(|error| error.to_string())
+        ExpectedRange::parse(&test.expect, unit).map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -296,7 +296,12 @@ fn named(contenders: &[String]) -> Vec<String> {
 
 /// Returns true if a contender of a race, the one at `row` as typed, is the one that a cell of a study
 /// names.
-pub(super) fn stands_for(entrant: &Entrant, row: usize, cell: &Cell, factors: &[Factor]) -> bool {
+pub(super) fn stands_for(
+    entrant: &Entrant,
+    row: usize,
+    cell: &RaceCell,
+    factors: &[Factor],
+) -> bool {
     let Some(found) = &entrant.cell else {
         return entrant.id == row && cell.levels.is_empty();
     };
@@ -332,7 +337,7 @@ against = { contender = "tcp" }
 expect = "below 0.9"
 "#;
 
-    fn checked(text: &str) -> Result<Checked, String> {
+    fn checked(text: &str) -> Result<CheckedStudy, String> {
         let is_left_out = |typed: &str| typed.starts_with("elsewhere");
         check_with(toml::from_str(text).unwrap(), &[], &is_left_out)
     }

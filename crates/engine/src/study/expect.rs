@@ -1,13 +1,13 @@
 //! Claimed range of a figure, or of a ratio of two: the words of a test's `expect`.
 
-use super::outcome::{Answer, Interval};
+use super::outcome::{AnswerKind, EstimateInterval};
 use crate::error::{Error, Result};
 use crate::measurements::Unit;
 use crate::units::{self, Bare};
 
 /// Claimed range.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Expect {
+pub enum ExpectedRange {
     /// Below this value.
     Below(f64),
     /// Above this value.
@@ -27,13 +27,13 @@ const MARGIN: &str = "within the margin";
 /// Valid forms.
 const FORMS: &str = "`below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less`";
 
-impl Expect {
+impl ExpectedRange {
     /// Reads `below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less` or `within the margin`, each X
     /// with the unit of a metric, or, for a ratio, without any.
     ///
     /// # Errors
     /// [`Error::Usage`] naming what is wrong and what would be right.
-    pub fn parse(typed: &str, unit: Option<Unit>) -> Result<Expect> {
+    pub fn parse(typed: &str, unit: Option<Unit>) -> Result<ExpectedRange> {
         let wrong = |why: String| Error::usage(format!("expect `{typed}`: {why}"));
         let number = |text: &str| {
             let text = text.trim();
@@ -43,7 +43,7 @@ impl Expect {
         let text = typed.trim();
         if text == MARGIN {
             return match unit {
-                None => Ok(Expect::WithinMargin),
+                None => Ok(ExpectedRange::WithinMargin),
                 Some(_) => Err(wrong(
                     "a margin is about a ratio; name what it is set `against`, or give a range"
                         .into(),
@@ -51,16 +51,16 @@ impl Expect {
             };
         }
         if let Some(limit) = text.strip_prefix("below ") {
-            return Ok(Expect::Below(number(limit)?));
+            return Ok(ExpectedRange::Below(number(limit)?));
         }
         if let Some(limit) = text.strip_prefix("above ") {
-            return Ok(Expect::Above(number(limit)?));
+            return Ok(ExpectedRange::Above(number(limit)?));
         }
-        let (range, form): (&str, fn(f64, f64) -> Expect) =
+        let (range, form): (&str, fn(f64, f64) -> ExpectedRange) =
             match (text.strip_suffix(" or more"), text.strip_suffix(" or less")) {
-                (Some(range), _) => (range, Expect::OrMore),
-                (None, Some(range)) => (range, Expect::OrLess),
-                (None, None) => (text, Expect::Between),
+                (Some(range), _) => (range, ExpectedRange::OrMore),
+                (None, Some(range)) => (range, ExpectedRange::OrLess),
+                (None, None) => (text, ExpectedRange::Between),
             };
         let Some((low, high)) = range.split_once("..") else {
             let margin = if unit.is_none() { format!(" or `{MARGIN}`") } else { String::new() };
@@ -74,40 +74,40 @@ impl Expect {
 
     /// Answers whether the interval is in the claimed range: all of it, none of it, or part of it; and
     /// whether all of it is more than was claimed. An unknown end may be anywhere.
-    pub fn answer(&self, seen: &Interval, margin: f64) -> Answer {
+    pub fn answer(&self, seen: &EstimateInterval, margin: f64) -> AnswerKind {
         let is = |end: Option<f64>, at: &dyn Fn(f64) -> bool| end.is_some_and(at);
         let (yes, no) = match *self {
-            Expect::Below(limit) => {
+            ExpectedRange::Below(limit) => {
                 (is(seen.high, &|high| high < limit), is(seen.low, &|low| low >= limit))
             }
-            Expect::Above(limit) => {
+            ExpectedRange::Above(limit) => {
                 (is(seen.low, &|low| low > limit), is(seen.high, &|high| high <= limit))
             }
-            Expect::Between(from, to) => (
+            ExpectedRange::Between(from, to) => (
                 is(seen.low, &|low| low >= from) && is(seen.high, &|high| high <= to),
                 is(seen.high, &|high| high < from) || is(seen.low, &|low| low > to),
             ),
-            Expect::OrMore(from, to) => {
+            ExpectedRange::OrMore(from, to) => {
                 if is(seen.low, &|low| low > to) {
-                    return Answer::More;
+                    return AnswerKind::More;
                 }
                 (is(seen.low, &|low| low >= from), is(seen.high, &|high| high < from))
             }
-            Expect::OrLess(from, to) => {
+            ExpectedRange::OrLess(from, to) => {
                 if is(seen.high, &|high| high < from) {
-                    return Answer::More;
+                    return AnswerKind::More;
                 }
                 (is(seen.high, &|high| high <= to), is(seen.low, &|low| low > to))
             }
-            Expect::WithinMargin => {
-                let limits = Expect::Between(1.0 / (1.0 + margin), 1.0 + margin);
+            ExpectedRange::WithinMargin => {
+                let limits = ExpectedRange::Between(1.0 / (1.0 + margin), 1.0 + margin);
                 return limits.answer(seen, margin);
             }
         };
         match (yes, no) {
-            (true, _) => Answer::Yes,
-            (false, true) => Answer::No,
-            (false, false) => Answer::Open,
+            (true, _) => AnswerKind::Yes,
+            (false, true) => AnswerKind::No,
+            (false, false) => AnswerKind::Open,
         }
     }
 }
@@ -145,18 +145,18 @@ mod tests {
 
     #[test]
     fn each_form_is_read_in_its_unit() {
-        let ratio = |typed: &str| Expect::parse(typed, None).unwrap();
-        assert_eq!(ratio("below 0.95"), Expect::Below(0.95));
-        assert_eq!(ratio("above 2"), Expect::Above(2.0));
-        assert_eq!(ratio("0.9..1.1"), Expect::Between(0.9, 1.1));
-        assert_eq!(ratio("1.2..1.5 or more"), Expect::OrMore(1.2, 1.5));
-        assert_eq!(ratio("0.6..0.8 or less"), Expect::OrLess(0.6, 0.8));
-        assert_eq!(ratio("within the margin"), Expect::WithinMargin);
-        let of = |typed: &str, unit| Expect::parse(typed, Some(unit)).unwrap();
-        assert_eq!(of("0us..40us", Unit::Nanos), Expect::Between(0.0, 40_000.0));
-        assert_eq!(of("below 1%", Unit::Share), Expect::Below(0.01));
-        assert_eq!(of("above 0.634MB/s", Unit::BitRate), Expect::Above(5_072_000.0));
-        assert_eq!(of("above 20mbit", Unit::BitRate), Expect::Above(20e6));
+        let ratio = |typed: &str| ExpectedRange::parse(typed, None).unwrap();
+        assert_eq!(ratio("below 0.95"), ExpectedRange::Below(0.95));
+        assert_eq!(ratio("above 2"), ExpectedRange::Above(2.0));
+        assert_eq!(ratio("0.9..1.1"), ExpectedRange::Between(0.9, 1.1));
+        assert_eq!(ratio("1.2..1.5 or more"), ExpectedRange::OrMore(1.2, 1.5));
+        assert_eq!(ratio("0.6..0.8 or less"), ExpectedRange::OrLess(0.6, 0.8));
+        assert_eq!(ratio("within the margin"), ExpectedRange::WithinMargin);
+        let of = |typed: &str, unit| ExpectedRange::parse(typed, Some(unit)).unwrap();
+        assert_eq!(of("0us..40us", Unit::Nanos), ExpectedRange::Between(0.0, 40_000.0));
+        assert_eq!(of("below 1%", Unit::Share), ExpectedRange::Below(0.01));
+        assert_eq!(of("above 0.634MB/s", Unit::BitRate), ExpectedRange::Above(5_072_000.0));
+        assert_eq!(of("above 20mbit", Unit::BitRate), ExpectedRange::Above(20e6));
         assert_eq!(figure("72.3Gbit/s", Unit::BitRate).unwrap(), 72.3e9);
     }
 
@@ -184,7 +184,7 @@ mod tests {
             ("within the margin", Some(Unit::Share), "against"),
         ];
         for (typed, unit, wanted) in cases {
-            let said = Expect::parse(typed, *unit).unwrap_err().to_string();
+            let said = ExpectedRange::parse(typed, *unit).unwrap_err().to_string();
             assert!(said.starts_with(&format!("expect `{typed}`: ")), "{said}");
             assert!(said.contains(wanted), "{typed}: {said}");
         }
@@ -192,42 +192,42 @@ mod tests {
 
     #[test]
     fn the_whole_interval_answers() {
-        let seen = |low, high| Interval { point: 1.0, low, high };
+        let seen = |low, high| EstimateInterval { point: 1.0, low, high };
         let say = |typed: &str, low: f64, high: f64| {
-            Expect::parse(typed, None).unwrap().answer(&seen(Some(low), Some(high)), 0.05)
+            ExpectedRange::parse(typed, None).unwrap().answer(&seen(Some(low), Some(high)), 0.05)
         };
-        assert_eq!(say("below 0.95", 0.90, 0.94), Answer::Yes);
-        assert_eq!(say("below 0.95", 0.90, 0.95), Answer::Open);
-        assert_eq!(say("below 0.95", 0.95, 0.99), Answer::No);
-        assert_eq!(say("above 2", 2.01, 3.0), Answer::Yes);
-        assert_eq!(say("above 2", 1.9, 3.0), Answer::Open);
-        assert_eq!(say("above 2", 1.9, 2.0), Answer::No);
-        assert_eq!(say("0.9..1.1", 0.9, 1.1), Answer::Yes);
-        assert_eq!(say("0.9..1.1", 0.8, 1.0), Answer::Open);
-        assert_eq!(say("0.9..1.1", 1.11, 1.2), Answer::No);
-        assert_eq!(say("1.2..1.5 or more", 1.51, 1.6), Answer::More);
-        assert_eq!(say("1.2..1.5 or more", 1.2, 9.0), Answer::Yes);
-        assert_eq!(say("1.2..1.5 or more", 1.1, 9.0), Answer::Open);
-        assert_eq!(say("1.2..1.5 or more", 0.5, 1.19), Answer::No);
-        assert_eq!(say("0.6..0.8 or less", 0.4, 0.59), Answer::More);
-        assert_eq!(say("0.6..0.8 or less", 0.4, 0.8), Answer::Yes);
-        assert_eq!(say("0.6..0.8 or less", 0.4, 0.9), Answer::Open);
-        assert_eq!(say("0.6..0.8 or less", 0.81, 0.9), Answer::No);
-        assert_eq!(say("within the margin", 0.96, 1.05), Answer::Yes);
-        assert_eq!(say("within the margin", 0.95, 1.0), Answer::Open);
-        assert_eq!(say("within the margin", 1.06, 1.2), Answer::No);
+        assert_eq!(say("below 0.95", 0.90, 0.94), AnswerKind::Yes);
+        assert_eq!(say("below 0.95", 0.90, 0.95), AnswerKind::Open);
+        assert_eq!(say("below 0.95", 0.95, 0.99), AnswerKind::No);
+        assert_eq!(say("above 2", 2.01, 3.0), AnswerKind::Yes);
+        assert_eq!(say("above 2", 1.9, 3.0), AnswerKind::Open);
+        assert_eq!(say("above 2", 1.9, 2.0), AnswerKind::No);
+        assert_eq!(say("0.9..1.1", 0.9, 1.1), AnswerKind::Yes);
+        assert_eq!(say("0.9..1.1", 0.8, 1.0), AnswerKind::Open);
+        assert_eq!(say("0.9..1.1", 1.11, 1.2), AnswerKind::No);
+        assert_eq!(say("1.2..1.5 or more", 1.51, 1.6), AnswerKind::More);
+        assert_eq!(say("1.2..1.5 or more", 1.2, 9.0), AnswerKind::Yes);
+        assert_eq!(say("1.2..1.5 or more", 1.1, 9.0), AnswerKind::Open);
+        assert_eq!(say("1.2..1.5 or more", 0.5, 1.19), AnswerKind::No);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.59), AnswerKind::More);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.8), AnswerKind::Yes);
+        assert_eq!(say("0.6..0.8 or less", 0.4, 0.9), AnswerKind::Open);
+        assert_eq!(say("0.6..0.8 or less", 0.81, 0.9), AnswerKind::No);
+        assert_eq!(say("within the margin", 0.96, 1.05), AnswerKind::Yes);
+        assert_eq!(say("within the margin", 0.95, 1.0), AnswerKind::Open);
+        assert_eq!(say("within the margin", 1.06, 1.2), AnswerKind::No);
     }
 
     #[test]
     fn an_end_that_is_not_known_may_be_anywhere() {
         let answer = |typed: &str, low, high| {
-            let seen = Interval { point: 1.0, low, high };
-            Expect::parse(typed, None).unwrap().answer(&seen, 0.05)
+            let seen = EstimateInterval { point: 1.0, low, high };
+            ExpectedRange::parse(typed, None).unwrap().answer(&seen, 0.05)
         };
-        assert_eq!(answer("below 9", None, None), Answer::Open);
-        assert_eq!(answer("below 2", Some(3.0), None), Answer::No);
-        assert_eq!(answer("below 9", Some(3.0), None), Answer::Open);
-        assert_eq!(answer("above 2", Some(3.0), None), Answer::Yes);
-        assert_eq!(answer("1..9", Some(3.0), None), Answer::Open);
+        assert_eq!(answer("below 9", None, None), AnswerKind::Open);
+        assert_eq!(answer("below 2", Some(3.0), None), AnswerKind::No);
+        assert_eq!(answer("below 9", Some(3.0), None), AnswerKind::Open);
+        assert_eq!(answer("above 2", Some(3.0), None), AnswerKind::Yes);
+        assert_eq!(answer("1..9", Some(3.0), None), AnswerKind::Open);
     }
 }

@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 /// Lock held while a study is run into a directory. It is a lock of flock(2), which ends with the
 /// process, however that ends.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct StudyLock {
     _dir: File,
 }
 
-impl Hold {
+impl StudyLock {
     /// Holds a directory that is there. A file system without such locks has none, and is not
     /// refused.
     ///
     /// # Errors
     /// [`Error::Usage`] where another study is being run into it; [`Error::Setup`] where it cannot be
     /// opened.
-    pub(super) fn take(dir: &Path) -> Result<Hold> {
+    pub(super) fn take(dir: &Path) -> Result<StudyLock> {
         let name = dir.display();
         let open = File::open(dir)
             .map_err(|error| Error::setup(format!("open the directory {name}"), error))?;
@@ -33,6 +33,6 @@ impl Hold {
                  directory with -o"
             )));
         }
-        Ok(Hold { _dir: open })
+        Ok(StudyLock { _dir: open })
     }
 }

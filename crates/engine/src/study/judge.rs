@@ -16,11 +16,13 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{Checked, stands_for};
-use super::expect::{Expect, figure};
-use super::model::{Cell, Claim, Look, Needs, Published, Test};
-use super::outcome::{Answer, Beside, ClaimRuling, Interval, Ruling, Setting, TestAnswer};
-use super::sentence::{self, Told};
+use super::check::{CheckedStudy, stands_for};
+use super::expect::{ExpectedRange, figure};
+use super::model::{Claim, NeededSetting, PublishedFigure, RaceCell, Test, TestSubject};
+use super::outcome::{
+    AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, TestAnswer,
+};
+use super::sentence::{self, AnswerDetail};
 use crate::analysis::claims::{alpha, fewest_blocks};
 use crate::analysis::spread::{figures, valid_trials};
 use crate::analysis::verdicts::{self, Pairs};
@@ -39,9 +41,9 @@ const MOST_LEFT_OUT: f64 = 0.1;
 
 /// Judgement from the results of a study's races.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct StudyJudgement {
     /// Published figures beside measured ones, in the order of the study.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<PublishedComparison>,
     /// Rulings on the claims, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
 }
@@ -65,32 +67,36 @@ impl Extent<'_> {
 }
 
 /// Judges a study by the results of its races, by id. Races may be missing.
-pub fn judge(checked: &Checked, results: &BTreeMap<String, Outcome>, extent: Extent<'_>) -> Judged {
-    let judge = Judge { checked, results, extent };
-    Judged {
+pub fn judge(
+    checked: &CheckedStudy,
+    results: &BTreeMap<String, Outcome>,
+    extent: Extent<'_>,
+) -> StudyJudgement {
+    let judge = StudyJudge { checked, results, extent };
+    StudyJudgement {
         beside: checked.study.published.iter().filter_map(|one| judge.beside(one)).collect(),
         rulings: checked.study.claims.iter().map(|claim| judge.ruling(claim)).collect(),
     }
 }
 
 /// Returns the blocks that the intervals of a study's claims on one of its races take; 0 where no claim asks for any.
-pub(super) fn blocks_for(checked: &Checked, race: &str, extent: Extent<'_>) -> u64 {
-    let judge = Judge { checked, results: &BTreeMap::new(), extent };
+pub(super) fn blocks_for(checked: &CheckedStudy, race: &str, extent: Extent<'_>) -> u64 {
+    let judge = StudyJudge { checked, results: &BTreeMap::new(), extent };
     match judge.family(race) {
         Family(0) => 0,
         family => fewest_blocks(family.confidence()) as u64,
     }
 }
 
-struct Judge<'a> {
-    checked: &'a Checked,
+struct StudyJudge<'a> {
+    checked: &'a CheckedStudy,
     results: &'a BTreeMap<String, Outcome>,
     extent: Extent<'a>,
 }
 
 /// Evidence for a test, and the number of blocks behind it.
-struct Seen {
-    interval: Option<Interval>,
+struct TestEvidence {
+    interval: Option<EstimateInterval>,
     blocks: u64,
     lacks: Option<String>,
 }
@@ -118,17 +124,17 @@ impl Family {
     }
 }
 
-impl Judge<'_> {
+impl StudyJudge<'_> {
     fn ruling(&self, claim: &Claim) -> ClaimRuling {
         let (answers, lacks): (Vec<TestAnswer>, Vec<Option<String>>) =
             claim.tests.iter().map(|test| self.answer(test)).unzip();
         let ruling = rule(&answers);
-        let told: Vec<Told<'_>> = answers
+        let told: Vec<AnswerDetail<'_>> = answers
             .iter()
             .zip(lacks)
             .map(|(answer, lacks)| {
                 let metric = self.checked.metric(&answer.test.race, &answer.test.metric);
-                Told { answer, metric, lacks }
+                AnswerDetail { answer, metric, lacks }
             })
             .collect();
         let note = sentence::note(claim, ruling, &told);
@@ -139,7 +145,7 @@ impl Judge<'_> {
     fn is_left_out(&self, test: &Test) -> bool {
         let mut cells = std::iter::once(&test.of).chain(&test.against);
         let lacks = |outcome: &Outcome| cells.any(|cell| is_left_out(outcome, cell));
-        (test.needs == Needs::Full && !self.extent.is_full(&test.race))
+        (test.needs == NeededSetting::Full && !self.extent.is_full(&test.race))
             || self.results.get(&test.race).is_some_and(lacks)
     }
 
@@ -165,16 +171,16 @@ impl Judge<'_> {
             confidence: None,
         };
         if self.is_left_out(test) {
-            return (nothing(Answer::LeftOut), None);
+            return (nothing(AnswerKind::LeftOut), None);
         }
         let Some(outcome) = self.results.get(&test.race) else {
             let lacks = format!("the race `{}` has no result", test.race);
-            return (nothing(Answer::Open), Some(lacks));
+            return (nothing(AnswerKind::Open), Some(lacks));
         };
         let family = self.family(&test.race);
         let seen = match &test.against {
             None => figure_seen(outcome, &test.metric, &test.of, family),
-            Some(against) if test.look == Look::Spread => {
+            Some(against) if test.look == TestSubject::Spread => {
                 spread_seen(outcome, &test.metric, &test.of, against, family)
             }
             Some(against) => ratio_seen(outcome, &test.metric, &test.of, against, family),
@@ -183,9 +189,9 @@ impl Judge<'_> {
         let unit = unit.filter(|_| test.against.is_none());
         // Never the planned one: in older files it grew with the noise.
         let margin = outcome.asked.margin.unwrap_or(MARGIN);
-        let answer = match (Expect::parse(&test.expect, unit), &seen.interval) {
+        let answer = match (ExpectedRange::parse(&test.expect, unit), &seen.interval) {
             (Ok(expect), Some(interval)) if outcome.trusted() => expect.answer(interval, margin),
-            _ => Answer::Open,
+            _ => AnswerKind::Open,
         };
         let distrust =
             (!outcome.trusted()).then(|| format!("the race `{}` is not trusted", test.race));
@@ -200,20 +206,20 @@ impl Judge<'_> {
         (answer, lacks)
     }
 
-    fn beside(&self, published: &Published) -> Option<Beside> {
+    fn beside(&self, published: &PublishedFigure) -> Option<PublishedComparison> {
         let metric = self.checked.metric(&published.race, &published.metric)?;
-        let value = |one: &Published| figure(&one.value, metric.unit).ok();
+        let value = |one: &PublishedFigure| figure(&one.value, metric.unit).ok();
         let own = value(published)?;
         let all = self.checked.study.published.iter();
-        let alike: Vec<&Published> = all
+        let alike: Vec<&PublishedFigure> = all
             .filter(|one| (&one.race, &one.metric) == (&published.race, &published.metric))
             .collect();
         // A ratio to 0 says nothing.
-        let is_base = |one: &&&Published| value(one).is_some_and(|value| value > 0.0);
+        let is_base = |one: &&&PublishedFigure| value(one).is_some_and(|value| value > 0.0);
         let first = alike.iter().find(is_base).copied().or(alike.first().copied())?;
         let base = value(first)?;
         let outcome = self.results.get(&published.race);
-        let measured = |one: &Published| {
+        let measured = |one: &PublishedFigure| {
             let outcome = outcome?;
             summary(outcome, &one.metric, cell_id(outcome, &one.cell)?).map(interval_of)
         };
@@ -222,13 +228,13 @@ impl Judge<'_> {
         let values: Vec<f64> = alike.iter().filter_map(|one| value(one)).collect();
         let ratio = |outcome| {
             if first.cell == published.cell {
-                return measured(published).map(|_| Interval::EXACTLY_ONE);
+                return measured(published).map(|_| EstimateInterval::EXACTLY_ONE);
             }
             let (of, against) = (&published.cell, &first.cell);
             ratio_seen(outcome, &published.metric, of, against, Family(1)).interval
         };
         let own_measured = measured(published);
-        Some(Beside {
+        Some(PublishedComparison {
             published: published.clone(),
             value: own,
             measured: own_measured,
@@ -240,20 +246,21 @@ impl Judge<'_> {
     }
 }
 
-impl Interval {
+impl EstimateInterval {
     /// Ratio of a cell to itself.
-    const EXACTLY_ONE: Interval = Interval { point: 1.0, low: Some(1.0), high: Some(1.0) };
+    const EXACTLY_ONE: EstimateInterval =
+        EstimateInterval { point: 1.0, low: Some(1.0), high: Some(1.0) };
 }
 
-impl Seen {
-    fn nothing(lacks: impl Into<String>) -> Seen {
-        Seen { interval: None, blocks: 0, lacks: Some(lacks.into()) }
+impl TestEvidence {
+    fn nothing(lacks: impl Into<String>) -> TestEvidence {
+        TestEvidence { interval: None, blocks: 0, lacks: Some(lacks.into()) }
     }
 }
 
 /// Returns true if a cell has a level that its race did not vary over: the quick setting has fewer
 /// levels. The study was checked, so the full setting has it.
-fn is_left_out(outcome: &Outcome, cell: &Cell) -> bool {
+fn is_left_out(outcome: &Outcome, cell: &RaceCell) -> bool {
     let lacks = |factor: &Factor| {
         cell.levels.get(&factor.name).is_some_and(|level| !factor.levels.contains(level))
     };
@@ -271,9 +278,9 @@ fn is_same_comparison(one: &Test, other: &Test) -> bool {
 
 /// Returns the ruling that follows from the answers. Tests that the setting leaves out do not count.
 fn rule(answers: &[TestAnswer]) -> Ruling {
-    let is = |wanted: Answer| answers.iter().filter(|one| one.answer == wanted).count();
-    let (more, no, open) = (is(Answer::More), is(Answer::No), is(Answer::Open));
-    let yes = is(Answer::Yes) + more;
+    let is = |wanted: AnswerKind| answers.iter().filter(|one| one.answer == wanted).count();
+    let (more, no, open) = (is(AnswerKind::More), is(AnswerKind::No), is(AnswerKind::Open));
+    let yes = is(AnswerKind::Yes) + more;
     let asked = yes + no + open;
     match (yes, no, open) {
         (0, 1.., 0) => Ruling::DoesNotHold,
@@ -295,7 +302,7 @@ fn rank(own: f64, all: &[f64], better: Better) -> u64 {
 }
 
 /// Returns the contender of a race that a cell of its study names.
-pub fn cell_id(outcome: &Outcome, cell: &Cell) -> Option<usize> {
+pub fn cell_id(outcome: &Outcome, cell: &RaceCell) -> Option<usize> {
     let rows = 0..outcome.asked.contenders.len();
     let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
     let mut entrants = outcome.contenders.iter();
@@ -310,16 +317,16 @@ fn is_censored(outcome: &Outcome, metric: &str, id: usize) -> bool {
     summary(outcome, metric, id).is_some_and(|found| found.censored)
 }
 
-fn interval_of(summary: &Summary) -> Interval {
+fn interval_of(summary: &Summary) -> EstimateInterval {
     let Summary { estimate, low, high, censored, .. } = *summary;
-    Interval { point: estimate, low, high: high.filter(|_| !censored) }
+    EstimateInterval { point: estimate, low, high: high.filter(|_| !censored) }
 }
 
-fn figure_seen(outcome: &Outcome, metric: &str, cell: &Cell, family: Family) -> Seen {
-    let Some(id) = cell_id(outcome, cell) else { return Seen::nothing(not_run(cell)) };
+fn figure_seen(outcome: &Outcome, metric: &str, cell: &RaceCell, family: Family) -> TestEvidence {
+    let Some(id) = cell_id(outcome, cell) else { return TestEvidence::nothing(not_run(cell)) };
     let values = figures(outcome, id, metric);
     let Some(point) = quantile::median(&values) else {
-        return Seen::nothing(no_trial(outcome, id));
+        return TestEvidence::nothing(no_trial(outcome, id));
     };
     let interval = quantile::median_interval(&values, alpha(family.confidence()));
     let (low, high) = (interval.map(|seen| seen.low), interval.map(|seen| seen.high));
@@ -332,35 +339,41 @@ fn figure_seen(outcome: &Outcome, metric: &str, cell: &Cell, family: Family) -> 
     } else {
         (high, family.too_few(blocks))
     };
-    Seen { interval: Some(Interval { point, low, high }), blocks, lacks }
+    TestEvidence { interval: Some(EstimateInterval { point, low, high }), blocks, lacks }
 }
 
-fn ratio_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
+fn ratio_seen(
+    outcome: &Outcome,
+    metric: &str,
+    of: &RaceCell,
+    against: &RaceCell,
+    family: Family,
+) -> TestEvidence {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,
-        Err(lacks) => return Seen::nothing(lacks),
+        Err(lacks) => return TestEvidence::nothing(lacks),
     };
     let Pairs { log_ratios, left_out, .. } = verdicts::pairs(outcome, metric, a, b);
     let blocks = log_ratios.len() as u64;
     if left_out as f64 > MOST_LEFT_OUT * (blocks + left_out) as f64 {
         let why =
             format!("{left_out} of {} blocks have no ratio: a figure is 0", blocks + left_out);
-        return Seen { blocks, ..Seen::nothing(why) };
+        return TestEvidence { blocks, ..TestEvidence::nothing(why) };
     }
     let censored = (is_censored(outcome, metric, a), is_censored(outcome, metric, b));
     let lacks = match censored {
         (false, false) => family.too_few(blocks),
         _ => Some("one end is not known, because figures fall among lost messages".into()),
     };
-    Seen { interval: ratio(&log_ratios, censored, family), blocks, lacks }
+    TestEvidence { interval: ratio(&log_ratios, censored, family), blocks, lacks }
 }
 
 /// Returns the ids of two cells that both have figures, or what they lack.
 fn both(
     outcome: &Outcome,
     metric: &str,
-    of: &Cell,
-    against: &Cell,
+    of: &RaceCell,
+    against: &RaceCell,
 ) -> Result<(usize, usize), String> {
     let a = cell_id(outcome, of).ok_or_else(|| not_run(of))?;
     let b = cell_id(outcome, against).ok_or_else(|| not_run(against))?;
@@ -371,13 +384,19 @@ fn both(
 }
 
 /// Returns the ratio of the scatter from block to block of one cell to that of the other.
-fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, family: Family) -> Seen {
+fn spread_seen(
+    outcome: &Outcome,
+    metric: &str,
+    of: &RaceCell,
+    against: &RaceCell,
+    family: Family,
+) -> TestEvidence {
     let (a, b) = match both(outcome, metric, of, against) {
         Ok(ids) => ids,
-        Err(lacks) => return Seen::nothing(lacks),
+        Err(lacks) => return TestEvidence::nothing(lacks),
     };
     if [a, b].into_iter().any(|id| is_censored(outcome, metric, id)) {
-        return Seen::nothing("figures fall among lost messages, and have no spread");
+        return TestEvidence::nothing("figures fall among lost messages, and have no spread");
     }
     let logs = |id| -> BTreeMap<u64, f64> {
         let log = |trial: &Trial| {
@@ -390,27 +409,34 @@ fn spread_seen(outcome: &Outcome, metric: &str, of: &Cell, against: &Cell, famil
     let pairs: Vec<(f64, f64)> =
         above.iter().filter_map(|(block, log)| Some((*log, *below.get(block)?))).collect();
     let seen = spread::ratio(&pairs, family.confidence());
-    let interval =
-        seen.map(|seen| Interval { point: seen.point, low: Some(seen.low), high: Some(seen.high) });
+    let interval = seen.map(|seen| EstimateInterval {
+        point: seen.point,
+        low: Some(seen.low),
+        high: Some(seen.high),
+    });
     let lacks = seen
         .is_none()
         .then(|| format!("{} blocks, and a spread takes {}", pairs.len(), spread::FEWEST_BLOCKS));
-    Seen { interval, blocks: pairs.len() as u64, lacks }
+    TestEvidence { interval, blocks: pairs.len() as u64, lacks }
 }
 
 /// Returns the ratio with its interval. A censored numerator removes the upper end; a censored
 /// denominator removes the lower end.
-fn ratio(log_ratios: &[f64], (above, below): (bool, bool), family: Family) -> Option<Interval> {
+fn ratio(
+    log_ratios: &[f64],
+    (above, below): (bool, bool),
+    family: Family,
+) -> Option<EstimateInterval> {
     let point = signed_rank::hodges_lehmann(log_ratios)?.exp();
     let interval = signed_rank::interval(log_ratios, family.confidence());
     let interval = interval.map(|interval| interval.widened(serial::inflation(log_ratios)));
     let end = |end: f64| Some(end.exp()).filter(|end| end.is_finite());
     let low = interval.and_then(|interval| end(interval.low)).filter(|_| !below);
     let high = interval.and_then(|interval| end(interval.high)).filter(|_| !above);
-    point.is_finite().then_some(Interval { point, low, high })
+    point.is_finite().then_some(EstimateInterval { point, low, high })
 }
 
-fn not_run(cell: &Cell) -> String {
+fn not_run(cell: &RaceCell) -> String {
     format!("{} is not among what was run", cell.text())
 }
 

@@ -22,13 +22,13 @@ pub struct Study {
     pub source: Option<Source>,
     /// Number of redesigns and runs; absent if nobody kept count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub history: Option<History>,
+    pub history: Option<AttemptHistory>,
     /// Races to run, in this order.
     #[serde(rename = "race")]
     pub races: Vec<RacePlan>,
     /// Published figures to set beside the measured ones.
     #[serde(default, rename = "published", skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
     /// Claims to judge.
     #[serde(default, rename = "claim", skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
@@ -55,7 +55,7 @@ pub struct Source {
 /// something by chance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct History {
+pub struct AttemptHistory {
     /// Number of versions of its races or claims after the first.
     pub designed_anew: u64,
     /// Number of runs on all machines, including those that are kept.
@@ -122,14 +122,14 @@ pub struct RacePlan {
     #[serde(default, skip_serializing_if = "is_unset")]
     pub explain: bool,
     /// Values that the quick setting replaces.
-    #[serde(default, skip_serializing_if = "Quick::is_empty")]
-    pub quick: Quick,
+    #[serde(default, skip_serializing_if = "QuickSetting::is_empty")]
+    pub quick: QuickSetting,
 }
 
 /// Values of a race that the quick setting of a study replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Quick {
+pub struct QuickSetting {
     /// The workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
@@ -150,16 +150,16 @@ pub struct Quick {
     pub vary: BTreeMap<String, Vec<String>>,
 }
 
-impl Quick {
+impl QuickSetting {
     fn is_empty(&self) -> bool {
-        *self == Quick::default()
+        *self == QuickSetting::default()
     }
 }
 
 /// Cell of a race: a contender under one level of each varied condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+pub struct RaceCell {
     /// Contender, as typed in its race.
     pub contender: String,
     /// Level of each condition that the race varies, as typed.
@@ -170,13 +170,13 @@ pub struct Cell {
 /// Published figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedFigure {
     /// Race that measures the same quantity.
     pub race: String,
     /// Metric that is the same quantity: `rtt_p50_ns`.
     pub metric: String,
     /// Cell that the figure belongs to.
-    pub cell: Cell,
+    pub cell: RaceCell,
     /// Figure with its unit, as in the metric's: `310us`, `0.634MB/s`, `20.93%`.
     pub value: String,
     /// Standard deviation of the figure; absent if none was published.
@@ -212,7 +212,7 @@ pub struct Claim {
 /// Property of a metric that a test looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Look {
+pub enum TestSubject {
     /// Value of the metric.
     #[default]
     Level,
@@ -220,16 +220,16 @@ pub enum Look {
     Spread,
 }
 
-impl Look {
+impl TestSubject {
     fn is_level(&self) -> bool {
-        *self == Look::Level
+        *self == TestSubject::Level
     }
 }
 
 /// Setting needed to answer a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Needs {
+pub enum NeededSetting {
     /// Any setting.
     #[default]
     Any,
@@ -237,9 +237,9 @@ pub enum Needs {
     Full,
 }
 
-impl Needs {
+impl NeededSetting {
     fn is_any(&self) -> bool {
-        *self == Needs::Any
+        *self == NeededSetting::Any
     }
 }
 
@@ -253,19 +253,19 @@ pub struct Test {
     /// The metric.
     pub metric: String,
     /// Property of the metric under test.
-    #[serde(default, skip_serializing_if = "Look::is_level")]
-    pub look: Look,
+    #[serde(default, skip_serializing_if = "TestSubject::is_level")]
+    pub look: TestSubject,
     /// Setting needed to answer the test.
-    #[serde(default, skip_serializing_if = "Needs::is_any")]
-    pub needs: Needs,
+    #[serde(default, skip_serializing_if = "NeededSetting::is_any")]
+    pub needs: NeededSetting,
     /// Circumstances of the test, for the sentence: `on one core`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub given: String,
     /// Cell under test.
-    pub of: Cell,
+    pub of: RaceCell,
     /// Cell to compare with: the test is then of the ratio `of` over `against`, block by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Cell>,
+    pub against: Option<RaceCell>,
     /// Claimed range: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size, which
     /// can be exceeded), or `within the margin` (around 1, with the race's margin). A figure without
     /// `against` takes the metric's unit: `below 1%`, `0..40us`.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Cell, Published, Study, Test};
+use super::model::{PublishedFigure, RaceCell, Study, Test};
 use crate::result::outcome::Program;
 
 /// File format that this version writes and reads.
@@ -31,7 +31,7 @@ pub struct StudyRun {
     /// State of each race, in the order of the study.
     pub races: Vec<RaceRun>,
     /// Published figures beside measured ones.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<PublishedComparison>,
     /// Ruling on each claim, in the order of the study.
     pub rulings: Vec<ClaimRuling>,
 }
@@ -75,18 +75,18 @@ pub struct RaceRun {
 /// Published figure beside the measured one. Machines differ, so compare the ratios to the first figure
 /// of the same race and metric that is above 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct PublishedComparison {
     /// Published figure.
-    pub published: Published,
+    pub published: PublishedFigure,
     /// Published value, in the metric's unit.
     pub value: f64,
     /// Measured value: the median over trials; absent if there is none.
-    pub measured: Option<Interval>,
+    pub measured: Option<EstimateInterval>,
     /// Ratio of the published value to the first published figure of this race and metric that is above
     /// 0; 1 if none is.
     pub published_ratio: f64,
     /// Ratio of the measured values, likewise, block by block.
-    pub measured_ratio: Option<Interval>,
+    pub measured_ratio: Option<EstimateInterval>,
     /// Rank among the published figures of this race and metric, from 1, the best first.
     pub published_rank: u64,
     /// Rank among the measured figures.
@@ -95,7 +95,7 @@ pub struct Beside {
 
 /// Estimate with its interval; ends are absent with too few blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
+pub struct EstimateInterval {
     /// The estimate.
     pub point: f64,
     /// Lower end of the interval.
@@ -141,9 +141,9 @@ pub struct TestAnswer {
     /// The test.
     pub test: Test,
     /// Answer to the test.
-    pub answer: Answer,
+    pub answer: AnswerKind,
     /// Figure or ratio; absent if nothing was measured.
-    pub seen: Option<Interval>,
+    pub seen: Option<EstimateInterval>,
     /// Number of blocks behind the figure or ratio.
     pub blocks: u64,
     /// Confidence level of the interval: with all comparisons of the study on that race it holds jointly
@@ -155,7 +155,7 @@ pub struct TestAnswer {
 /// Answer to a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum AnswerKind {
     /// The whole interval is in the claimed range.
     Yes,
     /// The whole interval is beyond the claimed range, in the direction of the claim.
@@ -168,7 +168,7 @@ pub enum Answer {
     LeftOut,
 }
 
-impl Cell {
+impl RaceCell {
     /// Returns the contender, with the levels behind it: `udp (size=64)`.
     pub fn text(&self) -> String {
         if self.levels.is_empty() {

@@ -4,7 +4,7 @@ use super::model::{RacePlan, Study};
 use super::outcome::Setting;
 use crate::error::Result;
 use crate::race::{Claims, Request};
-use crate::result::command::Words;
+use crate::result::command::CommandWords;
 use crate::time::Nanos;
 use crate::units;
 
@@ -89,7 +89,7 @@ impl RacePlan {
 
     /// Returns the command that runs it without its study, for a shell.
     pub fn command(&self) -> String {
-        let mut words = Words::new(&self.contenders);
+        let mut words = CommandWords::new(&self.contenders);
         let blocks = self.blocks.map(|blocks| blocks.to_string());
         let options = [
             ("workload", Some(&self.workload)),

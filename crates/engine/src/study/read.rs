@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::check::{self, Checked};
+use super::check::{self, CheckedStudy};
 use super::model::Study;
 use crate::error::{Error, Result};
 use crate::race::written;
@@ -13,7 +13,7 @@ use crate::spec::outside::Outside;
 /// # Errors
 /// [`Error::Setup`] where the file cannot be read; [`Error::Data`] naming the file and what is wrong in
 /// it.
-pub fn load(file: &Path, allowed: &[Outside]) -> Result<Checked> {
+pub fn load(file: &Path, allowed: &[Outside]) -> Result<CheckedStudy> {
     checked(&written::text(file, "study")?, &file.display().to_string(), allowed)
 }
 
@@ -21,11 +21,11 @@ pub fn load(file: &Path, allowed: &[Outside]) -> Result<Checked> {
 ///
 /// # Errors
 /// [`Error::Data`].
-pub fn study(text: &str, name: &str) -> Result<Checked> {
+pub fn study(text: &str, name: &str) -> Result<CheckedStudy> {
     checked(text, name, &[])
 }
 
-fn checked(text: &str, name: &str, allowed: &[Outside]) -> Result<Checked> {
+fn checked(text: &str, name: &str, allowed: &[Outside]) -> Result<CheckedStudy> {
     let study: Study = written::parse(text, name)?;
     check::check(study, allowed).map_err(|what| Error::data(name, what))
 }

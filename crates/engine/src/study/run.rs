@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::check::Checked;
-use super::hold::Hold;
+use super::check::CheckedStudy;
+use super::hold::StudyLock;
 use super::judge::{self, Extent, judge};
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
@@ -23,11 +23,11 @@ use crate::result::outcome::{Outcome, Program, Status};
 
 /// Task: a study to be run, and how.
 #[derive(Debug)]
-pub struct Task<'a> {
+pub struct StudyTask<'a> {
     /// The study's name.
     pub name: &'a str,
     /// The study.
-    pub study: &'a Checked,
+    pub study: &'a CheckedStudy,
     /// Setting of the run.
     pub setting: Setting,
     /// Ids of races that are run in full whatever the setting.
@@ -44,7 +44,7 @@ pub struct Task<'a> {
     pub host: String,
 }
 
-impl Task<'_> {
+impl StudyTask<'_> {
     /// Returns a race as it is to be run.
     fn plan(&self, race: &RacePlan) -> RacePlan {
         race.at(if self.full.contains(&race.id) { Setting::Full } else { self.setting })
@@ -84,7 +84,7 @@ impl Task<'_> {
 
 /// Job: a race to be run, or to be resumed.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct StudyJob<'a> {
     /// The race at the setting.
     pub plan: &'a RacePlan,
     /// Position in the study, from 1.
@@ -99,7 +99,7 @@ pub struct Job<'a> {
     before: Option<Outcome>,
 }
 
-impl Job<'_> {
+impl StudyJob<'_> {
     /// Runs it on `stage`, which saves to its file.
     ///
     /// # Errors
@@ -114,18 +114,18 @@ impl Job<'_> {
 
 /// Result of running a study.
 #[derive(Debug)]
-pub struct Ran {
+pub struct FinishedStudy {
     /// Run as it is saved.
     pub run: StudyRun,
     /// The results of its races, by id.
     pub results: BTreeMap<String, Outcome>,
     /// Reason for the end.
-    pub end: End,
+    pub end: StudyEnd,
 }
 
 /// Reason for the end of a study's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum StudyEnd {
     /// Every race is complete, or cannot run on this host.
     Whole,
     /// Interrupted by the user.
@@ -134,14 +134,17 @@ pub enum End {
     Failed,
 }
 
-/// Runs a study. `race` sets the stage for each race and has it run there ([`Job::on`]).
+/// Runs a study. `race` sets the stage for each race and has it run there ([`StudyJob::on`]).
 ///
 /// # Errors
 /// [`Error::Usage`] where the directory holds something else; [`Error::Setup`] where it cannot be written
 /// to. What happens to a race is in its place in the result.
-pub fn run(task: &Task<'_>, race: &mut dyn FnMut(Job<'_>) -> Result<Outcome>) -> Result<Ran> {
+pub fn run(
+    task: &StudyTask<'_>,
+    race: &mut dyn FnMut(StudyJob<'_>) -> Result<Outcome>,
+) -> Result<FinishedStudy> {
     task.check()?;
-    let mut course = Course::begin(task)?;
+    let mut course = StudyCourse::begin(task)?;
     course.save()?;
     let plans: Vec<RacePlan> = task.study.study.races.iter().map(|race| task.plan(race)).collect();
     for (at, plan) in plans.iter().enumerate() {
@@ -149,24 +152,24 @@ pub fn run(task: &Task<'_>, race: &mut dyn FnMut(Job<'_>) -> Result<Outcome>) ->
         let result = race(job);
         course.note(at, plan, result);
         course.save()?;
-        if course.end == End::Interrupted {
+        if course.end == StudyEnd::Interrupted {
             break;
         }
     }
-    Ok(Ran { run: course.run, results: course.results, end: course.end })
+    Ok(FinishedStudy { run: course.run, results: course.results, end: course.end })
 }
 
-struct Course<'a> {
-    task: &'a Task<'a>,
+struct StudyCourse<'a> {
+    task: &'a StudyTask<'a>,
     run: StudyRun,
     results: BTreeMap<String, Outcome>,
-    end: End,
-    _hold: Hold,
+    end: StudyEnd,
+    _hold: StudyLock,
 }
 
-impl<'a> Course<'a> {
+impl<'a> StudyCourse<'a> {
     /// Begins a new run, or continues the one that was broken off in this directory.
-    fn begin(task: &'a Task<'a>) -> Result<Course<'a>> {
+    fn begin(task: &'a StudyTask<'a>) -> Result<StudyCourse<'a>> {
         let study = &task.study.study;
         let plans = study.races.iter();
         let blank = StudyRun {
@@ -183,14 +186,14 @@ impl<'a> Course<'a> {
             rulings: Vec::new(),
         };
         // What is there is held before it is read, and what is not as soon as it is made.
-        let there = task.dir.is_dir().then(|| Hold::take(task.dir)).transpose()?;
+        let there = task.dir.is_dir().then(|| StudyLock::take(task.dir)).transpose()?;
         let run = match earlier(task.dir)? {
             Some(earlier) => same(earlier, &blank, task.dir)?,
             None => empty(task.dir, study.races.iter().map(|plan| &plan.id)).map(|()| blank)?,
         };
-        let hold = there.map_or_else(|| Hold::take(task.dir), Ok)?;
+        let hold = there.map_or_else(|| StudyLock::take(task.dir), Ok)?;
         let mut course =
-            Course { task, run, results: BTreeMap::new(), end: End::Whole, _hold: hold };
+            StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _hold: hold };
         course.gather()?;
         Ok(course)
     }
@@ -226,7 +229,12 @@ impl<'a> Course<'a> {
     }
 
     /// Returns the job left to do for the race at `at`; `None` if the race is complete.
-    fn job<'p>(&mut self, at: usize, plan: &'p RacePlan, of: usize) -> Result<Option<Job<'p>>> {
+    fn job<'p>(
+        &mut self,
+        at: usize,
+        plan: &'p RacePlan,
+        of: usize,
+    ) -> Result<Option<StudyJob<'p>>> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
             Some(done) if !is_unfinished(done) => {
@@ -236,7 +244,7 @@ impl<'a> Course<'a> {
             before => before.cloned(),
         };
         let request = self.request(plan)?;
-        Ok(Some(Job { plan, place: at + 1, of, request, file, before }))
+        Ok(Some(StudyJob { plan, place: at + 1, of, request, file, before }))
     }
 
     fn request(&self, plan: &RacePlan) -> Result<Request> {
@@ -262,20 +270,20 @@ impl<'a> Course<'a> {
             Ok(outcome) => {
                 match outcome.status {
                     Status::Decided | Status::Budget => {}
-                    Status::Interrupted | Status::Running => self.end = End::Interrupted,
-                    Status::Failed => self.end = End::Failed,
+                    Status::Interrupted | Status::Running => self.end = StudyEnd::Interrupted,
+                    Status::Failed => self.end = StudyEnd::Failed,
                 }
                 self.results.insert(plan.id.clone(), outcome);
                 self.kept(plan, None)
             }
             Err(Error::Interrupted) => {
-                self.end = End::Interrupted;
+                self.end = StudyEnd::Interrupted;
                 self.kept(plan, Some("stopped before its first block".into()))
             }
             Err(error) => {
                 if matches!(error, Error::Peer { .. } | Error::Nonsense { .. } | Error::Data { .. })
                 {
-                    self.end = End::Failed;
+                    self.end = StudyEnd::Failed;
                 }
                 self.kept(plan, Some(error.to_string()))
             }

@@ -108,13 +108,13 @@ pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
 /// Checks that it is JSON, of a study that this program ran, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct StudyHead {
         study_format: Option<Value>,
         format: Option<Value>,
         deadheat: Option<Value>,
     }
     let foreign = "this is JSON, but not what `deadheat study run` saves".to_owned();
-    let head: Head = save::head(text, &foreign, "")?;
+    let head: StudyHead = save::head(text, &foreign, "")?;
     match (head.study_format.as_ref().and_then(Value::as_u64), head.format, head.deadheat) {
         (Some(format), _, Some(_)) if format == u64::from(FORMAT) => Ok(()),
         (Some(format), _, Some(_)) if format > u64::from(FORMAT) => Err(format!(

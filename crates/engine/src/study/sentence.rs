@@ -1,7 +1,7 @@
 //! Rulings in words: sentences that can be read without the tables.
 
-use super::model::{Claim, Look, Test};
-use super::outcome::{Answer, Interval, Ruling, TestAnswer};
+use super::model::{Claim, Test, TestSubject};
+use super::outcome::{AnswerKind, EstimateInterval, Ruling, TestAnswer};
 use crate::figures::percent;
 use crate::measurements::{Metric, Unit, name};
 use crate::time::Nanos;
@@ -11,7 +11,7 @@ use crate::units::BitRate;
 const MOST_TOLD: usize = 4;
 
 /// Answer to a test, with the metric and the missing evidence needed to describe it.
-pub(super) struct Told<'a> {
+pub(super) struct AnswerDetail<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
     /// Reason why there is no figure, no interval, or nothing that it settles.
@@ -19,11 +19,11 @@ pub(super) struct Told<'a> {
 }
 
 /// Explains a ruling in words.
-pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
+pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[AnswerDetail<'_>]) -> String {
     if let Some(why) = &claim.open_because {
         return format!("Open: {why}");
     }
-    if told.iter().all(|told| told.answer.answer == Answer::LeftOut) {
+    if told.iter().all(|told| told.answer.answer == AnswerKind::LeftOut) {
         return "Open: only the full setting measures this.".into();
     }
     let lead = match ruling {
@@ -34,25 +34,28 @@ pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[Told<'_>]) -> String {
         Ruling::MostlyContradicted => "Mostly contradicted.".into(),
         Ruling::Holds | Ruling::Exceeds | Ruling::DoesNotHold | Ruling::Open => String::new(),
     };
-    let heading = |answer: Answer| match (answer, ruling) {
-        (Answer::Yes, Ruling::Holds) => "Holds here",
-        (Answer::Yes, _) => "True",
-        (Answer::More, _) => "More than claimed",
-        (Answer::No, Ruling::DoesNotHold) => "False here",
-        (Answer::No, _) => "False",
-        (Answer::Open, _) => "Open",
-        (Answer::LeftOut, _) => "Not measured at this setting",
+    let heading = |answer: AnswerKind| match (answer, ruling) {
+        (AnswerKind::Yes, Ruling::Holds) => "Holds here",
+        (AnswerKind::Yes, _) => "True",
+        (AnswerKind::More, _) => "More than claimed",
+        (AnswerKind::No, Ruling::DoesNotHold) => "False here",
+        (AnswerKind::No, _) => "False",
+        (AnswerKind::Open, _) => "Open",
+        (AnswerKind::LeftOut, _) => "Not measured at this setting",
     };
     let order = match ruling {
-        Ruling::Open => [Answer::Open, Answer::More, Answer::Yes, Answer::No],
-        Ruling::MostlyContradicted => [Answer::No, Answer::More, Answer::Yes, Answer::Open],
-        _ => [Answer::More, Answer::Yes, Answer::No, Answer::Open],
+        Ruling::Open => [AnswerKind::Open, AnswerKind::More, AnswerKind::Yes, AnswerKind::No],
+        Ruling::MostlyContradicted => {
+            [AnswerKind::No, AnswerKind::More, AnswerKind::Yes, AnswerKind::Open]
+        }
+        _ => [AnswerKind::More, AnswerKind::Yes, AnswerKind::No, AnswerKind::Open],
     };
     let mut parts = vec![lead];
-    for answer in order.into_iter().chain([Answer::LeftOut]) {
-        let same: Vec<&Told<'_>> = told.iter().filter(|one| one.answer.answer == answer).collect();
-        let sentence = |told: &&Told<'_>| match answer {
-            Answer::LeftOut => condition(&told.answer.test),
+    for answer in order.into_iter().chain([AnswerKind::LeftOut]) {
+        let same: Vec<&AnswerDetail<'_>> =
+            told.iter().filter(|one| one.answer.answer == answer).collect();
+        let sentence = |told: &&AnswerDetail<'_>| match answer {
+            AnswerKind::LeftOut => condition(&told.answer.test),
             _ => told.sentence(),
         };
         if !same.is_empty() {
@@ -78,7 +81,7 @@ fn joined(sentences: &[String]) -> String {
     text
 }
 
-impl Told<'_> {
+impl AnswerDetail<'_> {
     /// Returns a sentence: `on one core: udp's RTT p50 was 93 % of tcp's [90 %, 95 %]`.
     fn sentence(&self) -> String {
         let test = &self.answer.test;
@@ -113,14 +116,14 @@ impl Told<'_> {
         let times =
             if point.ends_with('%') { format!("{point} of") } else { format!("{point} times") };
         match (look, unit) {
-            (Look::Spread, _) => {
+            (TestSubject::Spread, _) => {
                 let times = times.replace("% of", "%");
                 format!("{of}'s {label} scattered {times} as much as {against}'s{ends}")
             }
-            (Look::Level, Some(Unit::BitRate)) => {
+            (TestSubject::Level, Some(Unit::BitRate)) => {
                 format!("{of} reached {times} {against}'s {label}{ends}")
             }
-            (Look::Level, _) => format!("{of}'s {label} was {times} {against}'s{ends}"),
+            (TestSubject::Level, _) => format!("{of}'s {label} was {times} {against}'s{ends}"),
         }
     }
 }
@@ -134,7 +137,7 @@ pub fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
     Some(format!("{point}{times}{ends}"))
 }
 
-fn seen_text(seen: &Interval, is_ratio: bool, unit: Option<Unit>) -> (String, String) {
+fn seen_text(seen: &EstimateInterval, is_ratio: bool, unit: Option<Unit>) -> (String, String) {
     if is_ratio {
         written(seen, &|value| ratio(value, seen.point))
     } else {
@@ -143,7 +146,7 @@ fn seen_text(seen: &Interval, is_ratio: bool, unit: Option<Unit>) -> (String, St
 }
 
 /// Formats a point, and its interval in brackets with a space in front if an end of it is known.
-fn written(seen: &Interval, number: &dyn Fn(f64) -> String) -> (String, String) {
+fn written(seen: &EstimateInterval, number: &dyn Fn(f64) -> String) -> (String, String) {
     let interval = match (seen.low, seen.high) {
         // All trials had the same.
         (Some(low), Some(high)) if low == high => String::new(),

@@ -1,11 +1,11 @@
 use super::*;
 use deadheat_engine::advise::axis::Axis;
-use deadheat_engine::advise::search::Step;
+use deadheat_engine::advise::search::SearchStep;
 use deadheat_engine::advise::{app, outcome};
 use deadheat_engine::result::outcome::Program;
 
-fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: Found) -> Crossover {
-    let step = |value: f64| Step {
+fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: SearchFinding) -> Crossover {
+    let step = |value: f64| SearchStep {
         value,
         lead: Lead::Second,
         file: format!("world-{}-{}.json", axis.name(), axis.text(value)),
@@ -55,11 +55,11 @@ fn said(advice: &Advice) -> Vec<String> {
 
 #[test]
 fn a_crossover_is_an_interval_with_its_files() {
-    let found = Found::Between { from: 0.032, to: 0.04, lead: Lead::Second };
+    let found = SearchFinding::Between { from: 0.032, to: 0.04, lead: Lead::Second };
     let loss = crossover(Axis::Loss, 0.01, Lead::First, 0.04, found);
-    let tie = Found::Between { from: 25e6, to: 2e6, lead: Lead::Tie };
+    let tie = SearchFinding::Between { from: 25e6, to: 2e6, lead: Lead::Tie };
     let delay = crossover(Axis::Delay, 25e6, Lead::First, 2e6, tie);
-    let unknown = Found::Unknown { from: 20e6, to: 200e6 };
+    let unknown = SearchFinding::Unknown { from: 20e6, to: 200e6 };
     let rate =
         Crossover { open: vec![200e6], ..crossover(Axis::Rate, 20e6, Lead::First, 200e6, unknown) };
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_crossover_is_an_interval_with_its_files() {
 
 #[test]
 fn where_nothing_changes_the_ends_are_named() {
-    let same = |axis, base, end| crossover(axis, base, Lead::First, end, Found::Unchanged);
+    let same = |axis, base, end| crossover(axis, base, Lead::First, end, SearchFinding::Unchanged);
     let both =
         vec![same(Axis::Loss, 0.01, 0.0), same(Axis::Loss, 0.01, 0.1), same(Axis::Delay, 1e7, 3e8)];
     assert_eq!(
@@ -86,12 +86,12 @@ fn where_nothing_changes_the_ends_are_named() {
 
 #[test]
 fn those_tied_with_the_first_by_one_race_share_a_line() {
-    let placed = |contender: &str, lead: Option<Lead>| Placed {
+    let placed = |contender: &str, lead: Option<Lead>| RankedContender {
         contender: contender.into(),
         carries: Vec::new(),
         place: if lead == Some(Lead::First) { 4 } else { 1 },
         figure: None,
-        against: lead.map(|lead| Evidence {
+        against: lead.map(|lead| VerdictEvidence {
             traffic: "w".into(),
             first: "enet".into(),
             second: contender.into(),
@@ -119,7 +119,7 @@ fn those_tied_with_the_first_by_one_race_share_a_line() {
 
 #[test]
 fn those_left_out_are_named_together_by_reason() {
-    let out = |contender: &str, traffic: Option<&str>, why: &str| Excluded {
+    let out = |contender: &str, traffic: Option<&str>, why: &str| ExcludedContender {
         contender: contender.into(),
         traffic: traffic.map(Into::into),
         why: why.into(),

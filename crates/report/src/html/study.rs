@@ -11,7 +11,7 @@ use crate::study::{Results, answer_word, beside, history, ruling_word, variant_w
 use crate::{plot, words};
 use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
 use deadheat_engine::study::outcome::{
-    Answer, ClaimRuling, Interval, Ruling, StudyRun, TestAnswer,
+    AnswerKind, ClaimRuling, EstimateInterval, Ruling, StudyRun, TestAnswer,
 };
 
 /// The name of the study's own part.
@@ -139,10 +139,10 @@ fn tests(said: &ClaimRuling) -> Table {
         column("blocks", &|answer| Cell::text(answer.blocks.to_string())),
         column("answer", &|answer| {
             let tone = match answer.answer {
-                Answer::Yes | Answer::More => Tone::Good,
-                Answer::No => Tone::Bad,
-                Answer::Open => Tone::Open,
-                Answer::LeftOut => Tone::Plain,
+                AnswerKind::Yes | AnswerKind::More => Tone::Good,
+                AnswerKind::No => Tone::Bad,
+                AnswerKind::Open => Tone::Open,
+                AnswerKind::LeftOut => Tone::Plain,
             };
             Cell::text(answer_word(answer.answer)).tone(tone)
         }),
@@ -158,7 +158,7 @@ fn subject(test: &Test) -> String {
     }
 }
 
-fn interval(interval: Option<&Interval>) -> Cell {
+fn interval(interval: Option<&EstimateInterval>) -> Cell {
     let Some(seen) = interval else { return Cell::text(words::NOTHING).tone(Tone::Aside) };
     let ends = match (seen.low, seen.high) {
         (Some(low), Some(high)) => {

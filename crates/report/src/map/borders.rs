@@ -3,7 +3,7 @@
 use super::said;
 use super::sheet::{Panel, Sheet};
 use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::Point;
+use deadheat_engine::map::point::MapPoint;
 
 /// Maximum number of lines; a land of more borders is seen, and not read.
 const MOST: usize = 24;
@@ -43,7 +43,7 @@ fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &Panel<'_>) -> Vec<(String, Str
 }
 
 /// Returns what a row says: `kcp up to 7.96ms; dead heat of kcp and quic at 13.4ms; quic from 22.4ms`.
-fn of_row(map: &Map, sheet: &Sheet<'_>, row: &[Option<&Point>]) -> String {
+fn of_row(map: &Map, sheet: &Sheet<'_>, row: &[Option<&MapPoint>]) -> String {
     let said: Vec<(String, &String)> =
         row.iter().map(|point| said(map, *point)).zip(sheet.columns).collect();
     let stretches: Vec<&[(String, &String)]> = said.chunk_by(|a, b| a.0 == b.0).collect();

@@ -2,7 +2,7 @@
 
 use super::super::text::field;
 use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::Point;
+use deadheat_engine::map::point::MapPoint;
 use deadheat_engine::result::outcome::{Summary, Verdict};
 
 pub(super) fn render(map: &Map) -> String {
@@ -31,7 +31,7 @@ pub(super) fn render(map: &Map) -> String {
         .collect()
 }
 
-fn row(map: &Map, point: &Point, pairs: &[(usize, usize)]) -> Vec<String> {
+fn row(map: &Map, point: &MapPoint, pairs: &[(usize, usize)]) -> Vec<String> {
     let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
     let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
     let mut fields = point.at.clone();

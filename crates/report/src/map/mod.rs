@@ -13,7 +13,7 @@ use super::words::{self, Scale};
 use super::{Detail, Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
 use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::{Point, Standing};
+use deadheat_engine::map::point::{MapPoint, PointAnswer};
 use deadheat_engine::result::layout;
 use sheet::{Panel, Sheet};
 
@@ -78,19 +78,19 @@ pub(super) fn title(map: &Map) -> String {
 }
 
 /// Returns what a point says, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
-pub(super) fn said(map: &Map, point: Option<&Point>) -> String {
+pub(super) fn said(map: &Map, point: Option<&MapPoint>) -> String {
     let Some(point) = point else { return "not run".to_owned() };
     let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
     let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
     match point.outcome {
-        Standing::Ahead => leaders.concat(),
-        Standing::DeadHeat if leaders.len() == map.contenders.len() && leaders.len() > 2 => {
+        PointAnswer::Ahead => leaders.concat(),
+        PointAnswer::DeadHeat if leaders.len() == map.contenders.len() && leaders.len() > 2 => {
             "dead heat of all".to_owned()
         }
-        Standing::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
-        Standing::Undecided => "undecided".to_owned(),
-        Standing::Alone => format!("{} alone", leaders.concat()),
-        Standing::Failed => "nobody".to_owned(),
+        PointAnswer::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
+        PointAnswer::Undecided => "undecided".to_owned(),
+        PointAnswer::Alone => format!("{} alone", leaders.concat()),
+        PointAnswer::Failed => "nobody".to_owned(),
     }
 }
 
@@ -122,19 +122,19 @@ fn answer(map: &Map) -> Vec<Line> {
         }
     };
     for contender in &map.contenders {
-        let ahead = with(Standing::Ahead).filter(|point| point.leaders == [contender.id]);
+        let ahead = with(PointAnswer::Ahead).filter(|point| point.leaders == [contender.id]);
         say(&format!("{} ahead at", contender.label), ahead.count(), Tone::Good);
     }
     for contender in &map.contenders {
-        let alone = with(Standing::Alone).filter(|point| point.leaders == [contender.id]);
+        let alone = with(PointAnswer::Alone).filter(|point| point.leaders == [contender.id]);
         say(&format!("{} alone at", contender.label), alone.count(), Tone::Open);
     }
-    say("dead heat at", with(Standing::DeadHeat).count(), Tone::Tie);
-    let (told, doubted): (Vec<&Point>, _) =
-        with(Standing::Undecided).partition(|point| point.trusted);
+    say("dead heat at", with(PointAnswer::DeadHeat).count(), Tone::Tie);
+    let (told, doubted): (Vec<&MapPoint>, _) =
+        with(PointAnswer::Undecided).partition(|point| point.trusted);
     say("undecided at", told.len(), Tone::Open);
     say("not to be trusted at", doubted.len(), Tone::Bad);
-    say("nobody got through at", with(Standing::Failed).count(), Tone::Bad);
+    say("nobody got through at", with(PointAnswer::Failed).count(), Tone::Bad);
     say("not run:", all - map.points.len().min(all), Tone::Open);
     let of = words::count(all as u64, "point");
     let line = |(text, tone)| Line::new(format!("{text} of {of}."), tone);
@@ -182,7 +182,7 @@ fn scale(levels: &[String]) -> String {
 
 /// Returns who had no part in how many points, and why at the first.
 fn outs(map: &Map) -> Vec<(String, String)> {
-    let fact = |contender: &deadheat_engine::map::file::Contender| {
+    let fact = |contender: &deadheat_engine::map::file::MapContender| {
         let mut outs = map.points.iter().filter_map(|point| {
             Some((point, point.out.iter().find(|out| out.contender == contender.id)?))
         });
@@ -196,7 +196,7 @@ fn outs(map: &Map) -> Vec<(String, String)> {
 
 /// Returns a row for each point.
 fn points(map: &Map) -> Option<Section> {
-    let column = |heading: &str, cell: &dyn Fn(&Point) -> Cell| {
+    let column = |heading: &str, cell: &dyn Fn(&MapPoint) -> Cell| {
         Column::new(heading, map.points.iter().map(cell).collect())
     };
     let mut all: Vec<Column> = map
@@ -220,7 +220,7 @@ fn points(map: &Map) -> Option<Section> {
     Section::new("Points", vec![Block::Table(Table { columns: all, legend })])
 }
 
-fn figure(map: &Map, point: &Point, id: usize) -> Cell {
+fn figure(map: &Map, point: &MapPoint, id: usize) -> Cell {
     let summary = point.summary.iter().find(|summary| summary.contender == id);
     let text = summary.map_or_else(
         || words::NOTHING.to_owned(),
@@ -230,7 +230,7 @@ fn figure(map: &Map, point: &Point, id: usize) -> Cell {
 }
 
 /// Returns the ratio of the pair that is hardest to tell apart: `kcp / quic 0.87 [0.84, 0.90]`.
-pub(super) fn nearest(map: &Map, point: &Point) -> String {
+pub(super) fn nearest(map: &Map, point: &MapPoint) -> String {
     let label = |id: usize| map.contenders.get(id).map_or("", |one| one.label.as_str());
     let Some(verdict) = point.closest() else { return String::new() };
     let Some(ratio) = &verdict.ratio else { return String::new() };

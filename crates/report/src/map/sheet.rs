@@ -2,7 +2,7 @@
 
 use super::super::text::wrap;
 use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::{Point, Standing};
+use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
 /// Width of a line of the legend.
 const LEGEND: usize = 76;
@@ -29,7 +29,7 @@ pub(crate) struct Panel<'a> {
     /// The combination: `rate=1mbit`; empty with two keys.
     pub title: String,
     /// Rows of points, from the bottom; a point that is not done is absent.
-    pub rows: Vec<Vec<Option<&'a Point>>>,
+    pub rows: Vec<Vec<Option<&'a MapPoint>>>,
 }
 
 impl<'a> Sheet<'a> {
@@ -73,15 +73,15 @@ impl<'a> Sheet<'a> {
     }
 
     /// Returns the letter of a point: that of its leader, small where others had no part in it.
-    pub(crate) fn letter(&self, point: Option<&Point>) -> char {
+    pub(crate) fn letter(&self, point: Option<&MapPoint>) -> char {
         let Some(point) = point else { return '·' };
         let leader = point.leaders.first().map_or('?', |id| self.letter_of(*id));
         match point.outcome {
-            Standing::Ahead if point.out.is_empty() => leader,
-            Standing::Ahead | Standing::Alone => leader.to_ascii_lowercase(),
-            Standing::DeadHeat => '=',
-            Standing::Undecided => '?',
-            Standing::Failed => '×',
+            PointAnswer::Ahead if point.out.is_empty() => leader,
+            PointAnswer::Ahead | PointAnswer::Alone => leader.to_ascii_lowercase(),
+            PointAnswer::DeadHeat => '=',
+            PointAnswer::Undecided => '?',
+            PointAnswer::Failed => '×',
         }
     }
 
@@ -102,10 +102,10 @@ impl<'a> Sheet<'a> {
         let has = |standing| points.iter().any(|point| point.outcome == standing);
         let small = points.iter().find(|point| self.letter(Some(point)).is_ascii_lowercase());
         let all = [
-            (has(Standing::DeadHeat).then_some('='), "dead heat"),
-            (has(Standing::Undecided).then_some('?'), "undecided"),
+            (has(PointAnswer::DeadHeat).then_some('='), "dead heat"),
+            (has(PointAnswer::Undecided).then_some('?'), "undecided"),
             (small.map(|point| self.letter(Some(point))), "small: ahead where others had no part"),
-            (has(Standing::Failed).then_some('×'), "nobody got through"),
+            (has(PointAnswer::Failed).then_some('×'), "nobody got through"),
             ((points.len() < self.map.asked.points()).then_some('·'), "not run"),
         ];
         all.into_iter().filter_map(|(sign, text)| Some((sign?, text)))
@@ -131,9 +131,9 @@ pub(crate) fn axis(key: &str) -> String {
 }
 
 /// Returns what the leaders of a point are called: `K`, `K=Q`.
-pub(crate) fn mark(sheet: &Sheet<'_>, point: &Point) -> String {
+pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
     match point.outcome {
-        Standing::DeadHeat => {
+        PointAnswer::DeadHeat => {
             let letters: Vec<String> =
                 point.leaders.iter().map(|id| sheet.letter_of(*id).to_string()).collect();
             letters.join("=")
@@ -143,7 +143,7 @@ pub(crate) fn mark(sheet: &Sheet<'_>, point: &Point) -> String {
 }
 
 /// Returns what is known of a point, in a sentence.
-pub(crate) fn sentence(map: &Map, point: &Point) -> String {
+pub(crate) fn sentence(map: &Map, point: &MapPoint) -> String {
     let mut text = format!("{}: {}", map.asked.name(&point.at), super::said(map, Some(point)));
     let nearest = super::nearest(map, point);
     if !nearest.is_empty() {

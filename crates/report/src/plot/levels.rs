@@ -13,7 +13,7 @@ use crate::measurements::{Metric, Role};
 use crate::words;
 use deadheat_engine::analysis::spread::{ByLevel, by_level};
 use deadheat_engine::analysis::sweep::load_factor;
-use deadheat_engine::analysis::theory::{self, Predicted};
+use deadheat_engine::analysis::theory::{self, PredictionSeries};
 use deadheat_engine::result::outcome::{Outcome, ShareKind};
 
 /// Maximum number of factors and claims that have a figure each.
@@ -75,7 +75,7 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
 fn draw(
     outcome: &Outcome,
     metric: &Metric,
-    (lines, theory, levels): (&[ByLevel], &[Predicted], &[String]),
+    (lines, theory, levels): (&[ByLevel], &[PredictionSeries], &[String]),
     y: Axis,
     size: Size,
 ) -> String {

@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::map::sheet::{self, Sheet, axis, mark, sentence};
 use crate::map::{said, subtitle, title};
 use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::{Point, Standing};
+use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
 /// Height of a row of cells, of the title over a panel, and of what is below it.
 const ROW: f64 = 26.0;
@@ -25,7 +25,7 @@ pub(super) fn figure(map: &Map) -> Figure {
     let sheet = Sheet::of(map);
     let headings: Vec<&str> =
         map.asked.over.iter().map(|key| key.name.as_str()).chain(["ahead"]).collect();
-    let row = |point: &Point| {
+    let row = |point: &MapPoint| {
         point.at.iter().cloned().chain([said(map, Some(point))]).collect::<Vec<String>>()
     };
     drawn(
@@ -112,11 +112,11 @@ fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::Panel<'_>
 }
 
 /// Fills the cell whose corner is at `(x, y)`: with stripes where several share it.
-fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &Point, words: &str) {
+fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
     let inks: Vec<Ink> = match point.outcome {
-        Standing::Undecided => vec![Ink::Unknown],
-        Standing::Failed => vec![Ink::NobodyHollow],
-        Standing::Ahead | Standing::Alone | Standing::DeadHeat => {
+        PointAnswer::Undecided => vec![Ink::Unknown],
+        PointAnswer::Failed => vec![Ink::NobodyHollow],
+        PointAnswer::Ahead | PointAnswer::Alone | PointAnswer::DeadHeat => {
             point.leaders.iter().map(|id| Ink::BarTwo(*id)).collect()
         }
     };

@@ -9,7 +9,7 @@ use super::{MOST_ROWS, drawn, left_out, numbers, said};
 use crate::figure::Figure;
 use crate::study::{answer_word, ruling_word, unit};
 use crate::words;
-use deadheat_engine::study::outcome::{Answer, Beside, ClaimRuling, StudyRun};
+use deadheat_engine::study::outcome::{AnswerKind, ClaimRuling, PublishedComparison, StudyRun};
 
 const BAND: f64 = 18.0;
 
@@ -25,7 +25,7 @@ pub(super) fn published(run: &StudyRun) -> Option<Figure> {
     if beside.is_empty() {
         return None;
     }
-    let row = |beside: &Beside| {
+    let row = |beside: &PublishedComparison| {
         let unit = unit(&beside.published.metric);
         let ratio =
             |value: Option<f64>| value.map_or_else(|| words::NOTHING.into(), |v| format!("{v:.4}"));
@@ -65,7 +65,7 @@ pub(super) fn published(run: &StudyRun) -> Option<Figure> {
     ))
 }
 
-fn draw(all: &[Beside], x: Axis, size: Size) -> String {
+fn draw(all: &[PublishedComparison], x: Axis, size: Size) -> String {
     let mut rows: Vec<Row> = Vec::new();
     let mut last: Option<(&str, &str)> = None;
     for beside in all {
@@ -158,10 +158,12 @@ fn strips(run: &StudyRun, size: Size) -> String {
             let words =
                 format!("{} {}: {}", test.test.race, test.test.expect, answer_word(test.answer));
             match test.answer {
-                Answer::Yes | Answer::More => canvas.mark((x, y), 0, Ink::Nobody, 5.0, &words),
-                Answer::No => canvas.mark((x, y), 1, Ink::NobodyHollow, 5.0, &words),
-                Answer::Open => canvas.mark((x, y), 0, Ink::NobodyHollow, 2.6, &words),
-                Answer::LeftOut => continue,
+                AnswerKind::Yes | AnswerKind::More => {
+                    canvas.mark((x, y), 0, Ink::Nobody, 5.0, &words)
+                }
+                AnswerKind::No => canvas.mark((x, y), 1, Ink::NobodyHollow, 5.0, &words),
+                AnswerKind::Open => canvas.mark((x, y), 0, Ink::NobodyHollow, 2.6, &words),
+                AnswerKind::LeftOut => continue,
             }
             x += 16.0;
         }

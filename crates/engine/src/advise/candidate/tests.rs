@@ -5,16 +5,16 @@ use crate::trial::path_time;
 use crate::workload;
 
 /// Returns what each of `typed` makes for an application with this traffic.
-fn made(traffic: &str, typed: &[&str], check: impl Fn(&[Candidate], &[Asked<'_>])) {
+fn made(traffic: &str, typed: &[&str], check: impl Fn(&[Candidate], &[CheckedTraffic<'_>])) {
     let app =
         app::parse(&format!("format = 1\ntitle = \"A game\"\n{traffic}"), "game.toml").unwrap();
     let setting = path_time::setting(&Path::parse("delay=25ms").unwrap());
     let asked = |traffic| {
         let work = Traffic::work(traffic, &app.traffic, &setting).unwrap();
         let task = workload::parse_on(&work.spec.to_string(), &setting).unwrap();
-        Asked { traffic, task, limit: work.limit }
+        CheckedTraffic { traffic, task, limit: work.limit }
     };
-    let works: Vec<Asked<'_>> = app.traffic.iter().map(asked).collect();
+    let works: Vec<CheckedTraffic<'_>> = app.traffic.iter().map(asked).collect();
     let singles: Vec<Candidate> =
         typed.iter().flat_map(|typed| of(typed, &works).unwrap().0).collect();
     check(&singles, &works);

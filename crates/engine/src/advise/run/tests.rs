@@ -3,7 +3,7 @@ use std::cell::RefCell;
 use super::super::app;
 use super::super::axis::Axis;
 use super::super::outcome::Purpose;
-use super::super::search::Found;
+use super::super::search::SearchFinding;
 use super::*;
 use crate::path::Path;
 use crate::race::testing;
@@ -34,7 +34,7 @@ fn advise(text: &str, each: Nanos, level: impl Fn(&str, &Path) -> f64) -> Result
     })
 }
 
-fn with(text: &str, each: Nanos, race: impl Fn(&Job) -> Result<Outcome>) -> Result<Advice> {
+fn with(text: &str, each: Nanos, race: impl Fn(&AdviceJob) -> Result<Outcome>) -> Result<Advice> {
     within(text, HOURS, each, race)
 }
 
@@ -42,12 +42,12 @@ fn within(
     text: &str,
     budget: Nanos,
     each: Nanos,
-    race: impl Fn(&Job) -> Result<Outcome>,
+    race: impl Fn(&AdviceJob) -> Result<Outcome>,
 ) -> Result<Advice> {
     let dir = tempfile::tempdir().unwrap();
     let app = app::parse(text, "game.toml").unwrap();
     let clock = Manual::default();
-    let task = Task {
+    let task = AdviceTask {
         name: "game",
         app: &app,
         path: PATH,
@@ -68,7 +68,7 @@ fn loss(path: &Path) -> f64 {
     Axis::Loss.of(path).unwrap()
 }
 
-fn found(advice: &Advice, axis: Axis, end: f64) -> Found {
+fn found(advice: &Advice, axis: Axis, end: f64) -> SearchFinding {
     let is_it = |one: &&super::super::outcome::Crossover| one.axis == axis && one.end == end;
     advice.crossovers.iter().find(is_it).expect("searched").found
 }
@@ -83,14 +83,14 @@ fn a_known_crossover_is_found_between_two_verdicts() {
     let places: Vec<(&str, usize)> =
         advice.places.iter().map(|placed| (placed.contender.as_str(), placed.place)).collect();
     assert_eq!(places, [("tcp", 1), ("udp", 2)]);
-    let Found::Between { from, to, lead } = found(&advice, Axis::Loss, 0.1) else {
+    let SearchFinding::Between { from, to, lead } = found(&advice, Axis::Loss, 0.1) else {
         panic!("{:?}", advice.crossovers)
     };
     assert!(from <= 0.035 && to > 0.035 && to / from < 1.3 && lead == Lead::Second, "{from} {to}");
     for (axis, end) in
         [(Axis::Loss, 0.0), (Axis::Delay, 1e6), (Axis::Delay, 160e6), (Axis::Rate, 200e6)]
     {
-        assert_eq!(found(&advice, axis, end), Found::Unchanged, "{axis:?} {end}");
+        assert_eq!(found(&advice, axis, end), SearchFinding::Unchanged, "{axis:?} {end}");
     }
     // Every sentence has the file of its race.
     let figure = advice.places[0].figure.as_ref().unwrap();
@@ -106,7 +106,7 @@ fn a_dead_heat_shares_its_place_and_stays_one() {
     let advice = advise(DUEL, Nanos::ZERO, |_, _| 50e6).unwrap();
     assert_eq!(advice.places.iter().map(|placed| placed.place).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(advice.places[1].against.as_ref().unwrap().lead, Lead::Tie);
-    assert_eq!(found(&advice, Axis::Loss, 0.1), Found::Unchanged);
+    assert_eq!(found(&advice, Axis::Loss, 0.1), SearchFinding::Unchanged);
 }
 
 /// Returns the level of a contender by the name of its transport; some have a window by the path behind it.
@@ -123,7 +123,7 @@ fn what_there_is_no_time_for_is_said() {
     let two = format!("{DUEL}\n[[traffic]]\nname = \"shots\"\nkind = \"state\"\nper-second = 5\n");
     let (budget, each) = (Nanos::from_secs(1_200), Nanos::from_secs(1_190));
     let level = by_name(&[("tcp", 50e6), ("udp", 60e6)]);
-    let race = |job: &Job| testing::run(&job.request, testing::noisy(1, 0.01, &level));
+    let race = |job: &AdviceJob| testing::run(&job.request, testing::noisy(1, 0.01, &level));
     let advice = within(&two, budget, each, race).unwrap();
     assert_eq!(advice.races.len(), 1, "{:?}", advice.races);
     assert!(advice.notes[0].starts_with("`shots` was not raced on the path: "), "{advice:?}");
@@ -135,7 +135,7 @@ fn what_there_is_no_time_for_is_said() {
 #[test]
 fn a_mean_is_no_verdict_on_a_percentile() {
     let level = by_name(&[("tcp", 50e6), ("udp", 60e6)]);
-    let race = |job: &Job| {
+    let race = |job: &AdviceJob| {
         assert!(job.request.asked().workload.contains("claim=mean"), "{:?}", job.request.asked());
         testing::run(&job.request, testing::noisy(1, 0.01, &level))
     };
@@ -233,7 +233,7 @@ fn the_time_is_said_beforehand() {
     let app = app::parse(&fs::read_to_string(file).unwrap(), file).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let said = |path: &str| {
-        let task = Task {
+        let task = AdviceTask {
             name: "game",
             app: &app,
             path,

@@ -6,11 +6,11 @@ use crate::units::BitRate;
 
 /// Evidence about a transfer in one direction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub struct TransferEvidence {
     /// The sender.
-    pub sender: Worker,
+    pub sender: EndWork,
     /// The receiver.
-    pub receiver: Worker,
+    pub receiver: EndWork,
     /// CPUs of the two ends: the same one or not.
     pub cpus: Cpus,
     /// Goodput at the receiver, in bits per second.
@@ -25,7 +25,7 @@ pub struct Evidence {
 
 /// Work of one end, as shares of the transfer's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Worker {
+pub struct EndWork {
     /// Share of time in which its thread ran on a CPU.
     pub ran: f64,
     /// Share of time in which its CPU was busy with anything, interrupts included; absent if it is not
@@ -72,16 +72,16 @@ const NOTABLE_LOSS: f64 = 0.01;
 const ABOUT: f64 = 1.35;
 
 /// Returns the bottleneck of the transfer, and the reason in one sentence.
-pub fn judge(evidence: &Evidence) -> (Limit, String) {
+pub fn judge(evidence: &TransferEvidence) -> (Limit, String) {
     let rules = [other_programs, receiver_drops, tcp_windows, cpus, path_loses, pacing_and_window];
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
 }
 
 /// Detects a CPU that neither stood idle nor worked for the trial.
-fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
+fn other_programs(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let both = evidence.sender.ran + evidence.receiver.ran;
     let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
-    let others = |worker: &Worker| {
+    let others = |worker: &EndWork| {
         let ran = if evidence.cpus == Cpus::Shared { both } else { worker.ran };
         worker.busy.map_or(0.0, |busy| busy - ran - worker.interrupts)
     };
@@ -96,7 +96,7 @@ fn other_programs(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Datagrams that the receiver's socket had no room for.
-fn receiver_drops(evidence: &Evidence) -> Option<(Limit, String)> {
+fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     if evidence.dropped < NOTABLE_LOSS {
         return None;
     }
@@ -127,7 +127,7 @@ fn receiver_drops(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Returns the window or buffer that held the sender's TCP back.
-fn tcp_windows(evidence: &Evidence) -> Option<(Limit, String)> {
+fn tcp_windows(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     if tcp.rwnd_limited >= HELD_BACK && tcp.rwnd_limited >= tcp.sndbuf_limited {
         let held = format!(
@@ -163,7 +163,7 @@ fn tcp_windows(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Ends that never wait.
-fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
+fn cpus(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     if evidence.cpus == Cpus::Shared {
         let both = sender.ran + receiver.ran;
@@ -176,7 +176,7 @@ fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
             (Limit::OneCpu, said)
         });
     }
-    let other = |worker: &Worker| of_the_time(worker.ran);
+    let other = |worker: &EndWork| of_the_time(worker.ran);
     let more = occupied_share(sender) >= occupied_share(receiver);
     if is_occupied(sender) && (more || !is_occupied(receiver)) {
         let said = format!(
@@ -197,7 +197,7 @@ fn cpus(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Detects messages that are lost between two hosts that have time.
-fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
+fn path_loses(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
         let said = format!(
             "The path: it lost {} of what was sent, and neither end's CPU was occupied.",
@@ -208,7 +208,7 @@ fn path_loses(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Returns the limit that TCP set itself: pacing or congestion window.
-fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
+fn pacing_and_window(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     let goodput = evidence.goodput_bps;
     let about = |allowed: f64| allowed <= ABOUT * goodput && goodput <= ABOUT * allowed;
@@ -235,7 +235,7 @@ fn pacing_and_window(evidence: &Evidence) -> Option<(Limit, String)> {
 }
 
 /// Returns the path as the limit that remains: nothing stood out at either end.
-fn remainder(evidence: &Evidence) -> (Limit, String) {
+fn remainder(evidence: &TransferEvidence) -> (Limit, String) {
     let said = format!(
         "the sender's thread ran {} and the receiver's {}",
         of_the_time(evidence.sender.ran),
@@ -256,17 +256,17 @@ fn remainder(evidence: &Evidence) -> (Limit, String) {
 
 /// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count
 /// interrupts as time of the thread that they interrupt, so the sum is no more than the CPU's own.
-fn occupied_share(worker: &Worker) -> f64 {
+fn occupied_share(worker: &EndWork) -> f64 {
     let with_interrupts = worker.ran + worker.interrupts;
     worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
 }
 
-fn is_occupied(worker: &Worker) -> bool {
+fn is_occupied(worker: &EndWork) -> bool {
     occupied_share(worker) >= OCCUPIED
 }
 
 /// Describes how a worker was occupied.
-fn occupation(whose: &str, worker: &Worker) -> String {
+fn occupation(whose: &str, worker: &EndWork) -> String {
     match worker.busy {
         Some(busy) if worker.ran < OCCUPIED => format!(
             "{whose} CPU was busy {}, {} in interrupts, where packets are received",
@@ -289,16 +289,16 @@ fn rate(bps: f64) -> String {
 mod tests {
     use super::*;
 
-    const IDLE: Worker = Worker { ran: 0.4, busy: Some(0.5), interrupts: 0.1 };
-    const FULL: Worker = Worker { ran: 0.98, busy: Some(0.99), interrupts: 0.2 };
+    const IDLE: EndWork = EndWork { ran: 0.4, busy: Some(0.5), interrupts: 0.1 };
+    const FULL: EndWork = EndWork { ran: 0.98, busy: Some(0.99), interrupts: 0.2 };
     const GBIT: f64 = 1e9;
 
     fn tcp() -> TcpEvidence {
         TcpEvidence { window_bps: Some(50.0 * GBIT), ..TcpEvidence::default() }
     }
 
-    fn transfer() -> Evidence {
-        Evidence {
+    fn transfer() -> TransferEvidence {
+        TransferEvidence {
             sender: IDLE,
             receiver: IDLE,
             cpus: Cpus::Apart,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn said(evidence: Evidence, limit: Limit, sentence: &str) {
+    fn said(evidence: TransferEvidence, limit: Limit, sentence: &str) {
         let (found, why) = judge(&evidence);
         assert_eq!((found, why.as_str()), (limit, sentence));
     }
@@ -318,25 +318,25 @@ mod tests {
     #[test]
     fn the_end_that_never_waits_is_the_limit() {
         said(
-            Evidence { sender: FULL, ..transfer() },
+            TransferEvidence { sender: FULL, ..transfer() },
             Limit::SenderCpu,
             "The sender's CPU: its thread ran 98 % of the time, while the receiver's thread ran 40 % of the time.",
         );
         said(
-            Evidence { receiver: FULL, ..transfer() },
+            TransferEvidence { receiver: FULL, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, while the sender's thread ran 40 % of the time.",
         );
-        let fuller = Worker { ran: 0.995, ..FULL };
-        let (limit, _) = judge(&Evidence { sender: FULL, receiver: fuller, ..transfer() });
+        let fuller = EndWork { ran: 0.995, ..FULL };
+        let (limit, _) = judge(&TransferEvidence { sender: FULL, receiver: fuller, ..transfer() });
         assert_eq!(limit, Limit::ReceiverCpu);
     }
 
     #[test]
     fn a_cpu_full_of_interrupts_counts_though_the_thread_rarely_runs() {
-        let flooded = Worker { ran: 0.25, busy: Some(0.97), interrupts: 0.7 };
+        let flooded = EndWork { ran: 0.25, busy: Some(0.97), interrupts: 0.7 };
         said(
-            Evidence { receiver: flooded, ..transfer() },
+            TransferEvidence { receiver: flooded, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its CPU was busy 97 % of the time, 70 % in interrupts, where packets are received, while the sender's thread ran 40 % of the time.",
         );
@@ -344,42 +344,43 @@ mod tests {
 
     #[test]
     fn a_cpu_that_others_have_is_not_the_transfers_fault() {
-        let taken = Worker { ran: 0.16, busy: Some(1.0), interrupts: 0.04 };
+        let taken = EndWork { ran: 0.16, busy: Some(1.0), interrupts: 0.04 };
         said(
-            Evidence { sender: taken, receiver: FULL, ..transfer() },
+            TransferEvidence { sender: taken, receiver: FULL, ..transfer() },
             Limit::OtherPrograms,
             "Other programs: the sender's CPU was busy 100 % of the time, and 80 % was no part of this transfer; measure on a quiet machine.",
         );
         // Where both share it, the other end is no other program.
-        let half = Worker { ran: 0.5, busy: Some(1.0), interrupts: 0.0 };
-        let shared = Evidence { sender: half, receiver: half, cpus: Cpus::Shared, ..transfer() };
+        let half = EndWork { ran: 0.5, busy: Some(1.0), interrupts: 0.0 };
+        let shared =
+            TransferEvidence { sender: half, receiver: half, cpus: Cpus::Shared, ..transfer() };
         assert_eq!(judge(&shared).0, Limit::OneCpu);
     }
 
     #[test]
     fn one_cpu_for_both_is_named_as_such() {
-        let shared = Evidence { cpus: Cpus::Shared, ..transfer() };
-        let (sender, receiver) = (Worker { ran: 0.55, ..IDLE }, Worker { ran: 0.42, ..IDLE });
+        let shared = TransferEvidence { cpus: Cpus::Shared, ..transfer() };
+        let (sender, receiver) = (EndWork { ran: 0.55, ..IDLE }, EndWork { ran: 0.42, ..IDLE });
         said(
-            Evidence { sender, receiver, ..shared.clone() },
+            TransferEvidence { sender, receiver, ..shared.clone() },
             Limit::OneCpu,
             "One CPU for both ends: the sender's thread had it 55 % of the time, the receiver's 42 %.",
         );
         let held = TcpEvidence { rwnd_limited: 0.5, ..tcp() };
-        assert_eq!(judge(&Evidence { tcp: Some(held), ..shared.clone() }).0, Limit::OneCpu);
-        assert_eq!(judge(&Evidence { dropped: 0.4, tcp: None, ..shared }).0, Limit::OneCpu);
+        assert_eq!(judge(&TransferEvidence { tcp: Some(held), ..shared.clone() }).0, Limit::OneCpu);
+        assert_eq!(judge(&TransferEvidence { dropped: 0.4, tcp: None, ..shared }).0, Limit::OneCpu);
     }
 
     #[test]
     fn a_receive_window_is_the_receivers_fault_only_if_it_is_busy() {
         let held = Some(TcpEvidence { rwnd_limited: 0.31, ..tcp() });
         said(
-            Evidence { receiver: FULL, tcp: held, ..transfer() },
+            TransferEvidence { receiver: FULL, tcp: held, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, and the receive window held the sender back 31 % of the time that it had data to send.",
         );
         said(
-            Evidence { tcp: held, ..transfer() },
+            TransferEvidence { tcp: held, ..transfer() },
             Limit::ReceiveWindow,
             "The receive window: it held the sender back 31 % of the time that it had data to send, while the receiver's thread ran only 40 % of the time; a larger rcvbuf may help.",
         );
@@ -389,7 +390,7 @@ mod tests {
     fn a_small_send_buffer_is_named() {
         let held = Some(TcpEvidence { sndbuf_limited: 0.8, rwnd_limited: 0.4, ..tcp() });
         said(
-            Evidence { tcp: held, ..transfer() },
+            TransferEvidence { tcp: held, ..transfer() },
             Limit::SendBuffer,
             "The send buffer: it was too small 80 % of the time that there was data to send; a larger sndbuf may help.",
         );
@@ -399,14 +400,14 @@ mod tests {
     fn pacing_and_the_congestion_window_are_held_against_what_arrived() {
         let paced = Some(TcpEvidence { pacing_bps: Some(1.1 * GBIT), ..tcp() });
         said(
-            Evidence { tcp: paced, ..transfer() },
+            TransferEvidence { tcp: paced, ..transfer() },
             Limit::Pacing,
             "Pacing: the sender's kernel let packets go at 1.10 Gbit/s, and 1.00 Gbit/s arrived.",
         );
         let windowed =
             TcpEvidence { window_bps: Some(1.2 * GBIT), resent: 0.013, ..TcpEvidence::default() };
         said(
-            Evidence { tcp: Some(windowed), ..transfer() },
+            TransferEvidence { tcp: Some(windowed), ..transfer() },
             Limit::CongestionWindow,
             "The congestion window: one per round trip makes 1.20 Gbit/s, and 1.00 Gbit/s arrived; 1.3 % of the segments were sent again, which keeps it small.",
         );
@@ -420,7 +421,7 @@ mod tests {
             "The path: the sender's thread ran 40 % of the time and the receiver's 40 %, and the congestion window would allow 50.0 Gbit/s; nothing at either end was full.",
         );
         said(
-            Evidence { tcp: None, lost: 0.35, ..transfer() },
+            TransferEvidence { tcp: None, lost: 0.35, ..transfer() },
             Limit::Path,
             "The path: it lost 35 % of what was sent, and neither end's CPU was occupied.",
         );
@@ -428,9 +429,9 @@ mod tests {
 
     #[test]
     fn datagrams_tell_by_where_they_vanish() {
-        let dropping = Evidence { dropped: 0.25, tcp: None, ..transfer() };
+        let dropping = TransferEvidence { dropped: 0.25, tcp: None, ..transfer() };
         said(
-            Evidence { receiver: FULL, sender: FULL, ..dropping.clone() },
+            TransferEvidence { receiver: FULL, sender: FULL, ..dropping.clone() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, and its socket dropped 25 % of what was sent.",
         );
@@ -439,14 +440,14 @@ mod tests {
             Limit::ReceiveWindow,
             "The receive buffer: its socket dropped 25 % of what was sent, although the receiver's thread ran only 40 % of the time: the data comes in bursts larger than the buffer.",
         );
-        let (limit, _) = judge(&Evidence { sender: FULL, tcp: None, ..transfer() });
+        let (limit, _) = judge(&TransferEvidence { sender: FULL, tcp: None, ..transfer() });
         assert_eq!(limit, Limit::SenderCpu);
     }
 
     #[test]
     fn a_pipe_whose_ends_wait_for_each_other_is_too_small() {
         said(
-            Evidence { tcp: None, ..transfer() },
+            TransferEvidence { tcp: None, ..transfer() },
             Limit::SendBuffer,
             "The send buffer: the sender's thread ran 40 % of the time and the receiver's 40 %; each waits for the other, the sender for room and the receiver for data.",
         );

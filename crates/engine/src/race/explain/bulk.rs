@@ -1,16 +1,16 @@
 //! Bulk data: the cost of a call, a byte and a packet, and the bottleneck of the transfer.
 
-use super::Explored;
-use super::bottleneck::{Cpus, Evidence, TcpEvidence, Worker, judge};
+use super::PassTrial;
+use super::bottleneck::{Cpus, EndWork, TcpEvidence, TransferEvidence, judge};
 use crate::contract::{Delivery, Direction, Framing, Guarantees};
 use crate::measurements::{ConnStats, TcpView};
-use crate::result::explained::{BulkEnd, Calls, Explanation, Moving};
+use crate::result::explained::{BulkEnd, BulkTransfer, Calls, Explanation};
 use crate::trial::explain::{EndNotes, FlowNotes, Visits};
 use crate::workload::{EndpointReport, Task};
 
 /// Tells each direction of the bulk data in `trials`.
 pub(super) fn explain(
-    trials: &[Explored],
+    trials: &[PassTrial],
     task: &dyn Task,
     guarantees: &Guarantees,
     into: &mut Explanation,
@@ -25,9 +25,9 @@ pub(super) fn explain(
         );
     }
     for direction in directions {
-        let mut told: Vec<Moving> = trials
+        let mut told: Vec<BulkTransfer> = trials
             .iter()
-            .filter_map(|explored| OneWay::of(explored, flows, direction)?.tell(guarantees))
+            .filter_map(|explored| DirectionFlows::of(explored, flows, direction)?.tell(guarantees))
             .collect();
         told.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
         let middle = told.len() / 2;
@@ -39,27 +39,27 @@ pub(super) fn explain(
 }
 
 /// The two ends of one direction, each with its flows only.
-struct OneWay<'a> {
+struct DirectionFlows<'a> {
     direction: Direction,
-    sender: Side<'a>,
-    receiver: Side<'a>,
+    sender: DirectionSide<'a>,
+    receiver: DirectionSide<'a>,
 }
 
-struct Side<'a> {
+struct DirectionSide<'a> {
     notes: &'a EndNotes,
     flows: Vec<&'a FlowNotes>,
     conns: Vec<&'a ConnStats>,
     halves: Vec<&'a EndpointReport>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> DirectionSide<'a> {
     fn of(
         notes: &'a EndNotes,
         conns: &'a [ConnStats],
         halves: &'a [EndpointReport],
         ours: &[usize],
-    ) -> Option<Side<'a>> {
-        Some(Side {
+    ) -> Option<DirectionSide<'a>> {
+        Some(DirectionSide {
             notes,
             flows: ours.iter().map(|flow| notes.flows.get(*flow)).collect::<Option<_>>()?,
             conns: ours.iter().map(|flow| conns.get(*flow)).collect::<Option<_>>()?,
@@ -98,27 +98,27 @@ impl<'a> Side<'a> {
     }
 }
 
-impl<'a> OneWay<'a> {
+impl<'a> DirectionFlows<'a> {
     fn of(
-        explored: &'a Explored,
+        explored: &'a PassTrial,
         flows: &[Option<Direction>],
         direction: Direction,
-    ) -> Option<OneWay<'a>> {
+    ) -> Option<DirectionFlows<'a>> {
         let noted = &explored.noted;
         let ours: Vec<usize> =
             (0..flows.len()).filter(|flow| flows[*flow] == Some(direction)).collect();
         let [near_conns, far_conns] = &noted.conns;
         let [near_halves, far_halves] = &noted.halves;
-        let near = Side::of(&noted.near, near_conns, near_halves, &ours)?;
-        let far = Side::of(noted.far.as_ref()?, far_conns, far_halves, &ours)?;
+        let near = DirectionSide::of(&noted.near, near_conns, near_halves, &ours)?;
+        let far = DirectionSide::of(noted.far.as_ref()?, far_conns, far_halves, &ours)?;
         let (sender, receiver) = match direction {
             Direction::Up => (near, far),
             Direction::Down => (far, near),
         };
-        Some(OneWay { direction, sender, receiver })
+        Some(DirectionFlows { direction, sender, receiver })
     }
 
-    fn tell(&self, guarantees: &Guarantees) -> Option<Moving> {
+    fn tell(&self, guarantees: &Guarantees) -> Option<BulkTransfer> {
         let (sender, receiver) = (&self.sender, &self.receiver);
         let sent: u64 = sender.halves.iter().map(|half| half.sent.bytes).sum();
         let delivered: u64 = receiver.halves.iter().map(|half| half.received.bytes).sum();
@@ -142,7 +142,7 @@ impl<'a> OneWay<'a> {
         let (limit, why) = judge(&self.evidence(guarantees, goodput_bps, &ends));
         let send_calls = sender.conns.iter().map(|conn| conn.send_calls).sum();
         let receive_calls = receiver.conns.iter().map(|conn| conn.receive_calls).sum();
-        Some(Moving {
+        Some(BulkTransfer {
             direction: self.direction,
             delivered_bytes: delivered,
             goodput_bps,
@@ -156,9 +156,14 @@ impl<'a> OneWay<'a> {
         })
     }
 
-    fn evidence(&self, guarantees: &Guarantees, goodput_bps: f64, ends: &[BulkEnd; 2]) -> Evidence {
+    fn evidence(
+        &self,
+        guarantees: &Guarantees,
+        goodput_bps: f64,
+        ends: &[BulkEnd; 2],
+    ) -> TransferEvidence {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let worker = |end: &BulkEnd| Worker {
+        let worker = |end: &BulkEnd| EndWork {
             ran: end.ran_share,
             busy: (end.cpus == 1).then_some(end.busy_share),
             interrupts: end.interrupts_share,
@@ -179,7 +184,7 @@ impl<'a> OneWay<'a> {
             let share = |n: u64| n as f64 / sent.max(1) as f64;
             (dropped, lost) = (share(drops.min(gone)), share(gone - drops.min(gone)));
         }
-        Evidence {
+        TransferEvidence {
             sender: worker(&ends[0]),
             receiver: worker(&ends[1]),
             cpus: if is_shared { Cpus::Shared } else { Cpus::Apart },

@@ -1,6 +1,6 @@
 //! Round trips: the rows of all trials, matched and split.
 
-use super::Explored;
+use super::PassTrial;
 use crate::contract::PeerKind;
 use crate::result::explained::Explanation;
 use crate::trial::Noted;
@@ -12,7 +12,7 @@ use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};
 const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
-pub(super) fn explain(trials: &[Explored], peer: PeerKind, into: &mut Explanation) {
+pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanation) {
     let steady: Vec<&Noted> =
         trials.iter().map(|explored| &explored.noted).filter(|noted| is_steady(noted)).collect();
     if steady.len() < trials.len() {

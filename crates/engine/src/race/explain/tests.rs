@@ -130,7 +130,7 @@ fn the_pass_follows_the_race_and_touches_nothing_of_it() {
     // Two blocks of two contenders and the control.
     assert_eq!(outcome.trials.len(), 6);
     let plain =
-        run(&Request { after: super::super::request::After::Nothing, ..request() }, |_| Ok(0));
+        run(&Request { after: super::super::request::FinalStep::Nothing, ..request() }, |_| Ok(0));
     assert_eq!((&plain.0.summary, &plain.0.verdicts), (&outcome.summary, &outcome.verdicts));
     assert_eq!((plain.0.explain, plain.2.len()), (None, 0));
     // The contenders of a round share their seed, and no two rounds do.
@@ -181,7 +181,7 @@ fn a_clock_that_was_set_takes_the_trial_out() {
     let trial = |step_ns| {
         let mut noted = noted(0);
         noted.near.step_ns = step_ns;
-        Explored { record: fake::record(Metrics::new()), noted }
+        PassTrial { record: fake::record(Metrics::new()), noted }
     };
     let trials = [trial(40), trial(-3_600_000_000_000), trial(0)];
     echo::explain(&trials, crate::contract::PeerKind::Process, &mut explanation);
@@ -194,7 +194,7 @@ fn without_stamps_the_applications_tell_and_the_reason_is_given() {
     let mut explanation = Explanation::default();
     let mut noted = noted(700);
     noted.far.as_mut().unwrap().flows[0].unstamped = Some("no device".into());
-    let trials = [Explored { record: fake::record(Metrics::new()), noted }];
+    let trials = [PassTrial { record: fake::record(Metrics::new()), noted }];
     echo::explain(&trials, crate::contract::PeerKind::Process, &mut explanation);
     let expected = [(Part::FarApplication, 700.0), (Part::BothUnsplit, 1_000.0)];
     assert_eq!(parts(&explanation), BTreeMap::from(expected));

@@ -1,6 +1,6 @@
 //! Protocols in user space: the time in them, in encryption and in the allocator, at both ends.
 
-use super::Explored;
+use super::PassTrial;
 use crate::result::explained::{Userspace, UserspaceEnd};
 use crate::stats::quantile::median;
 use crate::transport::spent::Spent;
@@ -8,14 +8,14 @@ use crate::trial::explain::EndNotes;
 
 /// Returns the medians over `trials`, for each message that an end sent, or for each MB that was delivered where messages
 /// have no numbers; `None` if no protocol in user space was at work.
-pub(super) fn explain(trials: &[Explored]) -> Option<Userspace> {
+pub(super) fn explain(trials: &[PassTrial]) -> Option<Userspace> {
     let near = end(trials, |explored| Some(&explored.noted.near))?;
     Some(Userspace { near, far: end(trials, |explored| explored.noted.far.as_ref()) })
 }
 
 fn end(
-    trials: &[Explored],
-    notes: impl Fn(&Explored) -> Option<&EndNotes>,
+    trials: &[PassTrial],
+    notes: impl Fn(&PassTrial) -> Option<&EndNotes>,
 ) -> Option<UserspaceEnd> {
     let each: Vec<UserspaceEnd> = trials
         .iter()
@@ -33,7 +33,7 @@ fn end(
     })
 }
 
-fn delivered_bytes(explored: &Explored) -> u64 {
+fn delivered_bytes(explored: &PassTrial) -> u64 {
     explored.noted.halves.iter().flatten().map(|half| half.received.bytes).sum()
 }
 

@@ -38,18 +38,18 @@ blocks = 12
 margin = "5%"
 "#;
 
-fn study(more: &str) -> Checked {
+fn study(more: &str) -> CheckedStudy {
     read::study(&format!("{RACES}{more}"), "x.toml").unwrap()
 }
 
 /// Judges results of the full setting.
-fn judged(checked: &Checked, results: &BTreeMap<String, Outcome>) -> Judged {
+fn judged(checked: &CheckedStudy, results: &BTreeMap<String, Outcome>) -> StudyJudgement {
     judge(checked, results, Extent::FULL)
 }
 
 /// Runs a race of the study in virtual time.
 fn ran(
-    checked: &Checked,
+    checked: &CheckedStudy,
     id: &str,
     setting: Setting,
     trial: impl FnMut(&Order) -> TrialOutcome,
@@ -146,7 +146,7 @@ fn too_few_blocks_and_races_that_did_not_run_leave_it_open_and_say_so() {
     let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     let outcome = results.get_mut("plain").unwrap();
     outcome.trials.retain(|trial| trial.block < 3);
-    verdicts::refresh(outcome, verdicts::Stand::Between { next: None });
+    verdicts::refresh(outcome, verdicts::DecisionStage::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
     assert_eq!(ruling.ruling, Ruling::Open);
     assert_eq!(ruling.answers[0].seen.unwrap().low, None);
@@ -170,9 +170,9 @@ fn a_figure_of_zero_is_one_and_a_ratio_of_zeros_is_none() {
     results.get_mut("lossy").unwrap().control = None;
     let ruling = judged(&checked, &results).rulings.remove(0);
     let [loss, ratio] = &ruling.answers[..] else { panic!("{ruling:?}") };
-    assert_eq!(loss.answer, Answer::Yes);
-    assert_eq!(loss.seen, Some(Interval { point: 0.0, low: Some(0.0), high: Some(0.0) }));
-    assert_eq!((ratio.answer, ratio.seen), (Answer::Open, None));
+    assert_eq!(loss.answer, AnswerKind::Yes);
+    assert_eq!(loss.seen, Some(EstimateInterval { point: 0.0, low: Some(0.0), high: Some(0.0) }));
+    assert_eq!((ratio.answer, ratio.seen), (AnswerKind::Open, None));
     assert!(
         ruling.note.contains("12 of 12 blocks have no ratio: a figure is 0"),
         "{}",
@@ -194,10 +194,10 @@ fn of_a_censored_figure_only_the_least_is_known() {
     for trial in outcome.trials.iter_mut().filter(|trial| trial.contender == 1) {
         trial.record.censored.push("rtt_p50_ns".into());
     }
-    verdicts::refresh(outcome, verdicts::Stand::Between { next: None });
+    verdicts::refresh(outcome, verdicts::DecisionStage::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
-    let answers: Vec<Answer> = ruling.answers.iter().map(|one| one.answer).collect();
-    assert_eq!(answers, [Answer::Yes, Answer::Open, Answer::Yes, Answer::Open]);
+    let answers: Vec<AnswerKind> = ruling.answers.iter().map(|one| one.answer).collect();
+    assert_eq!(answers, [AnswerKind::Yes, AnswerKind::Open, AnswerKind::Yes, AnswerKind::Open]);
     assert!(ruling.note.contains("lost messages"), "{}", ruling.note);
 }
 
@@ -222,7 +222,7 @@ fn a_cell_is_found_by_its_levels_and_the_quick_setting_may_leave_it_out() {
     assert!(ruling.note.contains(wanted) || ruling.note.contains("was 3.9"), "{}", ruling.note);
     let results = ran(&checked, "varied", Setting::Quick, noisy(level));
     let ruling = judged(&checked, &results).rulings.remove(0);
-    assert_eq!((ruling.ruling, ruling.answers[0].answer), (Ruling::Open, Answer::LeftOut));
+    assert_eq!((ruling.ruling, ruling.answers[0].answer), (Ruling::Open, AnswerKind::LeftOut));
     assert_eq!(ruling.note, "Open: only the full setting measures this.");
 
     let also = text.clone()
@@ -250,12 +250,12 @@ fn a_race_that_is_not_trusted_settles_nothing() {
     let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     results.get_mut("plain").unwrap().control.as_mut().unwrap().trusted = false;
     let ruling = judged(&checked, &results).rulings.remove(0);
-    assert_eq!((ruling.ruling, ruling.answers[0].answer), (Ruling::Open, Answer::Open));
+    assert_eq!((ruling.ruling, ruling.answers[0].answer), (Ruling::Open, AnswerKind::Open));
     assert!(ruling.answers[0].seen.is_some(), "its figure is shown all the same");
     assert!(ruling.note.ends_with(" (the race `plain` is not trusted)."), "{}", ruling.note);
 }
 
-fn answers(of: &[(Answer, usize)]) -> Vec<TestAnswer> {
+fn answers(of: &[(AnswerKind, usize)]) -> Vec<TestAnswer> {
     let checked = study(&claim(&[("", UDP, "below 1s")]));
     let test = &checked.study.claims[0].tests[0];
     let one =
@@ -265,8 +265,8 @@ fn answers(of: &[(Answer, usize)]) -> Vec<TestAnswer> {
 
 #[test]
 fn what_answers_come_to() {
-    use Answer::{LeftOut, More, No, Open, Yes};
-    let cases: &[(&[(Answer, usize)], Ruling)] = &[
+    use AnswerKind::{LeftOut, More, No, Open, Yes};
+    let cases: &[(&[(AnswerKind, usize)], Ruling)] = &[
         (&[(Yes, 2), (LeftOut, 3)], Ruling::Holds),
         (&[(Yes, 2), (More, 1)], Ruling::Holds),
         (&[(Yes, 1), (More, 1)], Ruling::Exceeds),
@@ -379,7 +379,7 @@ fn published_figures_are_set_beside_by_ratio_and_by_order() {
     let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     let [tcp, udp, icmp] = &judged(&checked, &results).beside[..] else { panic!() };
     assert_eq!((tcp.value, tcp.published_ratio), (200_000.0, 1.0));
-    assert_eq!(tcp.measured_ratio, Some(Interval::EXACTLY_ONE));
+    assert_eq!(tcp.measured_ratio, Some(EstimateInterval::EXACTLY_ONE));
     assert_eq!((udp.published_ratio, udp.published_rank, udp.measured_rank), (1.5, 3, Some(1)));
     assert!((udp.measured.unwrap().point - 80_000.0).abs() < 2_000.0);
     let ratio = udp.measured_ratio.unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::race::testing;
-use crate::study::outcome::{Answer, Ruling};
+use crate::study::outcome::{AnswerKind, Ruling};
 use crate::study::read;
 use crate::trial::{Order, TrialOutcome as TrialEnd};
 use std::cell::Cell;
@@ -57,7 +57,7 @@ expect = "below 0.95"
 "#;
 
 struct Place {
-    study: Checked,
+    study: CheckedStudy,
     dir: tempfile::TempDir,
 }
 
@@ -73,11 +73,11 @@ impl Place {
     /// Runs the study as `change` wants it; each trial of UDP takes 0.8 of one of TCP.
     fn run(
         &self,
-        change: impl FnOnce(&mut Task<'_>),
+        change: impl FnOnce(&mut StudyTask<'_>),
         trial: impl Fn(&Order) -> Option<TrialEnd>,
-    ) -> (Result<Ran>, Vec<String>) {
+    ) -> (Result<FinishedStudy>, Vec<String>) {
         let out = self.out();
-        let mut task = Task {
+        let mut task = StudyTask {
             name: "echoes",
             study: &self.study,
             setting: Setting::Full,
@@ -109,11 +109,11 @@ impl Place {
         (ran, jobs)
     }
 
-    fn whole(&self) -> Ran {
+    fn whole(&self) -> FinishedStudy {
         self.run(|_| {}, |_| None).0.unwrap()
     }
 
-    fn refusal(&self, change: impl FnOnce(&mut Task<'_>)) -> String {
+    fn refusal(&self, change: impl FnOnce(&mut StudyTask<'_>)) -> String {
         let (ran, jobs) = self.run(change, |_| None);
         assert_eq!(jobs, Vec::<String>::new());
         let error = ran.unwrap_err();
@@ -126,9 +126,9 @@ impl Place {
 fn every_race_is_run_saved_and_judged_and_one_that_cannot_run_stops_no_other() {
     let place = Place::new();
     let (ran, jobs) = place.run(|_| {}, |_| None);
-    let Ran { run, results, end } = ran.unwrap();
+    let FinishedStudy { run, results, end } = ran.unwrap();
     assert_eq!(jobs, ["1 of 3: one", "2 of 3: two", "3 of 3: three"]);
-    assert_eq!(end, End::Whole);
+    assert_eq!(end, StudyEnd::Whole);
     let [one, _, three] = &run.races[..] else { panic!("{:?}", run.races) };
     assert_eq!((one.file.as_deref(), &one.why_not, one.trusted), (Some("one.json"), &None, true));
     assert_eq!((&three.file, three.trusted), (&None, false));
@@ -158,7 +158,7 @@ fn what_was_broken_off_goes_on_with_the_same_figures_as_if_it_had_not_been() {
         },
     );
     let ran = ran.unwrap();
-    assert_eq!((ran.end, jobs.len()), (End::Interrupted, 2));
+    assert_eq!((ran.end, jobs.len()), (StudyEnd::Interrupted, 2));
     assert_eq!(ran.run.races[1].why_not.as_deref(), Some("stopped before its end"));
     assert_eq!(ran.run.races[2].why_not.as_deref(), Some("not run yet"));
     let done = ran.results["two"].trials.len();
@@ -167,7 +167,7 @@ fn what_was_broken_off_goes_on_with_the_same_figures_as_if_it_had_not_been() {
     let (again, jobs) = place.run(|_| {}, |_| None);
     let again = again.unwrap();
     assert_eq!(jobs, ["2 of 3: two", "3 of 3: three"], "the first is kept");
-    assert_eq!(again.end, End::Whole);
+    assert_eq!(again.end, StudyEnd::Whole);
     assert_eq!(again.results["one"], ran.results["one"]);
     assert_eq!(again.results["two"].trials[..done], ran.results["two"].trials[..]);
     assert_eq!(again.run.races[1].why_not, None);
@@ -188,7 +188,7 @@ fn races_that_are_named_run_in_full_although_the_others_are_quick() {
     assert!(said.contains("unknown race `tow`; did you mean `two`?"), "{said}");
     assert!(!place.out().exists());
     let blocks = |full: &[String]| {
-        let change = |task: &mut Task<'_>| {
+        let change = |task: &mut StudyTask<'_>| {
             (task.setting, task.full) = (Setting::Quick, full.to_vec());
         };
         let ran = place.run(change, |_| None).0.unwrap();
@@ -215,12 +215,13 @@ fn a_race_that_fails_is_noted_and_the_others_run() {
         },
     );
     let ran = ran.unwrap();
-    assert_eq!((ran.end, jobs.len()), (End::Failed, 3));
+    assert_eq!((ran.end, jobs.len()), (StudyEnd::Failed, 3));
     let why = ran.run.races[0].why_not.as_ref().unwrap();
     assert!(why.contains("went away"), "{why}");
     assert!(ran.results.contains_key("two"));
-    let answers: Vec<Answer> = ran.run.rulings[0].answers.iter().map(|one| one.answer).collect();
-    assert_eq!(answers, [Answer::Open, Answer::Yes]);
+    let answers: Vec<AnswerKind> =
+        ran.run.rulings[0].answers.iter().map(|one| one.answer).collect();
+    assert_eq!(answers, [AnswerKind::Open, AnswerKind::Yes]);
 }
 
 #[test]
