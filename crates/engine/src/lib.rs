@@ -1,5 +1,5 @@
-//! Trials, races, their results and what follows from them. It knows contracts: which transports and workloads there are,
-//! the program says.
+//! Trials, races, their results and the conclusions from them. This crate depends on contracts only: the program
+//! hands in the transports and workloads.
 
 pub mod advise;
 pub mod analysis;

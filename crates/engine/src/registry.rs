@@ -1,4 +1,4 @@
-//! What a program has: its transports, its workloads, and the files that come with it.
+//! Transports, workloads and bundled files of a program.
 
 use std::collections::BTreeSet;
 
@@ -26,11 +26,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Hands all of it in: from here on, what is typed is read as one of these. Both ends of a trial are processes of this
-    /// program, so each process does it first thing in `main`.
+    /// Hands in all implementations and files; typed text is then parsed as one of these. Both ends of a trial are
+    /// processes of this program, so each process calls it at the beginning of `main`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if two have one name, or if it was done before in this process.
+    /// [`Error::Usage`] if two have one name, or if it was called before in this process.
     pub fn hand_in(self) -> Result<()> {
         unique("transport", self.transports.iter().map(|one| one.info().id))?;
         unique("workload", self.workloads.iter().map(|one| one.info().id))?;

@@ -1,5 +1,5 @@
-//! The file of an application: what it sends, how often, what must arrive, and how old it may be. Unknown keys are
-//! refused. `docs/advise.md` explains each.
+//! File of an application: the data it sends, how often, which messages must arrive, and their maximum age. Unknown
+//! keys are refused. `docs/advise.md` explains each key.
 
 use std::path::Path as File;
 
@@ -31,16 +31,16 @@ pub struct App {
     /// Description of the application, in a sentence or two.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Path, where none is given with the command.
+    /// Path if the command gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<DefaultPath>,
     /// Properties that a transport must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
-    /// Contenders to consider; the usual ones if there are none.
+    /// Contenders to consider; the usual ones if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contenders: Vec<String>,
-    /// Its traffic, the most important first.
+    /// Traffic, the most important first.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
 }
@@ -49,7 +49,7 @@ pub struct App {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultPath {
-    /// Path as it would be typed: `delay=25ms,loss=1%,rate=20mbit`.
+    /// Path as typed: `delay=25ms,loss=1%,rate=20mbit`.
     pub default: String,
 }
 
@@ -59,12 +59,12 @@ pub struct DefaultPath {
 pub enum Need {
     /// Encryption of all bytes on the path.
     Encrypted,
-    /// Congestion control, as a shared network wants it.
+    /// Congestion control, as shared networks require.
     CongestionControlled,
 }
 
 impl Need {
-    /// Returns the reason why these guarantees do not meet it; `None` if they do.
+    /// Returns the reason why these guarantees do not satisfy the need; `None` if they do.
     pub fn unmet(self, promised: &Guarantees) -> Option<&'static str> {
         match self {
             Need::Encrypted => (!promised.encrypted).then_some("it is not encrypted"),
@@ -74,11 +74,11 @@ impl Need {
     }
 }
 
-/// Reads and checks the file of an application, in which a person allows these things to be named.
+/// Reads and checks the file of an application that may name things of the `allowed` kinds.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be read, [`Error::Data`] naming the file and what is wrong in it, [`Error::Usage`]
-/// for files and commands that it names and that are not allowed.
+/// [`Error::Setup`] if it cannot be read, [`Error::Data`] with the file and the problem in it, [`Error::Usage`] for
+/// files and commands that it names without permission.
 pub fn load(file: &File, allowed: &[Outside]) -> Result<App> {
     let name = file.display().to_string();
     let app = parse(&written::text(file, "application")?, &name)?;
@@ -88,7 +88,7 @@ pub fn load(file: &File, allowed: &[Outside]) -> Result<App> {
     Ok(app)
 }
 
-/// Checks the application that `text` holds; `name` is its file, for what is wrong.
+/// Checks the application in `text`; `name` is its file, for messages.
 ///
 /// # Errors
 /// [`Error::Data`].

@@ -11,7 +11,7 @@ use crate::units::{BitRate, percent, rate_text, span_text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
-    /// Share of packets lost, each on its own.
+    /// Share of packets lost, independently.
     Loss,
     /// Delay of each direction, in nanoseconds.
     Delay,
@@ -19,35 +19,35 @@ pub enum Axis {
     Rate,
 }
 
-/// Greatest loss that is searched.
+/// Maximum loss of a search.
 const MOST_LOSS: f64 = 0.1;
 
-/// Least and greatest delay that are searched, in nanoseconds.
+/// Minimum and maximum delay of a search, in nanoseconds.
 const DELAYS: [f64; 2] = [1e6, 300e6];
 
-/// Share of the time allowed that the delay may take at the most: beyond, nothing is in time.
+/// Maximum delay as a share of the allowed time; with more, no message is in time.
 const OF_LIMIT: f64 = 0.8;
 
-/// Multiple of the offered rate that the path has at the least.
+/// Minimum rate of the path as a multiple of the offered rate.
 const OVER_OFFERED: f64 = 2.0;
 
-/// Factor by which the rate is lowered and raised at the most.
+/// Maximum factor by which a search lowers or raises the rate.
 const RATE_FACTOR: f64 = 10.0;
 
-/// Bounds that the work sets to a search.
+/// Bounds of a search that follow from the work.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bounds {
-    /// Greatest one-way delay with which anything is in time.
+    /// Maximum one-way delay with which messages are in time.
     pub limit: Option<Nanos>,
     /// Bits per second that the application offers.
     pub offered_bps: Option<f64>,
 }
 
 impl Axis {
-    /// Every axis, in the order in which they are searched.
+    /// All axes, in the order of the searches.
     pub const ALL: [Axis; 3] = [Axis::Loss, Axis::Delay, Axis::Rate];
 
-    /// Returns its name, as the key of a path.
+    /// Returns the name of the axis: a key of a path.
     pub fn name(self) -> &'static str {
         match self {
             Axis::Loss => "loss",
@@ -56,7 +56,7 @@ impl Axis {
         }
     }
 
-    /// Formats a value as it would be typed: `3%`, `25ms`, `20mbit`.
+    /// Formats a value as it is typed: `3%`, `25ms`, `20mbit`.
     pub fn text(self, value: f64) -> String {
         match self {
             Axis::Loss => percent(value),
@@ -65,10 +65,10 @@ impl Axis {
         }
     }
 
-    /// Returns the value that a path has in both directions.
+    /// Returns the value of the path, the same in both directions.
     ///
     /// # Errors
-    /// Why there is no such value, as a sentence.
+    /// A sentence with the reason why there is no such value.
     pub fn of(self, path: &Path) -> Result<f64, String> {
         let (Path::Emulated(network) | Path::Simulated(network)) = path else {
             return Err(format!("loopback has no {} to change", self.name()));
@@ -115,7 +115,7 @@ impl Axis {
         }
     }
 
-    /// Returns the values at which a search from `base` ends: below it and above it, where there is room.
+    /// Returns the ends of the searches from `base`: below it and above it, if there is room.
     pub fn ends(self, base: f64, bounds: Bounds) -> Vec<f64> {
         let (low, high) = match self {
             Axis::Loss => (0.0, MOST_LOSS),
@@ -135,18 +135,18 @@ impl Axis {
         ends
     }
 
-    /// Returns a value between two, with few digits; `None` if they are as near as anybody cares.
+    /// Returns a value between two others, with few digits; `None` if they are practically equal.
     pub fn between(self, one: f64, other: f64) -> Option<f64> {
         let (low, high) = (one.min(other), one.max(other));
         if low > 0.0 && high / low < 1.25 || high <= self.least() {
             return None;
         }
-        // Halves of the ratio; below the least value that matters, nothing is told from zero.
+        // Bisect the ratio; values below the least are equal to zero.
         let middle = self.rounded((low.max(self.least() / 2.0) * high).sqrt());
         (middle > low && middle < high).then_some(middle)
     }
 
-    /// Returns the least value that is told from zero.
+    /// Returns the least value that differs from zero in practice.
     fn least(self) -> f64 {
         match self {
             Axis::Loss => 0.001,
@@ -162,7 +162,7 @@ impl Axis {
         }
         let unit = 10f64.powi(value.log10().floor() as i32 - 1);
         let digits = (value / unit).round();
-        // A share is the nearest float of its decimal fraction, so that it is written in few digits.
+        // Use the float nearest to the decimal fraction, so that it prints with few digits.
         if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit }
     }
 }

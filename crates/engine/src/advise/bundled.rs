@@ -1,4 +1,4 @@
-//! The applications that are in the program: every file of `apps/` as the program hands it in.
+//! Applications in the program: every file of `apps/`, as the program hands them in.
 
 use super::app::{self, App};
 use deadheat_contract::handed_in::HandedIn;
@@ -6,7 +6,7 @@ use deadheat_contract::handed_in::HandedIn;
 use crate::error::Result;
 use crate::race::written::{self, BundledFile};
 
-/// Name and text of each, by name.
+/// Name and text of each application, by name.
 pub static FILES: HandedIn<BundledFile> = HandedIn::new();
 
 /// Returns the names of the bundled applications, sorted.
@@ -14,18 +14,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// Returns the file of the application of this name.
+/// Returns the file of the application with this name.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for another name, with the nearest one and all.
+/// [`crate::error::Error::Usage`] for an unknown name, with the nearest name and the list of all.
 pub fn text(name: &str) -> Result<&'static str> {
     written::bundled(&FILES, "application", name)
 }
 
-/// Returns the application of this name, checked.
+/// Returns the application with this name, checked.
 ///
 /// # Errors
-/// As [`text`]; what is wrong in the file.
+/// As [`text`]; an error in the file.
 pub fn app(name: &str) -> Result<App> {
     app::parse(text(name)?, &format!("apps/{name}.toml"))
 }

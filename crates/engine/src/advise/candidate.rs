@@ -1,6 +1,6 @@
-//! Candidates: everything that can carry an application. One is a contender with the services that its lanes may have where
-//! messages may be lost or overtaken; another is two contenders side by side, where one cannot carry all. Services and
-//! limits are asked of guarantees alone, so that a new transport takes part by itself.
+//! Candidates: everything that can carry an application. A candidate is a contender, with services for its lanes if
+//! messages may be lost or overtaken; or two contenders side by side, if none carries all traffic. Services and
+//! limits follow from guarantees alone, so a new transport is included without further work.
 
 use crate::contract::{Delivery, Guarantees, PeerKind, Reach, Service};
 use crate::error::{Error, Result};
@@ -12,24 +12,24 @@ use crate::workload::{Task, Traffic};
 
 use super::outcome::ExcludedContender;
 
-/// Kind of traffic with the work that stands for it.
+/// Kind of traffic with the work that represents it.
 pub struct CheckedTraffic<'a> {
     /// The traffic.
     pub traffic: &'a Traffic,
     /// Its work.
     pub task: Box<dyn Task>,
-    /// Greatest age or delay that is of use.
+    /// Maximum useful age or delay.
     pub limit: Option<Nanos>,
 }
 
 /// Contender, or two of them, that may carry an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Name for people: the contender as typed, or `udp + tcp for shots`.
+    /// Display name: the contender as typed, or `udp + tcp for shots`.
     pub name: String,
-    /// Contender as typed that carries each traffic, in the order of the application; `None` where none does.
+    /// Contender that carries each traffic, as typed, in the order of the application; `None` if none does.
     pub carries: Vec<Option<String>>,
-    /// Number of connections that it takes.
+    /// Number of connections that it needs.
     pub connections: usize,
 }
 
@@ -40,11 +40,11 @@ impl Candidate {
     }
 }
 
-/// Returns the candidates that a contender as typed makes, its usual services first; and the traffic that it cannot carry, with
-/// the reason.
+/// Returns the candidates of a contender as typed, with its usual services first; and the traffic that it cannot
+/// carry, with the reason.
 ///
 /// # Errors
-/// As of [`Contender::parse`].
+/// As [`Contender::parse`].
 pub fn of(
     typed: &str,
     works: &[CheckedTraffic<'_>],
@@ -84,13 +84,13 @@ pub fn of(
     Ok((found, excluded))
 }
 
-/// Returns the time after which a message is of no use to the most important traffic that may lose some.
+/// Returns the time after which a message is useless to the most important traffic that tolerates loss.
 fn lifetime(works: &[CheckedTraffic<'_>]) -> Option<Nanos> {
     works.iter().filter(|asked| !asked.traffic.has_to_arrive()).find_map(|asked| asked.limit)
 }
 
-/// Returns the orders of preference among the services of a contender: none, each alone, and each pair. One that was typed
-/// stays.
+/// Returns the orders of preference among the services of a contender: none, each alone, and each pair. A typed
+/// preference is left unchanged.
 fn preferences(contender: &Contender, lifetime: Option<Nanos>) -> Vec<Vec<Service>> {
     let is_listed = contender.transport.parts().is_empty() && contender.external.is_none();
     if !contender.prefers.is_empty() || !is_listed {
@@ -114,8 +114,8 @@ fn preferences(contender: &Contender, lifetime: Option<Nanos>) -> Vec<Vec<Servic
     all
 }
 
-/// Returns the contender as typed that carries a traffic with these services preferred, as far as the traffic allows them;
-/// or the reason why it cannot.
+/// Returns the contender as typed that carries a traffic with these services preferred, as far as the traffic
+/// allows them; or the reason why it cannot.
 fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Result<String, String> {
     let say = |error: Error| error.to_string();
     let contender = Contender::parse(typed).map_err(say)?;
@@ -126,7 +126,7 @@ fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Resul
     let allowed: Vec<Service> = wanted.iter().filter(is_allowed).copied().collect();
     let own = contender.transport.info().guarantees;
     let lanes = |wanted: &[Service]| own.preferring(wanted).ok().map(|own| asked.task.lanes(&own));
-    // No more than what makes a difference.
+    // Use no more services than make a difference.
     let needed = (0..=allowed.len()).find(|n| lanes(&allowed[..*n]) == lanes(&allowed));
     let spec = match is_open {
         true => prefers::with(typed, &allowed[..needed.unwrap_or_default()]).map_err(say)?,
@@ -143,7 +143,7 @@ fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Resul
     }
 }
 
-/// Returns true if a contender has a lane for this traffic on which everything arrives.
+/// Returns true if a contender has a reliable lane for this traffic.
 fn arrives(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
     let parts = contender.transport.parts();
     let reliable = |lanes: &[Service]| lanes.iter().any(|lane| lane.delivery == Delivery::Reliable);
@@ -153,8 +153,8 @@ fn arrives(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
     }
 }
 
-/// Returns the pairs of contenders side by side: one that cannot carry all traffic, with one beside it for what it cannot.
-/// The other is one that has no lane like the first's, or else it would do alone.
+/// Returns the pairs of contenders side by side: a contender that cannot carry all traffic, and a second one for
+/// the rest. The second has no lane like the first's, because otherwise it would suffice alone.
 pub fn pairs(singles: &[Candidate], works: &[CheckedTraffic<'_>]) -> Vec<Candidate> {
     let mut found = Vec::new();
     for one in singles.iter().filter(|one| !one.carries_all()) {
@@ -166,7 +166,7 @@ pub fn pairs(singles: &[Candidate], works: &[CheckedTraffic<'_>]) -> Vec<Candida
         };
         let mut partners = singles.iter().filter(is_partner);
         let Some(first) = partners.next() else { continue };
-        // Virtual time has few that the kernel carries.
+        // Few kernel transports run in virtual time.
         let is_first_real = simulated(&first.name).is_none();
         let further = partners.find(|_| is_first_real).into_iter();
         let further = further.filter(|other| simulated(&other.name).is_some());
@@ -195,7 +195,7 @@ fn pair(one: &Candidate, other: &Candidate, works: &[CheckedTraffic<'_>]) -> Opt
     })
 }
 
-/// Returns the mix of two contenders for work with lanes of which the first can carry some; `None` for other work.
+/// Returns the mix of two contenders for work with lanes, some of which the first can carry; `None` for other work.
 fn beside(one: &str, other: &str, asked: &CheckedTraffic<'_>) -> Option<String> {
     let promised = usual(one)?;
     let names = &asked.task.info().lane_names;
@@ -217,8 +217,8 @@ fn usual(typed: &str) -> Option<Guarantees> {
     Contender::parse(typed).ok().map(|contender| contender.promised())
 }
 
-/// Returns the contender as typed that stands for another in virtual time: itself, if it is a protocol in user space, or the
-/// model of the same promises; `None` where there is none.
+/// Returns the contender as typed that represents another in virtual time: itself, if it is a protocol in user
+/// space, or the model with the same promises; `None` if there is none.
 pub fn simulated(typed: &str) -> Option<String> {
     let contender = Contender::parse(typed).ok()?;
     let transport = &contender.transport;

@@ -1,6 +1,6 @@
-//! The course of advice: race after race, the most important traffic first, as far as the time goes. In virtual time
-//! everything that runs there is compared with whole trials; the leaders and what has no virtual time then meet on the
-//! path itself.
+//! Course of advice: one race after another within the time, the most important traffic first. In virtual time all
+//! contenders that run there are compared with whole trials; then the leaders, and contenders that do not run in
+//! virtual time, race on the path itself.
 
 use super::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
 use super::plan::{Plan, PlanEntry, RaceWork, VIRTUAL_PACKET};
@@ -14,13 +14,13 @@ use crate::race::Request;
 use crate::result::outcome::{Outcome, Status};
 use crate::time::{Clock, Nanos};
 
-/// Share of the time that the most important traffic may take.
+/// Maximum share of the time for the most important traffic.
 const FIRST_SHARE: f64 = 0.7;
 
-/// Maximum number of blocks of a race in real time; time bounds it first.
+/// Maximum number of blocks of a race in real time; usually the time limit ends it first.
 const MOST_BLOCKS: u64 = 200;
 
-/// Races so far, and what they found.
+/// Races so far, with their results.
 pub(super) struct AdviceCourse<'a> {
     pub(super) task: &'a AdviceTask<'a>,
     pub(super) plan: &'a Plan,
@@ -32,14 +32,14 @@ pub(super) struct AdviceCourse<'a> {
     pub(super) results: Vec<Option<Outcome>>,
     pub(super) notes: Vec<String>,
     pub(super) not_searched: Vec<String>,
-    /// Error of the first race that has no result.
+    /// Error of the first race without a result.
     pub(super) failure: Option<Error>,
     pub(super) is_stopped: bool,
-    /// Nanoseconds that a packet in virtual time takes here.
+    /// Nanoseconds of real time per packet in virtual time on this machine.
     packet_ns: f64,
 }
 
-/// Race to be run.
+/// Race to run.
 pub(super) struct PlannedRace<'a> {
     pub(super) name: String,
     pub(super) entry: &'a PlanEntry,
@@ -47,7 +47,7 @@ pub(super) struct PlannedRace<'a> {
     pub(super) purpose: Purpose,
     pub(super) path: &'a Path,
     pub(super) contenders: &'a [String],
-    /// Time for it; `None` in virtual time.
+    /// Time limit; `None` in virtual time.
     pub(super) budget: Option<Nanos>,
     pub(super) blocks: u64,
 }
@@ -75,7 +75,7 @@ impl<'a> AdviceCourse<'a> {
         }
     }
 
-    /// Returns the time that a race in virtual time takes here, as far as those before it tell.
+    /// Returns the expected real time of a race in virtual time, from the races before it.
     pub(super) fn virtual_time(&self, raced: &RaceWork, contenders: usize, blocks: u64) -> Nanos {
         let trials = (contenders as u64 + 1).saturating_mul(blocks);
         Nanos((trials as f64 * raced.packets * self.packet_ns) as u64)
@@ -92,8 +92,8 @@ impl<'a> AdviceCourse<'a> {
         pairs.filter(move |(ran, _)| ran.traffic == traffic && ran.purpose == purpose)
     }
 
-    /// Returns the verdict on two contenders about the claimed figure of some traffic: one that decides, on the path before
-    /// one in virtual time; or else an open one.
+    /// Returns the verdict on two contenders about the claimed figure of some traffic: preferably a decision, from
+    /// the path rather than from virtual time; otherwise an open verdict.
     pub(super) fn verdict(&self, entry: &PlanEntry, a: &str, b: &str) -> Option<VerdictEvidence> {
         let of = |purpose| self.verdict_for(entry, purpose, a, b);
         let found: Vec<VerdictEvidence> =
@@ -102,7 +102,7 @@ impl<'a> AdviceCourse<'a> {
         found.into_iter().nth(decided.unwrap_or(0))
     }
 
-    /// Returns the verdict on two contenders in some traffic, of a race for this purpose.
+    /// Returns the verdict on two contenders in some traffic, from a race for this purpose.
     pub(super) fn verdict_for(
         &self,
         entry: &PlanEntry,
@@ -114,7 +114,7 @@ impl<'a> AdviceCourse<'a> {
             let typed = |typed| ran.label(entry, typed);
             let (x, y) = (typed(a)?, typed(b)?);
             let (lead, verdict) = rank::verdict(outcome, &x, &y)?;
-            // A model goes by the name of what it stands for.
+            // A model is shown by the name of the contender that it represents.
             let note = verdict.note.replace(&x, a).replace(&y, b);
             Some(VerdictEvidence {
                 traffic: entry.considered.name.clone(),
@@ -128,7 +128,7 @@ impl<'a> AdviceCourse<'a> {
         })
     }
 
-    /// Compares the contenders in each traffic: all that can in virtual time first, then on the path.
+    /// Compares the contenders in each traffic: in virtual time first if they run there, then on the path.
     pub(super) fn compare(&mut self) {
         let plan = self.plan;
         for entry in &plan.entries {
@@ -152,7 +152,7 @@ impl<'a> AdviceCourse<'a> {
         }
     }
 
-    /// Compares everything that runs in virtual time there.
+    /// Compares the contenders that run in virtual time.
     fn screen(&mut self, entry: &PlanEntry) {
         let Some(path) = self.plan.in_virtual_time() else { return };
         let contenders = entry.screened();
@@ -175,8 +175,9 @@ impl<'a> AdviceCourse<'a> {
         });
     }
 
-    /// Returns the contenders that meet on the path, the most wanted first: the leader in virtual time, what has no virtual
-    /// time, then the others that virtual time does not set back, and its next where there is nobody else.
+    /// Returns the contenders for a race on the path, the most promising first: the leader in virtual time,
+    /// contenders without virtual time, then contenders that are not behind in virtual time, and the second there
+    /// if there is no other.
     fn finalists(&self, at: usize, entry: &PlanEntry) -> Vec<String> {
         let places = run::places(self.plan, self);
         let carrier = |placed: &RankedContender| {
@@ -205,20 +206,20 @@ impl<'a> AdviceCourse<'a> {
         finalists
     }
 
-    /// Has as many of `finalists` meet on the path as the time allows, with whole trials if that leaves two, else with short
-    /// ones.
+    /// Races as many of `finalists` on the path as the time allows: with whole trials if that leaves two, otherwise
+    /// with short ones.
     fn meet(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
         if finalists.len() < 2 {
             return;
         }
         let name = &entry.considered.name;
-        // Crossovers in virtual time come last, and want their time, too.
+        // Crossovers in virtual time run last, and need time too.
         let kept = self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
         let left = self.left() - Nanos(kept);
         let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
         let whole = entry.whole(&self.plan.path);
         let most = |raced: &RaceWork| {
-            // Two at least, if need be in all the time there is.
+            // At least two, if need be in the whole remaining time.
             let two = raced.costs(2) <= left;
             (2..=finalists.len()).rev().find(|n| raced.costs(*n).0 <= share).or(two.then_some(2))
         };
@@ -271,7 +272,7 @@ impl<'a> AdviceCourse<'a> {
         }
     }
 
-    /// Runs a race and notes what came of it.
+    /// Runs a race and records its result.
     pub(super) fn run(&mut self, wanted: PlannedRace<'_>) -> Option<&Outcome> {
         let file = format!("{}.json", wanted.name);
         let mut ran = AdviceRace {
@@ -343,19 +344,19 @@ impl<'a> AdviceCourse<'a> {
         }
     }
 
-    /// Returns a path as typed: the one that was given in the words in which it was.
+    /// Returns a path as text; the given path is returned as it was typed.
     fn typed(&self, path: &Path) -> String {
         if *path == self.plan.path { self.task.path.to_owned() } else { path.to_string() }
     }
 
-    /// Returns the time left.
+    /// Returns the remaining time.
     pub(super) fn left(&self) -> Nanos {
         self.task.budget - (self.clock.now() - self.began)
     }
 }
 
 impl AdviceRace {
-    /// Returns the label of a contender in this race; `None` where it was not in it.
+    /// Returns the label of a contender in this race; `None` if it took no part.
     pub(super) fn label(&self, entry: &PlanEntry, typed: &str) -> Option<String> {
         let label = match self.is_virtual {
             true => entry.simulated.get(typed)?,

@@ -1,4 +1,4 @@
-//! Length of a trial, by rule: as many items as the claimed figure needs, and enough losses to have made it.
+//! Length of a trial, by rule: enough items for the claimed figure, and enough losses to affect it.
 
 use crate::path::Path;
 use crate::path::network::{Impairments, Loss};
@@ -6,19 +6,20 @@ use crate::time::Nanos;
 use crate::workload::Lengths;
 use crate::workload::traffic::Rare;
 
-/// Samples beyond a quantile: fewer do not make one.
+/// Minimum number of samples beyond a quantile.
 const BEYOND: f64 = 10.0;
 
-/// Losses in a trial in virtual time. Their number then scatters by 22 % (Poisson), and figures that they make by less.
+/// Losses in a trial in virtual time. Their number then scatters by 22 % (Poisson), and the figures that depend on
+/// it by less.
 const LOSSES: f64 = 20.0;
 
-/// Losses in a trial in real time, where the fewest blocks, six, have thirty of them together.
+/// Losses in a trial in real time; the fewest blocks, six, have thirty of them together.
 const REAL_LOSSES: f64 = 5.0;
 
-/// Most items of a trial: where losses are so rare, they decide no 99th percentile.
+/// Maximum number of items of a trial: rarer losses do not affect a 99th percentile.
 const MOST: u64 = 10_000;
 
-/// Returns the share of packets that a path loses, of the direction that loses more; zero where that is not known.
+/// Returns the share of packets that a path loses, in the direction that loses more; 0 if it is not known.
 pub fn loss(path: &Path) -> f64 {
     let (Path::Emulated(network) | Path::Simulated(network)) = path else { return 0.0 };
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
@@ -28,7 +29,7 @@ pub fn loss(path: &Path) -> f64 {
 fn share(way: &Impairments) -> f64 {
     match &way.loss {
         Loss::Bernoulli(share) => *share,
-        // Its two states in the long run (Gilbert 1960).
+        // Stationary shares of its two states (Gilbert 1960).
         Loss::GilbertElliott(chain) if chain.p + chain.r > 0.0 => {
             (chain.p * chain.bad + chain.r * chain.good) / (chain.p + chain.r)
         }
@@ -36,7 +37,8 @@ fn share(way: &Impairments) -> f64 {
     }
 }
 
-/// Returns the items of a trial that have the claimed figure on a path, to which so many packets a second are sent.
+/// Returns the number of items of a trial that gives the claimed figure on a path with `packets_per_s` packets per
+/// second.
 pub fn whole(lengths: &Lengths, rare: Option<Rare>, path: &Path, packets_per_s: f64) -> u64 {
     let beyond = rare.map_or(0.0, |rare| (BEYOND / (1.0 - rare.quantile)).round());
     let loss = loss(path);
@@ -50,7 +52,7 @@ pub fn whole(lengths: &Lengths, rare: Option<Rare>, path: &Path, packets_per_s: 
     lengths.fewest.max(beyond as u64).max((struck.ceil() as u64).min(MOST))
 }
 
-/// Returns the items of a trial that has a mean, and no quantile: two seconds of them, and no fewer than twenty.
+/// Returns the number of items of a trial that gives a mean, but no quantile: two seconds of them, at least twenty.
 pub fn short(lengths: &Lengths) -> u64 {
     let two_seconds = Nanos::from_secs(2).0 / lengths.unit_ns.max(1);
     two_seconds.max(20).min(lengths.fewest)
@@ -76,7 +78,7 @@ mod tests {
         // On the path a race has thirty.
         assert_eq!(whole(&SIXTIETHS, P99, "loss=0.5%", 60.0), 1_000);
         assert_eq!(whole(&SIXTIETHS, P99, "loss=0.1%", 60.0), 5_000);
-        // Frames of ten packets are struck ten times as often.
+        // Frames of ten packets are hit ten times as often.
         assert_eq!(whole(&SIXTIETHS, None, "sim:loss=0.5%", 600.0), 400);
         assert_eq!(whole(&Lengths { key: "time", ..SIXTIETHS }, None, "sim:loss=0.5%", 60.0), 120);
         assert_eq!(short(&SIXTIETHS), 119);

@@ -1,5 +1,4 @@
-//! Advice as it is saved: format 1 of `advise.json`, beside the results of its races. Reports are made from this
-//! alone.
+//! Saved advice: format 1 of `advise.json`, beside the results of its races. Reports are made from this alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +11,17 @@ use crate::result::outcome::Program;
 /// File format that this version writes.
 pub const FORMAT: u32 = 1;
 
-/// The file's name.
+/// Name of the file.
 pub const FILE: &str = "advise.json";
 
-/// Advice on an application, with what it stands on.
+/// Advice on an application, with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// File format: 1.
     pub advice_format: u32,
     /// Program that wrote the file.
     pub deadheat: Program,
-    /// Name of the application: that of its file.
+    /// Name of the application: its file name without the extension.
     pub name: String,
     /// The application.
     pub app: App,
@@ -30,30 +29,30 @@ pub struct Advice {
     pub path: String,
     /// Start time: RFC 3339, UTC.
     pub started: String,
-    /// Time that the races were given, in nanoseconds; absent on a simulated path, where they end by themselves.
+    /// Time limit of the races, in nanoseconds; absent on a simulated path, where they end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
-    /// Time that they took, in nanoseconds.
+    /// Duration of the races, in nanoseconds.
     #[serde(default)]
     pub took_ns: u64,
-    /// Contenders that do not fit, and why.
+    /// Contenders that do not fit, with the reasons.
     pub excluded: Vec<ExcludedContender>,
-    /// Traffic, the most important first, and the work that stood for it.
+    /// Traffic, the most important first, with the work that represented it.
     pub traffic: Vec<RacedTraffic>,
     /// Races in the order run.
     pub races: Vec<AdviceRace>,
     /// Places of the contenders that carry all traffic and have a verdict.
     pub places: Vec<RankedContender>,
-    /// Verdicts of races on the path about means, where the claimed figure is a quantile.
+    /// Verdicts of races on the path about means, for a claimed figure that is a quantile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<VerdictEvidence>,
-    /// Verdicts by which one that cannot carry all traffic is ahead of the first place in one of them.
+    /// Verdicts by which a contender that cannot carry all traffic is ahead of the first place in one traffic.
     pub alone: Vec<VerdictEvidence>,
     /// Findings of the search for crossovers between the two best contenders.
     pub crossovers: Vec<Crossover>,
-    /// Axes that were not searched, or not to their end, and why.
+    /// Axes without a complete search, with the reasons.
     pub not_searched: Vec<String>,
-    /// Gaps: races not run or not decided, and what would help.
+    /// Gaps: races that were not run or not decided, with remedies.
     pub notes: Vec<String>,
 }
 
@@ -69,16 +68,16 @@ pub struct ExcludedContender {
     pub why: String,
 }
 
-/// Traffic as it was raced.
+/// Traffic as raced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RacedTraffic {
-    /// Its name.
+    /// Name of the traffic.
     pub name: String,
-    /// Workload that stands for it.
+    /// Workload that represents it.
     pub workload: String,
-    /// Figure that counts.
+    /// Claimed figure.
     pub metric: Metric,
-    /// Greatest value of it that the application can use, in nanoseconds; absent if it says none.
+    /// Maximum value that the application can use, in nanoseconds; absent if the file gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<u64>,
     /// Contenders that fit.
@@ -106,7 +105,7 @@ pub struct AdviceRace {
     pub file: Option<String>,
     /// True if its result can be trusted.
     pub trusted: bool,
-    /// Reason why it did not run, or not to its end.
+    /// Reason why it did not run, or is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
@@ -115,11 +114,11 @@ pub struct AdviceRace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Comparison in virtual time of everything that runs there.
+    /// Comparison in virtual time of all contenders that run there.
     Screening,
     /// Comparison on the path.
     Comparison,
-    /// Comparison on the path of the mean alone, in trials that are too short for the claimed quantile.
+    /// Comparison of the mean alone on the path, in trials that are too short for the claimed quantile.
     Confirmation,
     /// Step of the search for a crossover.
     Search,
@@ -133,11 +132,12 @@ pub struct RankedContender {
     /// Contender that carries each traffic, in the order of the application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carries: Vec<String>,
-    /// Place: one more than those in better places.
+    /// Rank, from 1; equal ranks are followed by a gap.
     pub place: usize,
-    /// Its figure in the most important traffic that it was raced in.
+    /// Its figure in the most important traffic for which it has one.
     pub figure: Option<ContenderFigure>,
-    /// Verdict on the contender listed first and it; where there is none, one by which another is ahead of it.
+    /// Verdict on the first listed contender and this one; if there is none, a verdict by which another one is
+    /// ahead.
     pub against: Option<VerdictEvidence>,
 }
 
@@ -154,11 +154,11 @@ pub struct ContenderFigure {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Greatest value that the application can use, if it says one.
+    /// Maximum value that the application can use, if its file gives one.
     pub limit_ns: Option<u64>,
     /// File of the race.
     pub file: String,
-    /// True if it is of virtual time.
+    /// True if it is from virtual time.
     pub is_virtual: bool,
 }
 
@@ -169,15 +169,15 @@ pub struct VerdictEvidence {
     pub traffic: String,
     /// First contender of the verdict.
     pub first: String,
-    /// Second.
+    /// Second contender.
     pub second: String,
     /// Verdict.
     pub lead: Lead,
-    /// The verdict in a sentence, as its race put it.
+    /// The verdict in the sentence of its race.
     pub note: String,
     /// File of the race.
     pub file: String,
-    /// True if it is of virtual time.
+    /// True if it is from virtual time.
     pub is_virtual: bool,
 }
 
@@ -188,22 +188,22 @@ pub struct Crossover {
     pub axis: Axis,
     /// First contender.
     pub first: String,
-    /// Second.
+    /// Second contender.
     pub second: String,
-    /// Value of the path as given.
+    /// Value of the given path.
     pub base: f64,
-    /// Verdict there.
+    /// Verdict at that value.
     pub lead: Lead,
-    /// File of the race that gave it.
+    /// File of the race with that verdict.
     pub file: String,
     /// End of the search.
     pub end: f64,
     /// Finding.
     pub found: SearchFinding,
-    /// Values within it that decided nothing.
+    /// Values within the finding without a decision.
     pub open: Vec<f64>,
-    /// Steps, as they were made.
+    /// Steps, in order.
     pub steps: Vec<SearchStep>,
-    /// True if they were made in virtual time.
+    /// True if they ran in virtual time.
     pub is_virtual: bool,
 }

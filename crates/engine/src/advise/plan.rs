@@ -1,5 +1,5 @@
-//! From an application and a path to what can be raced: traffic as workloads, candidates that carry it, how long trials
-//! are, and what each race costs. Nothing runs.
+//! From an application and a path to races: traffic as workloads, candidates that carry it, length of trials, and
+//! duration of each race. Runs no race.
 
 use std::collections::BTreeMap;
 
@@ -27,24 +27,24 @@ use crate::workload::{self, Lengths, Setting, Task, Traffic};
 pub struct Plan {
     /// Path.
     pub path: Path,
-    /// The same in virtual time, where the path is emulated and can be simulated.
+    /// The same path in virtual time, if it is emulated and can be simulated.
     pub simulated: Option<Path>,
     /// Traffic, the most important first.
     pub entries: Vec<PlanEntry>,
-    /// Contenders that do not fit, and why.
+    /// Contenders that do not fit, with the reasons.
     pub excluded: Vec<ExcludedContender>,
-    /// Everything that can carry some of the traffic, those of one connection first.
+    /// Candidates that can carry at least a part of the traffic, candidates with one connection first.
     pub candidates: Vec<Candidate>,
 }
 
 /// Traffic with its work and the contenders that carry it.
 #[derive(Debug)]
 pub struct PlanEntry {
-    /// As it is saved.
+    /// Traffic in its saved form.
     pub considered: RacedTraffic,
-    /// Bounds that it sets to a search.
+    /// Bounds of a search.
     pub bounds: Bounds,
-    /// Contender that stands for each in virtual time.
+    /// Contender that represents each in virtual time.
     pub simulated: BTreeMap<String, String>,
     /// Work without its length.
     spec: Spec,
@@ -52,14 +52,14 @@ pub struct PlanEntry {
     /// Figure of a short trial.
     mean: Metric,
     lengths: Option<Lengths>,
-    /// Duration of a trial whose length the traffic fixes.
+    /// Duration of a trial, if the traffic fixes it.
     fixed: Nanos,
     /// Packets per second of one direction.
     packets_per_s: f64,
     setting: Setting,
 }
 
-/// Work of a race: with its length.
+/// Work of a race, including its length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RaceWork {
     /// The workload.
@@ -72,13 +72,13 @@ pub struct RaceWork {
     pub packets: f64,
 }
 
-/// Duration of a trial beyond its work: two processes that start, and both ends that part.
+/// Duration of a trial beyond its work: two processes start, and both ends close.
 const OVERHEAD: Nanos = Nanos::from_millis(150);
 
 /// Round trips of a trial beyond its work: connection, token and the last acknowledgement.
 const OVERHEAD_TRIPS: u64 = 2;
 
-/// Duration that is assumed of work which says none.
+/// Assumed duration of work without a known duration.
 const UNKNOWN: Nanos = Nanos::from_secs(3);
 
 /// Trials before the first block.
@@ -87,21 +87,21 @@ const PILOT: u64 = 2;
 /// Application bytes of a packet.
 const PACKET: f64 = 1_200.0;
 
-/// Time that a packet takes in virtual time, both ends and its acknowledgement included: 1 to 6 µs by protocol, measured of
-/// the release build on a virtual machine. The course measures its own.
+/// Real time per packet in virtual time, with both ends and its acknowledgement: 1 to 6 µs by protocol, measured
+/// with the release build on a virtual machine. [`AdviceCourse`](super::course::AdviceCourse) measures its own.
 pub(super) const VIRTUAL_PACKET: Nanos = Nanos(4_000);
 
-/// Steps of a search that is as long as most: five ends, and one of them with a crossover.
+/// Steps of a typical search: five ends, one of them with a crossover.
 const STEPS: u64 = 10;
 
-/// Most contenders in one race.
+/// Maximum number of contenders in one race.
 const MOST: usize = 32;
 
 impl Plan {
-    /// Plans an application on a path. `usual` are the contenders, unless it names its own.
+    /// Plans an application on a path, with the `usual` contenders unless it names its own.
     ///
     /// # Errors
-    /// [`Error::Usage`] where path or traffic cannot be read, contradict each other, or nobody fits.
+    /// [`Error::Usage`] if path or traffic cannot be parsed or contradict each other, or if no contender fits.
     pub fn make(app: &App, path: &str, usual: &[&str]) -> Result<Plan> {
         let path = Path::parse(path)?;
         let setting = path_time::setting(&path);
@@ -146,7 +146,7 @@ impl Plan {
         let simulated = match &path {
             Path::Emulated(network) if network.links.len() == 1 => {
                 let simulated = Path::Simulated(network.clone());
-                // Some words mean nothing in virtual time.
+                // Some keys have no meaning in virtual time.
                 Path::parse(&simulated.to_string()).ok().map(|_| simulated)
             }
             _ => None,
@@ -159,7 +159,7 @@ impl Plan {
         matches!(self.path, Path::Simulated(_))
     }
 
-    /// Returns the path in virtual time, if it has one.
+    /// Returns the path in virtual time, if any.
     pub fn in_virtual_time(&self) -> Option<&Path> {
         if self.is_virtual() { Some(&self.path) } else { self.simulated.as_ref() }
     }
@@ -169,7 +169,7 @@ impl Plan {
         self.candidates.iter().filter(|one| one.carries_all())
     }
 
-    /// Returns the time that the races of `blocks` in virtual time take on this machine, roughly.
+    /// Returns the approximate real time of the races in virtual time with `blocks` blocks.
     pub fn virtual_time(&self, blocks: u64) -> Nanos {
         let Some(path) = self.in_virtual_time() else { return Nanos::ZERO };
         let of = |entry: &PlanEntry| {
@@ -179,7 +179,7 @@ impl Plan {
         Nanos(self.entries.iter().map(of).sum())
     }
 
-    /// Returns the time that steps of searches in virtual time take on this machine, roughly.
+    /// Returns the approximate real time of the search steps in virtual time.
     pub fn search_time(&self, blocks: u64) -> Nanos {
         let (Some(path), Some(first)) = (self.in_virtual_time(), self.entries.first()) else {
             return Nanos::ZERO;
@@ -223,7 +223,7 @@ fn task(traffic: &Traffic, spec: &Spec, setting: &Setting) -> Result<Box<dyn Tas
         .map_err(|error| Error::usage(format!("traffic `{}`: {error}", traffic.name)))
 }
 
-/// Returns the figure that a task claims.
+/// Returns the claimed figure of a task.
 fn claimed(task: &dyn Task, spec: &Spec) -> Result<Metric> {
     let metric = task.info().claim().cloned();
     metric.ok_or_else(|| Error::usage(format!("`{spec}` has no figure to compare by")))
@@ -287,7 +287,7 @@ impl PlanEntry {
         })
     }
 
-    /// Returns the contenders that run in virtual time, as they are typed there.
+    /// Returns the contenders that run in virtual time, as typed there.
     pub fn screened(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for typed in self.considered.contenders.iter().filter_map(|typed| self.simulated.get(typed))
@@ -299,14 +299,14 @@ impl PlanEntry {
         all
     }
 
-    /// Returns the work that has the claimed figure on a path, by the rule of [`length`].
+    /// Returns the work that gives the claimed figure on a path, by the rule of [`length`].
     pub fn whole(&self, path: &Path) -> RaceWork {
         let of = |lengths| length::whole(&lengths, self.rare, path, self.packets_per_s);
         self.raced(&self.spec, &self.considered.metric, self.lengths.map(of))
     }
 
-    /// Returns work of a trial that is as short as its mean allows; its figure is the claimed one unless that is a quantile.
-    /// `None` where only the quantile can be claimed.
+    /// Returns the work of a trial as short as its mean allows; its figure is the claimed one unless that is a
+    /// quantile. `None` if only the quantile can be claimed.
     pub fn short(&self) -> Option<RaceWork> {
         match self.rare {
             None => {
@@ -338,7 +338,7 @@ impl PlanEntry {
     }
 }
 
-/// Returns the work with the mean claimed instead of a quantile.
+/// Returns the work that claims the mean instead of a quantile.
 fn short_claim(spec: &Spec, rare: Option<Rare>) -> Spec {
     let mut spec = spec.clone();
     if let Some((key, value)) = rare.and_then(|rare| rare.otherwise) {
@@ -349,12 +349,12 @@ fn short_claim(spec: &Spec, rare: Option<Rare>) -> Spec {
 }
 
 impl RaceWork {
-    /// Returns the time that a race of `n` contenders surely takes until its first verdict can be given.
+    /// Returns a time in which a race of `n` contenders surely reaches its first possible verdict.
     pub fn costs(&self, n: usize) -> Nanos {
         let claims = n * n.saturating_sub(1) / 2;
         let fewest = fewest_for(claims, DEFAULT_CONFIDENCE);
         let fewest = fewest.saturating_add(fewest.div_ceil(SPARE));
-        // The control runs in each block, too.
+        // Each block also has the control's trial.
         let trials = fewest.saturating_mul(n as u64 + 1).saturating_add(PILOT);
         Nanos(self.trial.0.saturating_mul(trials))
     }
@@ -430,8 +430,8 @@ per-second = 10
     #[test]
     fn a_race_costs_its_fewest_blocks() {
         let found = plan(GAME, "delay=25ms").unwrap();
-        // Two seconds of state, 150 ms and two round trips; three trials in each of six blocks and of two to spare, and
-        // two before.
+        // Two seconds of state, 150 ms and two round trips; three trials in each of six blocks and two spare
+        // blocks, and two before.
         let short = found.entries[0].short().unwrap();
         assert_eq!(short.costs(2).0 / 1_000_000, 2_250 * 26 - 1);
         assert!(short.costs(3) > short.costs(2));
@@ -452,7 +452,7 @@ per-second = 10
         let short = world.short().unwrap();
         assert!(has(&short, "count", "120") && has(&short, "claim", "mean"), "{short:?}");
         assert_ne!(short.metric.name, whole.metric.name);
-        // Ten events a second are struck as often in more time.
+        // Ten events a second are hit as often in more time.
         assert!(has(&found.entries[1].whole(simulated), "count", "4000"));
         let shots = found.entries[1].short().unwrap();
         assert_eq!(shots.metric.name, found.entries[1].considered.metric.name);

@@ -1,12 +1,14 @@
-//! Places from pairwise verdicts. Traffic that is more important speaks first; what it leaves open or tied, the next
-//! may decide. Who is behind nobody is first, and those that nothing separates share a place.
+//! Places from pairwise verdicts. The most important traffic decides first; the next one decides pairs that are
+//! still open or tied. A contender that no other is ahead of is first, and contenders without a decision between
+//! them share a place.
 
 use super::search::Lead;
 use crate::result::outcome::{Outcome, Verdict};
 use crate::stats;
 
-/// Returns the place of each of `n` contenders, from 1: of all that are left, those that none of them is ahead of share the
-/// next place, so that nothing undecided sets anybody back. A circle, which unlike traffic can make, shares one.
+/// Returns the place of each of `n` contenders, from 1. Of the remaining contenders, all that no other remaining
+/// one is ahead of share the next place, so an open verdict is no disadvantage. A cycle, which can result from
+/// unlike traffic, shares one place.
 pub fn places(n: usize, ahead: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut places = vec![0; n];
     let mut left: Vec<usize> = (0..n).collect();
@@ -25,7 +27,7 @@ pub fn places(n: usize, ahead: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     places
 }
 
-/// Returns the first verdict, in the order of importance, that says who is ahead; or else the first at all.
+/// Returns the first verdict, in the order of importance, with a lead; otherwise the first of all.
 pub fn first<T>(leads: impl IntoIterator<Item = (Lead, T)>) -> Option<(Lead, T)> {
     let mut best: Option<(Lead, T)> = None;
     for (lead, of) in leads {
@@ -38,8 +40,8 @@ pub fn first<T>(leads: impl IntoIterator<Item = (Lead, T)>) -> Option<(Lead, T)>
     best
 }
 
-/// Returns the verdict of a race on two contenders as typed, and who is ahead; `None` if it has none, or is
-/// not to be trusted.
+/// Returns the verdict of a race on two contenders as typed, and its lead; `None` if there is none, or if the race
+/// is not trusted.
 pub fn verdict<'a>(outcome: &'a Outcome, a: &str, b: &str) -> Option<(Lead, &'a Verdict)> {
     let id = |typed: &str| Some(outcome.contenders.iter().find(|one| one.label == typed)?.id);
     let (a, b) = (id(a)?, id(b)?);
@@ -65,10 +67,10 @@ mod tests {
         let ahead = |a, b| matches!((a, b), (0, 2) | (0, 3) | (1, 3) | (1, 2));
         assert_eq!(places(4, ahead), [1, 1, 3, 3]);
         assert_eq!(places(3, |_, _| false), [1, 1, 1]);
-        // 0 is ahead of 2, and both 0 and 1 of 3; on 2 and 3 nothing is decided.
+        // 0 is ahead of 2, and both 0 and 1 of 3; there is no decision between 2 and 3.
         assert_eq!(places(4, |a, b| matches!((a, b), (0, 2) | (0, 3) | (1, 3))), [1, 1, 3, 3]);
         assert_eq!(places(3, |a, b| a < b), [1, 2, 3]);
-        // A circle, which unlike traffic can make, has no first.
+        // A cycle, which can result from unlike traffic, has no first.
         assert_eq!(places(3, |a, b| (a + 1) % 3 == b), [1, 1, 1]);
     }
 

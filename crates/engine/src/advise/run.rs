@@ -1,4 +1,4 @@
-//! Runs the races of an application into a directory, and concludes from their verdicts.
+//! Runs the races of an application into a directory, and draws conclusions from their verdicts.
 
 use std::fs;
 use std::path::{Path as File, PathBuf};
@@ -24,7 +24,7 @@ use crate::time::{Clock, Nanos};
 /// Default time for all races.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(120);
 
-/// Task: an application on which advice is asked.
+/// Task: an application that needs advice.
 #[derive(Debug)]
 pub struct AdviceTask<'a> {
     /// The application's name.
@@ -33,39 +33,40 @@ pub struct AdviceTask<'a> {
     pub app: &'a App,
     /// The path, as typed.
     pub path: &'a str,
-    /// Contenders where the application names none.
+    /// Contenders if the application names none.
     pub usual: &'a [&'a str],
-    /// Time for all races, those in virtual time included.
+    /// Time limit for all races, including races in virtual time.
     pub budget: Nanos,
     /// Number of blocks of a race in virtual time.
     pub virtual_blocks: u64,
-    /// Seed of each race; random where none is given.
+    /// Seed of each race; random if absent.
     pub seed: Option<u64>,
-    /// Directory for results; created.
+    /// Directory for results, to be created.
     pub dir: &'a File,
-    /// The time of day.
+    /// Time of day.
     pub started: SystemTime,
 }
 
-/// Default number of blocks of a race in virtual time: a difference of 5 % is found where trials scatter by 8 %.
+/// Default number of blocks of a race in virtual time; it detects a difference of 5 % if trials scatter by 8 %.
 pub const VIRTUAL_BLOCKS: u64 = 40;
 
-/// Job: a race to be run.
+/// Job: a race to run.
 #[derive(Debug)]
 pub struct AdviceJob {
-    /// Its name, which is that of its file.
+    /// Name of the race and of its file.
     pub name: String,
-    /// Request for the race, which passed its checks.
+    /// Checked request for the race.
     pub request: Request,
     /// File for its result.
     pub file: PathBuf,
 }
 
-/// Runs the races of an application, and saves the advice beside them. `race` sets the stage for each and runs it.
+/// Runs the races of an application, and saves the advice beside them. `race` creates the context of each race and
+/// runs it.
 ///
 /// # Errors
-/// [`Error::Usage`] where application and path contradict each other, or the directory holds something; the error
-/// of the first race if none has a result.
+/// [`Error::Usage`] if application and path contradict each other, or the directory is not empty; the error of the
+/// first race if none has a result.
 pub fn run(
     task: &AdviceTask<'_>,
     clock: &dyn Clock,
@@ -78,7 +79,7 @@ pub fn run(
     course.compare();
     let mut places = places(&plan, &course);
     let crossovers = course.search(&places);
-    // A race that was called off or failed is told in the notes; with none there is nothing to tell.
+    // The notes list races that were stopped or failed; without any result there is no advice.
     if course.results.iter().all(Option::is_none) {
         return Err(course.failure.take().unwrap_or(Error::Interrupted));
     }
@@ -119,7 +120,7 @@ pub fn run(
     Ok(advice)
 }
 
-/// Makes the directory for results, unless it holds something.
+/// Creates the directory for results, unless it exists and is not empty.
 fn prepare(dir: &File) -> Result<()> {
     let name = dir.display();
     if dir.exists() && !dir.is_dir() {
@@ -133,10 +134,10 @@ fn prepare(dir: &File) -> Result<()> {
     })
 }
 
-/// Returns how long the advice takes, before anything runs.
+/// Returns the expected duration of the advice, before any race runs.
 ///
 /// # Errors
-/// As of [`Plan::make`].
+/// As [`Plan::make`].
 pub fn beforehand(task: &AdviceTask<'_>) -> Result<String> {
     let plan = Plan::make(task.app, task.path, task.usual)?;
     let simulated = plan.virtual_time(task.virtual_blocks);
@@ -154,7 +155,7 @@ pub fn beforehand(task: &AdviceTask<'_>) -> Result<String> {
     })
 }
 
-/// Returns the verdict on two candidates that counts: of the most important traffic that tells them apart.
+/// Returns the relevant verdict on two candidates: of the most important traffic in which they differ.
 fn between(course: &AdviceCourse<'_>, a: &Candidate, b: &Candidate) -> Option<VerdictEvidence> {
     let of = |(at, entry): (usize, &PlanEntry)| {
         let (x, y) = (a.carries[at].as_ref()?, b.carries[at].as_ref()?);
@@ -169,8 +170,8 @@ fn between(course: &AdviceCourse<'_>, a: &Candidate, b: &Candidate) -> Option<Ve
     rank::first(found).map(|(_, evidence)| evidence)
 }
 
-/// Returns the places of candidates that carry everything, the best first, each with its figure and the verdict on it
-/// and the first. A place takes a verdict about the claimed figure of the most important traffic.
+/// Returns the places of candidates that carry all traffic, the best first, each with its figure and the verdict on
+/// it and the first. A place needs a verdict about the claimed figure of the most important traffic.
 pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedContender> {
     let eligible: Vec<&Candidate> = plan.eligible().collect();
     let first = &plan.entries[0];
@@ -203,7 +204,7 @@ pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedConten
             (*one, placed)
         })
         .collect();
-    // Within a place: one connection before two, then the better figure.
+    // Within a place, one connection precedes two, then the better figure precedes.
     all.sort_by(|(one, a), (other, b)| {
         let key = |placed: &RankedContender| {
             placed.figure.as_ref().map_or(f64::INFINITY, |figure| match figure.metric.better {
@@ -252,7 +253,7 @@ fn figure(course: &AdviceCourse<'_>, candidate: &Candidate) -> Option<ContenderF
     })
 }
 
-/// Returns the verdicts about means on the path, on the first contender of each race and every other.
+/// Returns the verdicts about means on the path, on the first contender of each race and each other one.
 fn confirmed(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<VerdictEvidence> {
     let of = |entry: &PlanEntry| -> Vec<VerdictEvidence> {
         let purpose = Purpose::Confirmation;
@@ -264,8 +265,8 @@ fn confirmed(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<VerdictEvidence> {
     plan.entries.iter().flat_map(of).collect()
 }
 
-/// Returns the verdicts by which a contender that is part of no candidate for everything is ahead of the first in one
-/// traffic.
+/// Returns the verdicts by which a contender that belongs to no complete candidate is ahead of the first place in
+/// one traffic.
 fn alone(
     plan: &Plan,
     course: &AdviceCourse<'_>,

@@ -1,5 +1,5 @@
-//! Search for the point on an axis from which another contender is ahead: bisection, each step with a verdict.
-//! A step that decides nothing is an obstacle and is never taken for either side.
+//! Search for the point on an axis from which another contender is ahead: bisection, with a verdict at each step. A
+//! step without a decision is an obstacle, and is never counted for either side.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub enum Lead {
     Second,
     /// Dead heat.
     Tie,
-    /// Undecided, or not to be trusted.
+    /// Undecided, or not trusted.
     Open,
 }
 
 impl Lead {
-    /// Returns the same seen from the other side.
+    /// Returns the same verdict with the contenders exchanged.
     pub fn turned(self) -> Lead {
         match self {
             Lead::First => Lead::Second,
@@ -35,28 +35,28 @@ impl Lead {
 pub struct SearchStep {
     /// Value on the axis.
     pub value: f64,
-    /// Verdict there.
+    /// Verdict at that value.
     pub lead: Lead,
-    /// File of the race that gave it.
+    /// File of the race with that verdict.
     pub file: String,
 }
 
-/// Finding of a search.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchFinding {
-    /// The verdict at the end is that of the base: no change was seen.
+    /// The verdict at the end is the verdict of the base: no change was found.
     Unchanged,
-    /// Between the last point with the verdict of the base and the first with another.
+    /// Between the last point with the verdict of the base and the first point with another.
     Between {
         /// Last value with the verdict of the base.
         from: f64,
-        /// First value with another.
+        /// First value with another verdict.
         to: f64,
         /// The other verdict.
         lead: Lead,
     },
-    /// Somewhere between these values, or nowhere: what lies there was not decided.
+    /// Somewhere between these values, or nowhere: there was no decision between them.
     Unknown {
         /// Last value with the verdict of the base.
         from: f64,
@@ -73,23 +73,23 @@ const MOST_STEPS: usize = 6;
 pub struct Search {
     /// Axis.
     pub axis: Axis,
-    /// Value of the path as given.
+    /// Value of the given path.
     pub base: f64,
-    /// Verdict there.
+    /// Verdict at that value.
     pub lead: Lead,
     /// Value at which the search ends.
     pub end: f64,
-    /// Steps so far, as they were made.
+    /// Steps so far, in order.
     pub steps: Vec<SearchStep>,
 }
 
 impl Search {
-    /// Creates a search that has made no step.
+    /// Creates a search without steps.
     pub fn new(axis: Axis, base: f64, lead: Lead, end: f64) -> Search {
         Search { axis, base, lead, end, steps: Vec::new() }
     }
 
-    /// Returns the value of the next step; `None` if none would tell more.
+    /// Returns the value of the next step; `None` if no step would give more information.
     pub fn next(&self) -> Option<f64> {
         if self.lead == Lead::Open || self.steps.len() >= MOST_STEPS {
             return None;
@@ -99,7 +99,7 @@ impl Search {
         }
         let SearchFinding::Between { from, to, .. } = self.found() else { return None };
         let middle = self.axis.between(from, to)?;
-        // What was undecided there once would be again; beside it, it may not.
+        // A value that was undecided once would be so again; a value beside it may not be.
         let beside = [(from, middle), (middle, to)];
         let beside = beside.into_iter().filter_map(|(one, other)| self.axis.between(one, other));
         let is_new = |value: &f64| !self.steps.iter().any(|step| step.value == *value);
@@ -129,7 +129,7 @@ impl Search {
         }
     }
 
-    /// Returns the values that decided nothing within what was found.
+    /// Returns the values without a decision within the finding.
     pub fn open(&self) -> Vec<f64> {
         let (SearchFinding::Between { from, to, .. } | SearchFinding::Unknown { from, to }) =
             self.found()
@@ -148,7 +148,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Runs a search to its end; `truth` says the verdict at each value.
+    /// Runs a search to its end; `truth` gives the verdict at each value.
     fn run(mut search: Search, truth: impl Fn(f64) -> Lead) -> Search {
         while let Some(value) = search.next() {
             search.put(SearchStep { value, lead: truth(value), file: String::new() });
@@ -193,7 +193,7 @@ mod tests {
         let search = run(loss(Lead::First), |_| Lead::Open);
         assert_eq!(search.found(), SearchFinding::Unknown { from: 0.01, to: 0.1 });
         assert_eq!((search.steps.len(), search.open()), (1, vec![0.1]));
-        // Undecided up to the middle: it ends where something is decided.
+        // Undecided up to the middle: the search ends at a value with a decision.
         let search = run(loss(Lead::First), |value| match value {
             v if v > 0.05 => Lead::Second,
             _ => Lead::Open,
@@ -203,7 +203,7 @@ mod tests {
         };
         assert!(from == 0.01 && to > 0.05 && to < 0.06 && lead == Lead::Second, "{search:?}");
         assert!(search.open().contains(&0.032) && search.open().len() < MOST_STEPS, "{search:?}");
-        // Undecided at the base: nothing is searched.
+        // Undecided at the base: there is no search.
         assert_eq!(run(loss(Lead::Open), |_| Lead::First).steps.len(), 0);
         assert_eq!(loss(Lead::First).found(), SearchFinding::Unknown { from: 0.01, to: 0.1 });
     }

@@ -29,7 +29,7 @@ impl AdviceCourse<'_> {
             let traffic = &entry.considered.name;
             self.not_searched.push(format!("crossovers: no two were compared in `{traffic}`"));
         }
-        // A lead can change hands; where there is none, a dead heat can end. What is undecided has no verdict that could.
+        // A lead can change; without a lead, a dead heat can end. An open verdict can do neither.
         let of = |wanted: fn(Lead) -> bool| compared.iter().position(|one| wanted(one.lead));
         let leads = of(|lead| matches!(lead, Lead::First | Lead::Second));
         let Some(at) = leads.or_else(|| of(|lead| lead == Lead::Tie)) else {
@@ -46,7 +46,7 @@ impl AdviceCourse<'_> {
             _ => &plan.path,
         };
         let mut searches = self.searches(entry, &base, path);
-        // In turns, so that each has its end before any is refined.
+        // Alternate between the searches, so that each has its end before any is refined.
         while !self.is_stopped {
             let mut moved = false;
             for search in &mut searches {
@@ -95,7 +95,7 @@ impl AdviceCourse<'_> {
         searches
     }
 
-    /// Makes the next step of a search; `false` if there is none, or no time for it.
+    /// Runs the next step of a search; returns false if there is none, or no time for it.
     fn step(
         &mut self,
         entry: &PlanEntry,

@@ -1,39 +1,39 @@
-//! Causes of notices, by which their advice differs.
+//! Causes of notices, on which their advice depends.
 
-/// Place of the two ends, by which advice on two regimes differs.
+/// Place of the two ends, on which advice about two regimes depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndPlacement {
-    /// Wherever the host's scheduler puts them.
+    /// The host's scheduler chooses the CPUs.
     Free,
-    /// Held on CPUs.
+    /// Pinned to CPUs.
     Pinned,
-    /// On no CPU: in virtual time.
+    /// No CPU: virtual time.
     Virtual,
 }
 
-/// Cause of a gate failure, by which advice differs.
+/// Cause of a gate failure, on which the advice depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateCause {
-    /// The emulated path did not do as its model says.
+    /// The emulated path differed from its model.
     Path,
-    /// The trial ended with an error, before it had figures.
+    /// The trial ended with an error before it had figures.
     NoFigures,
     /// An account of messages does not close.
     Ledger,
-    /// Anything else that the workload found: mostly a generator that was late.
+    /// Any other problem of the workload: usually a late generator.
     Work,
 }
 
 /// Limit of the number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockLimit {
-    /// The number asked for.
+    /// Requested number of blocks.
     Blocks,
-    /// The time that the race may take.
+    /// Time limit of the race.
     Budget,
 }
 
-/// Fate of messages among which a figure falls.
+/// Fate of the messages that a censored figure falls among.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CensoredFate {
     /// Some of them arrived after the timeout.
@@ -42,7 +42,7 @@ pub enum CensoredFate {
     Lost,
 }
 
-/// Origin of a value that was asked for.
+/// Origin of a requested value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueOrigin {
     /// It was typed.
@@ -52,7 +52,7 @@ pub enum ValueOrigin {
 }
 
 impl ValueOrigin {
-    /// Returns the message on a value that is not in force.
+    /// Returns the message about a value that is not in force.
     pub(super) fn message(self, label: &str, option: &str, asked: &str, effective: &str) -> String {
         match self {
             ValueOrigin::Typed => format!("{label} asked for {option}={asked} and has {effective}"),
@@ -64,7 +64,7 @@ impl ValueOrigin {
 }
 
 impl EndPlacement {
-    /// Returns the advice on two regimes.
+    /// Returns the advice about two regimes.
     pub(super) fn on_regimes(self) -> &'static str {
         match self {
             EndPlacement::Free => {

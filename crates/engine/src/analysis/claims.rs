@@ -1,4 +1,4 @@
-//! Claims of a race: the pairs and metrics that verdicts are about, the level of each, and the looks at them.
+//! Claims of a race: the pairs and metrics of its verdicts, the error level of each, and the looks.
 
 use crate::measurements::{Metric, Role};
 use crate::result::outcome::{Entrant, Outcome, RecordedPlan};
@@ -10,12 +10,12 @@ pub fn alpha(confidence: f64) -> f64 {
     ((1.0 - confidence) * 1e9).round() / 1e9
 }
 
-/// Returns the number of blocks that an interval of one claim takes.
+/// Returns the number of blocks needed for an interval of one claim.
 pub fn fewest_blocks(confidence: f64) -> usize {
     Plan::fewest_blocks(1, alpha(confidence))
 }
 
-/// Returns the fewest blocks with which all of so many claims could be decided; 0 without claims.
+/// Returns the minimum number of blocks with which all claims could be decided; 0 without claims.
 pub fn fewest_for(claims: usize, confidence: f64) -> u64 {
     match claims {
         0 => 0,
@@ -23,14 +23,14 @@ pub fn fewest_for(claims: usize, confidence: f64) -> u64 {
     }
 }
 
-/// Returns true if fewer blocks were asked for than a verdict on every claim takes: the race was run for its figures.
+/// Returns true if the requested blocks are too few for a verdict on every claim: the race is run for its figures.
 pub fn is_for_figures(outcome: &Outcome) -> bool {
     let claims = usize::try_from(outcome.plan.claims).unwrap_or(usize::MAX);
     let fewest = fewest_for(claims, outcome.asked.confidence);
     outcome.asked.blocks.is_some_and(|blocks| blocks < fewest)
 }
 
-/// Pairs that compete under the same conditions, times claimed metrics.
+/// Returns the number of claims: pairs that compete under the same conditions, times claimed metrics.
 pub fn claims(entrants: &[Entrant], metrics: &[Metric]) -> usize {
     let racing: Vec<&Entrant> = entrants.iter().filter(|entrant| entrant.is_racing()).collect();
     let meets = |(at, entrant): (usize, &&Entrant)| {
@@ -45,7 +45,7 @@ pub fn claimed(metrics: &[Metric]) -> impl Iterator<Item = &Metric> {
     metrics.iter().filter(|metric| metric.role == Role::Claim)
 }
 
-/// Returns the looks of `fixed` in the form that the statistics take.
+/// Returns the looks of `fixed` in the form of the statistics crate.
 pub fn looks(fixed: &RecordedPlan, confidence: f64) -> Plan {
     Plan {
         looks: fixed.looks.clone(),

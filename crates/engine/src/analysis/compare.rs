@@ -1,9 +1,10 @@
 //! Comparison of saved races, old and new: did anything change?
 //!
-//! Runs of the same thing differ by more than their trials scatter, so a run is the replicate here, with one figure for each
-//! contender and metric ([`runs`](crate::stats::runs)). From several runs of the old thing, or of the new one, follows how much runs
-//! differ. Of two runs alone it is not known: then their trials are compared ([`independent`](super::independent)), and
-//! what is found holds between these two runs. Simulated races have no host, so there the trials are all there is.
+//! Runs of the same thing differ by more than the scatter of their trials, so the run is the replicate here, with
+//! one figure for each contender and metric ([`runs`](crate::stats::runs)). Several old runs, or several new ones,
+//! show how much runs differ. Two runs alone do not: then their trials are compared
+//! ([`independent`](super::independent)), and the result holds between these two runs only. Simulated races have no
+//! host, so their trials are compared too.
 
 use serde::Serialize;
 
@@ -19,13 +20,13 @@ use crate::result::outcome::{Entrant, Outcome, Ratio, Warning};
 use crate::stats::runs::{Promise, RunCentre, RunsApart, reach};
 use crate::stats::{self, Estimate};
 
-/// Number of runs against the same baseline over which a gate keeps its level.
+/// Number of runs against the same baseline for which a gate guarantees its error level.
 pub const GATE_RUNS: u64 = 100;
 
-/// Numbers of old runs that are weighed when it is said what more of them would find.
+/// Numbers of old runs considered for the advice to add more.
 const MORE_RUNS: [usize; 5] = [5, 8, 12, 20, 40];
 
-/// Smallest share by which more runs have to lower what is found to be worth a word.
+/// Minimum reduction of the smallest detectable change that makes more runs worth advising, as a share.
 const WORTH: f64 = 0.25;
 
 /// Comparison of each contender between old and new runs.
@@ -37,11 +38,11 @@ pub struct Comparison {
     pub old: Vec<String>,
     /// Start times of the new runs.
     pub new: Vec<String>,
-    /// Number of comparisons with the same old runs for which the level holds together: 1, or that of a gate.
+    /// Number of comparisons with the same old runs that share the error level: 1, or a gate's.
     pub looks: u64,
-    /// Chance that any claim of these comparisons is a change where nothing changed, as a fraction.
+    /// Probability that any claim of these comparisons is reported as a change without one, as a fraction.
     pub error: f64,
-    /// Rows, one for each contender and metric that are in old and new runs.
+    /// Rows, one for each contender and metric that both old and new runs have.
     pub rows: Vec<ComparisonRow>,
     /// Labels of contenders that only old runs have.
     pub only_old: Vec<String>,
@@ -58,31 +59,30 @@ pub struct ComparisonRow {
     pub contender: String,
     /// The metric.
     pub metric: Metric,
-    /// The median over trials: old, new; over several runs, their geometric mean.
+    /// Median over trials: old, new; over several runs, their geometric mean.
     pub estimates: [Option<f64>; 2],
-    /// Runs that have this figure: old, new.
+    /// Number of runs with this figure: old, new.
     pub runs: [u64; 2],
-    /// Valid trials that have this metric: old, new.
+    /// Number of valid trials with this metric: old, new.
     pub trials: [u64; 2],
     /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
-    /// Sample that the ratio and its interval are about.
+    /// Sample behind the ratio and its interval.
     pub basis: RatioBasis,
     /// Ratio of new to old; absent if a figure is not positive or trials are too few for the level.
     pub ratio: Option<Ratio>,
-    /// The level of the ratio's interval, as a fraction.
+    /// Level of the ratio's interval, as a fraction.
     pub confidence: f64,
-    /// The margin, as a fraction: the largest of all races.
+    /// Margin, as a fraction: the largest of all races.
     pub margin: f64,
-    /// Standard deviation between runs of the same thing, as a fraction; absent where it is not known.
+    /// Standard deviation between runs of the same thing, as a fraction; absent if not known.
     pub between_runs: Option<f64>,
-    /// Smallest change that four such comparisons of five would find, as a fraction; absent where it is not known, and for
-    /// a descriptive metric.
+    /// Smallest change that such a comparison would find with 80 % power, as a fraction; absent if not known, and
+    /// for a descriptive metric.
     pub found: Option<f64>,
-    /// Number of old runs with which a smaller change would be found, and that change; absent where more would tell
-    /// little more.
+    /// Number of old runs that would find a smaller change, and that change; absent if more runs would help little.
     pub with_more: Option<MoreRunsProspect>,
-    /// Change; absent for a descriptive metric, about which no claim is made.
+    /// Change; absent for a descriptive metric, because it has no claim.
     pub change: Option<Change>,
 }
 
@@ -91,17 +91,17 @@ pub struct ComparisonRow {
 pub struct MoreRunsProspect {
     /// Number of old runs.
     pub runs: u64,
-    /// Smallest change that four comparisons of five would find, as a fraction.
+    /// Smallest change that a comparison would find with 80 % power, as a fraction.
     pub found: f64,
 }
 
-/// Sample that a ratio is about.
+/// Sample behind a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RatioBasis {
-    /// Runs: how much they differ is in the interval.
+    /// Runs: the interval includes the scatter between runs.
     Runs,
-    /// Trials of two runs alone: how much two runs of the same thing differ is not known, and not in the interval.
+    /// Trials of two runs alone: the scatter between runs is not known, and not in the interval.
     TwoRuns,
     /// Trials in virtual time, where nothing else differs between runs.
     Simulated,
@@ -111,13 +111,13 @@ pub enum RatioBasis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// Better, by more than the margin as far as the estimate goes.
+    /// Better, by an estimate beyond the margin.
     ChangedBetter,
-    /// Worse, by more than the margin as far as the estimate goes.
+    /// Worse, by an estimate beyond the margin.
     ChangedWorse,
     /// The interval lies within the margin.
     Same,
-    /// Neither can be said from these trials.
+    /// These trials do not decide.
     Undecided,
 }
 
@@ -135,12 +135,12 @@ impl Comparison {
     }
 }
 
-/// Refuses races that cannot be compared: simulated and measured figures are different things, whatever their
-/// values, and runs of one side have to be runs of the same thing.
+/// Refuses races that cannot be compared: simulated figures are never compared with measured ones, and the runs of
+/// one side must be runs of the same thing.
 ///
 /// # Errors
-/// [`Error::Usage`] where a side is empty, where one race is simulated and another is not, and where two races of
-/// one side differ in what they race, with the difference.
+/// [`Error::Usage`] if a side is empty, if only some races are simulated, or if two races of one side race
+/// different things, with the difference.
 pub fn check(old: &[&Outcome], new: &[&Outcome]) -> Result<()> {
     for (side, races) in [("old", old), ("new", new)] {
         let Some((first, more)) = races.split_first() else {
@@ -179,8 +179,8 @@ pub fn is_simulated(race: &Outcome) -> bool {
     race.path.kind == PathKind::Simulated
 }
 
-/// Compares every contender label and metric that old and new runs have. The level is the highest of all
-/// races, the margin the largest; the level holds for all claims of the `promise` together.
+/// Compares every contender label and metric that both old and new runs have. The confidence level is the highest
+/// of all races, the margin the largest; the level holds for all claims of the `promise` together.
 pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparison {
     let races = || old.iter().chain(new);
     let most = |of: fn(&Outcome) -> f64| races().map(|race| of(race)).fold(0.0, f64::max);
@@ -229,7 +229,7 @@ fn entrant<'a>(race: &'a Outcome, label: &str) -> Option<&'a Entrant> {
     race.contenders.iter().find(|contender| contender.label == label)
 }
 
-/// Pair of figures: a contender and metric that old and new runs have.
+/// Pair of figures: a contender and metric that both old and new runs have.
 struct FigurePair<'a> {
     label: &'a str,
     metric: &'a Metric,
@@ -240,7 +240,7 @@ struct FigurePair<'a> {
 /// Figures of one contender in one run.
 struct RunFigures {
     figures: Figures,
-    /// The median as the race gave it.
+    /// Median from the race's summary.
     estimate: Option<f64>,
 }
 
@@ -291,7 +291,7 @@ impl FigurePair<'_> {
         Some([of(&self.old)?, of(&self.new)?])
     }
 
-    /// Returns the distance between runs; `None` where both sides have one run, or a figure has no logarithm.
+    /// Returns the scatter between runs; `None` if both sides have one run, or if a figure has no logarithm.
     fn apart(&self) -> Option<RunsApart> {
         let [old, new] = self.centres()?;
         RunsApart::of(&old, &new)
@@ -302,7 +302,7 @@ impl FigurePair<'_> {
     }
 }
 
-/// Returns the figure of a side: as the race gave it, or the geometric mean over several.
+/// Returns the figure of a side: the one of a single race, or the geometric mean over several.
 fn estimate(runs: &[RunFigures]) -> Option<f64> {
     if let [only] = runs {
         return only.estimate;
@@ -320,11 +320,11 @@ struct PairJudge {
     claims: usize,
     promise: Promise,
     is_simulated: bool,
-    /// Reaches drawn so far, by numbers of runs, promise and error.
+    /// Detectable changes computed so far, by numbers of runs, promise and error.
     reaches: Vec<([usize; 2], Promise, f64, f64)>,
 }
 
-/// Finding on a pair.
+/// Result of judging a pair.
 struct PairFinding {
     change: Option<Change>,
     interval: Option<Estimate>,
@@ -393,7 +393,7 @@ impl PairJudge {
         // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin.
         let (error_of_tie, once) = (2.0 * error, Promise::Once);
         let narrow = apart.interval(self.reach(apart.runs, once, error_of_tie), 1.0 - error_of_tie);
-        // Two figures at the timeout are alike only in that nothing is known of them.
+        // Two figures at the timeout may differ although they look alike.
         if narrow.within(-limit, limit) && !pair.is_censored() {
             let (change, interval) = (Some(Change::Same), Some(narrow));
             return PairFinding { change, interval, error: error_of_tie, seen };
@@ -423,7 +423,7 @@ impl PairJudge {
         PairFinding { change: Some(change), interval, error: finding.error, seen: None }
     }
 
-    /// Returns the least number of old runs with which clearly smaller changes would be found.
+    /// Returns the minimum number of old runs that would find clearly smaller changes.
     fn with_more(&mut self, apart: &RunsApart, reach: f64, error: f64) -> Option<MoreRunsProspect> {
         let [old, new] = apart.runs;
         let limit = self.margin.max(0.0).ln_1p();

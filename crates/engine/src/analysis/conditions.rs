@@ -1,4 +1,4 @@
-//! Conditions of saved races that differ between old and new ones: a change of a figure may be these alone.
+//! Conditions that differ between old and new races: they alone may explain a change of a figure.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,12 +11,12 @@ use super::kind::family;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Weight of a difference for a comparison of figures.
+/// Weight of a differing condition when figures are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     /// The figures answer different questions.
     Question,
-    /// A change of a figure may be this alone.
+    /// The condition alone may explain a change of a figure.
     Place,
 }
 
@@ -42,8 +42,8 @@ struct Condition {
     value: String,
 }
 
-/// Returns the conditions that differ between the old races and the new ones, and what else speaks against a comparison
-/// of them.
+/// Returns warnings about conditions that differ between old and new races, and about other reasons against a
+/// comparison.
 pub fn warnings(old: &[&Outcome], new: &[&Outcome]) -> Vec<Warning> {
     let all = |races: &[&Outcome]| -> Vec<Vec<Condition>> {
         races.iter().map(|race| conditions(race)).collect()
@@ -58,7 +58,7 @@ pub fn warnings(old: &[&Outcome], new: &[&Outcome]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (code, name) in named {
         let [a, b] = [&before, &after].map(|side| values(side, code, name));
-        // A contender that one side lacks has no conditions there.
+        // A contender missing on one side has no conditions there.
         let is_known = !a.is_empty() && !b.is_empty();
         if is_known && (a != b || a.len() > 1) {
             warnings.push(differs(code, name, &a, &b));
@@ -71,8 +71,8 @@ pub fn warnings(old: &[&Outcome], new: &[&Outcome]) -> Vec<Warning> {
     warnings
 }
 
-/// Returns a warning where several old runs were made in a short time, long before the new ones: days may differ by more than
-/// the minutes of one do.
+/// Returns a warning if several old runs were made within a short time, long before the new ones: days may differ
+/// by more than minutes do.
 fn short_baseline(old: &[&Outcome], new: &[&Outcome]) -> Option<Warning> {
     let starts = |races: &[&Outcome]| -> Option<Vec<SystemTime>> {
         let mut starts: Vec<SystemTime> =
@@ -108,7 +108,7 @@ fn roughly(time: Duration) -> String {
     if number == 1 { format!("1 {unit}") } else { format!("{number} {unit}s") }
 }
 
-/// Returns the values that a condition has in the races of one side, each once.
+/// Returns the distinct values of a condition in the races of one side.
 fn values<'a>(side: &'a [Vec<Condition>], code: &str, name: &str) -> Vec<&'a str> {
     let mut values: Vec<&str> = Vec::new();
     for race in side {
@@ -136,7 +136,7 @@ fn differs(code: &str, name: &str, before: &[&str], after: &[&str]) -> Warning {
     }
 }
 
-/// Returns the conditions of a race that bear on its figures.
+/// Returns the conditions of a race that may affect its figures.
 fn conditions(race: &Outcome) -> Vec<Condition> {
     let mut all = Vec::new();
     let mut is = |code, name: &str, value: String| {
@@ -175,7 +175,7 @@ fn conditions(race: &Outcome) -> Vec<Condition> {
 fn path(outcome: &Outcome) -> String {
     let mut text = format!("{} ({}", outcome.path.spec, outcome.path.kind);
     if let Some(built) = &outcome.path.built {
-        // The same words may be built in other ways, and a file's name may hide other contents.
+        // The same path text may be built in other ways, and a file name in it may refer to changed contents.
         text.push_str(&format!(", {}, {}", built.backend, built.grouping));
         let ways = built.links.iter().flat_map(|link| [&link.up, &link.down]);
         let mut traces: Vec<_> = ways.filter_map(|way| way.trace.as_ref()).collect();
@@ -188,7 +188,7 @@ fn path(outcome: &Outcome) -> String {
     text
 }
 
-/// Returns the facts of a host that bear on a figure.
+/// Returns the facts of a host that may affect a figure.
 fn host_facts(host: &HostFacts) -> Vec<(String, String)> {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let facts = [
@@ -207,7 +207,7 @@ fn host_facts(host: &HostFacts) -> Vec<(String, String)> {
     facts.chain(sysctls.map(|(name, value)| (format!("sysctl {name}"), value.clone()))).collect()
 }
 
-/// Returns warnings about the races of a side that do not carry a comparison.
+/// Returns warnings about races of a side that are unfit for a comparison.
 fn unfit(which: &str, races: &[&Outcome]) -> Vec<Warning> {
     let count = |is: fn(&Outcome) -> bool| races.iter().filter(|race| is(race)).count();
     let untrusted = count(|race| !race.trusted());

@@ -1,8 +1,8 @@
 //! The control: a contender against its hidden copy.
 //!
-//! Original and copy are the same by construction, so their interval is no test of the race but a
-//! picture of it: what identical contenders differ by here. It raises an alarm only where that is
-//! news, in one of 200 sound races. An alarm says that the set-up itself makes a difference.
+//! Original and copy are the same by construction, so their interval does not test the race but shows how much
+//! identical contenders differ here. It raises an alarm only if that is exceptional: in one of 200 sound races. An
+//! alarm shows that the set-up itself makes a difference.
 
 use super::table::{Pairs, Table};
 use crate::analysis::claims::{alpha, claimed};
@@ -11,20 +11,20 @@ use crate::figures::{IN_TIMES, change, change_range, percent};
 use crate::result::outcome::{Control, Outcome, Ratio, Verdict};
 use crate::stats::{self, Claim, Outcome as Ruled};
 
-/// The share of the race's error that the alarm has at each of four looks, or at two and at the block after which all is
-/// decided: 0.5 % of races of 95 % confidence in all. A race may end at any of them.
+/// Share of the race's error for the alarm at each of four looks, or at two looks and at the block after which all
+/// claims are decided: 0.5 % of races with 95 % confidence in total. A race may end at any of them.
 const ALARM_SHARE: f64 = 0.1 / 4.0;
 
-/// The share of the margin below which a difference of original and copy moves no verdict.
+/// Share of the margin below which a difference of original and copy affects no verdict.
 const HARMLESS: f64 = 0.2;
 
-/// Compares the contender copied last with its copy.
+/// Compares the last copied contender with its copy.
 pub(crate) fn control<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
     alarm_is_due: bool,
 ) -> Option<Control> {
-    // It may have been the copy of a contender that dropped out since.
+    // It may have been the copy of a contender that dropped out later.
     let alarmed = |control: &&Control| control.verdicts.iter().any(|v| v.outcome == Ruled::Ahead);
     if let Some(alarmed) = outcome.control.as_ref().filter(alarmed) {
         return Some(alarmed.clone());
@@ -41,7 +41,7 @@ pub(crate) fn control<'a>(
             pairs: Pairs::of(&column(false, &metric.name), &column(true, &metric.name)),
         })
         .collect();
-    // The interval shown is the race's; only an alarm is a decision.
+    // The interval shown is at the race's level; only an alarm is a decision.
     let shown = DecisionStage::Look { alpha: alpha(outcome.asked.confidence), next: None };
     let level = alpha(outcome.asked.confidence);
     let terms = JudgingTerms { level, any_time: 0.0, stand: shown, states: &[] };
@@ -60,7 +60,7 @@ pub(crate) fn control<'a>(
         (verdict.ahead, verdict.direction) = (alarm.then_some(entrant.id), None);
         verdict.note = note(&entrant.label, verdict);
     }
-    // One block has a figure of both and no interval.
+    // One block gives a figure of both, but no interval.
     let compared = |verdict: &Verdict| verdict.ratio.is_some() || verdict.blocks == 1;
     let tested = |verdict: &Verdict| verdict.outcome != Ruled::Ahead && compared(verdict);
     let trusted = verdicts.iter().all(tested);
@@ -69,7 +69,7 @@ pub(crate) fn control<'a>(
     Some(Control { contender: entrant.id, verdicts, trusted, note })
 }
 
-/// Returns, for each question, true if it shows a difference that chance makes in one of 200 sound races.
+/// Returns, for each question, true if chance alone causes such a difference in only one of 200 sound races.
 fn alarms(questions: &[Question<'_>], outcome: &Outcome) -> Vec<bool> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     let level = ALARM_SHARE * alpha(outcome.asked.confidence);
@@ -102,8 +102,8 @@ fn note(label: &str, verdict: &Verdict) -> String {
 }
 
 impl Ratio {
-    /// Returns what a contender and its hidden copy differed by: `identical copies of tcp differed by 0.6 % (−3 to
-    /// +6 %)`. Which of the two is the copy means nothing: the difference is told from the side where it is positive.
+    /// Returns the difference of a contender and its hidden copy: `identical copies of tcp differed by 0.6 % (−3 to
+    /// +6 %)`. The sign has no meaning, so the difference is given as positive.
     pub fn of_copies(self, label: &str) -> String {
         let Ratio { point, low, high } = if self.point < 1.0 { self.inverse() } else { self };
         let by = if point >= IN_TIMES { change(point) } else { percent(point - 1.0) };
@@ -120,7 +120,7 @@ mod tests {
         let told = |point, low, high| Ratio { point, low, high }.of_copies("tcp");
         let one = told(1.02, 0.961, 1.075);
         assert_eq!(one, "identical copies of tcp differed by 2 % (−3.9 to +7.5 %)");
-        // Which of the two is the copy makes no difference.
+        // The result is the same if copy and original are exchanged.
         assert_eq!(told(1.0 / 1.02, 1.0 / 1.075, 1.0 / 0.961), one);
         assert_eq!(
             told(12.0, 0.93, 1_157.0),

@@ -1,5 +1,5 @@
 //! Course of the work over time, before, during and after a load: for each contender the median over trials in each
-//! stretch of time, and the middle half of the trials around it. Pure; described and not claimed.
+//! stretch of time, with quartiles. Pure and descriptive, without claims.
 
 use crate::analysis::spread::{five_numbers, valid_trials};
 use crate::measurements::series::{RoundTrips, Series, rate_bps};
@@ -7,10 +7,10 @@ use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::workload;
 use crate::workload::load::{Stint, stint_of};
 
-/// Maximum number of stretches: as many as a drawing shows apart.
+/// Maximum number of stretches that a drawing can show.
 const MOST_STRETCHES: u64 = 100;
 
-/// Quantity that the work is described by over time.
+/// Quantity that describes the work over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Mean round trip.
@@ -32,7 +32,7 @@ pub struct Band {
     pub high: f64,
 }
 
-/// Values by stretch; `None` where no trial has one.
+/// Values by stretch; `None` if no trial has one.
 pub type Bands = Vec<Option<Band>>;
 
 /// Course of one contender.
@@ -42,11 +42,11 @@ pub struct Course {
     pub contender: usize,
     /// The work, in the unit of the quantity.
     pub work: Bands,
-    /// Share of the work's messages that were found missing.
+    /// Share of the work's messages that are missing.
     pub lost: Bands,
     /// Goodput of the load, in bits per second.
     pub load: Bands,
-    /// Segments of the load that were sent again, per second.
+    /// Retransmitted segments of the load, per second.
     pub again: Bands,
 }
 
@@ -59,9 +59,9 @@ pub struct Courses {
     pub step_ns: u64,
     /// Figure that describes the work.
     pub quantity: Quantity,
-    /// The same in words.
+    /// Name of this quantity.
     pub label: &'static str,
-    /// One for each contender with valid trials.
+    /// Courses, one for each contender with valid trials.
     pub lines: Vec<Course>,
 }
 
@@ -73,15 +73,15 @@ struct StretchGrid {
 }
 
 impl StretchGrid {
-    /// Creates stretches that are as long as the longest interval of any series: a shorter one would show what is
-    /// not known.
+    /// Creates stretches as long as the longest interval of any series; shorter stretches would show detail that
+    /// was not measured.
     fn of(trials: &[&Trial]) -> Option<StretchGrid> {
         let work = || trials.iter().flat_map(|trial| ends(trial));
         let load = trials.iter().flat_map(|trial| &trial.record.load_intervals);
         let end = work().filter_map(|series| series.at_ns.last()).max().copied()?;
         let interval = work().chain(load).map(|series| series.interval_ns).max()?.max(1);
         let step_ns = interval * end.div_ceil(interval).div_ceil(MOST_STRETCHES).max(1);
-        // A last stretch of less than half its length has too little in it.
+        // Leave out a last stretch of less than half the length; it holds too little data.
         let stretches = (end.saturating_add(step_ns / 2) / step_ns) as usize;
         (stretches > 1).then_some(StretchGrid { step_ns, stretches })
     }
@@ -90,7 +90,7 @@ impl StretchGrid {
         self.step_ns * stretch as u64
     }
 
-    /// Returns the stretch in whose time the interval lies.
+    /// Returns the stretch that contains the interval.
     fn of_interval(&self, from_ns: u64, to_ns: u64) -> usize {
         let middle = from_ns / 2 + to_ns / 2;
         ((middle / self.step_ns) as usize).min(self.stretches - 1)
@@ -101,8 +101,8 @@ fn ends(trial: &Trial) -> impl Iterator<Item = &Series> {
     trial.record.intervals.iter().chain(&trial.record.far_intervals)
 }
 
-/// Returns the courses of contenders whose work has a load in its middle, those under the same conditions together;
-/// none if trials kept no series.
+/// Returns the courses of contenders that have a load in the middle of their work, grouped by conditions; empty if
+/// trials have no series.
 pub fn courses(outcome: &Outcome) -> Vec<Courses> {
     let mut groups: Vec<Vec<&Entrant>> = Vec::new();
     for entrant in &outcome.contenders {
@@ -144,7 +144,7 @@ fn together(outcome: &Outcome, group: &[&Entrant]) -> Option<Courses> {
     (!lines.is_empty()).then_some(Courses { stint, step_ns: grid.step_ns, quantity, label, lines })
 }
 
-/// Returns the quartiles over trials of what `of` says of each stretch.
+/// Returns the quartiles over trials of the values that `of` gives for each stretch.
 fn bands(trials: &[&Trial], grid: StretchGrid, of: impl Fn(&Trial) -> Vec<Option<f64>>) -> Bands {
     let all: Vec<Vec<Option<f64>>> = trials.iter().map(|trial| of(trial)).collect();
     let band = |stretch: usize| {
@@ -195,7 +195,7 @@ fn load(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
     goodput(&all, stint.from.0, grid)
 }
 
-/// Returns the goodput of flows that began at `began_ns`, in the stretches whose middle they saw.
+/// Returns the goodput of flows that began at `began_ns`, for each stretch if they cover its middle.
 fn goodput(flows: &[&Series], began_ns: u64, grid: StretchGrid) -> Vec<Option<f64>> {
     let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
     let total = |at_ns: u64| {
@@ -214,7 +214,7 @@ fn goodput(flows: &[&Series], began_ns: u64, grid: StretchGrid) -> Vec<Option<f6
     (0..grid.stretches).map(value).collect()
 }
 
-/// Returns the segments that senders of the load sent again, per second.
+/// Returns the retransmitted segments of the load's senders, per second.
 fn again(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
     let mut sums = vec![None; grid.stretches];
     for series in &trial.record.load_intervals {

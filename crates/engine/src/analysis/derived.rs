@@ -1,5 +1,5 @@
-//! All of an outcome that follows from its trials: summaries, verdicts, differences, warnings. The same trials
-//! and plan always give the same, while a race runs and when its journal is read.
+//! Parts of an outcome that follow from its trials: summaries, verdicts, differences, warnings. They are a function
+//! of trials and plan, while a race runs and when its journal is read.
 
 use std::path::Path;
 
@@ -24,13 +24,13 @@ pub(crate) fn stand(looks: &Plan, done: u64) -> DecisionStage {
     let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
     let next = next.map(|at| at - done);
     match looks.at(usize::try_from(done).unwrap_or(usize::MAX)) {
-        // A look without any error left decides nothing.
+        // A look without remaining error decides nothing.
         Some(look) if look.alpha > 0.0 => DecisionStage::Look { alpha: look.alpha, next },
         Some(_) | None => DecisionStage::Between { next },
     }
 }
 
-/// Brings all that follows from the trials up to date.
+/// Updates the parts that follow from the trials.
 pub(crate) fn refresh(
     outcome: &mut Outcome,
     contenders: &[Contender],
@@ -48,7 +48,7 @@ pub(crate) fn refresh(
     }
     outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
     verdicts::refresh(outcome, stand);
-    // Intervals take a while: for the file at each look, and once more at the end.
+    // Intervals take time to compute: do so at each look, and once at the end.
     if let DecisionStage::Look { .. } = stand {
         outcome.shares = shares::shares(outcome);
         outcome.sweeps = sweep::sweeps(outcome);
@@ -58,8 +58,8 @@ pub(crate) fn refresh(
     warnings::refresh(outcome);
 }
 
-/// Returns the model of the path that trials were run over, if it is emulated. A result that is only read opens no file
-/// that its path names; then nothing can be compared with the model.
+/// Returns the model of the path of the trials, if it is emulated. A result that is only read opens no file that
+/// its path names; it then has no model.
 pub(crate) fn network(outcome: &Outcome) -> Option<Network> {
     let closed: ReadFile<'_> = &mut |file| Err(Error::usage(format!("{file} is not opened")));
     match Typed::parse_with(&outcome.asked.path, closed) {
@@ -68,17 +68,17 @@ pub(crate) fn network(outcome: &Outcome) -> Option<Network> {
     }
 }
 
-/// Reads a race as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in its
-/// journal only, and what follows from them.
+/// Reads a race as saved or compressed by gzip; if it is running or was killed, with the blocks in its journal and
+/// the results that follow from them.
 ///
 /// # Errors
-/// As of [`save::load_with`].
+/// As [`save::load_with`].
 pub fn load(file: &Path) -> Result<Outcome> {
     save::load_with(file, derive)
 }
 
-/// Derives from all blocks of a recovered outcome what the race would have derived from them, and warns of what was
-/// left out of its journal.
+/// Derives all results from all blocks of a recovered outcome, and adds a warning for the skipped part of its
+/// journal.
 fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
     if recovered.blocks > 0 {
         derive_all(outcome)?;

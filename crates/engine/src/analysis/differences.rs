@@ -1,5 +1,5 @@
-//! Differences in conditions between contenders, and why they matter. Conditions that can be held equal
-//! are; the rest stands beside the verdict, so that nobody takes a difference of conditions for one of
+//! Differences in conditions between contenders, and their importance. Conditions are held equal where possible;
+//! the rest is listed beside the verdict, so that a difference of conditions is not taken for a difference of
 //! protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,9 @@ use crate::result::outcome::{Difference, Entrant};
 use crate::transport::Contender;
 use crate::transport::equal::Terms;
 
-/// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the
-/// same, parsed; contenders that dropped out do not count. In a race over conditions, those under the
-/// first of them are compared: what is varied is no difference.
+/// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the same,
+/// parsed; contenders that dropped out do not count. In a race over conditions, the contenders under the first
+/// combination are compared: varied conditions are no difference.
 pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
     let first = entrants.iter().find(|entrant| entrant.is_racing());
     let racing: Vec<(&Entrant, &Contender)> = entrants
@@ -28,7 +28,7 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
     promised.chain(options(&racing)).flatten().collect()
 }
 
-/// Returns a promise of a contender: if it is made of others that differ in it, that of each.
+/// Formats a promise of a contender; if its parts differ in it, the promise of each part.
 fn told(contender: &Contender, value: fn(&Contender) -> String) -> String {
     let parts = contender.transport.parts();
     let each: Vec<String> = parts.iter().map(|part| told(&part.contender, value)).collect();
@@ -43,14 +43,14 @@ fn told(contender: &Contender, value: fn(&Contender) -> String) -> String {
     }
 }
 
-/// Promise of a transport, and the reason why it matters when another does not make it.
+/// Promise of a transport, and its importance if another contender does not make it.
 struct Promise {
     what: &'static str,
     value: fn(&Contender) -> String,
     matters: &'static str,
 }
 
-/// Conditions that are unknown of commands that carry a contender.
+/// Value for conditions that are unknown for external commands.
 const UNKNOWN: &str = "unknown between its commands";
 
 const PROMISES: &[Promise] = &[
@@ -160,7 +160,7 @@ const PROMISES: &[Promise] = &[
     },
 ];
 
-/// Knobs as asked, and options as read back at either end, where they differ.
+/// Returns the differences in requested knobs, and in options as read back at either end.
 fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
     let kinds: [(&str, Source); 3] = [
         ("asked", |entrant| &entrant.asked),
@@ -169,7 +169,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
     ];
     let mut all = Vec::new();
     let mut told = BTreeSet::new();
-    // What is in force says more than what was asked, and the near end stands for both.
+    // An effective value says more than a requested one, and the near end represents both.
     for (kind, source) in [kinds[1], kinds[2], kinds[0]] {
         let names: BTreeSet<&String> =
             racing.iter().flat_map(|(entrant, _)| source(entrant).keys()).collect();
@@ -180,7 +180,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
                     Some((entrant.label.clone(), source(entrant).get(name)?.clone()))
                 })
                 .collect();
-            // An option that only some have is a difference of kind, and told above.
+            // An option that only some contenders have is a difference of kind, listed above.
             let found = difference(format!("{name} ({kind})"), values, why(racing, name));
             if found.is_some() && told.insert(name.clone()) {
                 all.push(found);
@@ -192,7 +192,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
-/// Returns the reason why an option matters, from the first transport that has it.
+/// Returns the importance of an option, from the first transport that has it.
 fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
     let said = racing.iter().find_map(|(_, c)| c.meaning(option));
     said.map_or(
@@ -201,7 +201,7 @@ fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
     )
 }
 
-/// Returns a difference; `None` if all are equal, or only one has the value.
+/// Returns a difference; `None` if all values are equal, or only one contender has the value.
 fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> Option<Difference> {
     let distinct: BTreeSet<&String> = values.values().collect();
     (distinct.len() > 1).then(|| Difference { what, values, matters: matters.to_owned() })

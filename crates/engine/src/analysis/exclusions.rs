@@ -1,35 +1,35 @@
-//! Exclusions by gates: whether they took more trials from one contender than from another.
+//! Exclusions by gates: a check that they are equal for all contenders.
 //!
-//! A gate that sees conditions only takes as many from each. Where it does not, the race is judged on
-//! all trials, too, and is not trusted where that changes a verdict.
+//! A gate that checks only conditions excludes equally many trials of each contender. If it does not, the race is
+//! also judged on all trials, and is not trusted if that changes a verdict.
 
 use crate::result::outcome::{Entrant, Outcome};
 use crate::stats::{Outcome as Ruled, fisher};
 
-/// Significance level: below this probability, differing losses are not chance.
+/// Significance level for differing losses.
 const LEVEL: f64 = 0.01;
 
-/// Two contenders of which one lost more trials than the other.
+/// Two contenders with unequal losses to gates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnequalLosses {
-    /// Contender that lost more.
+    /// Contender with more losses.
     pub more: FailedTrials,
-    /// Contender that lost less.
+    /// Contender with fewer losses.
     pub less: FailedTrials,
 }
 
-/// The trials of a contender that failed their gate.
+/// Failed trials of a contender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedTrials {
     /// The contender's label.
     pub label: String,
     /// Number of trials that failed their gate.
     pub failed: u64,
-    /// Number of all its trials.
+    /// Number of trials in all.
     pub trials: u64,
 }
 
-/// Returns the pair of competitors whose losses differ most, if they do.
+/// Returns the pair of competitors with the largest difference in losses, if it is significant.
 pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
     let racing: Vec<(&Entrant, u64, u64)> = outcome
         .contenders
@@ -59,7 +59,7 @@ pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
     (p * tests <= LEVEL).then(|| UnequalLosses { more: said(more), less: said(less) })
 }
 
-/// Returns true if a verdict would differ had no trial been excluded.
+/// Returns true if a verdict would differ without exclusions.
 pub(crate) fn decide(outcome: &Outcome) -> bool {
     outcome.unfiltered.iter().any(|with| {
         let same = |v: &&crate::result::outcome::Verdict| {

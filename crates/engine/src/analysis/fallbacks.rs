@@ -1,11 +1,11 @@
-//! Contenders that prefer one transport and fell back on another.
+//! Contenders that fell back from their preferred transport.
 
 use super::notice::Notice;
 use crate::measurements::{Fallback, FallbackCause};
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::time::Nanos;
 
-/// Returns a notice of each contender that fell back.
+/// Returns a notice for each contender that fell back.
 pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
     outcome.contenders.iter().filter_map(|entrant| notice(outcome, entrant)).collect()
 }

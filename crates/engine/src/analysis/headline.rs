@@ -4,8 +4,8 @@ use crate::result::outcome::Outcome;
 use crate::spec::Spec;
 use crate::workload;
 
-/// Returns the work of a race in the words of its task: `64-byte ping, 1000/s`. Where works of several conditions differ in
-/// them it is the workload's name, and text of a saved result that cannot be read stands as it is.
+/// Returns the work of a race in the words of its task: `64-byte ping, 1000/s`. If they differ between conditions,
+/// it is the workload's name. Text of a saved result that cannot be parsed is returned unchanged.
 pub fn headline(outcome: &Outcome) -> String {
     let cells = outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref());
     let varied: Vec<&String> = cells.map(|cell| &cell.workload).collect();

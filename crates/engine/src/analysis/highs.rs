@@ -1,6 +1,6 @@
-//! Highs and lows of a race over hours or days: each contender's best and worst trial and when it was, its
-//! medians by the hour of the day and by the day, and the times in which nothing came through. Pure;
-//! described and not claimed: the worst of a thousand trials is always bad.
+//! Highs and lows of a race over hours or days: each contender's best and worst trial with their times, medians by
+//! hour of the day and by day, and periods without answers. Pure and descriptive, without claims: the worst of a
+//! thousand trials is always bad.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ const SHORTEST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Ratio of a pause between two blocks to the usual one from which on it is reported.
+/// Minimum ratio of a pause between two blocks to the usual pause for it to be reported.
 const PAUSE: u64 = 3;
 
 /// Extremes and daily patterns in the course of a race.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Highs<'a> {
-    /// Metric by which trials are ranked: the first that is compared.
+    /// Metric that ranks trials: the first compared one.
     pub metric: &'a Metric,
     /// Extremes, one entry for each contender with a valid trial.
     pub extremes: Vec<Extremes>,
-    /// Medians by hour of the day (UTC), from 0; empty if the race lay within one hour.
+    /// Medians by hour of the day (UTC), from 0; empty if the race took less than an hour of the day.
     pub hours: Vec<Spell>,
-    /// Medians by day since 1970-01-01 (UTC); empty if the race lay within one day.
+    /// Medians by day since 1970-01-01 (UTC); empty if the race took place on one day.
     pub days: Vec<Spell>,
-    /// Longest pause between two blocks, if one is out of the ordinary.
+    /// Longest pause between two blocks, if it is unusual.
     pub pause: Option<Gap>,
 }
 
@@ -41,9 +41,9 @@ pub struct Extremes {
     pub best: TimedFigure,
     /// Worst trial.
     pub worst: TimedFigure,
-    /// Trial with the largest share lost; absent if none lost anything.
+    /// Trial with the largest share lost; absent if no trial lost any message.
     pub most_lost: Option<TimedFigure>,
-    /// Longest time without a trial in which anything came through; absent if every trial had something.
+    /// Longest period of trials without any answer; absent if every trial had one.
     pub outage: Option<Gap>,
 }
 
@@ -77,13 +77,13 @@ impl Gap {
 pub struct Spell {
     /// Number of the hour or day.
     pub number: u64,
-    /// The median of each of the contenders in `extremes`, in their order.
+    /// Median of each contender, in the order of `extremes`.
     pub medians: Vec<Option<f64>>,
     /// Number of trials in the period.
     pub trials: u64,
 }
 
-/// Returns the extremes and patterns of a race that went on long enough.
+/// Returns the extremes and patterns of a race that lasted long enough.
 pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     let metric = outcome.metrics.first()?;
     let times = || outcome.trials.iter().map(|trial| trial.record.started_ms);
@@ -101,7 +101,7 @@ pub fn highs(outcome: &Outcome) -> Option<Highs<'_>> {
     (!extremes.is_empty()).then(|| Highs { metric, hours, days, pause: pause(outcome), extremes })
 }
 
-/// Returns a contender's own trials in the order run.
+/// Returns a contender's own trials, without its copy's, in the order run.
 fn own(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     outcome.trials.iter().filter(move |trial| trial.contender == contender && !trial.control)
 }
@@ -135,8 +135,8 @@ fn lost(trial: &Trial) -> Option<TimedFigure> {
     moment(trial, name::LOST)
 }
 
-/// Returns the longest time between two trials in which something came through, with at least one between
-/// them in which nothing did; to the end of the race if none follows.
+/// Returns the longest time between two trials with answers that has at least one trial without answers in between;
+/// it extends to the end of the race if no such trial follows.
 fn outage(outcome: &Outcome, contender: usize) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
     let (mut from, mut is_down) = (None, false);
@@ -166,7 +166,7 @@ fn outage(outcome: &Outcome, contender: usize) -> Option<Gap> {
     longest
 }
 
-/// Medians over parts of the time, each as `number` tells it from the others.
+/// Returns medians over periods of time; `number` assigns a trial to its period.
 fn spells(
     outcome: &Outcome,
     metric: &Metric,
@@ -215,7 +215,7 @@ mod tests {
     /// 2026-01-01T00:00:00Z.
     const DAY: u64 = 20_454 * DAY_MS;
 
-    /// Returns a race of tcp and udp; a trial each at these minutes, with round trips and a share lost.
+    /// Returns a race of tcp and udp: a trial each at these minutes, with round trips and a share lost.
     fn outcome(figures: &[(u64, [f64; 2], f64)]) -> Outcome {
         let mut outcome = testing::outcome(2);
         for (block, (minute, rtt, lost)) in figures.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! History of a race that was run repeatedly: a series for each contender and metric, and its changes of
 //! level.
 //!
-//! Races are the same where they are of one kind ([`RaceKind`]): contenders and their settings, workload, path, IP version,
-//! placement and conditions. Each race gives one figure for each series, its estimate; how trials scatter within a race says
-//! nothing of how races scatter, so changes are sought among the estimates ([`stats::changes`](mod@changes)), with a
-//! rate of false ones that all series of a kind share. What else changed at that place is listed beside each change: it may
-//! be the reason.
+//! Races belong together if they are of one kind ([`RaceKind`]): the same contenders with their settings, workload,
+//! path, IP version, placement and conditions. Each race gives one figure for each series, its estimate. The
+//! scatter of trials within a race does not show the scatter between races, so changes are searched among the
+//! estimates ([`stats::changes`](mod@changes)), with a false alarm rate that all series of a kind share. Other
+//! differences at the same place are listed beside each change: they may be the reason.
 
 use serde::Serialize;
 
@@ -16,23 +16,22 @@ use crate::path::PathKind;
 use crate::result::outcome::{Outcome, Ratio, Status, Warning};
 use crate::stats::changes::{self, Detector, Steady};
 
-/// Number of races, over all series of a kind together, in which one false change is accepted unless another number is
-/// asked for: a year of nightly ones.
+/// Default number of races, over all series of a kind together, with one false change: a year of nightly races.
 pub const FALSE_ALARM_IN: u64 = 365;
 
-/// Multiples of the margin for which it is said after how many races a change is found.
+/// Multiples of the margin for which the detection delay is given.
 const SIZES: [f64; 3] = [1.0, 2.0, 4.0];
 
-/// Race of a folder, as it was read.
+/// Race of a folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
-    /// The file, as people find it.
+    /// File name for display.
     pub file: String,
     race: Outcome,
 }
 
 impl HistoryEntry {
-    /// Creates an entry of a race without its trials: a history needs its estimates only.
+    /// Creates an entry of a race without its trials: a history needs only its estimates.
     pub fn new(file: impl Into<String>, race: Outcome) -> HistoryEntry {
         let race = Outcome { trials: Vec::new(), explain: None, ..race };
         HistoryEntry { file: file.into(), race }
@@ -44,20 +43,20 @@ impl HistoryEntry {
 pub struct SkippedFile {
     /// The file.
     pub file: String,
-    /// Reason why the file is left out.
+    /// Reason why it is left out.
     pub why: String,
 }
 
-/// History of all races of a folder, sorted by what they race and by time.
+/// History of all races of a folder, grouped by kind and sorted by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     /// The format of this history: 2.
     pub format: u32,
-    /// Number of races in which all series of a kind together show one change where there is none, on the average.
+    /// Mean number of races between false changes, over all series of a kind together.
     pub false_alarm_in: u64,
-    /// Races of the same kind, in the order in which kinds first ran.
+    /// Races by kind, in the order in which the kinds first ran.
     pub groups: Vec<RaceGroup>,
-    /// Files that could not be read, and races that are there twice.
+    /// Files that could not be read, and duplicate races.
     pub left_out: Vec<SkippedFile>,
 }
 
@@ -72,23 +71,23 @@ pub struct RaceGroup {
     pub path: String,
     /// Kind of path: `loopback`, `emulated`, `simulated` or `remote`.
     pub kind: PathKind,
-    /// IP version; absent where it is not known.
+    /// IP version; absent if not known.
     pub family: Option<u8>,
-    /// The placement asked for, if one was.
+    /// Requested placement, if any.
     pub placement: Option<String>,
-    /// The conditions that were varied, as `name=a|b`.
+    /// Varied conditions, as `name=a|b`.
     pub vary: Vec<String>,
-    /// The near hosts, by name; more than one make changes hard to read.
+    /// Names of the near hosts; more than one makes changes hard to interpret.
     pub hosts: Vec<String>,
-    /// The far hosts, by name; empty where both ends are on one host.
+    /// Names of the far hosts; empty if both ends are on one host.
     pub far_hosts: Vec<String>,
-    /// Fewest races of a series in which a change can be found.
+    /// Minimum number of races of a series in which a change can be found.
     pub fewest: u64,
-    /// Races in order of time.
+    /// Races, sorted by time.
     pub races: Vec<HistoryRun>,
     /// Series of the group.
     pub series: Vec<MetricSeries>,
-    /// Changes of level, in order of time.
+    /// Changes of level, sorted by time.
     pub changes: Vec<LevelShift>,
 }
 
@@ -99,9 +98,9 @@ pub struct HistoryRun {
     pub file: String,
     /// Start time of the race.
     pub started: String,
-    /// True if it is trusted.
+    /// True if the race is trusted.
     pub trusted: bool,
-    /// True if it ran to its end.
+    /// True if the race ran to its end.
     pub finished: bool,
 }
 
@@ -114,31 +113,31 @@ pub struct MetricSeries {
     pub metric: Metric,
     /// Figures, one for each race that has one.
     pub points: Vec<HistoryPoint>,
-    /// Delay with which changes of several sizes would be found from now on; empty where the scatter is not known.
+    /// Detection delays for changes of several sizes from now on; empty if the scatter is not known.
     pub delays: Vec<DetectionDelay>,
 }
 
-/// Delay with which a change is found.
+/// Detection delay of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DetectionDelay {
     /// Size of the change, as a fraction.
     pub change: f64,
-    /// Number of races on the new level after which it is found, as a rule; absent where it is hardly found.
+    /// Typical number of races on the new level until it is found; absent if it is rarely found.
     pub races: Option<u64>,
 }
 
 /// The figure of one race.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HistoryPoint {
-    /// The index of the race.
+    /// Index of the race.
     pub race: usize,
     /// The estimate.
     pub estimate: f64,
-    /// The lower end of its interval.
+    /// Lower end of its interval.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of its interval.
     pub high: Option<f64>,
-    /// True if any trial behind it is censored.
+    /// True if any trial behind the estimate is censored.
     pub censored: bool,
 }
 
@@ -151,11 +150,11 @@ pub struct LevelShift {
     pub before: usize,
     /// Index of the first race on the new level.
     pub after: usize,
-    /// Index of the race with which it was found.
+    /// Index of the race at which it was found.
     pub found: usize,
-    /// The old level: the median of its estimates.
+    /// Old level: the median of its estimates.
     pub from: f64,
-    /// The new level.
+    /// New level, likewise.
     pub to: f64,
     /// Ratio of new to old with its interval at 95 %; absent if either level has too few races for one,
     /// or if a figure is not positive.
@@ -180,8 +179,8 @@ pub enum ChangeDirection {
     Worse,
 }
 
-/// Returns the history of `entries`: of each claimed metric, or of the one called `metric`. All series of a kind
-/// together show a change where there is none once in `false_alarm_in` races, on the average, or more rarely.
+/// Returns the history of `entries`: of each claimed metric, or of the metric named `metric`. On average, all
+/// series of a kind together show at most one false change in `false_alarm_in` races.
 pub fn history(
     entries: Vec<HistoryEntry>,
     left_out: Vec<SkippedFile>,
@@ -203,7 +202,7 @@ pub fn history(
     history
 }
 
-/// Entries by time, each race once: a race may be in a folder packed and unpacked.
+/// Sorts entries by time and removes duplicates: a folder may have a race both compressed and not.
 fn in_order(mut entries: Vec<HistoryEntry>, left_out: &mut Vec<SkippedFile>) -> Vec<HistoryEntry> {
     entries.sort_by(|a, b| (&a.race.started, &a.file).cmp(&(&b.race.started, &b.file)));
     let mut kept: Vec<HistoryEntry> = Vec::with_capacity(entries.len());
@@ -228,7 +227,7 @@ fn group(
     false_alarm_in: u64,
 ) -> RaceGroup {
     let mut series = all_series(entries, metric);
-    // The series of a kind share the rate.
+    // The series of a kind share the false alarm rate.
     let detector = Detector::one_in(false_alarm_in as f64 * series.len().max(1) as f64);
     let mut changes: Vec<LevelShift> = Vec::new();
     for (index, one) in series.iter_mut().enumerate() {
@@ -268,7 +267,7 @@ impl HistoryRun {
     }
 }
 
-/// Returns the names that races have, each once, in order of time.
+/// Returns the distinct names in the races, in order of time.
 fn each(entries: &[HistoryEntry], name: impl Fn(&Outcome) -> Option<String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in entries.iter().filter_map(|entry| name(&entry.race)) {
@@ -279,7 +278,7 @@ fn each(entries: &[HistoryEntry], name: impl Fn(&Outcome) -> Option<String>) -> 
     names
 }
 
-/// Returns a series for each contender and metric of any of the races, metric after metric.
+/// Returns a series for each contender and metric of all races, grouped by metric.
 fn all_series(entries: &[HistoryEntry], metric: Option<&str>) -> Vec<MetricSeries> {
     let mut all: Vec<MetricSeries> = Vec::new();
     let is_wanted = |known: &&Metric| match metric {
@@ -330,7 +329,7 @@ impl MetricSeries {
         self.points.iter().all(|point| point.estimate > 0.0)
     }
 
-    /// Returns the values among which changes are sought.
+    /// Returns the values in which changes are searched.
     fn values(&self) -> Vec<f64> {
         let has_ratios = self.has_ratios();
         let scale = |value: f64| if has_ratios { value.ln() } else { value };
@@ -372,7 +371,7 @@ fn changes_of(
     detector.changes(&series.values()).into_iter().map(told).collect()
 }
 
-/// Returns the delays with which changes from the last level on would be found.
+/// Returns the delays until changes from the last level would be found.
 fn delays(
     series: &MetricSeries,
     last: Option<&LevelShift>,

@@ -1,4 +1,4 @@
-//! Warnings of the hosts themselves, in words.
+//! Warnings about the hosts, in words.
 
 use super::translated::TranslatedAddress;
 use crate::figures::percent;
@@ -10,12 +10,12 @@ use crate::time::Nanos;
 pub enum HostNotice {
     /// CPU time that the hypervisor took away (steal).
     Steal {
-        /// Number of trials affected.
+        /// Number of affected trials.
         trials: usize,
         /// Largest share of one trial.
         most: f64,
     },
-    /// Placement of the ends by the scheduler.
+    /// The scheduler places the ends.
     Placement,
     /// Quota that limits the race's processes.
     Quota {
@@ -24,30 +24,30 @@ pub enum HostNotice {
     },
     /// Throttling of one end's processes by a quota.
     Throttled {
-        /// End concerned, in words.
+        /// Affected end, in words.
         whom: &'static str,
-        /// Number of trials concerned.
+        /// Number of affected trials.
         trials: usize,
         /// Number and total duration of throttlings, in all of these trials.
         throttled: Throttled,
     },
-    /// Other programs were busy when the race began.
+    /// Other programs were busy at the start of the race.
     Busy {
         /// Share of the CPUs that they used.
         share: f64,
-        /// Time that the race waited for them.
+        /// Time that the race waited for them to finish.
         waited: Nanos,
     },
-    /// The host itself was unsteady between blocks.
+    /// The host was unsteady between blocks.
     Noisy {
-        /// Scatter of an echo from one block to the next, as a share.
+        /// Scatter of a local echo from one block to the next, as a share.
         scatter: f64,
     },
-    /// A contender that a kernel answers is no floor: which host answers it is not known.
+    /// A contender is answered by the kernel of an unknown host, so it is no floor.
     FloorElsewhere {
         /// The contender's label.
         label: String,
-        /// Addresses of the far end, as dialled and as the server sees it.
+        /// Addresses of the far end, as dialled and as seen by the server.
         translated: TranslatedAddress,
     },
 }

@@ -1,9 +1,9 @@
-//! Independent samples: trials of two races, or of an import, that are no pairs.
+//! Independent samples: trials of two races, or of an import, that are not paired.
 //!
-//! Contenders whose trials were not interleaved are independent samples. They are compared by the interval
-//! of the Mann–Whitney test around the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift
-//! is a log-ratio. Trials that follow one another may be alike, so the interval is widened by what serial dependence the
-//! more dependent sample shows. Claims share the error by Bonferroni's inequality, so that their intervals hold together.
+//! Contenders that did not run interleaved are independent samples. They are compared by the interval of the
+//! Mann–Whitney test around the Hodges–Lehmann shift, on logarithms of the figure per trial: the shift is a
+//! log-ratio. Consecutive trials may be alike, so the interval is widened by the serial dependence of the more
+//! dependent sample. Claims share the error by Bonferroni's inequality, so their intervals hold together.
 
 use super::sentence;
 use crate::analysis::claims::{alpha, claimed};
@@ -14,16 +14,16 @@ use crate::stats::{self, Outcome as Ruled, mann_whitney, serial};
 
 /// Figures of one contender under one metric.
 pub(crate) struct Figures {
-    /// Logarithms of the figure per trial, in the order of the blocks; `None` where one is not positive.
+    /// Logarithms of the figure per trial, in block order; `None` if one is not positive.
     logs: Option<Vec<f64>>,
-    /// Number of valid trials that have it.
+    /// Number of valid trials with the figure.
     pub trials: u64,
-    /// True if any of them is censored at the timeout.
+    /// True if any figure is censored at the timeout.
     pub censored: bool,
 }
 
 impl Figures {
-    /// Takes one figure a block: the hidden copy and trials that a gate took out do not count.
+    /// Collects one figure per block; trials of the hidden copy, and trials that failed their gate, do not count.
     pub(crate) fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
         let own = outcome.trials.iter().filter(|trial| trial.contender == contender.id);
         let counts = own.filter(|trial| trial.record.valid && !trial.control);
@@ -43,7 +43,7 @@ impl Figures {
         }
     }
 
-    /// Returns the figure of the run as a whole; absent without trials, or where a figure has no logarithm.
+    /// Returns the figure of the whole run; `None` without trials, or if a figure has no logarithm.
     pub(crate) fn centre(&self) -> Option<RunCentre> {
         RunCentre::of(self.logs.as_deref()?)
     }
@@ -56,8 +56,8 @@ pub(crate) struct SamplePair<'a> {
 }
 
 impl SamplePair<'_> {
-    /// Returns the shift of the logarithms with its interval; absent with too few trials for the level, and where a figure has
-    /// no logarithm.
+    /// Returns the shift of the logarithms with its interval; `None` with too few trials for the level, or if a
+    /// figure has no logarithm.
     pub(crate) fn interval(&self, error: f64) -> Option<stats::Estimate> {
         let (a, b) = (self.a.logs.as_deref()?, self.b.logs.as_deref()?);
         let interval = mann_whitney::interval(a, b, 1.0 - error)?;
@@ -78,28 +78,28 @@ impl SamplePair<'_> {
     }
 }
 
-/// Test that a claim has to pass, one of a family that shares an error.
+/// Test of a claim within a family that shares an error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankTest {
     margin: f64,
-    /// Error of the interval that must leave out 1 for a difference: one minus its level.
+    /// Error of the interval that must exclude 1 for a difference: one minus its level.
     difference: f64,
-    /// Error of the interval that must lie within the margin for sameness.
+    /// Error of the interval that must lie within the margin for equivalence.
     equivalence: f64,
 }
 
-/// Finding on a claim.
+/// Result of testing a claim.
 pub(crate) struct ClaimFinding {
     pub outcome: Ruled,
-    /// True if the first is the lower one; means something only for `ahead`.
+    /// True if the first contender has the lower figure; valid only for `ahead`.
     pub is_lower: bool,
-    /// Error of the interval that decided: one minus its level.
+    /// Error of the deciding interval: one minus its level.
     pub error: f64,
 }
 
 impl RankTest {
-    /// Returns the test of each of so many claims that share the error `alpha`. A claim that cannot be tested takes its
-    /// share, too.
+    /// Returns the test of each of `claims` claims that share the error `alpha`. A claim that cannot be tested uses
+    /// its share too.
     pub(crate) fn of(claims: usize, alpha: f64, margin: f64) -> RankTest {
         let difference = alpha / claims.max(1) as f64;
         // Two one-sided tests at `a` are an interval at `1 - 2a` inside the margin.
@@ -114,7 +114,7 @@ impl RankTest {
             return ClaimFinding { outcome: Ruled::Ahead, is_lower, error: self.difference };
         }
         let equivalence = samples.interval(self.equivalence);
-        // Two figures at the timeout are alike only in that nothing is known of them.
+        // Two figures at the timeout may differ although they look alike.
         let is_tie = equivalence.is_some_and(|logs| logs.within(-limit, limit));
         if is_tie && !samples.is_censored() {
             ClaimFinding { outcome: Ruled::DeadHeat, is_lower: false, error: self.equivalence }
@@ -124,8 +124,8 @@ impl RankTest {
     }
 }
 
-/// Returns verdicts on contenders whose trials are independent: one for each claimed metric and each pair
-/// that has it in more than one trial of both. `blocks` is the smaller number of trials.
+/// Returns verdicts on contenders with independent trials: one for each claimed metric and each pair in which both
+/// have it in more than one trial. `blocks` is the smaller number of trials.
 pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {

@@ -1,14 +1,14 @@
-//! Kind of a race: what races must have in common to be runs of the same thing.
+//! Kind of a race: the properties that runs of the same thing share.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::path::PathKind;
 use crate::result::outcome::Outcome;
 
-/// Properties that make races runs of the same thing.
+/// Properties that runs of the same thing share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RaceKind {
-    /// Contenders as typed, by name: the order decides which one has a copy, and no figure.
+    /// Contenders as typed, by name: their order decides only which one is copied.
     pub contenders: Vec<String>,
     /// Workload.
     pub workload: String,
@@ -16,13 +16,13 @@ pub struct RaceKind {
     pub path: String,
     /// Kind of path.
     pub path_kind: PathKind,
-    /// IP version; absent where it is not known.
+    /// IP version; absent if not known.
     pub family: Option<u8>,
-    /// Placement asked for, if one was.
+    /// Requested placement, if any.
     pub placement: Option<String>,
-    /// Conditions that were varied, as `name=a|b`.
+    /// Varied conditions, as `name=a|b`.
     pub vary: Vec<String>,
-    /// Settings of each contender by its label, as `key=value`: those of commands are not in what was typed.
+    /// Settings of each contender by its label, as `key=value`: the typed text lacks the settings of commands.
     settings: Vec<(String, Vec<(String, String)>)>,
 }
 
@@ -50,7 +50,7 @@ impl RaceKind {
         }
     }
 
-    /// Returns the first difference to another kind in words; `None` where both are runs of the same thing.
+    /// Returns the first difference from another kind in words; `None` if both are runs of the same thing.
     pub fn difference(&self, other: &RaceKind) -> Option<String> {
         let or = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
         let facts = |kind: &RaceKind| {
@@ -84,7 +84,7 @@ impl RaceKind {
     }
 }
 
-/// Returns the address of the far end that a race dialled; `None` where it has none.
+/// Returns the far end's address as the race dialled it; `None` if it has none.
 pub(crate) fn address(race: &Outcome) -> Option<IpAddr> {
     let address = &race.path.address;
     let ip = address.parse::<IpAddr>().ok();
@@ -92,7 +92,7 @@ pub(crate) fn address(race: &Outcome) -> Option<IpAddr> {
     ip.map(|ip| ip.to_canonical())
 }
 
-/// Returns the IP version that a race ran over, from the far end's address; that asked for where there is none.
+/// Returns the IP version of a race, from the far end's address or else from the request.
 pub fn family(race: &Outcome) -> Option<u8> {
     match address(race) {
         Some(IpAddr::V4(_)) => Some(4),

@@ -1,4 +1,4 @@
-//! Contenders whose own library held them back: what it admits to the path was less than the path takes.
+//! Contenders limited by their own library: it admits less data to the path than the path can carry.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use crate::figures::percent;
 use crate::measurements::series::Series;
 use crate::result::outcome::{Entrant, Outcome};
 
-/// Share of the busy time from which the figures are the library's.
+/// Minimum share of the busy time for the library to count as the limit.
 const MOST: f64 = 0.5;
 
-/// Contender that its library held back for most of the time.
+/// Contender that its library limited for most of the time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryLimit {
     /// The contender's label.
     label: String,
-    /// Share of the time with something to send.
+    /// Share of the time with data to send.
     share: f64,
-    /// Window in force, if it tells one.
+    /// Window in force, if the library reports one.
     window: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for LibraryLimit {
 pub(super) const LIBRARY_ADVICE: &str = "raise its window where it has a knob for it; otherwise the figures are of this \
                                          library, and say nothing of the path";
 
-/// Returns a notice of each contender that its library held back for most of the time.
+/// Returns a notice for each contender that its library limited for most of the time.
 pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
     outcome.contenders.iter().filter_map(|entrant| notice(outcome, entrant)).collect()
 }
@@ -58,7 +58,7 @@ fn notice(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     })
 }
 
-/// Returns the time of a flow in which its library held it back, and that in which it had something to send.
+/// Returns the time in which the library limited a flow, and the time in which the flow had data to send.
 fn times(flow: &Series) -> Option<[u64; 2]> {
     let tcp = flow.tcp.as_ref()?;
     let last = |column: &[Option<u64>]| column.last().copied().flatten();

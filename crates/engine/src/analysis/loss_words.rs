@@ -37,7 +37,7 @@ pub(super) fn fragmented(losses: &Losses) -> String {
     format!("{cut}; {lost} of {sent} were lost ({}): {}", share(lost, sent), causes.join("; "))
 }
 
-/// Describes the fragments that left the sender.
+/// Describes the fragments that were lost in flight.
 fn in_flight(losses: &Losses) -> String {
     let Some(together) = losses.reassembled else {
         return "how many for missing fragments, no counter shows".to_owned();
@@ -59,7 +59,7 @@ fn in_flight(losses: &Losses) -> String {
     )
 }
 
-/// Describes the messages that found no room at the receiver, and their share of all losses.
+/// Describes the messages that the receiver had no room for, and their share of all losses.
 pub(super) fn receive_buffer(losses: &Losses) -> String {
     let Losses { whose, sent, lost, dropped, .. } = losses;
     format!(
@@ -71,7 +71,7 @@ pub(super) fn receive_buffer(losses: &Losses) -> String {
     )
 }
 
-/// Describes the messages that found no room at the sender, and their share of all losses.
+/// Describes the messages that the sender had no room for, and their share of all losses.
 pub(super) fn send_queue(losses: &Losses) -> String {
     let Losses { whose, sent, lost, refused, .. } = losses;
     format!(

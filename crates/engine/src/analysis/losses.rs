@@ -1,5 +1,5 @@
-//! Causes of lost messages, as far as ledgers and the hosts' counters show: queues and receive buffers
-//! without room, and fragments that were not reassembled.
+//! Causes of lost messages, as far as ledgers and the hosts' counters show: full queues and receive buffers, and
+//! fragments that were not reassembled.
 
 use crate::measurements::{Account, HostCounters, Packets};
 use crate::path::PathKind;
@@ -11,9 +11,9 @@ use crate::trial::Record;
 pub struct Losses {
     /// The contender's label.
     pub label: String,
-    /// Contender in words, with its hidden copy where trials of that are among them.
+    /// Name of its trials: of the contender, with its hidden copy if that has trials.
     pub whose: String,
-    /// The packets of its messages, where known.
+    /// Packets of its messages, if known.
     pub packets: Option<Packets>,
     /// Number of messages sent.
     pub sent: u64,
@@ -21,20 +21,19 @@ pub struct Losses {
     pub lost: u64,
     /// Number of lost messages that the receiver's socket had no room for.
     pub dropped: u64,
-    /// Number of lost messages that the sending host's own queue had no room for; the call succeeded all
-    /// the same.
+    /// Number of lost messages that the sending host's queue had no room for, although the call succeeded.
     pub refused: u64,
-    /// Number of lost messages that left in fragments and were not reassembled; 0 if the counters show as
-    /// many reassembled as were sent.
+    /// Number of lost messages that left in fragments and were not reassembled; 0 if the counters show as many
+    /// reassembled as sent.
     pub unassembled: u64,
-    /// Number of messages that the receiving host reassembled from fragments, those of others included;
-    /// absent if its counters were not seen.
+    /// Number of messages that the receiving host reassembled from fragments, including messages of other programs;
+    /// absent if its counters are not known.
     pub reassembled: Option<u64>,
     /// Number of fragments that arrived there.
     pub fragments: u64,
-    /// Number of these fragments dropped for lack of reassembly buffer space.
+    /// Number of these fragments dropped because the reassembly buffer was full.
     pub without_room: u64,
-    /// Size of the receiver's buffer, as the receiver reports it.
+    /// Size of the receiver's buffer, as reported by the receiver.
     pub buffer: Option<String>,
 }
 
@@ -85,12 +84,12 @@ impl Losses {
         self.dropped = self.dropped.saturating_add(dropped.min(lost));
         let mut left = lost.saturating_sub(dropped);
         if let Some(sender) = counted(trial, path, TransferEnd::Sending) {
-            // One that was cut counts as both, one that was whole as the second.
+            // A message that was fragmented counts as both, a whole one as the second.
             let failed = sender.fragment_failures.max(sender.udp_send_buffer_errors).min(left);
             self.refused = self.refused.saturating_add(failed);
             left -= failed;
         }
-        // A round trip is put together twice, and which half failed cannot be told.
+        // A round trip is reassembled twice, and the failed half is not known.
         if record.packets.is_none_or(|packets| packets.per_message() == 1)
             || ledger.round_trip.is_some()
         {
@@ -100,19 +99,19 @@ impl Losses {
         let together = receiver.reassembled;
         self.reassembled = Some(self.reassembled.unwrap_or(0).saturating_add(together));
         self.fragments = self.fragments.saturating_add(receiver.fragments_received);
-        // A packet that is given up in the end counts as one failure, too.
+        // A packet that is given up at the end also counts as a failure.
         let refused = receiver.reassembly_failures.saturating_sub(receiver.reassembly_timeouts);
         self.without_room = self.without_room.saturating_add(refused);
         self.unassembled = self.unassembled.saturating_add(sent.saturating_sub(together).min(left));
     }
 
-    /// Returns the number of lost messages that none of these causes accounts for.
+    /// Returns the number of lost messages without a known cause.
     pub fn elsewhere(&self) -> u64 {
         let known = self.dropped.saturating_add(self.refused).saturating_add(self.unassembled);
         self.lost.saturating_sub(known)
     }
 
-    /// Returns the packets, and their number for each message, if messages travel in fragments.
+    /// Returns the packets, and their number per message, if messages travel in fragments.
     pub fn in_fragments(&self) -> Option<(Packets, u64)> {
         let packets = self.packets?;
         let parts = packets.per_message();
@@ -131,7 +130,7 @@ fn counts_messages(account: &Account) -> bool {
     account.unit == "messages"
 }
 
-/// End of a transfer whose host's counters are read.
+/// End of a transfer; its host's counters are read.
 #[derive(Clone, Copy)]
 enum TransferEnd {
     Sending,
@@ -145,7 +144,7 @@ fn counted(trial: &Trial, path: PathKind, end: TransferEnd) -> Option<HostCounte
     if path == PathKind::Loopback {
         return far.or(*near);
     }
-    // A round trip begins and ends here; what the far end sent and received, nobody can tell apart.
+    // A round trip begins and ends here; the counters do not separate the far end's received and sent messages.
     let (first, second) = match (end, &ledger.round_trip) {
         (_, Some(_)) => (near, &None),
         (TransferEnd::Sending, None) => (near, far),
@@ -246,7 +245,7 @@ mod tests {
         let whole = Packets { message_bytes: 1_400, ..CUT };
         let found = losses(Some(whole), up.clone(), reassembled(0, 5));
         assert_eq!((found.unassembled, found.in_fragments()), (0, None));
-        // Others' packets were put together on the same host.
+        // The same host reassembled packets of others.
         let busy = losses(Some(CUT), up, reassembled(5_000, 5));
         assert_eq!(busy.unassembled, 0);
         let there_and_back =

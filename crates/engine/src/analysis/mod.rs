@@ -1,27 +1,29 @@
-//! Conclusions from the trials of a race: summaries, verdicts, differences, warnings; and races against each other.
-//! The same result always gives the same.
+//! Conclusions from the trials of a race: summaries, verdicts, differences, warnings; and comparisons of races.
+//! They are a function of the result.
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`derived`] | everything derived from the trials, while a race runs and when it is read |
-//! | [`verdicts`], [`claims`] | from trials to summary and verdicts; what is claimed, and at which level |
-//! | `table` | figures by contender and block, and the log-ratios that they make |
+//! | [`derived`] | all results that follow from the trials, while a race runs and when it is read |
+//! | [`verdicts`], [`claims`] | from trials to summary and verdicts; the claims and their error levels |
+//! | `table` | figures by contender and block, and their log-ratios |
 //! | [`course`] | the work over time, before, during and after a load |
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
-//! | [`differences`] | differences in conditions between contenders, and why they matter |
-//! | [`warnings`], [`notice`], [`host_notice`], [`causes`], `loss_words` | warnings to read before believing a race, found and worded; the causes that advice follows from |
-//! | [`exclusions`], `order`, `settings`, [`losses`], `path_account` | what they are found in: trials taken by gates, places in a block, settings that changed, lost messages, the account of a path |
+//! | [`differences`] | differences in conditions between contenders, and their importance |
+//! | [`warnings`], [`notice`], [`host_notice`], [`causes`], `loss_words` | warnings to read before believing a
+//! race, found and worded; causes that decide the advice |
+//! | [`exclusions`], `order`, `settings`, [`losses`], `path_account` | evidence for them: trials excluded by gates,
+//! positions in a block, changed settings, lost messages, the account of a path |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |
 //! | [`theory`] | closed forms beside the measurement |
 //! | [`spread`], [`pooled`] | spread of figures, for drawings; pooled round trips, from raw samples |
 //! | [`mod@highs`] | highs and lows of a race over hours or days |
-//! | [`mod@compare`], [`independent`] | saved races against each other; verdicts on trials that are no pairs |
-//! | [`translated`] | translation of addresses between the ends, behind which a floor may be another host's |
-//! | [`kind`], [`conditions`] | what makes races runs of the same thing; conditions that differ between them |
-//! | [`mod@history`] | the same race again and again: series and changes of level |
+//! | [`mod@compare`], [`independent`] | comparison of saved races; verdicts on unpaired trials |
+//! | [`translated`] | address translation between the ends, behind which a floor may be another host's |
+//! | [`kind`], [`conditions`] | properties that runs of the same thing share; conditions that differ between them |
+//! | [`mod@history`] | repeated runs of a race: series and changes of level |
 
 pub mod causes;
 pub mod claims;

@@ -1,4 +1,4 @@
-//! Warnings in words. Each says what was observed and what to do, under a code that stays the same.
+//! Warnings in words: the observation and the advice, under a stable code.
 
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::exclusions::UnequalLosses;
@@ -27,7 +27,7 @@ pub enum Notice {
         metric: String,
         /// Ratio of the upper centre to the lower: 1.4 for 40 %.
         ratio: f64,
-        /// Share of trials in the upper one.
+        /// Share of trials in the upper cluster.
         share: f64,
         /// Place of the ends.
         ends: EndPlacement,
@@ -47,42 +47,42 @@ pub enum Notice {
         /// Cause of the first of them.
         cause: GateCause,
     },
-    /// Gates took more trials from one contender than from another.
+    /// Gates excluded more trials of one contender than of another.
     ExclusionsDiffer {
-        /// Contenders that differ.
+        /// The two contenders.
         who: UnequalLosses,
-        /// Effect on the verdicts: whether one of them depends on it.
+        /// Effect of the exclusions on the verdicts.
         decides: VerdictEffect,
     },
-    /// The place of a trial in its block makes a difference.
+    /// The position of a trial in its block affects its figure.
     OrderEffect(OrderEffect),
     /// A contender stays in a state of its own over several blocks.
     OwnState(OwnState),
-    /// More messages were lost on the way than the emulated path has lost packets.
+    /// More messages were lost on the way than the emulated path lost packets.
     LostOutsidePath {
         /// The contender's label.
         label: String,
         /// Number of messages that were lost on the way.
         lost: u64,
-        /// Number of packets that the path has lost, damaged or still holds, by its own account.
+        /// Number of packets that the path lost, damaged or still holds, by its own account.
         accounted: u64,
     },
-    /// An emulated path was asked for more than it could move.
+    /// An emulated path was given more than it could carry.
     PathOverrun {
-        /// Number of packets that were lost outside its model.
+        /// Number of packets lost outside its model.
         packets: u64,
         /// Number of trials in which that happened.
         trials: usize,
     },
-    /// Fragmentation of messages, with the losses by it and by the receive buffer.
+    /// Fragmentation of messages, with losses by it and by the receive buffer.
     Fragmented(Losses),
     /// A receiver's socket had no room for messages.
     ReceiveBuffer(Losses),
-    /// The sending host's own queue had no room for messages.
+    /// The sending host's queue had no room for messages.
     SendQueue(Losses),
-    /// Losses on loopback, where nothing but a full buffer loses messages.
+    /// Losses on loopback, where only a full buffer loses messages.
     LoopbackLoss {
-        /// Labels of the contenders concerned.
+        /// Labels of the affected contenders.
         labels: Vec<String>,
         /// Number of lost messages.
         lost: u64,
@@ -93,15 +93,15 @@ pub enum Notice {
         blocks: u64,
         /// Minimum number of blocks needed.
         fewest: u64,
-        /// Limit that they come from.
+        /// Reason for the number of blocks.
         limit: BlockLimit,
     },
-    /// Single contender: there is none to compare with.
+    /// Single contender, without another to compare it with.
     SingleContender {
         /// The contender's label.
         label: String,
     },
-    /// The machine is so noisy that the margin had to be raised.
+    /// The machine is so noisy that the margin was raised.
     MarginWidened {
         /// New margin, as a fraction.
         margin: f64,
@@ -117,55 +117,55 @@ pub enum Notice {
         /// Fate of the messages.
         fate: CensoredFate,
     },
-    /// Option in force that is not the one asked for.
+    /// Option in force that is not the requested one.
     NotAsAsked {
         /// The contender's label.
         label: String,
         /// The option.
         option: String,
-        /// Value asked for.
+        /// Requested value.
         asked: String,
-        /// Value in force, with the reason in brackets where it is known.
+        /// Value in force, with the reason in brackets if known.
         effective: String,
-        /// Origin of the value asked for.
+        /// Origin of the requested value.
         origin: ValueOrigin,
     },
-    /// An option was not the same in all trials and flows of a contender.
+    /// An option differed between trials or flows of a contender.
     SettingChanged {
         /// The contender's label.
         label: String,
         /// The option.
         option: String,
-        /// End concerned: `near` or `far`.
+        /// Affected end: `near` or `far`.
         end: &'static str,
         /// First value.
         from: String,
         /// Value in another trial or flow.
         to: String,
     },
-    /// Accounts of messages do not close.
+    /// Ledgers that do not close.
     LedgerOpen {
-        /// Number of trials concerned.
+        /// Number of affected trials.
         trials: usize,
         /// Reason given by the first of them.
         why: String,
     },
-    /// A contender that prefers one transport fell back on another.
+    /// A contender fell back from its preferred transport.
     FellBack {
         /// Label of the contender.
         label: String,
-        /// Transport that it fell back on.
+        /// Transport to which it fell back.
         to: String,
-        /// Number of trials concerned.
+        /// Number of affected trials.
         trials: usize,
         /// Number of its trials.
         of: usize,
-        /// Number of those that fell back at the start.
+        /// Number of affected trials that fell back at the start.
         at_start: usize,
-        /// Median of the time that it took.
+        /// Median time until the fallback.
         took: Nanos,
     },
-    /// A contender was held back by its own library for most of the time.
+    /// A contender's own library limited it for most of the time.
     LibraryLimit(LibraryLimit),
     /// A contender dropped out.
     Dropped {
@@ -174,7 +174,7 @@ pub enum Notice {
         /// Reason, with the evidence.
         why: DropReason,
     },
-    /// A trial failed, again when repeated, and ended the race.
+    /// A trial failed twice, and ended the race.
     TrialFailed {
         /// Error of the trial.
         error: String,
@@ -184,26 +184,26 @@ pub enum Notice {
         /// Error of the save.
         error: String,
     },
-    /// The race went on after the error that its verdicts may have was spent.
+    /// The race continued after its whole error was spent.
     ResumedAfterLastLook {
         /// Number of blocks at that time.
         blocks: u64,
         /// Upper bound on the probability of a false verdict now.
         error: f64,
     },
-    /// The race went on on another host.
+    /// The race continued on another host.
     ResumedElsewhere {
-        /// Host on which it began.
+        /// First host.
         from: String,
-        /// Host on which it went on.
+        /// Second host.
         to: String,
     },
 }
 
-/// Effect on the verdicts: whether one of them would differ without something.
+/// Effect of a cause on the verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerdictEffect {
-    /// Some verdict would differ.
+    /// A verdict would differ without the cause.
     Yes,
     /// All verdicts would be the same.
     No,
@@ -230,7 +230,7 @@ fn exclusions_differ(
 }
 
 impl Notice {
-    /// Returns the stable identifier of the notice.
+    /// Returns the stable code of the notice.
     pub fn code(&self) -> &'static str {
         match self {
             Notice::TwoRegimes { .. } => "two_regimes",
@@ -269,7 +269,7 @@ impl Notice {
         }
     }
 
-    /// Returns the notice as results carry it.
+    /// Returns the notice as a warning of a result.
     pub fn warning(&self) -> Warning {
         Warning {
             code: self.code().to_owned(),
@@ -419,7 +419,7 @@ impl Notice {
     }
 }
 
-/// Returns in words the number of failures caused by the path.
+/// Returns the number of failures caused by the path, in words.
 fn of_path_words(of_path: usize, failed: usize) -> String {
     match of_path {
         0 => String::new(),

@@ -1,8 +1,8 @@
-//! Order effects: whether trials differ by their place in the block.
+//! Order effects: differences of trials by their position in the block.
 //!
-//! The first trial of a block may meet a host that the pause between blocks let cool down. Orders are
-//! balanced, so each contender has each place as often and ratios are not biased; but blocks scatter
-//! more, and a user who sees it can do something about it.
+//! The first trial of a block may find a host that cooled down in the pause before. Orders are balanced, so each
+//! contender has each position equally often and ratios are not biased; but blocks scatter more, and the user can
+//! reduce that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,26 +13,25 @@ use crate::measurements::Metric;
 use crate::result::outcome::{Outcome, Trial};
 use crate::stats::{aligned_ranks, quantile};
 
-/// Significance level: below this probability, differing places are not chance: 1 in 200 races at each of
-/// some five looks.
+/// Significance level of differing positions: 1 in 200 races with some five looks each.
 const LEVEL: f64 = 0.001;
 
-/// Advice where it makes a difference.
+/// Advice for an order effect.
 pub(super) const ADVICE: &str = "race fewer contenders at once, or longer trials; the order is balanced, so that \
                             each contender has each place as often, and no verdict hangs on it";
 
-/// Figures of one place in the block that lie apart from those of the others.
+/// Position in the block with unusual figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderEffect {
     /// The label of the metric.
     pub metric: String,
-    /// Place that differs most, from 1, and the number of places.
+    /// Position that differs most, from 1, and the number of positions.
     pub place: (usize, usize),
     /// Deviation from the mean of the block, above or below, as a fraction.
     pub change: f64,
 }
 
-/// Returns the place that differs most in the first claimed metric in which places differ.
+/// Returns the position that differs most, in the first claimed metric with an order effect.
 pub(crate) fn effect(outcome: &Outcome) -> Option<OrderEffect> {
     claimed(&outcome.metrics).find_map(|metric| of_metric(outcome, metric))
 }
@@ -57,7 +56,7 @@ fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<OrderEffect> {
     })
 }
 
-/// Logarithms of the figure by place, in whole blocks, each less what is usual for its contender.
+/// Returns logarithms of the figure by position, in complete blocks, each less its contender's usual value.
 fn by_place(outcome: &Outcome, metric: &str) -> Vec<Vec<f64>> {
     let is_racing = |trial: &&Trial| {
         outcome.contenders.get(trial.contender).is_some_and(|e| e.is_racing() && !e.floor)
@@ -77,7 +76,7 @@ fn by_place(outcome: &Outcome, metric: &str) -> Vec<Vec<f64>> {
         .into_iter()
         .filter_map(|(contender, logs)| Some((contender, quantile::median(&logs)?)))
         .collect();
-    // A block with a repeated trial has more, one from before a contender dropped out, too.
+    // A block with a repeated trial has more slots, and so has a block before a contender dropped out.
     let whole = usual_length(blocks.values().map(Vec::len));
     blocks
         .into_values()
@@ -92,7 +91,7 @@ fn by_place(outcome: &Outcome, metric: &str) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Returns the most common of these lengths.
+/// Returns the most common length.
 fn usual_length(lengths: impl Iterator<Item = usize>) -> usize {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     lengths.for_each(|length| *counts.entry(length).or_default() += 1);

@@ -1,13 +1,13 @@
 //! Contenders that stay in a state of their own over several blocks.
 //!
-//! A path chosen by address, or a CPU that one process keeps, slows one contender for a while and none beside it. The
-//! blocks of such a race are no independent repeats: which contender is better is decided by how often the state changed.
-//! The hidden copy does not show it, because it has a state of its own.
+//! A path chosen by address, or a CPU that one process occupies, slows one contender for a while and not the
+//! others. The blocks of such a race are not independent repeats: the frequency of state changes decides which
+//! contender is better. The hidden copy does not show it, because it has a state of its own.
 //!
-//! Of each contender, and of the copy, the logarithm of its figure less the middle of the others' in the same block is
-//! tested for likeness of neighbours ([`crate::stats::persistence`]). What a whole block has in common is in no such
-//! residual. The contender whose residuals are most alike is named and taken out, and the rest are tested again, since
-//! its state is in the middle that the others are held against.
+//! For each contender, and for the copy, the residual is the logarithm of its figure less the median of the others
+//! in the same block; effects on the whole block cancel. The residuals are tested for serial correlation
+//! ([`crate::stats::persistence`]). The contender with the highest correlation is reported and removed, and the
+//! rest are tested again, because its state is part of the others' medians.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ use super::table::{Column, Table};
 use crate::result::outcome::Outcome;
 use crate::stats::{persistence, quantile};
 
-/// Share of the race's error at which a state is found, over all contenders and metrics of a sound race: 0.5 % of races
-/// of 95 % confidence.
+/// Share of the race's error for finding a state, over all contenders and metrics of a sound race: 0.5 % of races
+/// with 95 % confidence.
 const SHARE: f64 = 0.1;
 
-/// Least correlation of neighbours that is a state: up to [`crate::stats::serial::HOLDS_UP_TO`] intervals allow for it, and
-/// an estimate scatters.
+/// Minimum correlation of neighbours for a state: intervals allow for correlation up to
+/// [`crate::stats::serial::HOLDS_UP_TO`], and an estimate scatters.
 const LEAST: f64 = 0.5;
 
-/// Advice where there is one.
+/// Advice if there is a state.
 pub(super) const ADVICE: &str = "look for what lasts longer than a block and belongs to one contender: a path chosen by address or port, a CPU or \
      a cache of its own (--placement same-core); then race in several races apart, each of which is one draw of it";
 
@@ -35,7 +35,7 @@ pub struct OwnState {
     pub contender: usize,
     /// Label of the contender.
     pub label: String,
-    /// True if it is the hidden copy of it.
+    /// True if it is the hidden copy.
     pub copy: bool,
     /// Name of the metric.
     pub metric: String,
@@ -91,8 +91,8 @@ pub(crate) fn own_states(outcome: &Outcome, table: &Table<'_>) -> Vec<OwnState> 
     found
 }
 
-/// Returns the series that is in a state of its own and varies most, with the correlation of neighbouring blocks: among three
-/// series a state shows in all residuals, and is largest in those of the series that has it.
+/// Returns the series in a state that varies most, with the correlation of neighbouring blocks: among three series
+/// a state shows in all residuals, and is largest in the residuals of its own series.
 fn most_persistent(series: &StateSeries<'_>, level: f64) -> Option<((usize, bool), f64)> {
     if series.len() < 2 {
         return None;
@@ -111,7 +111,8 @@ fn most_persistent(series: &StateSeries<'_>, level: f64) -> Option<((usize, bool
     most
 }
 
-/// Returns, for each series, its logarithms less the middle of the others', in the blocks in which all have a figure.
+/// Returns, for each series, its logarithms less the median of the others, in the blocks in which all have a
+/// figure.
 fn residuals(series: &StateSeries<'_>) -> BTreeMap<(usize, bool), Vec<f64>> {
     let mut residuals: BTreeMap<(usize, bool), Vec<f64>> = BTreeMap::new();
     let blocks: BTreeSet<u64> = series.values().flat_map(|column| column.keys().copied()).collect();
@@ -153,7 +154,7 @@ mod tests {
         let name = claimed(&outcome.metrics).next().unwrap().name.clone();
         let mut rng = SplitMix64::new(3);
         for block in 0..40 {
-            // What a whole block has in common is no state of anybody's own.
+            // An effect on a whole block is not a state of one contender.
             let host = if block % 20 < 10 { 1.0 } else { 2.0 };
             for series in (0..contenders).map(|id| (id, false)).chain([(0, true)]) {
                 let slower = if slow(series, block) { 1.5 } else { 1.0 };
@@ -176,7 +177,7 @@ mod tests {
         states.into_iter().map(|state| (state.contender, state.copy)).collect()
     }
 
-    /// Slow in the first 25 blocks but for five of them: who is ahead is decided by how long that lasts.
+    /// Returns true in the first 25 blocks except five: the duration of the state decides the lead.
     fn long(block: u64) -> bool {
         block < 25 && !(10..15).contains(&block)
     }

@@ -1,12 +1,12 @@
-//! Comparison of the ledger with the account of an emulated path: messages lost on the way, and packets
-//! that the path has taken.
+//! Comparison of the ledger with the account of an emulated path: messages lost on the way, and packets lost by the
+//! path.
 
 use super::notice::Notice;
 use crate::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::measurements::{Account, Ledger};
 use crate::result::outcome::{Entrant, Outcome, Trial};
 
-/// Returns notices of disagreements between the two accounts, and of losses by the path outside its model.
+/// Returns notices about disagreements between the two accounts, and about losses by the path outside its model.
 pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
     let mut all: Vec<Notice> =
         outcome.contenders.iter().filter_map(|entrant| outside(outcome, entrant)).collect();
@@ -19,14 +19,14 @@ pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Returns a notice of messages that were lost although the path lost no packet.
+/// Returns a notice if messages were lost although the path lost no packet.
 fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     let own = |trial: &&Trial| trial.contender == entrant.id && trial.record.valid;
     let (mut lost, mut accounted) = (0u64, 0u64);
     for trial in outcome.trials.iter().filter(own) {
         let record = &trial.record;
-        // Each lost message takes at least one packet with it; a packet may also have been a hello, or a
-        // copy, so that the path may have lost more, and never fewer.
+        // Each lost message needs at least one lost packet. A packet may also have been a hello or a copy, so the
+        // path may have lost more, but never fewer.
         let Some(path) = &record.path else { continue };
         let ways = by_way(&record.ledger, path);
         for (account, gone) in ways.into_iter().filter(|(account, _)| account.unit == "messages") {
@@ -39,7 +39,7 @@ fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
     (lost > 0).then(|| Notice::LostOutsidePath { label: entrant.label.clone(), lost, accounted })
 }
 
-/// Returns each account with the packets that the path did not deliver as they were, in its direction.
+/// Returns each account with the number of packets that the path did not deliver intact, in its direction.
 fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)> {
     let sum = |of: &dyn Fn(&DirectionFigures) -> u64, ways: &[&DirectionFigures]| {
         ways.iter().fold(0u64, |sum, way| sum.saturating_add(of(way)))
@@ -53,8 +53,8 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
         .collect()
 }
 
-/// Returns the number of packets that did not come out whole. A damaged one fails its checksum, and its
-/// host drops it.
+/// Returns the number of packets that did not arrive intact. A damaged packet fails its checksum, and the host
+/// drops it.
 fn gone(way: &DirectionFigures) -> u64 {
     let PacketOutcomes { blocked, lost, full, early, corrupted, waiting, .. } = way.fates;
     [blocked, lost, full, early, corrupted, waiting, way.device_drops]

@@ -1,5 +1,5 @@
-//! Behaviour of an emulated path over a race, by link and direction: sums over its trials, medians of the
-//! values of each trial, and the losses compared with the path's model.
+//! Behaviour of an emulated path over a race, by link and direction: sums over its trials, medians of per-trial
+//! values, and losses compared with the path's model.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::result::outcome::{Outcome, Trial};
 use crate::result::path_way::PathWay;
 use crate::stats::quantile;
 
-/// Confidence level of the interval in which losses are expected, as a fraction.
+/// Confidence level of the interval of expected losses, as a fraction.
 pub const LOSS_LEVEL: f64 = 0.99;
 
-/// Returns every direction of every link; nothing if no trial has an account of its path.
+/// Returns every direction of every link; empty if no trial has an account of its path.
 pub(crate) fn ways(outcome: &Outcome, network: Option<&Network>) -> Vec<PathWay> {
     let valid = || outcome.trials.iter().filter(|trial| trial.record.valid);
     let figures = valid().filter_map(|trial| trial.record.path.as_ref());
@@ -87,14 +87,14 @@ fn late(had: &DirectionFigures) -> Option<&Distribution> {
     had.lateness_ns.as_ref()
 }
 
-/// Returns the number of independent draws that the packets of these trials are worth. The k-th packets
-/// of two trials with one seed meet the same draw, so that `m` trials count it `m` times: Kish's
-/// effective size of a sample with these weights, the square of their sum over the sum of their squares.
+/// Returns the effective number of independent draws behind the packets of these trials. The k-th packets of two
+/// trials with one seed have the same draw, so `m` trials count it `m` times: Kish's effective sample size with
+/// these weights, the square of their sum over the sum of their squares.
 fn draws(outcome: &Outcome, accounts: &[(&Trial, &DirectionFigures)]) -> u64 {
     let seed = outcome.path.built.as_ref().and_then(|built| built.seed);
     let mut groups: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (trial, had) in accounts {
-        // A path's own seed is that of every trial.
+        // A path's own seed is the same for every trial.
         let group = if seed.is_some() { 0 } else { trial.block };
         groups.entry(group).or_default().push(had.fates.arrived.saturating_sub(had.fates.blocked));
     }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(count(trials([0, 1], [100, 100]), None), 200);
         assert_eq!(count(trials([0, 0], [100, 100]), None), 100);
         assert_eq!(count(trials([0, 1], [100, 100]), Some(7)), 100);
-        // 100 draws met twice and 100 once: (200 + 100)² / (400 + 100).
+        // 100 draws in two trials and 100 in one: (200 + 100)² / (400 + 100).
         assert_eq!(count(trials([0, 0], [200, 100]), None), 180);
         assert_eq!(count(Vec::new(), None), 0);
     }

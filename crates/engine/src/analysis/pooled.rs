@@ -8,11 +8,11 @@ use crate::error::Result;
 use crate::result::outcome::Outcome;
 use crate::trial::samples;
 
-/// Returns the round trips of each contender over its valid trials, by its id. A trial at a time is read,
-/// so that memory holds one trial's samples only.
+/// Returns the round trips of each contender over its valid trials, by its id. Reads one trial at a time, so that
+/// memory holds one trial's samples only.
 ///
 /// # Errors
-/// If the file cannot be read, or is not whole.
+/// If the file cannot be read, or is truncated.
 pub fn pooled(outcome: &Outcome, file: &Path) -> Result<BTreeMap<usize, Pool>> {
     let valid: BTreeMap<(u64, u64), usize> = outcome
         .trials

@@ -1,5 +1,5 @@
-//! Verdicts in words. A verdict is read before it is computed with, so it is a sentence that can
-//! stand alone in a chat or a commit message.
+//! Verdicts in words. People read a verdict before they compute with it, so it is a sentence that is complete
+//! without context, in a chat or a commit message.
 
 use crate::figures::{IN_TIMES, change_range, percent, percent_range, times, wait};
 use crate::measurements::{Better, Metric, Unit};
@@ -18,13 +18,13 @@ pub(crate) struct ContenderPair<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PairLosses {
     pub censored: bool,
-    /// Number of blocks in which both figures fall among lost messages.
+    /// Number of blocks in which both figures are censored.
     pub both_censored: u64,
-    /// True if the blocks that are missing may decide the claim, and not in most races.
+    /// True if the missing blocks may decide the claim here, and do not in most races.
     pub is_doubtful: bool,
 }
 
-/// State of the plan: more blocks were planned, so that it can be said how many would decide, or not.
+/// State of the plan: it has blocks left, so the sentence can give how many would decide, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlanState {
     Blocks,
@@ -37,7 +37,7 @@ impl ContenderPair<'_> {
         self.say(verdict, seen, PlanState::Blocks)
     }
 
-    /// Returns the verdict on independent samples, for which no planned block tells how many more it takes.
+    /// Returns the verdict on independent samples, without a number of further blocks.
     pub(crate) fn of_independent(&self, verdict: &Verdict, seen: &PairLosses) -> String {
         self.say(verdict, seen, PlanState::Nothing)
     }
@@ -68,8 +68,8 @@ impl ContenderPair<'_> {
         }
     }
 
-    /// Returns the verdict on contenders of which nothing is decided, because one stays in a state of its own, in the
-    /// words of `state`.
+    /// Returns the verdict on contenders without a decision, because one stays in a state of its own; `state`
+    /// describes it.
     pub(crate) fn of_state(&self, verdict: &Verdict, seen: &PairLosses, state: &str) -> String {
         let ContenderPair { a, b, metric } = self;
         let ratio =
@@ -121,7 +121,7 @@ impl ContenderPair<'_> {
         if !is_measurable {
             return format!("{a} and {b}: dead heat, {label} within {within} ({}).", ratio.plain());
         }
-        // The same from the side that is lower, so that the difference is positive.
+        // The same from the lower contender's side, so that the difference is positive.
         let (lower, higher, r) =
             if ratio.point < 1.0 { (a, b, ratio) } else { (b, a, ratio.inverse()) };
         format!(
@@ -131,8 +131,7 @@ impl ContenderPair<'_> {
         )
     }
 
-    /// Returns what would decide the claim, as a sentence of its own with a space in front; nothing if
-    /// nobody can know.
+    /// Returns a sentence on what would decide the claim, with a leading space; empty if that is not known.
     fn outlook(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
         if planned == PlanState::Nothing {
             return String::new();
@@ -152,7 +151,7 @@ impl ContenderPair<'_> {
         format!(" {outlook}.")
     }
 
-    /// Formats a difference without its sign, in the unit of the metric.
+    /// Formats a difference without its sign, in the metric's unit.
     fn amount(&self, effect: &Effect) -> Option<String> {
         let size = effect.point.abs();
         match self.metric.unit {
@@ -169,7 +168,7 @@ impl Ratio {
         format!("ratio {}, {} to {}", times(self.point), times(self.low), times(self.high))
     }
 
-    /// Formats the ratio as [`Ratio::plain`] does; the ratio of figures that are bounds is a bound.
+    /// Formats the ratio as [`Ratio::plain`] does; a ratio of bounds is shown as a bound.
     fn bare(self, seen: &PairLosses) -> String {
         let bound = if seen.censored { "bound of the " } else { "" };
         format!("{bound}{}", self.plain())

@@ -1,4 +1,4 @@
-//! Settings that changed: from one trial of a contender to another, or between flows.
+//! Settings that changed from one trial of a contender to another, or between flows.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,7 @@ pub(crate) fn changed(outcome: &Outcome) -> Vec<Notice> {
     racing.flat_map(|entrant| of_entrant(outcome, entrant)).collect()
 }
 
-/// Accessor for the options that an end read back: those of its first flow, and the differences of the
-/// others.
+/// Accessor for the options read back at one end: the options of its first flow, and the differences of the others.
 type OptionReader = fn(&Record) -> (&Effective, &[Effective]);
 
 const ENDS: [(&str, OptionReader); 2] = [
@@ -28,7 +27,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
         let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
         own.map(|trial| &trial.record).filter(|record| record.valid)
     };
-    // Imported results name contenders that this program does not have.
+    // Imported results have contenders that this program does not know.
     let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
     let mut all = Vec::new();
     for (end, read) in ENDS {
@@ -58,8 +57,8 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
     all
 }
 
-/// Returns true if the option has to hold, so that a change is worth reporting. An option of which the
-/// transport says nothing may change.
+/// Returns true if the option must not change, so that a change is reported. An option that the transport does not
+/// describe may change.
 fn has_to_hold(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
     match meaning.map(|meaning| meaning.holds) {
         Some(Holds::Always) => true,
@@ -76,8 +75,7 @@ mod tests {
     use crate::result::outcome::Trial;
     use crate::trial::fake;
 
-    /// Returns the notices of a race of TCP whose trials and their flows read back these values of
-    /// `option`.
+    /// Returns the notices of a race of TCP with these values of `option` read back by trials and their flows.
     fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
         let mut outcome = testing::outcome(2);
         outcome.contenders = Request::new([spec]).check().unwrap().entrants;

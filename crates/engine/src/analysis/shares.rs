@@ -1,26 +1,26 @@
-//! Shares of variation that each condition accounts for, in a race over conditions. Pure, as `analyse`
-//! is; described and not claimed, so no error is spent on it.
+//! Shares of variation that each condition accounts for, in a race over conditions. Pure and descriptive, without
+//! claims, so they spend no error.
 //!
-//! An observation is the logarithm of a valid trial's figure; the control, a copy that only the first
-//! contender has, is left out. The contenders are a factor beside those that were varied.
+//! An observation is the logarithm of a valid trial's figure, without the trials of the control, because only the
+//! first contender has one. The contenders are a factor beside the varied ones.
 
 use crate::measurements::Metric;
 use crate::result::outcome::{LevelRatio, Outcome, ShareKind, Trial, VarianceShare};
 use crate::stats::variance::{self, Observation, Part};
 
-/// Maximum share of valid trials without a figure above 0. With more, as with a loss that is mostly 0,
-/// the rest does not represent them.
+/// Maximum share of valid trials without a figure above 0. With more, as for a loss that is mostly 0, the rest is
+/// not representative.
 const MOST_LEFT_OUT: f64 = 0.1;
 
-/// A factor as the statistics see it.
+/// A factor in the form of the statistics.
 struct VariedFactor<'a> {
     kind: ShareKind,
     name: &'a str,
     levels: Vec<String>,
 }
 
-/// Returns the shares of each metric that has any: the factors in their order, the contenders, their
-/// interactions, blocks, noise. A factor with valid trials under one level only is left out.
+/// Returns the shares of each metric that has any: the factors in their order, the contenders, their interactions,
+/// blocks, noise. Leaves out factors with valid trials under one level only.
 pub fn shares(outcome: &Outcome) -> Vec<VarianceShare> {
     let varied = varied(outcome);
     if outcome.factors.is_empty() {
@@ -47,7 +47,7 @@ fn varied(outcome: &Outcome) -> Vec<VariedFactor<'_>> {
     all
 }
 
-/// Returns `transport` if each contender has another one; otherwise they differ in other things, too.
+/// Returns `transport` if each contender has another transport, otherwise `contender`.
 fn of_contenders(outcome: &Outcome) -> &'static str {
     let mut of_row: Vec<(usize, &str)> = outcome
         .contenders
@@ -108,7 +108,7 @@ fn of_metric(
     all
 }
 
-/// Returns the trial's figure and its levels, the contender last if it is a factor.
+/// Returns the trial's figure and its levels; the contender is the last, if it is a factor.
 fn observation(
     outcome: &Outcome,
     trial: &Trial,
@@ -123,7 +123,7 @@ fn observation(
     value.is_finite().then_some(Observation { block: trial.block, levels, value })
 }
 
-/// Returns the ratio of each level to the first that ran.
+/// Returns the ratio of each level to the first one with trials.
 fn ratios(
     observations: &[Observation],
     at: usize,
@@ -144,7 +144,7 @@ fn ratios(
             high: shift.interval.map(|(_, high)| high.exp()),
             blocks: shift.blocks as u64,
         })
-        // What is too large for a number cannot be written down.
+        // JSON cannot hold an infinite number.
         .filter(|level| level.ratio.is_finite() && level.high.is_none_or(f64::is_finite))
         .collect()
 }

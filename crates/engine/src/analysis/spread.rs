@@ -1,5 +1,5 @@
-//! Spread of figures, for drawings: five numbers for a box, and the share of round trips that took longer
-//! than a time. Pure, as `analyse` is; described and not claimed.
+//! Spread of figures, for drawings: five numbers for a box, and the share of round trips longer than a time. Pure
+//! and descriptive, without claims.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use hdrhistogram::Histogram;
 use crate::result::outcome::{Outcome, Summary, Trial};
 use crate::stats::quantile::{median, printable_rank};
 
-/// Definition of the quartiles. Their median is the mean of the middle two, as everywhere here.
+/// Definition of the quartiles. The median is the mean of the middle two, as everywhere here.
 pub const QUARTILES: &str = "quartiles: inverse of the distribution, averaged where it is flat \
                              (Hyndman-Fan type 2); whiskers: furthest trials within 1.5 times \
                              the interquartile range";
 
-/// Reach of whiskers: they end at the furthest value within this many interquartile ranges of the box
-/// (Tukey 1977, "Exploratory Data Analysis", section 2C).
+/// Reach of whiskers: they end at the furthest value within this many interquartile ranges of the box (Tukey 1977,
+/// "Exploratory Data Analysis", section 2C).
 const REACH: f64 = 1.5;
 
-/// A sample in five numbers, and its extremes.
+/// Five numbers of a sample, and its extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FiveNumbers {
     /// Number of values.
@@ -38,8 +38,8 @@ pub struct FiveNumbers {
     pub max: f64,
 }
 
-/// Returns the five numbers of `values`, which are sorted in place; quartiles by [`QUARTILES`]. `None`
-/// for an empty sample and if a value is not finite.
+/// Returns the five numbers of `values`, which are sorted in place; quartiles by [`QUARTILES`]. `None` for an empty
+/// sample, or if a value is not finite.
 pub fn five_numbers(values: &mut [f64]) -> Option<FiveNumbers> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -65,30 +65,30 @@ fn quarter(sorted: &[f64], k: usize) -> f64 {
     let rank = (k * sorted.len()).div_ceil(4).max(1);
     let value = sorted[rank - 1];
     if (k * sorted.len()).is_multiple_of(4) && rank < sorted.len() {
-        // Halved before they are added: the sum of two finite values may not be finite.
+        // Halve before adding: the sum of two finite values may overflow.
         0.5 * value + 0.5 * sorted[rank]
     } else {
         value
     }
 }
 
-/// Returns the median of figures, each with true where it is censored and so a lower bound: the mean of the middle two,
-/// and the lower of them where one is a bound and the other is not, as a mean of the two is neither.
+/// Returns the median of figures, each with true if it is censored and so a lower bound: the mean of the middle
+/// two, or the lower of them if only one is a bound, because their mean would be neither.
 pub(crate) fn median_of_bounds(figures: &mut [(f64, bool)]) -> Option<f64> {
-    // Of equal ones the bound is the greater.
+    // Of equal figures the bound is the greater.
     figures.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let (lower, upper) = (figures.len().checked_sub(1)? / 2, figures.len() / 2);
     let ((low, is_bound), (high, other)) = (figures[lower], figures[upper]);
     Some(if is_bound == other { 0.5 * low + 0.5 * high } else { low })
 }
 
-/// Returns the contender's own trials that passed their gate, in the order run.
+/// Returns the contender's own valid trials, without its copy's, in the order run.
 pub fn valid_trials(outcome: &Outcome, contender: usize) -> impl Iterator<Item = &Trial> {
     let own = move |trial: &&Trial| trial.contender == contender && !trial.control;
     outcome.trials.iter().filter(own).filter(|trial| trial.record.valid)
 }
 
-/// Returns a metric's figures over a contender's valid trials; those that are no numbers are left out.
+/// Returns a metric's figures over a contender's valid trials, without figures that are not finite.
 pub fn figures(outcome: &Outcome, contender: usize, metric: &str) -> Vec<f64> {
     valid_trials(outcome, contender)
         .filter_map(|trial| trial.record.metrics.get(metric).copied())
@@ -96,15 +96,15 @@ pub fn figures(outcome: &Outcome, contender: usize, metric: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Resamples `values` to at most `most` groups of neighbours of nearly equal size: the median of each, in
-/// order. Values that are no numbers make no group.
+/// Resamples `values` to at most `most` groups of neighbours of nearly equal size: the median of each, in order.
+/// Values that are not finite are left out.
 pub fn resampled(values: &[f64], most: usize) -> Vec<f64> {
     let groups = values.len().min(most);
     let edge = |group: usize| group * values.len() / groups.max(1);
     (0..groups).filter_map(|group| median(&values[edge(group)..edge(group + 1)])).collect()
 }
 
-/// Returns the median over trials of the values of `of`; `None` if it has none for any.
+/// Returns the median over trials of the values of `of`; `None` if no trial has one.
 pub fn middle(
     outcome: &Outcome,
     contender: usize,
@@ -114,8 +114,8 @@ pub fn middle(
     median(&told.collect::<Vec<f64>>())
 }
 
-/// Returns, among the valid trials that `can` be shown, the one whose figure is nearest to the median
-/// over all: an example of the contender.
+/// Returns the valid trial with the figure nearest to the median over all, among the trials that `can` accepts: an
+/// example of the contender.
 pub fn typical<'a>(
     outcome: &'a Outcome,
     contender: usize,
@@ -133,11 +133,11 @@ pub fn typical<'a>(
 /// Figures of one contender by the level of one factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByLevel {
-    /// The index of the contender as typed, in `asked.contenders`.
+    /// Index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
     /// Figures of each level of this factor, for each combination of the other factors' levels.
     pub each: Vec<Vec<Option<f64>>>,
-    /// The median over these combinations, for each level.
+    /// Median over these combinations, for each level.
     pub middle: Vec<Option<f64>>,
 }
 
@@ -164,7 +164,7 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<ByLevel> 
         let each: Vec<Vec<Option<f64>>> = each.into_values().collect();
         let at = |level: usize| {
             let known: Option<Vec<f64>> = each.iter().map(|line| line[level]).collect();
-            // Levels with a combination missing cannot be compared with those that have all.
+            // Levels without all combinations cannot be compared with complete ones.
             known.and_then(|known| median(&known))
         };
         ByLevel { contender, middle: (0..n).map(at).collect(), each }
@@ -172,15 +172,14 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<ByLevel> 
     rows.into_iter().map(by_level).collect()
 }
 
-/// Pool of the round trips of several trials, in memory of fixed size. Times are kept to one part in a
-/// thousand.
+/// Pool of the round trips of several trials, in memory of fixed size, with a relative precision of 1/1000.
 pub struct Pool {
     histogram: Histogram<u64>,
     lost: u64,
     trials: u64,
 }
 
-/// Maximum time that a pool tells apart: one hour, the longest timeout.
+/// Maximum time that a pool records: one hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Number of significant decimal digits.
 const DIGITS: u8 = 3;
@@ -192,7 +191,7 @@ impl Pool {
         Some(Pool { histogram, lost: 0, trials: 0 })
     }
 
-    /// Takes a trial's round trips in nanoseconds; those without an answer are lost.
+    /// Adds a trial's round trips in nanoseconds; `None` is a lost one.
     pub fn add(&mut self, round_trips: impl Iterator<Item = Option<u64>>) {
         self.trials += 1;
         for rtt in round_trips {
@@ -218,18 +217,18 @@ impl Pool {
         self.trials
     }
 
-    /// Returns the time within which a share `q` of all messages was answered (nearest rank), in
-    /// nanoseconds; `None` if fewer than ten lie beyond, or if it falls among the lost.
+    /// Returns the time within which a share `q` of all messages was answered (nearest rank), in nanoseconds;
+    /// `None` if fewer than ten are beyond it, or if it falls among the lost.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let (n, seen) = (self.n(), self.histogram.len());
         let rank = printable_rank(n, q).filter(|rank| *rank <= seen)?;
-        // Half a rank off: what a histogram divides it must not round up.
+        // Half a rank lower, so that rounding in the histogram's division does not raise it.
         Some(self.histogram.value_at_quantile((rank as f64 - 0.5) / seen as f64))
     }
 
-    /// Returns the share of messages that took longer than a time, as `(ns, share)`, from the least time
-    /// on: at most `most` points, evenly spread over the logarithm of the share, and none with fewer than
-    /// ten messages beyond.
+    /// Returns the share of messages that took longer than a time, as `(ns, share)`, from the least time up: at
+    /// most `most` points, evenly spread over the logarithm of the share, and none with fewer than ten messages
+    /// beyond.
     pub fn tail(&self, most: usize) -> Vec<(f64, f64)> {
         let n = self.n();
         if self.histogram.is_empty() || n == 0 || most < 2 {
@@ -240,7 +239,7 @@ impl Pool {
         for step in 1..most {
             let share = least.powf(step as f64 / (most - 1) as f64);
             let Some(ns) = self.quantile_ns(1.0 - share) else { continue };
-            // Of equal times the last, with the least share.
+            // Of equal times keep the last, with the least share.
             match points.last_mut() {
                 Some(last) if last.0 == ns as f64 => last.1 = share,
                 _ => points.push((ns as f64, share)),
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn five_numbers_of_a_textbook() {
-        // Hyndman-Fan type 2, as `quantile(x, type = 2)` of R has it.
+        // Hyndman-Fan type 2, as in R's `quantile(x, type = 2)`.
         let mut values = [7.0, 15.0, 36.0, 39.0, 40.0, 41.0];
         let five = five_numbers(&mut values).unwrap();
         assert_eq!((five.q1, five.median, five.q3), (15.0, 37.5, 40.0));

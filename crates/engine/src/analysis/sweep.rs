@@ -1,5 +1,4 @@
-//! Knee of each contender, in a race that varies an offered rate. Pure, as `analyse` is; described and
-//! not claimed.
+//! Knee of each contender, in a race that varies an offered rate. Pure and descriptive, without claims.
 
 use crate::analysis::sweep;
 use std::collections::BTreeMap;
@@ -15,8 +14,8 @@ use crate::workload;
 /// A contender and the levels of all factors but the load, with its loads by block.
 type Rising = BTreeMap<(usize, Vec<usize>), BTreeMap<u64, Vec<Load>>>;
 
-/// Returns a knee for each contender under each combination of the other conditions; none if no offered
-/// rate was varied.
+/// Returns a knee for each contender under each combination of the other conditions; empty if no offered rate was
+/// varied.
 pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let error = alpha(outcome.asked.confidence);
@@ -38,17 +37,17 @@ pub fn sweeps(outcome: &Outcome) -> Vec<Sweep> {
 /// Curve of delivered over offered load: one contender under one combination of the other conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The index of the contender as typed, in `asked.contenders`.
+    /// Index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
-    /// The level of each other factor, by name.
+    /// Level of each other factor, by name.
     pub conditions: BTreeMap<String, String>,
     /// Loads of each valid trial.
     pub trials: Vec<Load>,
-    /// Medians over the trials of each level, the least load first.
+    /// Medians over the trials of each level, by rising load.
     pub middle: Vec<Load>,
 }
 
-/// Returns the load delivered under each offered load, from which [`sweeps`] finds knees.
+/// Returns the delivered load for each offered load, from which [`sweeps`] finds knees.
 pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     let Some(factor) = load_factor(outcome) else { return Vec::new() };
     let curve = |((contender, levels), blocks): ((usize, Vec<usize>), BTreeMap<u64, Vec<Load>>)| {
@@ -59,11 +58,10 @@ pub fn curves(outcome: &Outcome) -> Vec<Curve> {
     rising(outcome, factor).into_iter().map(curve).collect()
 }
 
-/// Maximum relative distance of loads of one level: a generator does not meet the rate asked for to the
-/// bit.
+/// Maximum relative difference of loads of one level: a generator does not reproduce the requested rate exactly.
 const ONE_LEVEL: f64 = 0.02;
 
-/// Returns the medians of loads that are of one level.
+/// Returns the medians of the loads of each level.
 fn middle(trials: &[Load]) -> Vec<Load> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.offered.total_cmp(&b.offered));
@@ -75,7 +73,7 @@ fn middle(trials: &[Load]) -> Vec<Load> {
     sorted.chunk_by(is_one).filter_map(load).collect()
 }
 
-/// Returns the factor that is a rate to offer, as an index into `outcome.factors`.
+/// Returns the factor that is an offered rate, as an index into `outcome.factors`.
 pub fn load_factor(outcome: &Outcome) -> Option<usize> {
     let spec = Spec::parse(&outcome.asked.workload).ok()?;
     let keys = workload::keys(&spec.name).ok()?;
@@ -102,7 +100,7 @@ fn rising(outcome: &Outcome, factor: usize) -> Rising {
     rising
 }
 
-/// Returns the other conditions by name; `levels` has none for the load.
+/// Returns the other conditions by name; `levels` has no entry for the load.
 fn conditions(outcome: &Outcome, factor: usize, levels: &[usize]) -> BTreeMap<String, String> {
     let others = outcome.factors.iter().enumerate().filter(|(at, _)| *at != factor);
     let level = |((_, factor), level): ((usize, &crate::result::outcome::Factor), &usize)| {
@@ -120,7 +118,7 @@ fn at(place: Place) -> KneeAt {
     KneeAt { place, bps }
 }
 
-/// Returns true if the key of this name is a rate to offer.
+/// Returns true if the key with this name is an offered rate.
 pub(crate) fn is_load(keys: &[&Key], name: &str) -> bool {
     keys.iter().any(|key| key.name == name && matches!(key.kind, Kind::Offered(..)))
 }

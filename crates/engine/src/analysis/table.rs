@@ -1,8 +1,8 @@
-//! Figures by contender and block, and the log-ratios that they make.
+//! Figures by contender and block, and their log-ratios.
 //!
-//! The hidden copy of a contender has columns of its own and enters no claim. Two trials averaged have another
-//! distribution than one trial wherever trials are skewed, so identical contenders would no longer be
-//! exchangeable within a block, and the tests rest on that.
+//! The hidden copy of a contender has columns of its own and enters no claim. The mean of two trials has another
+//! distribution than one trial if trials are skewed, so identical contenders would no longer be exchangeable within
+//! a block, which the tests assume.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::stats::Slack;
 pub(crate) struct Figure {
     pub value: f64,
     pub censored: bool,
-    /// Upper bound on the decrease of the logarithm had no message been sent late.
+    /// Upper bound on the decrease of the logarithm if no message had been sent late.
     pub late: f64,
 }
 
 /// A contender's figures of one metric, by block.
 pub(crate) type Column = BTreeMap<u64, Figure>;
 
-/// Trials that count.
+/// Selection of trials that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrialFilter {
-    /// Valid trials: those that passed their gate.
+    /// Valid trials: they passed their gate.
     Valid,
     /// All trials that have figures.
     Ran,
@@ -45,7 +45,7 @@ impl<'a> Table<'a> {
                     censored: trial.record.censored.contains(name),
                     late: trial.record.late_effect.unwrap_or(0.0),
                 };
-                // A repeat in the same block stands for the trial that it repeats.
+                // A repeat in the same block replaces the repeated trial.
                 columns.entry(key).or_default().insert(trial.block, figure);
             }
         }
@@ -74,13 +74,13 @@ pub struct Pairs {
     pub censored: bool,
     /// Number of blocks in which both figures are censored, so that they have no ratio.
     pub both_censored: u64,
-    /// Number of blocks that have both figures and no ratio of them: one is zero, or both are censored.
+    /// Number of blocks with both figures but no ratio: one is zero, or both are censored.
     pub left_out: u64,
     /// Bounds on the effect of late sends on the ratio.
     pub slack: Slack,
 }
 
-/// Returns the log-ratios of `a` over `b` in `metric`, block by block.
+/// Returns the log-ratios of `a` over `b` in `metric`, by block.
 pub fn pairs(outcome: &Outcome, metric: &str, a: usize, b: usize) -> Pairs {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
     Pairs::of(&table.own(a, metric), &table.own(b, metric))
@@ -106,7 +106,7 @@ impl Pairs {
                 pairs.left_out += 1;
             }
         }
-        // Lateness that both have alike is in both figures, and not in their ratio.
+        // Lateness common to both cancels in the ratio.
         let late = late / pairs.log_ratios.len().max(1) as f64;
         pairs.slack = Slack { below: late.max(0.0), above: (-late).max(0.0) };
         pairs

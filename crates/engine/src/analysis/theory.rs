@@ -1,5 +1,5 @@
-//! Closed forms beside the measurement: what theory says of a figure under the conditions of a race, and whether the mean
-//! over trials parts from it. Pure; described and not claimed.
+//! Closed forms beside the measurement: the theoretical figure under the conditions of a race, and a check that the
+//! mean over trials agrees with it. Pure and descriptive, without claims.
 
 use crate::analysis::derived::network;
 use crate::analysis::spread::figures;
@@ -12,14 +12,14 @@ use crate::transport::via::Via;
 use crate::workload;
 use crate::workload::theory::{Conditions, Prediction, Way};
 
-/// Fewest trials whose scatter says how far their mean may be from what it estimates.
+/// Minimum number of trials for a standard error.
 const FEWEST: usize = 5;
 
-/// Standard errors of the mean that measurement may be further from theory than the tolerance allows: of one sound figure
-/// in 370 it is more (normal distribution).
+/// Tolerated deviation from theory in standard errors of the mean, beyond the tolerance of the form: one sound
+/// figure in 370 exceeds it (normal distribution).
 const ERRORS: f64 = 3.0;
 
-/// A prediction and what was measured.
+/// Predicted figure beside the measured one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedFigure {
     /// The contender.
@@ -40,8 +40,8 @@ impl PredictedFigure {
         self.mean / self.prediction.value
     }
 
-    /// Returns true if measurement and theory part within the range of the form, by more than its tolerance and the
-    /// scatter of the trials.
+    /// Returns true if measurement and theory differ within the range of the form, by more than its tolerance and
+    /// the scatter of the trials.
     pub fn parts(&self) -> bool {
         let allowed = self.prediction.tolerance * self.prediction.value + ERRORS * self.error;
         let is_known = self.trials >= FEWEST && self.prediction.outside.is_none();
@@ -49,7 +49,7 @@ impl PredictedFigure {
     }
 }
 
-/// Returns each prediction with what was measured, contender by contender.
+/// Returns each prediction beside the measured figure, by contender.
 pub fn beside(outcome: &Outcome) -> Vec<PredictedFigure> {
     let Some(network) = network(outcome) else { return Vec::new() };
     let of_entrant = |entrant: &Entrant| {
@@ -64,7 +64,7 @@ pub fn beside(outcome: &Outcome) -> Vec<PredictedFigure> {
     outcome.contenders.iter().flat_map(of_entrant).collect()
 }
 
-/// Returns a warning for each figure that parts from its form.
+/// Returns a warning for each figure that differs from its form.
 pub(super) fn warnings(outcome: &Outcome) -> Vec<Warning> {
     let parting = beside(outcome).into_iter().filter(PredictedFigure::parts);
     parting.filter_map(|one| warning(outcome, &one)).collect()
@@ -86,12 +86,12 @@ fn warning(outcome: &Outcome, one: &PredictedFigure) -> Option<Warning> {
     Some(Warning { code: "theory_parts".to_owned(), message, advice: advice.to_owned() })
 }
 
-/// Prediction of one contender by the level of a factor.
+/// Predictions of one contender by the level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictionSeries {
-    /// The index of the contender as typed, in `asked.contenders`.
+    /// Index of the contender as typed, in `asked.contenders`.
     pub contender: usize,
-    /// Its prediction at each level; `None` outside the range of the form. The median where other conditions vary, too.
+    /// Prediction at each level; `None` outside the range of the form. It is a median if other conditions vary too.
     pub by_level: Vec<Option<f64>>,
 }
 
@@ -119,7 +119,7 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<Predictio
     typed.map(line).filter(|line| line.by_level.iter().any(Option::is_some)).collect()
 }
 
-/// Returns what theory says of an entrant; none where its path or its work are not those of a form.
+/// Returns the predictions for an entrant; empty if no form applies to its path or work.
 fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<Prediction> {
     let typed = entrant.cell.as_ref().map(|cell| &cell.workload);
     let typed = typed.or(outcome.plan.workload.as_ref()).unwrap_or(&outcome.asked.workload);
@@ -142,8 +142,8 @@ fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<P
     task.theory(&conditions).into_iter().filter(is_one).collect()
 }
 
-/// Returns what closed forms need of a direction; `None` where it delays, loses or holds packets in a way that they do not
-/// know.
+/// Returns the parameters of a direction for closed forms; `None` if it delays, loses or holds packets in a way
+/// that the forms do not model.
 fn way(impairments: &Impairments) -> Option<Way> {
     let loss = match (&impairments.loss, impairments.loss_per) {
         (Loss::None, _) => 0.0,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(lines.len(), 2);
         let at = |line: usize, level: usize| lines[line].by_level[level].unwrap() / 1e6;
         assert!((at(0, 0) - 50.5).abs() < 0.01 && (at(0, 1) - 33.5).abs() < 0.01);
-        // Where it is sent again, in order: 25 ms, half a period, and 1 % of what comes behind it.
+        // With retransmission, in order: 25 ms, half a period, and 1 % of the messages queued behind a loss.
         assert!((at(1, 1) - (25.0 + 8.333 + 0.01 * 100.0 * 100.0 / 33.333)).abs() < 0.01);
     }
 

@@ -1,24 +1,24 @@
 //! Translation of addresses between the two ends: a port-forward, a NAT or a load balancer.
 //!
-//! The address that a race dials is then not the one at which the server sees the connection. TCP and UDP of the server's port
-//! reach it all the same. Echo requests have no port: they are answered by the host that has the dialled address, which may
-//! be a router in front of the server.
+//! The server then sees the connection at another address than the dialled one. TCP and UDP to the server's port
+//! arrive all the same. Echo requests have no port: the host with the dialled address answers them, which may be a
+//! router in front of the server.
 
 use std::net::IpAddr;
 
 use super::kind::address;
 use crate::result::outcome::Outcome;
 
-/// Addresses of the far end that should be one.
+/// Two addresses of the far end that should be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranslatedAddress {
-    /// Address that the race dials.
+    /// Address dialled by the race.
     pub dialled: IpAddr,
-    /// Address at which the server sees the race's connection arrive.
+    /// Address at which the server received the connection.
     pub reached: IpAddr,
 }
 
-/// Returns both addresses of the far end where they differ; `None` where they are one, or one of them is not known.
+/// Returns both addresses of the far end if they differ; `None` if they are equal, or if one is not known.
 pub fn translated(outcome: &Outcome) -> Option<TranslatedAddress> {
     let dialled = address(outcome)?;
     let reached = outcome.peer_host.as_ref()?.reached_at?.to_canonical();

@@ -1,22 +1,21 @@
-//! Analysis: from trials to summary, verdicts and control. Pure: the same trials and plan always give the
-//! same answer, so a saved race can be analysed again.
+//! Analysis: from trials to summary, verdicts and control. Pure: the same trials and plan always give the same
+//! verdicts, so a saved race can be analysed again.
 //!
 //! # When a claim is decided
 //!
-//! At the looks that the plan fixed, or once more, with the error that is left, when time runs
-//! out; and after any block, by evidence that may be looked at as often as one likes ([`stats::eprocess`]), for
-//! which the plan has set a part of the error aside. A look before the last decides only what is resolved as finely as was asked
-//! ([`Ruling::is_sharp`]). Between looks the file shows current estimates, all `undecided`. A decision once made stays,
-//! with the estimate it was made on: that is what its error level is about. Decided claims keep
-//! their share of the error at later looks, so that all intervals hold together. Nothing is decided about a contender that
-//! stays in a state of its own over several blocks (`own_state`): its blocks are no independent repeats.
+//! Claims are decided at the planned looks; once more, with the remaining error, when time is over; and after any
+//! block, by evidence that may be checked as often as desired ([`stats::eprocess`]), for which the plan reserves a
+//! part of the error. A look before the last decides only claims that have reached the requested resolution
+//! ([`Ruling::is_sharp`]). Between looks the file has current estimates, all `undecided`. A decision is final, with
+//! its estimate: the error level refers to that. Decided claims retain their share of the error at later looks, so
+//! that all intervals hold together. No claim is decided about a contender that stays in a state of its own over
+//! several blocks (`own_state`), because its blocks are not independent repeats.
 //!
 //! # What makes a pair
 //!
-//! A block counts for a claim if both contenders have a valid trial with the figure in it: one trial of each. Trials of
-//! the hidden copy enter no claim and no summary. A
-//! figure censored at the timeout is the least it can be: ratios that stand on one can show who
-//! is ahead, but never a tie, and a block where both are censored has no ratio.
+//! A block counts for a claim if both contenders have a valid trial with the figure in it: one trial of each.
+//! Trials of the hidden copy enter no claim and no summary. A figure censored at the timeout is a lower bound:
+//! ratios with such a figure can show a lead, but never a tie, and a block with two censored figures has no ratio.
 
 use super::own_state::{self, OwnState};
 use super::sentence::{ContenderPair, PairLosses};
@@ -35,7 +34,7 @@ use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, sig
 pub enum DecisionStage {
     /// Look at the results, at this error level.
     Look {
-        /// The family-wise level that it may spend.
+        /// Family-wise level that the look may spend.
         alpha: f64,
         /// Number of blocks until the next look; absent at the last.
         next: Option<u64>,
@@ -47,12 +46,12 @@ pub enum DecisionStage {
     },
 }
 
-/// Brings summary, verdicts and control up to date with the trials.
+/// Updates summary, verdicts and control from the trials.
 pub fn refresh(outcome: &mut Outcome, stand: DecisionStage) {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let summary = summaries(outcome, &table);
     let verdicts = verdicts(outcome, &table, &outcome.verdicts, stand);
-    // A race that is decided may end here, and its alarm is due as at a look.
+    // A decided race may end here, so the alarm is due as at a look.
     let is_decided = !verdicts.is_empty() && verdicts.iter().all(is_decided);
     let alarm_is_due = is_decided || matches!(stand, DecisionStage::Look { .. });
     let control = control::control(outcome, &table, alarm_is_due);
@@ -71,7 +70,7 @@ fn verdicts_on(outcome: &Outcome, counted: TrialFilter, stand: DecisionStage) ->
     verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
 }
 
-/// Brings the summary alone up to date, where trials are no pairs.
+/// Updates the summary only, for trials that are not paired.
 pub fn summarise(outcome: &mut Outcome) {
     outcome.summary = summaries(outcome, &Table::of(&outcome.trials, TrialFilter::Valid));
 }
@@ -90,8 +89,8 @@ fn is_decided(verdict: &Verdict) -> bool {
     verdict.outcome != Ruled::Undecided
 }
 
-/// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation
-/// about their own centre, which says nothing of who leads. `None` with too few blocks.
+/// Returns the scatter of the log-ratio of a block, the largest of all claims: the standard deviation about their
+/// own centre, which does not depend on the leader. `None` with too few blocks.
 pub(crate) fn scatter(outcome: &Outcome) -> Option<f64> {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let mut scatters = claims(outcome, &table, &[])
@@ -100,7 +99,7 @@ pub(crate) fn scatter(outcome: &Outcome) -> Option<f64> {
     scatters.try_fold(0.0, |most: f64, scatter| Some(most.max(scatter?)))
 }
 
-/// Returns the summary of each contender over its own valid trials; those of the hidden copy are in none.
+/// Returns the summary of each contender over its own valid trials, without its hidden copy's.
 fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
     let mut all = Vec::new();
     for metric in &outcome.metrics {
@@ -135,7 +134,7 @@ fn median_interval(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
     Some((*sorted.get(low)?, *sorted.get(high)?))
 }
 
-/// A claim before it is ruled on. The labels are for its sentence.
+/// A claim before it is ruled on, with labels for its sentence.
 pub(crate) struct Question<'a> {
     pub metric: &'a Metric,
     pub a: usize,
@@ -145,7 +144,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Returns the claim in the form that the statistics take.
+    /// Returns the claim in the form of the statistics crate.
     pub(crate) fn claim(&self) -> Claim<'_> {
         Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
     }
@@ -166,20 +165,20 @@ fn verdicts<'a>(
     judge(outcome, earlier, &claims(outcome, table, earlier), terms)
 }
 
-/// Terms on which questions are judged together.
+/// Terms under which questions are judged together.
 #[derive(Clone, Copy)]
 pub(crate) struct JudgingTerms<'a> {
-    /// Error that they share at this look.
+    /// Shared error at this look.
     pub level: f64,
-    /// Error that they share at all blocks; 0 for questions that are judged at looks only.
+    /// Shared error over all blocks; 0 for questions that are judged at looks only.
     pub any_time: f64,
     pub stand: DecisionStage,
-    /// Contenders about which nothing is decided.
+    /// Contenders in a state of their own, about which no claim is decided.
     pub states: &'a [OwnState],
 }
 
-/// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric.
-/// A contender that dropped out keeps what was decided before.
+/// Returns the claims of a race: pairs of competitors under the same conditions, for each claimed metric. Earlier
+/// decisions about a contender that dropped out stay.
 fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> Vec<Question<'a>> {
     let mut questions = Vec::new();
     for metric in claimed(&outcome.metrics) {
@@ -204,7 +203,7 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
     questions
 }
 
-/// Rules on questions, and lets earlier decisions stand.
+/// Rules on questions; earlier decisions stay.
 pub(crate) fn judge(
     outcome: &Outcome,
     earlier: &[Verdict],
@@ -212,7 +211,7 @@ pub(crate) fn judge(
     terms: JudgingTerms<'_>,
 ) -> Vec<Verdict> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
-    // Which end of the scale wins is asked of each metric below; a race may have both kinds.
+    // The better direction is set for each metric below; a race may have both.
     let margin = outcome.plan.margin;
     let rulings = stats::rule(&claims, Better::Lower, margin, terms.level);
     let early = match terms.any_time > 0.0 {
@@ -241,8 +240,8 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
         .filter(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-/// Returns the ruling that counts now: that of a planned look or else, as true, the one that is possible after any
-/// block.
+/// Returns the ruling that counts now: the ruling of a planned look, or else, with true, the one that is possible
+/// after any block.
 fn counting(
     outcome: &Outcome,
     pairs: &Pairs,
@@ -327,7 +326,7 @@ fn verdict(
     verdict
 }
 
-/// Returns the ratio, if there is one. A ratio too large for a number cannot be written down.
+/// Returns the ratio if JSON can hold it.
 fn ratio(ruling: &Ruling) -> Option<Ratio> {
     let stats::Estimate { point, low, high, confidence } = ruling.ratio;
     let finite = [point, low, high].iter().all(|end| end.is_finite());
@@ -339,8 +338,8 @@ fn undecided(ruling: Ruling) -> Ruling {
     Ruling { outcome: Ruled::Undecided, winner: None, detectable_but_small: false, ..ruling }
 }
 
-/// Returns the ruling reduced to what may be said now. A tie of two tests needs fewer blocks than an
-/// interval at the race's confidence; if gates refused that many blocks, the ruling has to wait.
+/// Returns the ruling reduced to the permitted decisions. A tie of two tests needs fewer blocks than an interval at
+/// the race's confidence; if gates excluded that many blocks, the ruling is postponed.
 fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: DecisionStage) -> Ruling {
     let undecided = undecided(ruling);
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
@@ -363,7 +362,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: DecisionStage) -
     }
 }
 
-/// Returns the mean duration of a block over the trials so far; `None` if they took no time, or only virtual time.
+/// Returns the mean duration of a block over the trials so far; `None` in virtual time, or if no time was recorded.
 fn block_ns(outcome: &Outcome) -> Option<u64> {
     if outcome.path.kind == PathKind::Simulated {
         return None;
@@ -457,8 +456,8 @@ mod tests {
         assert_eq!(outcome.summary[0].trials, 40);
     }
 
-    /// An average of two trials has another distribution than one trial, so whatever the copy has, claims and summaries
-    /// are the same.
+    /// The mean of two trials has another distribution than one trial, so claims and summaries do not depend on the
+    /// copy.
     #[test]
     fn trials_of_the_copy_enter_no_claim_and_no_summary() {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);

@@ -1,4 +1,4 @@
-//! Warnings to read before believing a race, found in its trials and its plan.
+//! Warnings to read before believing a race, found in its trials and plan.
 
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::host_notice::HostNotice;
@@ -20,10 +20,10 @@ use crate::time::Nanos;
 use crate::transport::{Contender, options};
 use crate::trial::Record;
 
-/// Share of CPU time that the hypervisor may take from a trial before it is worth a word.
+/// Minimum share of stolen CPU time in a trial for a warning.
 const NOTABLE_STEAL: f64 = 0.01;
 
-/// Brings the warnings that follow from trials and plan up to date; those of events stay.
+/// Updates the warnings that follow from trials and plan; warnings of events stay.
 pub fn refresh(outcome: &mut Outcome) {
     let derived = derive(outcome);
     let events = std::mem::take(&mut outcome.warnings);
@@ -43,7 +43,7 @@ pub fn add(outcome: &mut Outcome, notice: &Notice) {
 /// Code of the warning that part of a journal could not be read.
 pub(super) const JOURNAL_SKIPPED: &str = "journal_skipped";
 
-/// Warnings that do not follow from trials and plan, and are kept.
+/// Codes of warnings of events, which do not follow from trials and plan.
 const EVENTS: &[&str] = &[
     "trial_failed",
     "save_failed",
@@ -82,7 +82,7 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
     let fewest = fewest_for(claims, outcome.asked.confidence);
-    // One block is a wish for figures.
+    // A race of one block is run for its figures.
     if claims > 0 && plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
         let asked = outcome.asked.blocks.is_some();
         let limit = if asked { BlockLimit::Blocks } else { BlockLimit::Budget };
@@ -114,7 +114,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         if let Some(why) = entrant.dropped() {
             all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
-        // Sizes are rounded by the kernel in its own ways (tcp(7), socket(7)); words are not.
+        // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
         let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
         for (option, asked) in &entrant.asked {
             let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
@@ -140,7 +140,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Returns true if the far host's kernel is to answer a contender, without a process.
+/// Returns true if the far host's kernel answers a contender, without a process.
 fn is_answered_by_a_kernel(entrant: &Entrant) -> bool {
     let parsed = Contender::recorded(&entrant.spec, &entrant.asked);
     parsed.is_ok_and(|contender| contender.transport.info().peer == PeerKind::Kernel)
@@ -259,8 +259,8 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Returns notices of fragments, and of full queues and full receive buffers that had a part in the losses. If messages
-/// are fragmented, one notice names all.
+/// Returns notices about fragments, full queues and full receive buffers with a part in the losses. If messages are
+/// fragmented, one notice covers all.
 fn of_losses(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
@@ -268,7 +268,7 @@ fn of_losses(outcome: &Outcome) -> Vec<Notice> {
             all.push(Notice::Fragmented(losses));
             continue;
         }
-        // A hundredth of the losses would not be missed.
+        // Ignore causes of less than a hundredth of the losses.
         let matters = |part: u64| part > 0 && part >= losses.lost / 100;
         if matters(losses.refused) {
             all.push(Notice::SendQueue(losses.clone()));
@@ -345,7 +345,7 @@ mod tests {
     use crate::result::outcome::{UNTRUSTED_GATE, Warning};
     use crate::trial::fake;
 
-    /// Returns a race of two with ten trials each, which have nothing to be warned of.
+    /// Returns a race of two with ten trials each, without warnings.
     fn calm() -> Outcome {
         let mut outcome = testing::outcome(2);
         outcome.plan.blocks_max = 10;
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(said, [expected]);
     }
 
-    /// A series of a contender whose library held it back for two thirds of its busy time.
+    /// Returns a series of a contender that its library limited for two thirds of its busy time.
     fn mostly_held() -> Series {
         let view =
             TcpView { busy_ns: Some(900), library_limited_ns: Some(600), ..TcpView::default() };
@@ -580,7 +580,7 @@ mod tests {
         );
     }
 
-    /// Returns the advice of the only warning of a race that `change` spoils.
+    /// Returns the advice of the only warning of a race changed by `change`.
     fn advice(change: impl FnOnce(&mut Outcome)) -> String {
         let mut outcome = calm();
         change(&mut outcome);

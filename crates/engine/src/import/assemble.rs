@@ -1,4 +1,4 @@
-//! Assembly of a result from the files read: contenders, trials, verdicts, and their basis.
+//! Builds a result from the files read: contenders, trials, verdicts, and their basis.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
 use crate::trial::samples::{self, Place};
 
-/// Colours of contenders, in turn: those of Okabe & Ito (2008), told apart by everyone.
+/// Colours of contenders, in turn, from Okabe & Ito (2008), distinguishable with colour blindness.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 
@@ -43,10 +43,10 @@ pub(super) struct VerdictSettings {
     pub title: Option<String>,
 }
 
-/// Returns the result made from the files read.
+/// Returns the result of the files read.
 ///
 /// # Errors
-/// [`Error::Data`] where there are too many trials; [`Error::Setup`] where samples cannot be kept.
+/// [`Error::Data`] if there are too many trials; [`Error::Setup`] if samples cannot be written.
 pub(super) fn outcome(
     read: Vec<SourceFile>,
     settings: &VerdictSettings,
@@ -86,7 +86,7 @@ fn remove_stale(samples: &Path) -> Result<()> {
     }
 }
 
-/// Contenders and samples gathered so far.
+/// Contenders and samples collected so far.
 #[derive(Default)]
 struct ImportCollection {
     files: Vec<ImportedFile>,
@@ -138,7 +138,7 @@ impl ImportCollection {
         Ok(())
     }
 
-    /// Returns a name that no contender has; only names that were given stand for the same contender.
+    /// Returns a name that no contender has; only names from the user may be shared.
     fn unique(&self, name: &str) -> String {
         let taken = |label: &str| self.contenders.iter().any(|entrant| entrant.label == label);
         let mut numbered = (2..).map(|number| format!("{name} #{number}"));
@@ -173,7 +173,7 @@ impl ImportCollection {
         id
     }
 
-    /// Claims first, otherwise in the order in which files have them.
+    /// Adds metrics, claims first, otherwise in file order.
     fn metrics(&mut self, metrics: &[Metric]) {
         for metric in metrics {
             if !self.metrics.iter().any(|known| known.name == metric.name) {
@@ -192,7 +192,7 @@ impl ImportCollection {
         let own = self.trials.iter().rev().find(|trial| trial.contender == contender);
         let block = own.map_or(0, |last| last.block + 1);
         if let (Some(part), Some(samples)) = (&taken.kept, samples) {
-            // No import has as many contenders.
+            // No import has that many contenders.
             let index = contender as u32;
             let place = Place { block, order: index, contender: index, control: false };
             samples::append(samples, part, place)?;
@@ -243,8 +243,7 @@ impl ImportCollection {
     }
 }
 
-/// Returns five-number summaries: over the trials of contenders that have several, over the samples of
-/// the others.
+/// Returns five-number summaries: over the trials of contenders with several, over the samples of the others.
 fn spreads(outcome: &Outcome, samples: &[(usize, FiveNumberSummary)]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
@@ -295,7 +294,7 @@ fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<S
     })
 }
 
-/// Returns the number of trials of a contender, those that do not count included.
+/// Returns the number of trials of a contender, valid or not.
 fn trials_of(outcome: &Outcome, contender: usize) -> usize {
     outcome.trials.iter().filter(|trial| trial.contender == contender).count()
 }

@@ -11,7 +11,7 @@ use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Better, Metric, Role, Unit};
 use crate::result::date;
 
-/// The newest version of the file that is read.
+/// Newest supported version of the file format.
 const VERSION: u64 = 4;
 
 /// The format.
@@ -146,7 +146,7 @@ struct FlentSeries<'a> {
 }
 
 impl FlentSeries<'_> {
-    /// Returns the values as measured if they are there; otherwise as flent interpolated them.
+    /// Returns the measured values, or flent's interpolated ones if there are none.
     fn values(
         &self,
         points: &[Option<f64>],
@@ -181,7 +181,7 @@ impl FlentSeries<'_> {
         self.scale.whole(value).map_err(|why| format!("`{}` has {value}: {why}", self.name))
     }
 
-    /// Keeps the samples of a series of round trips, with their times.
+    /// Stores the samples of a series of round trips, with their times.
     fn kept(
         &self,
         raw: &[FlentRawValue],
@@ -198,7 +198,7 @@ impl FlentSeries<'_> {
         Ok(values.trial(&naming, means, &mut Vec::new())?.kept)
     }
 
-    /// Times by their median, rates by their mean, since that is what was carried.
+    /// Adds the figure of a series: a median for times, a mean for rates, because it is the rate carried.
     fn enter(&self, summed: SortedSamples, trial: &mut ImportedTrial, metrics: &mut Vec<Metric>) {
         if summed.count() == 0 {
             return;
@@ -232,7 +232,7 @@ impl FlentSeries<'_> {
     }
 }
 
-/// Returns a name fit for a metric: lower case, digits and underscores.
+/// Returns a valid name for a metric: lower case, digits and underscores.
 fn slug(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
     let words: String = name.chars().map(kept).collect();

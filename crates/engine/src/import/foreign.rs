@@ -1,5 +1,5 @@
-//! A file of unknown content, read with suspicion: plain or gzip, by lines or as a whole, within
-//! limits, and never further than it must be.
+//! File of unknown content, read with checks: plain or gzip, by lines or as a whole, within limits, and no further
+//! than needed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -13,7 +13,7 @@ use crate::foreign;
 use crate::result::{packed, save};
 use crate::units::hex::hex;
 
-/// Number of bytes of a file that are read to tell its format.
+/// Number of bytes that are read to detect the format of a file.
 const HEAD: u64 = 64 << 10;
 /// Maximum size of a file that is read as a whole, unpacked, in bytes.
 const LARGEST_WHOLE: u64 = 256 << 20;
@@ -33,10 +33,10 @@ pub struct ForeignFile {
 }
 
 impl ForeignFile {
-    /// Opens a file and looks at its beginning.
+    /// Opens a file and reads its beginning.
     ///
     /// # Errors
-    /// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is empty, no file, or no text.
+    /// [`Error::Setup`] if it cannot be read, [`Error::Data`] if it is empty, not a file, or not text.
     pub(super) fn open(path: &Path) -> Result<ForeignFile> {
         let failed = |e| Error::setup(format!("read {}", path.display()), e);
         let wrong = |what: &str| Error::data(path.display().to_string(), what);
@@ -71,7 +71,7 @@ impl ForeignFile {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Returns the number of the line that was read last, from 1.
+    /// Returns the number of the last line read, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -79,7 +79,7 @@ impl ForeignFile {
     /// Reads the next line without its end; `None` after the last.
     ///
     /// # Errors
-    /// If it is too long, no text, or cannot be read.
+    /// If it is too long, not text, or cannot be read.
     pub(super) fn next_line(&mut self) -> Result<Option<&str>, String> {
         self.line.clear();
         let mut limited = (&mut self.reader).take(LONGEST_LINE + 1);
@@ -103,10 +103,10 @@ impl ForeignFile {
         Ok(Some(line.trim_end_matches(['\n', '\r'])))
     }
 
-    /// Reads all of it.
+    /// Reads the whole file.
     ///
     /// # Errors
-    /// If it is too large, no text, or cannot be read.
+    /// If it is too large, not text, or cannot be read.
     pub(super) fn whole(&mut self) -> Result<String, String> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(LARGEST_WHOLE + 1);
@@ -118,10 +118,10 @@ impl ForeignFile {
         Ok(text.trim_start_matches(foreign::file::MARK).to_owned())
     }
 
-    /// Reads the JSON values in it, one after the other.
+    /// Reads the consecutive JSON values in it.
     ///
     /// # Errors
-    /// If it is not JSON, not of this form, or cut off.
+    /// If it is not JSON, has another form, or is truncated.
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
         let text = self.whole()?;
         let values = serde_json::Deserializer::from_str(&text).into_iter::<T>();
@@ -137,7 +137,7 @@ impl ForeignFile {
     /// Returns the SHA-256 of its bytes as stored, in hexadecimal.
     ///
     /// # Errors
-    /// [`Error::Setup`] where it cannot be read.
+    /// [`Error::Setup`] if it cannot be read.
     pub(super) fn sha256(&self) -> Result<String> {
         let failed = |e| Error::setup(format!("read {}", self.path.display()), e);
         let mut file = File::open(&self.path).map_err(failed)?;
@@ -153,7 +153,7 @@ impl ForeignFile {
     }
 }
 
-/// Returns the beginning of a file as text; a character may be cut at its end.
+/// Returns the beginning of a file as text; its last character may be incomplete.
 fn text_of(head: &[u8]) -> Result<String, String> {
     if head.iter().all(u8::is_ascii_whitespace) {
         return Err("the file is empty".to_owned());

@@ -1,5 +1,4 @@
-//! Samples of one trial: kept in their order, summarised, and examined for information that they no
-//! longer hold.
+//! Samples of one trial: stored in order, summarised, and examined for lost information.
 
 use std::path::Path;
 
@@ -16,18 +15,18 @@ use crate::trial::samples::Samples;
 /// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;
 
-/// Number of rises in a row, without a fall, that tell that numbers were sorted: by chance one file in
-/// 5,040 would look like that.
+/// Number of consecutive rises, without a fall, that shows that numbers were sorted: by chance one file in 5,040
+/// looks like that.
 const RISES: u64 = 7;
 
 /// Placeholder for a lost sample.
 const LOST: u64 = u64::MAX;
 
-/// Samples as they come, in nanoseconds or bits per second.
+/// Samples in the order read, in nanoseconds or bits per second.
 #[derive(Default)]
 pub(super) struct SampleBuffer {
     values: Vec<u64>,
-    /// Send time of each, in nanoseconds after the first; empty if unknown.
+    /// Send time of each sample, in nanoseconds after the first; empty if unknown.
     at_ns: Vec<u64>,
 }
 
@@ -51,25 +50,24 @@ impl SampleBuffer {
         Ok(())
     }
 
-    /// Adds one that never came.
+    /// Adds a sample without an answer.
     pub(super) fn lost(&mut self) -> Result<(), String> {
         self.push(LOST)
     }
 
-    /// Adds one that never came, and was sent at a known time.
+    /// Adds a sample without an answer that was sent at a known time.
     pub(super) fn lost_at(&mut self, at_ns: u64) -> Result<(), String> {
         self.push_at(LOST, at_ns)
     }
 
-    /// Returns all values as they are.
+    /// Returns all values unchanged.
     pub(super) fn into_vec(self) -> Vec<u64> {
         self.values
     }
 
-    /// Sums the samples up as the trial of `what`; those of a time are kept where `means` says.
-    ///
+    /// Summarises the samples as the trial of `what`; round trips are stored as `means` specifies.
     /// # Errors
-    /// If they cannot be kept.
+    /// If they cannot be stored.
     pub(super) fn trial(
         self,
         what: &MetricNaming,
@@ -104,7 +102,7 @@ impl SampleBuffer {
         Ok(())
     }
 
-    /// Sums them up.
+    /// Sorts and summarises the samples.
     pub(super) fn sum(mut self) -> SortedSamples {
         let all = self.values.len();
         self.values.retain(|value| *value != LOST);
@@ -114,7 +112,7 @@ impl SampleBuffer {
     }
 }
 
-/// Order in which numbers came.
+/// Order of the numbers in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArrivalOrder {
     Sorted,
@@ -153,7 +151,7 @@ impl SortedSamples {
         (!self.sorted.is_empty()).then(|| sum / self.sorted.len() as f64)
     }
 
-    /// Returns the distribution. Lost samples count as longer than everything that came.
+    /// Returns the distribution. Lost samples count as longer than all received ones.
     pub(super) fn distribution(&self) -> Distribution {
         let (n, seen) = (self.count(), self.sorted.len() as u64);
         let max = self.sorted.last().copied();
@@ -203,7 +201,7 @@ impl SortedSamples {
         }
     }
 
-    /// Returns sentences on the information that the numbers show to be lost.
+    /// Returns sentences about information that was lost before the import.
     pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.order == ArrivalOrder::Sorted {
@@ -243,23 +241,23 @@ fn step_text(step: u64, unit: Unit) -> String {
 
 /// Name and unit of the sampled quantity, for its metrics.
 pub(super) struct MetricNaming {
-    /// The first part of a metric's name: `rtt`.
+    /// First part of a metric's name: `rtt`.
     pub stem: String,
-    /// The name for people: `RTT`.
+    /// Display name: `RTT`.
     pub label: String,
     pub unit: Unit,
     pub better: Better,
 }
 
-/// Stem of round trips, from which a result's `rtt_ns` is made.
+/// Stem of round trips, as in a result's `rtt_ns`.
 const RTT: &str = "rtt";
 
-/// The percentiles that become metrics: name, label, share.
+/// Percentiles that become metrics: name, label, share.
 const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9")];
 
 impl MetricNaming {
-    /// Returns the naming of round trips, as `ping` of this program names them.
+    /// Returns the naming of round trips, as in this program's `ping`.
     pub(super) fn rtt() -> MetricNaming {
         MetricNaming::time(RTT, "RTT")
     }
@@ -268,7 +266,7 @@ impl MetricNaming {
         self.stem == RTT
     }
 
-    /// Times of something.
+    /// Returns the naming of a time.
     pub(super) fn time(stem: &str, label: &str) -> MetricNaming {
         MetricNaming {
             stem: stem.to_owned(),
@@ -278,7 +276,7 @@ impl MetricNaming {
         }
     }
 
-    /// Returns the metrics of a trial with such samples; claims are made of the median.
+    /// Returns the metrics of a trial with such samples; the median is the claim.
     pub(super) fn metrics(&self, claim: Role) -> Vec<Metric> {
         let percentile = |(name, label): (&str, &str)| Metric {
             name: self.metric(name),
@@ -295,12 +293,12 @@ impl MetricNaming {
         format!("{}_{percentile}_{unit}", self.stem)
     }
 
-    /// Enters the results of the samples into a trial.
+    /// Adds the results of the samples to a trial.
     pub(super) fn enter(&self, summed: &SortedSamples, record: &mut Record) {
         self.enter_distribution(&summed.distribution(), record);
     }
 
-    /// Enters a distribution into a trial.
+    /// Adds a distribution to a trial.
     pub(super) fn enter_distribution(&self, seen: &Distribution, record: &mut Record) {
         let percentiles = [seen.p50, seen.p90, seen.p99, seen.p999];
         for ((name, _), value) in PERCENTILES.iter().zip(percentiles) {
@@ -313,7 +311,7 @@ impl MetricNaming {
     }
 }
 
-/// Returns the share that was lost, as `ping` of this program names it.
+/// Returns the metric of the lost share, as in this program's `ping`.
 pub(super) fn loss_metric() -> Metric {
     Metric {
         name: "loss_share".to_owned(),
@@ -324,12 +322,12 @@ pub(super) fn loss_metric() -> Metric {
     }
 }
 
-/// Returns a record of a trial that is valid and has no figures yet.
+/// Returns a record of a valid trial without figures.
 pub(super) fn blank() -> Record {
     Record { valid: true, ..Record::default() }
 }
 
-/// Counts of messages that were echoed: sent, received, duplicated, reordered.
+/// Counts of echoed messages: sent, received, duplicated, reordered.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EchoCounts {
     pub sent: u64,
@@ -339,7 +337,7 @@ pub(super) struct EchoCounts {
 }
 
 impl EchoCounts {
-    /// Enters it into a trial, as far as it closes.
+    /// Adds the ledger to a trial, if it closes.
     pub(super) fn enter(&self, record: &mut Record) {
         let lost = self.sent.saturating_sub(self.received);
         if self.sent > 0 {
@@ -350,7 +348,7 @@ impl EchoCounts {
         record.ledger = Ledger { round_trip, ..Ledger::default() };
     }
 
-    /// Returns the account without the place at which missing messages were lost.
+    /// Returns the account; the place of losses is not known.
     pub(super) fn account(&self) -> Account {
         Account {
             unit: "messages".to_owned(),

@@ -1,4 +1,4 @@
-//! hyperfine: run times of commands, as `--export-json` writes them.
+//! hyperfine: run times of commands, from `--export-json`.
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
-//! iperf3: `iperf3 -J`, TCP and UDP, either way or both, with parallel streams. Several results in
-//! one file (`>> runs.json`) are trials of one contender.
+//! iperf3: `iperf3 -J`, TCP and UDP, in either or both directions, with parallel streams. Several results in one
+//! file (`>> runs.json`) are trials of one contender.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -156,7 +156,7 @@ impl FormatReader for Iperf3 {
     }
 }
 
-/// Sums of one direction: sent and received.
+/// Sums of one direction, as the sender and the receiver counted it.
 #[derive(Clone, Copy)]
 struct DirectionSums {
     sent: Option<Iperf3Sum>,
@@ -278,8 +278,8 @@ impl Iperf3File {
         Ok(())
     }
 
-    /// Returns the sum as the sender counted it. Before 3.7 a UDP test has one sum, with the sender's
-    /// bytes and the receiver's losses.
+    /// Returns the sender's sum. Before 3.7 a UDP test has one sum, with the sender's bytes and the receiver's
+    /// losses.
     fn counted_by_sender(&self, unknown: &mut Vec<String>) -> Option<Iperf3Sum> {
         let sum = self.end.sum.filter(|_| self.is_udp())?;
         let lost = sum.lost_packets.unwrap_or(0).max(0) as f64;
@@ -336,7 +336,7 @@ impl Iperf3File {
         };
     }
 
-    /// Enters the CPU time of both ends: shares of one CPU over the run.
+    /// Adds the CPU time of both ends: shares of one CPU over the run.
     fn costs(&self, record: &mut Record) {
         let Some(cpu) = self.end.cpu_utilization_percent else { return };
         let ns = |percent: f64| (percent.clamp(0.0, 1e5) / 100.0 * record.took_ns as f64) as u64;
@@ -352,7 +352,7 @@ impl Iperf3File {
         record.far_cost = Some(far);
     }
 
-    /// Returns the near end's series over time, a flow for each stream.
+    /// Returns the near end's series over time, one flow per stream.
     fn series(&self) -> Vec<Series> {
         let mut flows: Vec<(i64, Series)> = Vec::new();
         for interval in &self.intervals {

@@ -1,5 +1,5 @@
-//! irtt: isochronous round trips over UDP, as `irtt client -o FILE.json` writes them
-//! (irtt's doc/irtt-client.md, section OUTPUT; JSON format 1).
+//! irtt: isochronous round trips over UDP, from `irtt client -o FILE.json` (irtt's doc/irtt-client.md, section
+//! OUTPUT; JSON format 1).
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Account, Role};
 use crate::result::date;
 
-/// The JSON format that is read.
+/// Supported JSON format.
 const FORMAT: u64 = 1;
 
 /// The format.
@@ -152,10 +152,10 @@ fn round_trips(read: &IrttFile) -> Result<SampleBuffer, String> {
     Ok(values)
 }
 
-/// The delay of one way.
+/// Accessor for the delay of one direction.
 type DelayOf = fn(&IrttDelay) -> Option<i64>;
 
-/// Delays of each way, where the server told its time and the clocks allow.
+/// Adds the delays of each direction, if the server sent its time and the clocks allow it.
 fn one_way(
     read: &IrttFile,
     trial: &mut ImportedTrial,
@@ -198,7 +198,7 @@ fn one_way(
     Ok(())
 }
 
-/// Enters the accounts. The direction in which packets were lost is known if the server counted.
+/// Adds the accounts. The direction of losses is known if the server counted packets.
 fn account(stats: &IrttStats, trial: &mut ImportedTrial) {
     let fate = |sent, received| EchoCounts { sent, received, ..EchoCounts::default() };
     let whole = EchoCounts {

@@ -1,12 +1,12 @@
-//! Import of measurements by other tools, under the same statistics and reports: their files become an
-//! [`Outcome`](crate::result::outcome::Outcome) that says what can no longer be known of them.
+//! Import of measurements by other tools, with the same statistics and reports: their files become an
+//! [`Outcome`](crate::result::outcome::Outcome), which lists the information that they lack.
 //!
 //! | file | content |
 //! |---|---|
 //! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
-//! | `foreign` | a file of unknown content, read with suspicion: gzip, lines, limits |
+//! | `foreign` | file of unknown content, read with checks: gzip, lines, limits |
 //! | [`mod@unit`] | units of numbers from other tools |
-//! | `gather` | samples of one trial, summed up and kept; five numbers |
+//! | `gather` | samples of one trial, summarised and stored; five numbers |
 //! | `assemble` | contenders, trials and verdicts from the files read |
 //! | the others | one format each, in [`ALL`] |
 
@@ -35,7 +35,7 @@ use foreign::ForeignFile;
 pub use request::{Import, NumberMeaning};
 use unit::Scale;
 
-/// Formats in the order in which a file is tried, all of them. The least demanding comes last.
+/// All formats, in the order in which they are tried. The least strict is last.
 pub const ALL: &[&dyn FormatReader] = &[
     &iperf3::Iperf3,
     &irtt::Irtt,
@@ -46,7 +46,7 @@ pub const ALL: &[&dyn FormatReader] = &[
     &plain::Plain,
 ];
 
-/// A format of files that others write.
+/// Format of files that another tool writes.
 pub trait FormatReader: Sync {
     /// Returns the name after `--as`.
     fn id(&self) -> &'static str;
@@ -54,13 +54,13 @@ pub trait FormatReader: Sync {
     /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Returns true if a file that begins like this is of this format: its first 64 KiB at most.
+    /// Returns true if a file with this beginning is in the format; `head` has at most 64 KiB.
     fn sniff(&self, head: &str) -> bool;
 
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence, without the file's name, on what is wrong, where, and what would be right.
+    /// A sentence, without the file's name, with the problem, its place and a remedy.
     fn read(
         &self,
         file: &mut ForeignFile,
@@ -70,11 +70,11 @@ pub trait FormatReader: Sync {
 
 /// Settings and resources for a reader.
 pub struct ReaderContext<'a> {
-    /// Unit of numbers that have none.
+    /// Unit of numbers without one.
     pub(crate) scale: Option<Scale>,
     /// Meaning of a number without context.
     pub(crate) each: NumberMeaning,
-    /// Source of files for samples, one for each trial; absent if samples are not kept.
+    /// Source of files for samples, one per trial; absent if samples are not stored.
     pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
 }
 
@@ -92,13 +92,13 @@ pub struct FileContent {
     pub(crate) program: Option<String>,
     /// Time of the measurement.
     pub(crate) began: Option<SystemTime>,
-    /// The unit of its numbers.
+    /// Unit of its numbers.
     pub(crate) unit: String,
     /// Description of one trial.
     pub(crate) trial: String,
-    /// Arms that the file compares: mostly one.
+    /// Arms that the file compares; usually one.
     pub(crate) arms: Vec<Arm>,
-    /// Information that the file no longer holds, and points to mind; sentences.
+    /// Information that the file lacks, and points to note; sentences.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct FileContent {
 pub struct Arm {
     /// Name of the arm, if a file has several.
     pub(crate) name: String,
-    /// Implementation that was measured, as far as the file says.
+    /// Implementation that was measured, as far as known from the file.
     pub(crate) implementation: String,
     /// The metrics of its trials.
     pub(crate) metrics: Vec<Metric>,
@@ -121,7 +121,7 @@ pub struct ImportedTrial {
     pub(crate) record: Record,
     /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<FiveNumberSummary>,
-    /// The file that keeps its samples.
+    /// File with its samples.
     pub(crate) kept: Option<PathBuf>,
 }
 
@@ -140,10 +140,10 @@ pub struct FiveNumberSummary {
     pub(crate) max: f64,
 }
 
-/// Returns the format called `name`.
+/// Returns the format with this name.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for a name that means nothing, with all that there are.
+/// [`crate::error::Error::Usage`] for an unknown name, with the list of all.
 pub fn find(name: &str) -> Result<&'static dyn FormatReader> {
     let named = ALL.iter().find(|reader| reader.id() == name);
     named.copied().ok_or_else(|| unknown("format to import", name, &ids()))
@@ -153,7 +153,7 @@ fn ids() -> Vec<&'static str> {
     ALL.iter().map(|reader| reader.id()).collect()
 }
 
-/// Returns the format of a file that begins like this.
+/// Returns the format of a file with this beginning.
 fn sniff(head: &str) -> Option<&'static dyn FormatReader> {
     ALL.iter().find(|reader| reader.sniff(head)).copied()
 }

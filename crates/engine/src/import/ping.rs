@@ -53,8 +53,8 @@ struct PingReply {
 }
 
 impl PingReply {
-    /// Parses `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, with `[1795197783.752285] ` in
-    /// front under -D, `seq=` with BusyBox, and in other languages other words.
+    /// Parses `64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=0.045 ms`, preceded by `[1795197783.752285] ` under
+    /// -D, with `seq=` in BusyBox, and with other words in other languages.
     fn of(line: &str) -> Option<PingReply> {
         let (at_s, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((at, rest)) => (at.parse().ok(), rest),
@@ -66,7 +66,7 @@ impl PingReply {
         };
         let (_, behind) = line.split_once("seq=")?;
         let seq = digits(behind)?;
-        // Whatever the language, the time is the last number behind `=` or `<`, with its unit.
+        // In any language, the time is the last number after `=` or `<`, with its unit.
         let sign = behind.rfind(['=', '<'])?;
         let mut words = behind[sign + 1..].split_whitespace();
         let value: f64 = words.next()?.replace(',', ".").parse().ok()?;
@@ -115,7 +115,7 @@ impl PingTotals {
             self.duplicates += 1;
             return;
         }
-        // The number has 16 bits: one far below the highest so far is beyond the next turn.
+        // The number has 16 bits: one far below the highest so far has wrapped around.
         let turn = self.highest & !0xffff;
         let near = [turn.checked_sub(0x1_0000), Some(turn), Some(turn + 0x1_0000)];
         let candidates = near.into_iter().flatten().map(|turn| turn + (reply.seq & 0xffff));
@@ -237,8 +237,8 @@ impl PingTotals {
     }
 }
 
-/// Returns true for `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in another
-/// language: two counts and a share.
+/// Returns true for `30 packets transmitted, 30 received, 0% packet loss, time 465ms`, in any language: two counts
+/// and a share.
 fn is_transmitted(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
         && line.contains('%')

@@ -1,4 +1,4 @@
-//! Plain numbers, one a line: the unit is told, or stands behind each.
+//! Plain numbers, one a line: an option gives the unit, or each number has its own.
 
 use super::foreign::ForeignFile;
 use super::gather::{MetricNaming, SampleBuffer, blank};
@@ -6,13 +6,13 @@ use super::unit::{self, Scale};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, NumberMeaning, ReaderContext};
 use crate::measurements::{Metric, Role, Unit};
 
-/// Maximum number of trials in one file: each is kept with all its fields.
+/// Maximum number of trials in one file: each is stored with all its fields.
 pub(super) const MOST_TRIALS: usize = 100_000;
 
 /// The format.
 pub(super) struct Plain;
 
-/// Name of the format, which has to be told a unit.
+/// Name of the format, which needs a unit.
 pub(super) const ID: &str = "plain";
 
 impl FormatReader for Plain {
@@ -64,7 +64,7 @@ impl FormatReader for Plain {
     }
 }
 
-/// Returns the name of the quantity measured in this unit: in metrics, and for people.
+/// Returns the name of the quantity with this unit: in metrics, and for display.
 fn names(scale: &Scale) -> (&'static str, &'static str) {
     match scale.unit {
         Unit::BitRate => ("rate", "rate"),
@@ -148,7 +148,7 @@ fn numbers(file: &mut ForeignFile, told: Option<Scale>) -> Result<(SampleBuffer,
     Ok((values, common))
 }
 
-/// Returns a line without its comment and the space around it.
+/// Returns a line without its comment and surrounding space.
 fn content(line: &str) -> &str {
     line.split_once('#').map_or(line, |(before, _)| before).trim()
 }
@@ -185,14 +185,14 @@ fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
     Ok((value, scale))
 }
 
-/// Splits a line into its number and the text behind it.
+/// Splits a line into its number and the text after it.
 fn split(line: &str) -> Option<(f64, &str)> {
     if let Ok(value) = line.parse::<f64>() {
         return Some((value, ""));
     }
     let end = line.find(|c: char| !(c.is_ascii_digit() || "+-.eE".contains(c)))?;
     let behind = line[end..].trim_start();
-    // What follows is a unit: letters, and nothing behind it.
+    // The rest must be a unit: letters only.
     let is_unit = behind.chars().all(|c| c.is_alphabetic() || c == '/');
     is_unit.then_some(())?;
     Some((line[..end].parse().ok()?, behind))

@@ -14,15 +14,15 @@ use super::unit::Scale;
 /// Meaning of a number without context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NumberMeaning {
-    /// A sample of one trial, such as a round trip. The default, since the other way round would give
-    /// intervals that mean nothing.
+    /// A sample of one trial, such as a round trip. It is the default, because samples taken for trials would give
+    /// meaningless intervals.
     #[default]
     Sample,
     /// A whole trial, such as the time of a transfer.
     Trial,
 }
 
-/// Request to make one result of files by other tools.
+/// Request to combine files of other tools into one result.
 pub struct Import {
     files: Vec<PathBuf>,
     labels: Vec<Option<String>>,
@@ -35,7 +35,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// Creates an import of files, each a contender under its own name.
+    /// Creates an import of files; each is a contender under its own name.
     pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
         let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
         let labels = vec![None; files.len()];
@@ -51,10 +51,10 @@ impl Import {
         }
     }
 
-    /// Sets the unit of numbers that have none.
+    /// Sets the unit of numbers without one.
     ///
     /// # Errors
-    /// [`Error::Usage`] for one that is not known.
+    /// [`Error::Usage`] for an unknown unit.
     pub fn unit(mut self, typed: &str) -> Result<Import> {
         self.scale = Some(Scale::parse(typed)?);
         Ok(self)
@@ -76,17 +76,17 @@ impl Import {
     /// Sets the format of all files, instead of detecting it.
     ///
     /// # Errors
-    /// [`Error::Usage`] for one that does not exist.
+    /// [`Error::Usage`] for an unknown format.
     pub fn format(mut self, name: &str) -> Result<Import> {
         self.reader = Some(find(name)?);
         Ok(self)
     }
 
-    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next file without one. Files of the
-    /// same name are trials of one contender.
+    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next file without one. Files with the same
+    /// name are trials of one contender.
     ///
     /// # Errors
-    /// [`Error::Usage`] where no file is meant by it.
+    /// [`Error::Usage`] if no file matches.
     pub fn label(mut self, typed: &str) -> Result<Import> {
         let named = |file: &Path, name: &str| {
             file.as_os_str() == name
@@ -117,7 +117,7 @@ impl Import {
         Ok(self)
     }
 
-    /// Sets the margin: differences up to this share do not matter.
+    /// Sets the margin: the largest fraction that does not matter.
     pub fn margin(mut self, share: f64) -> Import {
         self.margin = Some(share);
         self
@@ -126,7 +126,7 @@ impl Import {
     /// Sets the confidence of all verdicts together, as a fraction.
     ///
     /// # Errors
-    /// [`Error::Usage`] for one that no interval has.
+    /// [`Error::Usage`] for a level without intervals.
     pub fn confidence(mut self, share: f64) -> Result<Import> {
         if !(0.5..1.0).contains(&share) {
             return Err(Error::usage("confidence must lie between 50% and 99.99…%, such as 95%"));
@@ -135,16 +135,16 @@ impl Import {
         Ok(self)
     }
 
-    /// Sets a title.
+    /// Sets the title.
     pub fn title(mut self, title: impl Into<String>) -> Import {
         self.title = Some(title.into());
         self
     }
 
-    /// Reads the files. Samples are written to `samples`, if given, replacing what is there.
+    /// Reads the files. Samples are written to `samples`, if given, replacing an existing file.
     ///
     /// # Errors
-    /// If a file cannot be read, or is not what it should be; the first such file is named.
+    /// The first file that cannot be read or is not valid.
     pub fn run(&self, samples: Option<&Path>) -> Result<Outcome> {
         if self.files.is_empty() {
             return Err(Error::usage("name at least one file to import"));
@@ -221,7 +221,7 @@ impl Import {
     }
 }
 
-/// Returns a file's name without its folder and endings that only tell its format.
+/// Returns a file's name without its folder and without endings that only show its format.
 fn stem(file: &Path) -> String {
     let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     while let Some((before, "gz" | "json" | "txt" | "csv" | "log" | "flent" | "dat")) =
@@ -249,7 +249,7 @@ fn unlike_any(head: &str) -> String {
     )
 }
 
-/// Names of files for samples on their way, in the folder of the result.
+/// Names of temporary files for samples, in the folder of the result.
 struct SamplePartFiles {
     base: PathBuf,
     next: std::cell::Cell<u32>,
@@ -270,7 +270,7 @@ impl SamplePartFiles {
 }
 
 impl Drop for SamplePartFiles {
-    /// Removes the samples that were not taken into the result because a later file was wrong.
+    /// Removes samples that did not reach the result because of an error in a later file.
     fn drop(&mut self) {
         for number in 0..self.next.get() {
             let mut name = self.base.clone().into_os_string();

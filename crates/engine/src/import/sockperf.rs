@@ -1,7 +1,7 @@
 //! sockperf: the file of `--full-log`, or its printed output.
 //!
-//! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. Whole round trips
-//! are taken here.
+//! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. This import uses whole round
+//! trips.
 
 use super::foreign::ForeignFile;
 use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
@@ -50,7 +50,7 @@ struct SockperfLog {
     servers: u64,
     fate: EchoCounts,
     dropped: u64,
-    /// State of its figures: half a round trip, the default, or a whole one.
+    /// Kind of its figures: half a round trip, the default, or a whole one.
     halved: Option<FigureKind>,
     in_rows: bool,
     rows: SampleBuffer,
@@ -63,7 +63,7 @@ struct SockperfLog {
     first_sent: Option<f64>,
 }
 
-/// State of a figure: half a round trip or a whole one.
+/// Kind of a figure: half a round trip or a whole one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FigureKind {
     Yes,
@@ -250,7 +250,7 @@ fn without_colour(line: &str) -> String {
     out
 }
 
-/// Returns the number behind a word.
+/// Returns the number after a word.
 fn after(line: &str, word: &str) -> Option<f64> {
     let rest = line.split_once(word)?.1.trim_start();
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());

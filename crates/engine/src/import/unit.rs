@@ -22,7 +22,7 @@ const fn rate(name: &'static str, bps: f64) -> Scale {
     Scale { name, unit: Unit::BitRate, factor: bps }
 }
 
-/// Units known, each under the name that results give it, then under others that are in use.
+/// Known units, each with its name in results first, then other names in use.
 const ALL: &[(&[&str], Scale)] = &[
     (&["ns", "nsec"], time("ns", 1.0)),
     (&["us", "µs", "μs", "usec"], time("us", 1e3)),
@@ -44,7 +44,7 @@ const ALL: &[(&[&str], Scale)] = &[
 ];
 
 impl Scale {
-    /// Returns the unit called `name`.
+    /// Returns the unit with this name.
     pub fn named(name: &str) -> Option<Scale> {
         ALL.iter().find(|(names, _)| names.contains(&name)).map(|(_, scale)| *scale)
     }
@@ -52,7 +52,7 @@ impl Scale {
     /// Parses a unit as typed.
     ///
     /// # Errors
-    /// [`Error::Usage`] with all that there are.
+    /// [`Error::Usage`] with the list of all units.
     pub fn parse(typed: &str) -> Result<Scale> {
         Scale::named(typed)
             .ok_or_else(|| Error::usage(format!("unknown unit `{typed}` (valid: {})", list())))
@@ -61,7 +61,7 @@ impl Scale {
     /// Converts a number in this unit to whole nanoseconds or bits per second.
     ///
     /// # Errors
-    /// The reason why it cannot be one.
+    /// The reason why it is not possible.
     pub fn whole(&self, value: f64) -> Result<u64, &'static str> {
         if value.is_nan() {
             return Err("it is not a number");
@@ -70,11 +70,11 @@ impl Scale {
             return Err("it is negative, which neither a time nor a rate can be");
         }
         let scaled = (value * self.factor).round();
-        // Beyond 2^53 whole numbers are no longer told apart.
+        // Beyond 2^53 a float does not represent every whole number.
         if scaled > 9e15 { Err("it is too large") } else { Ok(scaled as u64) }
     }
 
-    /// Returns the end of the scale that is better.
+    /// Returns the better end of the scale.
     pub fn better(&self) -> Better {
         match self.unit {
             Unit::Nanos | Unit::Share | Unit::Count => Better::Lower,

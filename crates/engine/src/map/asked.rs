@@ -1,5 +1,4 @@
-//! Request for a map: its points, their paths and seeds. Everything that can be refused without running
-//! anything is refused here.
+//! Request for a map: its points, their paths and seeds, and all checks that need no run.
 
 use crate::analysis::claims;
 use serde::{Deserialize, Serialize};
@@ -25,26 +24,26 @@ pub const DEFAULT_BLOCKS: u64 = 20;
 /// Mark of a path in virtual time.
 const SIMULATED: &str = "sim:";
 
-/// Request for a map, with defaults filled in: enough to run any of its points.
+/// Request for a map, with defaults filled in: enough to run each of its points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapRequest {
     /// Contenders in the order typed.
     pub contenders: Vec<String>,
     /// Workload as typed.
     pub workload: String,
-    /// Path as typed, without the keys of the grid: `sim:rate=20mbit`, `sim:`; empty if they are all.
+    /// Path as typed, without the keys of the grid: `sim:rate=20mbit`, `sim:`; empty if the grid has all keys.
     pub path: String,
     /// Keys of the grid, each with its levels.
     pub over: Vec<Factor>,
-    /// Maximum number of blocks at each point; absent if only time is limited.
+    /// Maximum number of blocks at each point; absent if only the time is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// Maximum duration at each point, in nanoseconds; absent if there is none.
+    /// Maximum duration at each point, in nanoseconds; absent if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
     /// Margin, as a fraction.
     pub margin: f64,
-    /// Confidence of each point's race as a whole, as a fraction.
+    /// Confidence of each point's whole race, as a fraction.
     pub confidence: f64,
 }
 
@@ -55,7 +54,7 @@ impl MapRequest {
         levels.fold(1, usize::saturating_mul)
     }
 
-    /// Returns the level of each key at the point with this index, from 0; the last key runs fastest.
+    /// Returns the level of each key at the point with this index, from 0; the last key varies fastest.
     pub fn at(&self, index: usize) -> Vec<String> {
         let mut rest = index;
         let mut at: Vec<String> = Vec::with_capacity(self.over.len());
@@ -68,7 +67,7 @@ impl MapRequest {
         at
     }
 
-    /// Returns the index of the point at these levels; `None` if there is none.
+    /// Returns the index of the point with these levels; `None` if there is none.
     pub fn index(&self, at: &[String]) -> Option<usize> {
         if at.len() != self.over.len() {
             return None;
@@ -102,8 +101,8 @@ impl MapRequest {
         path.strip_prefix(SIMULATED).map_or(("", path), |rest| (SIMULATED, rest.trim()))
     }
 
-    /// Returns the seed of the race at a point of the map with `seed`. It follows from the levels and not
-    /// from the place in the grid, so a finer map has the same races where its points are the same.
+    /// Returns the seed of the race at a point of the map with `seed`. It depends on the levels and not on the
+    /// position in the grid, so a finer map has the same races at common points.
     pub fn seed(&self, seed: u64, at: &[String]) -> u64 {
         let mut digest = Sha256::new();
         digest.update(seed.to_be_bytes());
@@ -111,10 +110,10 @@ impl MapRequest {
         digest.finalize().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 
-    /// Returns the request for the race at a point, with those of the contenders that are in `racing`.
+    /// Returns the request for the race at a point, with the contenders in `racing`.
     pub fn request(&self, seed: u64, at: &[String], racing: &[usize]) -> Request {
         let contenders = racing.iter().filter_map(|id| self.contenders.get(*id).cloned());
-        // A map says itself what it compares, and what a kernel answers may be part of it.
+        // A map defines its own comparison, which may include contenders that a kernel answers.
         let mut request = Request::new(contenders)
             .workload(&self.workload)
             .path(self.path(at))
@@ -131,11 +130,10 @@ impl MapRequest {
         request
     }
 
-    /// Checks every point against what exists and makes sense, and returns the contenders and the metric
-    /// that the map is of. Runs nothing.
+    /// Checks every point, and returns the contenders and the metric of the map. Runs no race.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong, where, and what would be right.
+    /// [`Error::Usage`] with the problem, its place and a remedy.
     pub fn check(&self) -> Result<(Vec<Entrant>, Metric)> {
         self.check_grid()?;
         self.check_path()?;
@@ -143,7 +141,7 @@ impl MapRequest {
         let mut first = None;
         for index in 0..self.points() {
             let at = self.at(index);
-            // What the path is refused for says so by itself.
+            // The path's own error message is complete.
             Path::parse(&self.path(&at))?;
             let request = self.request(0, &at, &racing);
             let checked = request.check().map_err(|error| match error {

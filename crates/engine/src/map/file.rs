@@ -1,5 +1,5 @@
-//! Map as it is saved: format 1. `docs/map.schema.json` describes it and a test holds the two together.
-//! Nothing in the file of a map in virtual time depends on when, where or in which order its points ran.
+//! Saved map: format 1, described by `docs/map.schema.json`, which a test compares with this file. The file of a
+//! map in virtual time does not depend on the time, the host or the order of its runs.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ use crate::result::{packed, save};
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// Maximum size of a file that is read, in bytes.
+/// Maximum size of a file to read, in bytes.
 const LARGEST: u64 = save::LARGEST;
 
-/// Map, whole or in part.
+/// Complete or partial map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Map {
     /// Kind of the file: `map`.
@@ -31,21 +31,21 @@ pub struct Map {
     pub format: u32,
     /// Program that wrote the file.
     pub deadheat: Program,
-    /// Seed of the map, from which those of its races follow.
+    /// Seed of the map, from which the seeds of its races follow.
     pub seed: u64,
     /// Request, with defaults filled in.
     pub asked: MapRequest,
-    /// Metric that the map is of: the claim of its workload.
+    /// Metric of the map: the claim of its workload.
     pub metric: Metric,
     /// Contenders.
     pub contenders: Vec<MapContender>,
-    /// Hosts that ran the points; absent in virtual time, which no host has a part in.
+    /// Hosts that ran the points; absent in virtual time, where the host does not matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostFacts>,
-    /// Part of the points that this file is to have; absent if all.
+    /// Share of the points that this file is for; absent if all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// Points that are done, in the order of the grid.
+    /// Completed points, in the order of the grid.
     pub points: Vec<MapPoint>,
 }
 
@@ -100,21 +100,21 @@ impl Map {
         })
     }
 
-    /// Returns the point with this index, if it is done.
+    /// Returns the point with this index, if it is complete.
     pub fn point(&self, index: usize) -> Option<&MapPoint> {
         let place =
             self.points.binary_search_by_key(&Some(index), |point| self.index(point)).ok()?;
         self.points.get(place)
     }
 
-    /// Returns the indices of the points that this file is to have and has not.
+    /// Returns the indices of the points that this file lacks.
     pub fn missing(&self) -> Vec<usize> {
         let is_own = |index: &usize| self.shard.is_none_or(|shard| shard.has(*index));
         let all = (0..self.asked.points()).filter(is_own);
         all.filter(|index| self.point(*index).is_none()).collect()
     }
 
-    /// Adds a point, in its place; one that is there already is replaced.
+    /// Adds a point in its position; replaces an existing one.
     pub(super) fn add(&mut self, point: MapPoint) {
         let index = self.index(&point);
         match self.points.binary_search_by_key(&index, |point| self.index(point)) {
@@ -123,7 +123,7 @@ impl Map {
         }
     }
 
-    /// Adds a host that ran points. The order is not that of time, so that no file tells which came first.
+    /// Adds a host that ran points. Hosts are sorted, so that the file does not depend on their order in time.
     pub(super) fn add_host(&mut self, host: &HostFacts) {
         if !self.hosts.contains(host) {
             self.hosts.push(host.clone());
@@ -131,19 +131,18 @@ impl Map {
         }
     }
 
-    /// Returns the index of a point; `None` if it is none of the grid's.
+    /// Returns the index of a point; `None` if it is not in the grid.
     pub(super) fn index(&self, point: &MapPoint) -> Option<usize> {
         self.asked.index(&point.at)
     }
 
-    /// Returns the reason why `other` is of another map, and not another part of this one; `None` if it is
-    /// of this one.
+    /// Returns the reason why `other` is not a part of the same map; `None` if it is.
     pub fn differs(&self, other: &Map) -> Option<String> {
         let plan = |map: &Map| {
             let bare = Map { shard: None, points: Vec::new(), hosts: Vec::new(), ..map.clone() };
             let mut plan = serde_json::to_value(bare).unwrap_or_default();
             let asked = plan.as_object_mut().and_then(|plan| plan.remove("asked"));
-            // Its fields are named by themselves: they are what people typed.
+            // The fields of the request are compared individually, because users typed them.
             if let (Some(plan), Some(Value::Object(asked))) = (plan.as_object_mut(), asked) {
                 plan.extend(
                     asked.into_iter().map(|(name, value)| (format!("asked.{name}"), value)),
@@ -167,18 +166,18 @@ struct MapHead {
     deadheat: Option<Value>,
 }
 
-/// Returns true if a file holds a map, whole or not: its kind says so.
+/// Returns true if a file holds a map, complete or not, by its `kind`.
 pub fn is_map(file: &Path) -> bool {
     let text = packed::read(file, LARGEST).ok();
     let head = text.and_then(|text| serde_json::from_slice::<MapHead>(&text).ok());
     head.and_then(|head| head.kind).is_some_and(|kind| kind == "map")
 }
 
-/// Reads a map, as it was saved or compressed by gzip.
+/// Reads a map, as saved or compressed by gzip.
 ///
 /// # Errors
-/// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a map of
-/// this format, saying what it holds instead.
+/// [`Error::Setup`] if the file cannot be read, [`Error::Data`] if it is not a map in this format, with a
+/// description of its content.
 pub fn load(file: &Path) -> Result<Map> {
     let text = packed::read(file, LARGEST)?;
     parse(&text).map_err(|what| Error::data(file.display().to_string(), what))
@@ -187,7 +186,7 @@ pub fn load(file: &Path) -> Result<Map> {
 /// Reads a map from its JSON.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Map, String> {
     check_head(text)?;
     let map: Map = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -195,7 +194,7 @@ pub fn parse(text: &[u8]) -> Result<Map, String> {
     Ok(map)
 }
 
-/// Checks that it is JSON, a map, and in this format.
+/// Checks that the text is JSON, a map, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     let foreign = "this is JSON, but not a map saved by deadheat";
     let head: MapHead = save::head(text, foreign, ", as maps are saved whole")?;
@@ -212,8 +211,8 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Checks that points are of the grid, in its order, and that ids refer to contenders, so that readers of
-/// a map can rely on it.
+/// Checks that points belong to the grid, in its order, and that ids refer to contenders, as readers of a map
+/// expect.
 fn check_references(map: &Map) -> Result<(), String> {
     let n = map.contenders.len();
     let ids = map.contenders.iter().map(|contender| contender.id);

@@ -1,19 +1,19 @@
-//! Levels of a key of a path: a range of so many steps, `1ms..300ms/12`, or a list, `1ms|5ms|20ms`.
+//! Levels of a key of a path: a range with a number of steps, `1ms..300ms/12`, or a list, `1ms|5ms|20ms`.
 
 use crate::error::{Error, Result};
 use crate::result::outcome::Factor;
 use crate::units::{Bare, parse_bytes, parse_count, parse_rate, parse_share, parse_span};
 
-/// Maximum number of levels of a key: more could not be told apart in a picture.
+/// Maximum number of levels of a key that a picture can show.
 pub const MOST_LEVELS: usize = 64;
 
-/// Ratio of the ends of a range from which on its steps are equal ratios.
+/// Minimum ratio of the ends of a range for steps of equal ratio.
 pub const GEOMETRIC_FROM: f64 = 10.0;
 
 /// Parses `KEY=A..B/N` or `KEY=A|B|…`.
 ///
 /// # Errors
-/// [`Error::Usage`] naming what is wrong and what would be right.
+/// [`Error::Usage`] with the problem and a remedy.
 pub fn parse(typed: &str) -> Result<Factor> {
     let wrong = |what: String| Error::usage(format!("--over {typed}: {what}"));
     let (name, levels) = typed
@@ -41,10 +41,10 @@ pub fn parse(typed: &str) -> Result<Factor> {
 /// Units of one quantity, the smallest first, and their sizes in it.
 type Units = &'static [(&'static str, f64)];
 
-/// Parser of one quantity, as the path's own grammar has it, and its units.
+/// Parser of one quantity, as in the path's grammar, and its units.
 type Quantity = (fn(&str) -> Result<f64>, Units);
 
-/// Quantities that a range can count in.
+/// Quantities of which a range is possible.
 const QUANTITIES: [Quantity; 5] = [
     (parse_share, &[("%", 0.01)]),
     (
@@ -62,8 +62,8 @@ const QUANTITIES: [Quantity; 5] = [
     ),
 ];
 
-/// Returns the levels of `A..B/N`: the ends as typed, between them equal ratios where A is above 0 and B
-/// at least ten times as much, and equal steps otherwise, rounded to three digits.
+/// Returns the levels of `A..B/N`: the ends as typed, and between them steps of equal ratio if A is above 0 and B
+/// is at least ten times A, equal steps otherwise, rounded to three digits.
 fn steps(typed: &str) -> Result<Vec<String>, String> {
     let form = || "a range is of the form A..B/N, such as 1ms..300ms/12 or 0..10%/10".to_owned();
     let (low, rest) = typed.split_once("..").ok_or_else(form)?;
@@ -100,7 +100,7 @@ fn steps(typed: &str) -> Result<Vec<String>, String> {
     Ok(levels)
 }
 
-/// Returns the low end with the unit of the high one, if it is a bare number.
+/// Returns the low end, with the unit of the high end if it has none.
 fn with_unit(low: &str, high: &str) -> String {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     match low.chars().all(is_number) {
@@ -119,8 +119,8 @@ fn ends(low: &str, high: &str) -> Result<(f64, f64, Units), String> {
     })
 }
 
-/// Writes a value in the largest unit that leaves at least 1, with three significant digits. Of the unit
-/// that is the quantity's own there are no parts.
+/// Formats a value in the largest unit that gives at least 1, with three significant digits. The quantity's own
+/// unit has no fractions.
 fn written(value: f64, units: Units) -> String {
     let rounded = |value: f64| format!("{value:.2e}").parse::<f64>().unwrap_or(value);
     let value = rounded(value);

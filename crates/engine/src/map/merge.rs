@@ -1,4 +1,4 @@
-//! Parts of a map joined to the map that one run would have written. Pure.
+//! Joins parts of a map to the map that a single run would have written. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use super::point::MapPoint;
 use crate::error::{Error, Result};
 use crate::figures::list;
 
-/// Maximum number of points that an error names.
+/// Maximum number of points named in an error.
 const MOST_NAMED: usize = 3;
 
 /// Joins parts, each with the name of its file.
 ///
 /// # Errors
-/// [`Error::Usage`] where a part or a point in it is of another map, where two have the same point, or where
-/// points are missing; with the files, points and shards concerned.
+/// [`Error::Usage`] if a part or one of its points belongs to another map, if two have the same point, or if points
+/// are missing; with the files, points and shards.
 pub fn merge(parts: Vec<(String, Map)>) -> Result<Map> {
     let Some((first, whole)) = parts.first() else {
         return Err(Error::usage("no map to merge"));
@@ -71,12 +71,12 @@ fn check_apart(whole: &Map, parts: &[(String, Map)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name of a part's file with its shard, if it is one.
+/// Returns the name of a part's file, with its shard if any.
 fn titled((name, part): &(String, Map)) -> String {
     part.shard.map_or_else(|| name.clone(), |shard| format!("{name} ({shard})"))
 }
 
-/// Returns the error of points that no part has, with the shards that would have them.
+/// Returns the error about points that no part has, with the shards that contain them.
 fn incomplete(whole: &Map, missing: &[usize], parts: &[(String, Map)]) -> Error {
     let mut why = Vec::new();
     let shards = parts.iter().filter_map(|(name, part)| Some((name, part.shard?)));
@@ -104,7 +104,7 @@ fn incomplete(whole: &Map, missing: &[usize], parts: &[(String, Map)]) -> Error 
     Error::usage(format!("the map is not whole: {} missing{why}", named(whole, missing)))
 }
 
-/// Names the first of some points, and how many they are.
+/// Lists the first of some points, and their number.
 fn named(map: &Map, points: &[usize]) -> String {
     let first = points.iter().take(MOST_NAMED).map(|index| map.asked.name(&map.asked.at(*index)));
     let first = list(&first.collect::<Vec<_>>());

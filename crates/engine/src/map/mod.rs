@@ -1,15 +1,15 @@
-//! Maps: who is ahead where. A grid over keys of a path, and at each of its points an ordinary race with
-//! a seed of its own, so that points can be run anywhere and in any order.
+//! Maps: the leader at each point of a grid over keys of a path. Each point is an ordinary race with its own seed,
+//! so points can run anywhere and in any order.
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`levels`] | levels of a key: a range of so many steps, or a list; pure |
+//! | [`levels`] | levels of a key: a range with a number of steps, or a list; pure |
 //! | [`asked`] | request for a map: its points, their paths and seeds, and its checks; pure |
-//! | [`point`] | what the race at a point says: who leads there, or why nobody can be said to; pure |
-//! | [`file`](mod@file) | the map as it is saved, and its reading with suspicion |
-//! | [`shard`] | the part of the points that one of several runs has; pure |
-//! | [`mod@merge`] | parts joined to the map that one run would have written; pure |
-//! | [`run`] | the races, several at once in virtual time |
+//! | [`point`] | the result of the race at a point: its leaders, or the reason why there is none; pure |
+//! | [`file`](mod@file) | the saved map, and its reading with checks |
+//! | [`shard`] | the share of the points for one of several runs; pure |
+//! | [`mod@merge`] | parts joined to one map; pure |
+//! | [`run`] | the races, several at the same time in virtual time |
 
 pub mod asked;
 pub mod file;

@@ -1,4 +1,4 @@
-//! What the race at a point of a map says: who leads there, or why nobody can be said to. Pure.
+//! Result of the race at a point of a map: its leaders, or the reason why there is none. Pure.
 
 use crate::analysis::claims;
 use serde::{Deserialize, Serialize};
@@ -6,48 +6,48 @@ use serde::{Deserialize, Serialize};
 use crate::result::outcome::{Outcome, Summary, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Verdict};
 use crate::stats::Outcome as Ruled;
 
-/// Point of a map: a race, as far as the map is concerned.
+/// Point of a map, with the relevant results of its race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapPoint {
     /// Level of each key, in the order of the grid's keys.
     pub at: Vec<String>,
     /// Seed of the race.
     pub seed: u64,
-    /// Answer at the point.
+    /// Result at the point.
     pub outcome: PointAnswer,
-    /// Ids of those that nobody is ahead of: the one ahead, those in a dead heat, or those between which it
-    /// is undecided. Empty if nothing can be said.
+    /// Ids of contenders that no other is ahead of: the leader, a dead heat, or contenders without a decision
+    /// between them. Empty if there is no result.
     pub leaders: Vec<usize>,
-    /// Reason why nobody leads; absent if somebody does, and in a dead heat.
+    /// Reason why there is no leader; absent with a leader and in a dead heat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// True if the race can be trusted; one that cannot says nothing of who leads.
+    /// True if the race is trusted; otherwise it has no leader.
     pub trusted: bool,
-    /// Workload as each trial ran it; absent if no block was run to its end.
+    /// Workload of each trial; absent if no block is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Number of whole blocks.
+    /// Number of complete blocks.
     pub blocks: u64,
     /// Estimate of each contender.
     pub summary: Vec<Summary>,
     /// Verdict on each pair.
     pub verdicts: Vec<Verdict>,
-    /// Contenders that have no part in the verdicts here.
+    /// Contenders that are not in the verdicts here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<FailedContender>,
 }
 
-/// Answer at a point.
+/// Result at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PointAnswer {
-    /// One contender is ahead of all others.
+    /// A single contender is ahead of all others.
     Ahead,
-    /// Several are equal within the margin, each with each, and ahead of all others.
+    /// Several contenders are equal within the margin, each with each, and ahead of all others.
     DeadHeat,
-    /// The race does not tell who leads.
+    /// The race has no decision on the leader.
     Undecided,
-    /// One contender ran and the others could not.
+    /// Only one contender was able to run.
     Alone,
     /// No contender ran.
     Failed,
@@ -63,8 +63,8 @@ pub struct FailedContender {
 }
 
 impl MapPoint {
-    /// Makes a point of its race. `racing` has the ids of its contenders in the map; those that failed in
-    /// a race before it are `out`.
+    /// Creates a point from its race. `racing` has the ids of its contenders in the map; `out` has the contenders
+    /// that failed in an earlier race at this point.
     pub fn of(
         at: Vec<String>,
         racing: &[usize],
@@ -133,7 +133,7 @@ impl MapPoint {
         }
     }
 
-    /// Makes a point at which no contender got through a race.
+    /// Creates a point at which every contender failed.
     pub fn failed(at: Vec<String>, seed: u64, mut out: Vec<FailedContender>) -> MapPoint {
         out.sort_by_key(|out| out.contender);
         MapPoint {
@@ -151,8 +151,8 @@ impl MapPoint {
         }
     }
 
-    /// Returns the verdict on the pair of which it takes the most to say who leads: of those with a leader
-    /// in them, that with the ratio nearest to 1.
+    /// Returns the verdict that decides the leader: of the verdicts about a leader, the one with the ratio nearest
+    /// to 1.
     pub fn closest(&self) -> Option<&Verdict> {
         let leads = |id: usize| self.leaders.contains(&id);
         let distance = |verdict: &&Verdict| {
@@ -168,7 +168,8 @@ impl MapPoint {
 
 const NOBODY: &str = "no contender got through";
 
-/// Returns what the verdicts on those that ran say together, who leads, and why nobody does.
+/// Returns the combined result of the verdicts on the contenders that ran, the leaders, and the reason if there is
+/// none.
 fn standing(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Option<String>) {
     match ran {
         [] => return (PointAnswer::Failed, Vec::new(), Some(NOBODY.to_owned())),
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Returns what the verdicts on 0, 1 and 2 say: who is ahead in each pair, or `=` or `?`.
+    /// Returns the combined result of the verdicts on 0, 1 and 2: the leader of each pair, or `=` or `?`.
     fn told(pairs: [&str; 3]) -> (PointAnswer, Vec<usize>, Option<String>) {
         let all = [(0, 1), (0, 2), (1, 2)];
         let verdicts = all
@@ -261,18 +262,18 @@ mod tests {
     #[test]
     fn who_is_behind_nobody_leads() {
         assert_eq!(told(["0", "0", "?"]), (PointAnswer::Ahead, vec![0], None));
-        // Behind one that is behind: the third need not be told from the first.
+        // Behind a contender that is behind: no verdict on the first and the third is needed.
         assert_eq!(told(["0", "?", "1"]), (PointAnswer::Ahead, vec![0], None));
         assert_eq!(told(["=", "0", "1"]), (PointAnswer::DeadHeat, vec![0, 1], None));
         assert_eq!(told(["=", "=", "="]), (PointAnswer::DeadHeat, vec![0, 1, 2], None));
-        // Two that tie with a third need not tie with each other.
+        // Two that tie with a third may differ from each other.
         let open = (PointAnswer::Undecided, vec![0, 1, 2], Some("1 and 2".to_owned()));
         assert_eq!(told(["=", "=", "?"]), open);
         assert_eq!(
             told(["?", "0", "1"]),
             (PointAnswer::Undecided, vec![0, 1], Some("0 and 1".into()))
         );
-        // Each behind another is nothing that figures can do, but a file can say so.
+        // Figures cannot give a cycle, but a file can.
         assert_eq!(told(["0", "2", "1"]).0, PointAnswer::Undecided);
     }
 
@@ -280,7 +281,7 @@ mod tests {
     fn who_runs_alone_is_ahead_of_nobody() {
         assert_eq!(standing(&[2], &[]), (PointAnswer::Alone, vec![2], None));
         assert_eq!(standing(&[], &[]).0, PointAnswer::Failed);
-        // A verdict on one that is out counts for nothing.
+        // A verdict on a contender that failed does not count.
         let behind = [verdict(0, 1, Some(1), false), verdict(0, 2, Some(0), false)];
         assert_eq!(standing(&[0, 2], &behind), (PointAnswer::Ahead, vec![0], None));
     }

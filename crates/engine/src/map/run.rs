@@ -1,4 +1,4 @@
-//! Runs the points of a map: each a race of its own, in virtual time several at once.
+//! Runs the points of a map: each is a race of its own, several at the same time in virtual time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ use crate::result::outcome::{Outcome, Status};
 use crate::trial::agents::Agents;
 use crate::trial::remote::{Credentials, Waiting};
 
-/// Goes on with the map in a file: returns `map` with the points that are there, under the seed of the
-/// file if `seed` is not given.
+/// Continues the map in a file: returns `map` with the points of the file, under the file's seed if `seed` is not
+/// given.
 ///
 /// # Errors
-/// [`Error::Usage`] where the file is of another map, saying what differs; as [`load`].
+/// [`Error::Usage`] if the file is of another map, with the difference; as [`load`].
 pub fn resume(mut map: Map, seed: Option<u64>, file: &Path) -> Result<Map> {
     let before = load(file)?;
     map.seed = seed.unwrap_or(before.seed);
@@ -37,12 +37,12 @@ pub fn resume(mut map: Map, seed: Option<u64>, file: &Path) -> Result<Map> {
     Ok(before)
 }
 
-/// Runs the points that a map lacks, `jobs` at a time, and calls `each` with the map after each of them.
-/// Points come in any order; where they stand in the map, and what they say, does not depend on it.
+/// Runs the missing points of a map, `jobs` at a time, and calls `each` with the map after each of them. Points end
+/// in any order; their positions and results do not depend on it.
 ///
 /// # Errors
-/// [`Error::Interrupted`] once `stop` is set; an error before any trial ran, such as a host that cannot
-/// emulate the path; an error of `each`. The points that are done are in `map`.
+/// [`Error::Interrupted`] once `stop` is set; an error before any trial ran, such as a host that cannot emulate the
+/// path; an error of `each`. The completed points are in `map`.
 pub fn run(
     map: &mut Map,
     jobs: usize,
@@ -81,8 +81,7 @@ pub fn run(
 /// A point, and the host that ran it in real time.
 type RacedPoint = (MapPoint, Option<HostFacts>);
 
-/// Runs the race at a point. A contender that cannot be raced there is left out, and the others race
-/// again without it.
+/// Runs the race at a point. If a contender fails there, the others race again without it.
 fn point(
     asked: &MapRequest,
     seed: u64,
@@ -103,7 +102,7 @@ fn point(
                 Some(why) => (watch.running(), why.to_owned()),
             },
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // A time without room for a verdict is no fault of a contender.
+            // A time that is too short for a verdict is not a contender's fault.
             Err(Error::Usage(what)) => {
                 return Err(Error::usage(format!("at {}: {what}", asked.name(&at))));
             }
@@ -112,7 +111,7 @@ fn point(
                 None => return Err(error),
             },
         };
-        // Only what ran can have failed; without that there would be no end.
+        // Only a racing contender can have failed; removing one in each round guarantees an end.
         let failed = failed.filter(|own| *own < racing.len()).unwrap_or(0);
         out.push(FailedContender {
             contender: racing.remove(failed),
@@ -136,17 +135,17 @@ fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut TrialWatch) -> Re
     request.run_with(RaceContext::new(&mut agents, watch).stop(Arc::clone(stop)))
 }
 
-/// Notes whose trial runs, so that who fails is known.
+/// Observer that records the contender of the running trial, which failed if an error follows.
 #[derive(Debug, Default)]
 struct TrialWatch {
-    /// Number of contenders that trials before the first block were begun with.
+    /// Number of contenders with trials before the first block.
     piloted: usize,
     /// Contender of the last trial of a block.
     in_block: Option<usize>,
 }
 
 impl TrialWatch {
-    /// Returns the contender whose trial was the last to begin, as its place in the race.
+    /// Returns the contender of the last trial that began, as its position in the race.
     fn running(&self) -> Option<usize> {
         self.in_block.or(self.piloted.checked_sub(1))
     }
@@ -224,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_contender_that_fails_is_out_there_and_the_map_goes_on() {
-        // Nine packets of ten are lost: some seed of six fails whoever has to open a connection.
+        // Nine packets of ten are lost: with some seed of six, every contender that opens a connection fails.
         let over = ["loss=0%|90%"].map(|typed| super::super::levels::parse(typed).unwrap());
         let contenders = vec!["quic".into(), "sim-datagram".into()];
         let map = ran(MapRequest { contenders, over: over.into(), ..asked() }, None, 2);

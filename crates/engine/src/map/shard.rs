@@ -1,4 +1,4 @@
-//! Part of a map's points that one of several runs has.
+//! Share of a map's points for one of several runs.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::units::parse_count;
 
-/// Maximum number of shards: that of the points of the largest map.
+/// Maximum number of shards: the number of points of the largest map.
 const MOST: u64 = super::asked::MOST_POINTS as u64;
 
 /// Shard: every `of`-th point, from the `part`-th on. Neighbours cost about the same, so shards do, too.
@@ -36,12 +36,12 @@ impl Shard {
         shard.filter(|shard| shard.exists()).ok_or_else(wrong)
     }
 
-    /// Returns true if there can be such a shard; what a file says need not be one.
+    /// Returns true if the shard is valid; a shard read from a file may not be.
     pub(super) fn exists(self) -> bool {
         1 <= self.part && self.part <= self.of && self.of <= MOST
     }
 
-    /// Returns true if the point with this index, from 0, is of the shard.
+    /// Returns true if the point with this index, from 0, belongs to the shard.
     pub fn has(self, index: usize) -> bool {
         index as u64 % self.of == self.part - 1
     }

@@ -1,4 +1,4 @@
-//! Block of trials: every slot once, and those that failed their gate again at the end.
+//! Runs one block: every slot once, then the trials that failed their gate again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ pub(super) struct TrialSettings {
 }
 
 impl TrialSettings {
-    /// Has all entrants do this work: the same as before, of another length.
+    /// Replaces the work of all entrants; only its length differs.
     pub(super) fn run_as(&mut self, task: &SharedTask) {
         for pairing in self.pairings.iter_mut().flatten() {
             pairing.task = task.clone();
@@ -42,7 +42,7 @@ impl TrialSettings {
         pairing.ok_or_else(|| Error::usage(format!("{} cannot run here", entrant.label)))
     }
 
-    /// Returns the order for one trial without samples, under the entrant's own conditions if it has any.
+    /// Returns the order for one trial without samples, under the entrant's own conditions, if any.
     ///
     /// # Errors
     /// As of [`TrialSettings::pairing`].
@@ -59,7 +59,7 @@ impl TrialSettings {
     }
 }
 
-/// A block that was run to its end.
+/// A completed block.
 #[derive(Debug, Default)]
 pub(super) struct FinishedBlock {
     /// Trials in the order run, invalid ones included.
@@ -68,7 +68,7 @@ pub(super) struct FinishedBlock {
     pub dropped: BTreeMap<usize, DropReason>,
 }
 
-/// A slot that waits for its turn.
+/// A slot that has yet to run.
 struct PendingSlot {
     slot: BlockSlot,
     repeats_left: u32,
@@ -76,13 +76,13 @@ struct PendingSlot {
 
 /// Runs a block.
 ///
-/// A trial that fails its gate is repeated at the end of the block, at most twice; the failed ones
-/// stay listed. One that is blocked, or ended by a limit of the far end's, is repeated there too, and drops its
-/// contender if that happens again. A trial that fails outright is tried again at once, and one whose endpoints broke drops its contender
-/// if they break again.
+/// A trial that fails its gate is repeated at the end of the block, at most twice; the failed trials stay listed. A
+/// trial that is blocked, or that a limit of the far end stops, is repeated there too, and drops its contender if
+/// that happens again. A trial that fails outright is tried again at once. If the endpoints of a trial broke, it is
+/// tried again too, and drops its contender if they break again.
 ///
 /// # Errors
-/// [`Error::Interrupted`] where the stage was stopped; the error of a trial that failed twice.
+/// [`Error::Interrupted`] if the stop flag is set; the error of a trial that failed twice.
 /// The block's trials are then lost: a block counts whole or not at all.
 pub(super) fn run(
     stage: &mut RaceContext<'_>,
@@ -119,11 +119,11 @@ struct BlockRun<'a, 'b> {
     entrants: &'a [Entrant],
     done: FinishedBlock,
     kept_out_once: BTreeSet<usize>,
-    /// Start of the last attempt in milliseconds since the Unix epoch, and how long it took.
+    /// Start of the last attempt in milliseconds since the Unix epoch, and its duration.
     last: (u64, Nanos),
 }
 
-/// State of a slot after its turn.
+/// State of a slot after a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotState {
     Settled,
@@ -131,7 +131,7 @@ enum SlotState {
 }
 
 impl<'a> BlockRun<'a, '_> {
-    /// Gives a slot its turn.
+    /// Runs the trial of a slot.
     fn take(&mut self, slot: BlockSlot) -> Result<SlotState> {
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.ran(slot, *record),
@@ -143,7 +143,7 @@ impl<'a> BlockRun<'a, '_> {
         }
     }
 
-    /// Gives a slot whose trial failed `first` its second turn.
+    /// Runs the trial of a slot again, after the first attempt failed with `first`.
     fn once_more(&mut self, slot: BlockSlot, first: &str) -> Result<SlotState> {
         self.failed(slot, first)?;
         match self.attempt(slot)? {
@@ -163,7 +163,7 @@ impl<'a> BlockRun<'a, '_> {
         self.note(slot, self.without_figures(format!("failed: {why}")))
     }
 
-    /// Returns the record of the last attempt, which has no figures; when it was and how long it took is known.
+    /// Returns the record of the last attempt without figures; its start and duration are known.
     fn without_figures(&self, why: String) -> Record {
         let (started_ms, took) = self.last;
         Record { started_ms, took_ns: took.0, ..Record::without_figures(why) }
@@ -175,7 +175,7 @@ impl<'a> BlockRun<'a, '_> {
         Ok(after)
     }
 
-    /// Notes a trial that the path or the far end's limits kept from its end; the second one drops its contender.
+    /// Records a trial that the path or a limit of the far end stopped; the second one drops its contender.
     fn kept_out(&mut self, slot: BlockSlot, why: DropReason) -> Result<SlotState> {
         let told = format!("{}: {}", why.word(), why.evidence());
         self.note(slot, self.without_figures(told))?;
@@ -186,7 +186,7 @@ impl<'a> BlockRun<'a, '_> {
         Ok(SlotState::Settled)
     }
 
-    /// Runs one trial. An end that the stop flag may have caused counts as that.
+    /// Runs one trial. An error that the stop flag may have caused counts as an interruption.
     fn attempt(&mut self, slot: BlockSlot) -> Result<TrialOutcome> {
         if self.stage.stopped() {
             return Err(Error::Interrupted);
@@ -207,7 +207,7 @@ impl<'a> BlockRun<'a, '_> {
         Ok(end)
     }
 
-    /// Lists a trial and keeps its samples, whether it counts or not.
+    /// Lists a trial and stores its samples, valid or not.
     fn note(&mut self, slot: BlockSlot, record: Record) -> Result<()> {
         let place = self.place(slot);
         let files = self.stage.samples().zip(self.stage.samples_part());
@@ -255,7 +255,7 @@ pub(super) fn worth_repeating(error: &Error) -> bool {
     )
 }
 
-/// Returns the record in a form that JSON can carry: a figure that is not a number is no figure.
+/// Returns the record in a form that JSON can carry: figures that are not finite are removed.
 fn finite(mut record: Record) -> Record {
     record.metrics.retain(|_, figure| figure.is_finite());
     for share in [&mut record.steal_share, &mut record.load] {

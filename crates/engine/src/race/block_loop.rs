@@ -1,9 +1,9 @@
-//! Course of a race whose plan is fixed: block after block until every claim is decided or the budget is
-//! spent. Every block is saved, in the journal or with all others.
+//! Loop of a race with a fixed plan: it runs blocks until every claim is decided or the budget is spent. Every
+//! block is saved, in the journal or with the whole result.
 //!
-//! What follows from the trials takes time in proportion to their number, so it is brought up to date at each look,
-//! whenever the result is saved whole, and whenever the blocks have grown by a share: all of it together
-//! takes time in proportion to the blocks, and not to their square.
+//! Deriving results from trials takes time in proportion to their number. It is done at each look, whenever the
+//! result is saved whole, and whenever the number of blocks has grown by a share; so the total time is in
+//! proportion to the blocks, and not to their square.
 
 use crate::analysis::claims;
 use std::{fs, io};
@@ -30,7 +30,7 @@ use crate::stats::Plan;
 use crate::time::Nanos;
 use crate::transport::Contender;
 
-/// Course of a race whose plan is fixed.
+/// Loop of a race with a fixed plan.
 pub(super) struct BlockLoop<'a> {
     stage: RaceContext<'a>,
     contenders: Vec<Contender>,
@@ -41,34 +41,35 @@ pub(super) struct BlockLoop<'a> {
     looks: Plan,
     /// Number of blocks after which the maximum is estimated anew.
     replan_at: Option<u64>,
-    /// True if their number is left open: more may be added before the last look.
+    /// True if the number of blocks is open: more may be added before the last look.
     is_open: bool,
     began: Nanos,
     limit: TimeLimit,
-    /// Number of blocks before which it goes on though all is decided.
+    /// Minimum number of blocks, even if all claims are decided earlier.
     least_blocks: Option<u64>,
     journal: Option<Journal>,
-    /// Number of whole blocks in the outcome.
+    /// Number of completed blocks in the outcome.
     done: u64,
-    /// True if the last of them ended with a look.
+    /// True if there was a look after the last completed block.
     looked: bool,
-    /// Number of blocks that what follows from the trials is up to date with.
+    /// Number of blocks that the derived results cover.
     fresh: u64,
     spent: SpentTime,
     pace: Pace,
 }
 
-/// Share of the blocks, one in so many, after whose growth what follows from the trials is brought up to date.
+/// Growth of the blocks, as one in so many, after which the derived results are updated.
 const GROWN: u64 = 64;
 
-/// Reason why a race ended before its time.
+/// Reason why a race ended early.
 enum Halt {
     Trial(Error),
     Save(Error),
 }
 
 impl<'a> BlockLoop<'a> {
-    /// Creates a race that goes on after the blocks in `outcome`, over this network if its path is emulated.
+    /// Creates the loop of a race that continues after the blocks in `outcome`, over `network` if its path is
+    /// emulated.
     pub(super) fn new(
         stage: RaceContext<'a>,
         contenders: Vec<Contender>,
@@ -97,7 +98,7 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Leaves the number of blocks open: it is estimated anew half-way and before the last look.
+    /// Leaves the number of blocks open: it is estimated again half-way and before the last look.
     pub(super) fn replanning(mut self) -> BlockLoop<'a> {
         self.is_open = true;
         if self.outcome.plan.replans.is_empty() {
@@ -112,7 +113,7 @@ impl<'a> BlockLoop<'a> {
         self
     }
 
-    /// Sets the number of blocks before which it goes on though all is decided.
+    /// Sets the minimum number of blocks, even if all claims are decided earlier.
     pub(super) fn at_least(mut self, blocks: Option<u64>) -> BlockLoop<'a> {
         self.least_blocks = blocks;
         self
@@ -124,7 +125,7 @@ impl<'a> BlockLoop<'a> {
         self
     }
 
-    /// Leaves only the samples of whole blocks.
+    /// Removes the samples of incomplete blocks.
     fn cut_samples(&mut self) -> Result<()> {
         let done = blocks_done(&self.outcome);
         if let Some(part) = self.stage.samples_part() {
@@ -137,7 +138,7 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Runs to the end.
+    /// Runs the race to its end.
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
         let next = match derived::stand(&self.looks, self.done) {
@@ -145,8 +146,7 @@ impl<'a> BlockLoop<'a> {
         };
         self.refresh(DecisionStage::Between { next });
         match &self.stage.save {
-            // Nothing is worth a file before the first block, but one that cannot be written has cost
-            // nothing yet.
+            // Before the first block there is nothing to save, but an error in writing the file costs nothing yet.
             Some(file) if self.done == 0 => save::prepare(file)?,
             _ => self.save()?,
         }
@@ -156,7 +156,7 @@ impl<'a> BlockLoop<'a> {
             takes: Some(takes).filter(|takes| *takes > Nanos::ZERO),
         });
         let ended = self.cut_samples().map_err(Halt::Save).and_then(|()| self.blocks());
-        // A block that was broken off is not in the result, and its samples go with it.
+        // An interrupted block is not in the result, so its samples are removed.
         let cut = self.cut_samples().map_err(Halt::Save);
         let ended = ended.and_then(|status| cut.map(|()| status));
         if self.done == 0 {
@@ -191,7 +191,7 @@ impl<'a> BlockLoop<'a> {
         Ok(self.outcome)
     }
 
-    /// Runs block after block, to the end.
+    /// Runs blocks until the race ends.
     fn blocks(&mut self) -> Result<Status, Halt> {
         loop {
             if self.stage.stopped() {
@@ -222,19 +222,19 @@ impl<'a> BlockLoop<'a> {
         if !is_asked || status == Status::Interrupted {
             return Ok(status);
         }
-        // All that the race itself found is safe before anything else runs.
+        // Save all results of the race before anything else runs.
         self.outcome.status = status;
         self.save()?;
         match explain::run(&mut self.stage, &self.common, &self.outcome) {
             Ok(explained) => self.outcome.explain = Some(explained),
-            // The race is over; what explains it is only absent.
+            // The race is complete; only its explanation is missing.
             Err(Error::Interrupted) => {}
             Err(error) => return Err(error),
         }
         Ok(status)
     }
 
-    /// Runs one block, and updates everything that follows from it.
+    /// Runs one block, and updates the results that depend on it.
     fn block(&mut self) -> Result<()> {
         let (floors, active): (Vec<&Entrant>, Vec<&Entrant>) =
             active(&self.outcome.contenders).partition(|entrant| entrant.floor);
@@ -280,7 +280,7 @@ impl<'a> BlockLoop<'a> {
         Ok(())
     }
 
-    /// Estimates the number of blocks anew where that is due, without a look at who leads.
+    /// Estimates the number of blocks again if that is due; verdicts play no part in it.
     fn replan(&mut self) {
         let is_half_way = self.replan_at == Some(self.done);
         let is_at_the_end = self.is_open && self.blocks_left() == 0;
@@ -296,13 +296,12 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Takes the last look. The race was ended by time and not by its findings, so all the error that is
-    /// left may be spent.
+    /// Takes the last look. Time ended the race, and not its results, so the whole remaining error may be spent.
     fn last_look(&mut self) -> Status {
         let done = usize::try_from(self.done).unwrap_or(usize::MAX);
         match self.looks.last(done) {
             alpha if alpha > 0.0 => self.refresh(DecisionStage::Look { alpha, next: None }),
-            // A race that went on after its last look is decided after any block, or not at all.
+            // A race that continued after its last look is decided after any block, or not at all.
             _ => self.refresh(DecisionStage::Between { next: None }),
         }
         self.ended()
@@ -312,8 +311,8 @@ impl<'a> BlockLoop<'a> {
         if verdicts::all_decided(&self.outcome) { Status::Decided } else { Status::Budget }
     }
 
-    /// Returns true if another block would not end in time. The first block may always run, and the fewest that a
-    /// verdict takes where no time was asked for.
+    /// Returns true if another block would end after the time limit. The first block may always run, and so may the
+    /// fewest blocks for a verdict if no time was asked for.
     fn out_of_time(&self) -> bool {
         let now = self.stage.clock.now();
         let starts = self.pace.next().unwrap_or(now).max(now);
@@ -326,7 +325,7 @@ impl<'a> BlockLoop<'a> {
         self.spent.blocks > 0 && would_end > limit
     }
 
-    /// Returns the time left; `None` without a limit.
+    /// Returns the remaining time; `None` without a limit.
     fn time_left(&self) -> Option<Nanos> {
         let elapsed = self.stage.clock.now() - self.began;
         match self.limit {
@@ -340,7 +339,7 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Returns the number of blocks for which there is room in `left`.
+    /// Returns the number of blocks that fit in `left`.
     fn room(&self, left: Nanos) -> u64 {
         most(|blocks| self.takes(blocks) <= left)
     }
@@ -350,13 +349,13 @@ impl<'a> BlockLoop<'a> {
         self.spent.cost().of_blocks(self.done, blocks, self.pace.every())
     }
 
-    /// Returns the fewest blocks that the race has to reach: with fewer no claim could be decided.
+    /// Returns the minimum number of blocks of the race: with fewer no claim could be decided.
     fn fewest(&self) -> u64 {
         let claims = usize::try_from(self.outcome.plan.claims).unwrap_or(usize::MAX);
         self.least_blocks.unwrap_or(claims::fewest_for(claims, self.outcome.asked.confidence))
     }
 
-    /// Says so as soon as the first block shows that the time that was asked for has no room for a verdict.
+    /// Warns as soon as the first block shows that the time asked for is too short for a verdict.
     fn warn_of_short_time(&mut self) {
         let (TimeLimit::Asked(_), 1, Some(left)) =
             (self.limit, self.spent.blocks, self.time_left())
@@ -385,10 +384,10 @@ impl<'a> BlockLoop<'a> {
         self.fresh = self.done;
     }
 
-    /// Brings what follows from the trials up to date where blocks were added since.
+    /// Updates the derived results if blocks were added since the last update.
     fn freshen(&mut self) {
         if self.fresh < self.done {
-            // There was no look since, or it would be.
+            // There was no look since the last update, or they would be up to date.
             let next = match derived::stand(&self.looks, self.done) {
                 DecisionStage::Look { next, .. } | DecisionStage::Between { next } => next,
             };
@@ -396,14 +395,14 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Adds the warning of an event.
+    /// Adds a warning.
     pub(super) fn add(&mut self, notice: &Notice) {
         warnings::add(&mut self.outcome, notice);
     }
 
-    /// Saves the block that is done: in the journal, or with all others where that is due. What was decided at
-    /// a look stays, so the result is saved whole then. A race without a file is brought up to date at its looks and
-    /// at its end.
+    /// Saves the completed block: in the journal, or with the whole result if that is due. A decision at a look is
+    /// final, so the result is then saved whole. A race without a file updates its derived results only at its
+    /// looks and at its end.
     fn save_block(&mut self) -> Result<()> {
         let now = self.stage.clock.now();
         match &mut self.journal {
@@ -426,7 +425,7 @@ impl<'a> BlockLoop<'a> {
         };
         save::save(&self.outcome, file)?;
         journal.close(&self.outcome, self.stage.clock.now())?;
-        // Those of the race whose file this one replaces.
+        // Remove the samples of an earlier race whose file this one replaces.
         if self.stage.keep.is_none() && self.done == 1 {
             remove(&save::samples_file(file))?;
         }
@@ -435,8 +434,8 @@ impl<'a> BlockLoop<'a> {
     }
 }
 
-/// Removes raw samples that belong to no block of this race. Those of an earlier race under the same name
-/// would be taken for this one's.
+/// Removes raw samples that belong to no block of this race. Samples of an earlier race with the same file name
+/// would be taken for samples of this one.
 fn remove(samples: &std::path::Path) -> Result<()> {
     match fs::remove_file(samples) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

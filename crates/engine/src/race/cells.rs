@@ -1,8 +1,8 @@
-//! A race over conditions: every contender under every combination of levels. One contender under
-//! one combination is a cell; each cell is an entrant of its own, runs once in every block, and is
-//! compared with the other contenders under the same combination.
+//! A race over conditions: every contender under every combination of levels. One contender under one combination
+//! is a cell. Each cell is an entrant of its own, runs once in every block, and is compared with the other
+//! contenders under the same combination.
 //!
-//! Without factors there is one cell for each contender, and nothing of this shows.
+//! Without factors there is one cell for each contender.
 
 use std::fmt::Write as _;
 
@@ -24,18 +24,18 @@ use crate::trial::{Pairing, misfit, suited};
 use crate::units::{Bytes, range};
 use crate::workload::{self, SharedTask, Task};
 
-/// Maximum number of cells: more would not fit a race that anybody waits for.
+/// Maximum number of cells; a race of more would take too long.
 const MOST_CELLS: usize = 256;
 const MOST_FACTORS: usize = 4;
 const MOST_LEVELS: usize = 16;
 
-/// The factor that is not a key of a workload or transport.
+/// Name of the factor that is no key of a workload or transport.
 const PLACEMENT: &str = "placement";
 
-/// Keys that contenders have beside their own.
+/// Keys that every contender has beside its own.
 const COMMON: [&[Key]; 2] = [equal::KEYS, prefers::KEYS];
 
-/// Name of a factor that people may want to vary but cannot.
+/// Name of a factor that users may try to vary but cannot.
 const PATH: &str = "path";
 
 /// Kind of change that a factor makes.
@@ -45,11 +45,11 @@ enum FactorChange {
     Placement,
     /// A key of the workload.
     Workload,
-    /// A knob of those contenders that have it.
+    /// A knob of the contenders that have it.
     Knob,
 }
 
-/// A cell as it would run.
+/// A cell as it will run.
 struct RunnableCell {
     pairing: Pairing,
     /// Work with the length of its file.
@@ -63,8 +63,8 @@ struct RunnableCell {
 /// Turns the request into entrants.
 ///
 /// # Errors
-/// [`Error::Usage`] where a factor means nothing here, is given twice, or a level suits no
-/// contender; where a contender cannot run at all.
+/// [`Error::Usage`] if a factor has no meaning here or is given twice, if a level suits no contender, or if a
+/// contender cannot run at all.
 pub(super) fn check(request: &Request, ground: &RacePath) -> Result<CheckedRequest> {
     let (workload, factors) = factors(request)?;
     let contenders: Vec<Contender> =
@@ -78,8 +78,8 @@ pub(super) fn check(request: &Request, ground: &RacePath) -> Result<CheckedReque
     FactorGrid { request, ground, workload, factors, changes, contenders, least_rtt }.check()
 }
 
-/// Returns the factors: those asked for, and every offered rate of the workload that is a range. Also
-/// returns the workload without these ranges.
+/// Returns the factors: the requested ones, and every offered rate of the workload that is a range. Also returns
+/// the workload without these ranges.
 pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     let mut workload = Spec::parse(&request.workload)?;
     let mut factors = request.vary.clone();
@@ -94,8 +94,8 @@ pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
     Ok((workload, factors))
 }
 
-/// Returns a workload without the keys that vary: with them it would be refused, and none of their values
-/// holds for all. What cannot be read is left as it is.
+/// Returns a workload without the keys that vary: it would be refused with them, and none of their values holds for
+/// all cells. A workload that cannot be parsed is returned unchanged.
 pub(super) fn without_varied(workload: &str, factors: &[Factor]) -> String {
     let Ok(mut spec) = Spec::parse(workload) else { return workload.to_owned() };
     spec.options.retain(|(key, _)| factors.iter().all(|factor| factor.name != *key));
@@ -174,14 +174,14 @@ fn check_sizes(request: &Request, factors: &[Factor]) -> Result<()> {
     }
 }
 
-/// A cell that may or may not be able to run.
+/// A cell that may be able to run.
 struct CandidateCell {
     row: usize,
     levels: Vec<usize>,
     runs: Result<RunnableCell>,
 }
 
-/// Checks that at least one of those that belong can run; otherwise returns the error of the first.
+/// Checks that at least one of the selected cells can run; otherwise returns the error of the first.
 fn runs_somewhere(
     cells: &mut Vec<CandidateCell>,
     belongs: impl Fn(&CandidateCell) -> bool,
@@ -195,7 +195,7 @@ fn runs_somewhere(
     }
 }
 
-/// Refuses a race in which nobody can carry the work: what speaks against the first.
+/// Refuses a race in which no contender can carry the work, with the reason for the first.
 fn check_misfits(cells: &[CandidateCell]) -> Result<()> {
     let runs = || cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
     match runs().next().and_then(|first| Some((first, first.misfit.as_ref()?))) {
@@ -283,7 +283,7 @@ impl FactorGrid<'_> {
         })
     }
 
-    /// Returns one contender under one combination, or an error that says why it cannot run.
+    /// Returns one contender under one combination, or an error with the reason why it cannot run.
     fn cell(&self, row: usize, levels: &[usize]) -> Result<RunnableCell> {
         let (mut spec, mut workload) = (self.contenders[row].spec.clone(), self.workload.clone());
         let mut placement = None;
@@ -293,8 +293,7 @@ impl FactorGrid<'_> {
                 FactorChange::Placement => placement = Some(Placement::parse(&option.1)?),
                 FactorChange::Workload => workload.options.push(option),
                 FactorChange::Knob if self.changes(row, factor) => spec.options.push(option),
-                // A contender without the knob runs the same under each level: that is the
-                // comparison asked for.
+                // A contender without the knob runs the same under each level; that comparison was asked for.
                 FactorChange::Knob => {}
             }
         }
@@ -324,7 +323,8 @@ impl FactorGrid<'_> {
         Ok(RunnableCell { pairing, task, workload, placement, misfit })
     }
 
-    /// Returns the bandwidth-delay product of the path, of its faster direction; `None` where rate or delay are not known.
+    /// Returns the bandwidth-delay product of the path in its faster direction; `None` if rate or delay is not
+    /// known.
     fn product(&self) -> Option<Bytes> {
         let setting = &self.ground.setting;
         let ways = [setting.up.rate, setting.down.rate, setting.rate];
@@ -333,13 +333,13 @@ impl FactorGrid<'_> {
         Some(Bytes(u64::try_from(bits / 8).unwrap_or(u64::MAX)))
     }
 
-    /// Returns true if a contender that cannot carry the work is listed as such: beside others, under no
-    /// conditions that vary.
+    /// Returns true if a contender that cannot carry the work may be listed without running: there are other
+    /// contenders, and no conditions vary.
     fn may_sit_out(&self) -> bool {
         self.factors.is_empty() && self.contenders.len() > 1
     }
 
-    /// Returns the load that the work asks for, if it is possible.
+    /// Returns the load that the work asks for, or an error if the load is not possible.
     fn load(&self, task: &dyn Task) -> Result<Option<Pairing>> {
         let Some(load) = &task.info().load else { return Ok(None) };
         if let Some(to) = &self.request.to {
@@ -354,7 +354,7 @@ impl FactorGrid<'_> {
         Ok(load)
     }
 
-    /// Checks that a contender gets from here to the far end: in virtual time, or on a real path.
+    /// Checks that a contender can reach the far end: in virtual time, or on a real path.
     fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         match &self.ground.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
@@ -372,8 +372,8 @@ impl FactorGrid<'_> {
         reaches(contender, self.request.elsewhere())
     }
 
-    /// Checks where contenders and levels run. Without factors every contender must run. With them every
-    /// contender and every level must run somewhere; a level that suits no contender is a mistake, not a
+    /// Checks that contenders and levels can run. Without factors every contender must run. With factors every
+    /// contender and every level must run in at least one cell; a level that suits no contender is a mistake, not a
     /// condition.
     fn check_levels(&self, cells: &mut Vec<CandidateCell>) -> Result<()> {
         for row in 0..self.contenders.len() {
@@ -389,8 +389,7 @@ impl FactorGrid<'_> {
         Ok(())
     }
 
-    /// Returns true if `factor` changes anything for the contender at `row`: a knob changes only those
-    /// that have it.
+    /// Returns true if `factor` changes the contender at `row`: a knob changes only the contenders that have it.
     fn changes(&self, row: usize, factor: &Factor) -> bool {
         let at = self.factors.iter().position(|other| other.name == factor.name);
         let is_knob = at.is_some_and(|at| self.changes[at] == FactorChange::Knob);
@@ -410,7 +409,7 @@ impl FactorGrid<'_> {
     }
 }
 
-/// Returns every combination of levels, the last factor running fastest; one empty one without factors.
+/// Returns every combination of levels, the last factor varying fastest; one empty combination without factors.
 fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
     factors.iter().fold(vec![Vec::new()], |so_far, factor| {
         let with = |before: &Vec<usize>, level| [before.as_slice(), &[level]].concat();
@@ -421,15 +420,15 @@ fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
     })
 }
 
-/// Claims first: the order in which results show them.
+/// Returns the metrics in the order of results: claims first.
 fn compared(task: &dyn Task) -> Vec<Metric> {
     let mut metrics = task.info().metrics.clone();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
     metrics
 }
 
-/// Checks that a contender gets to the far end: on this host, or on another, real or emulated, which is
-/// named.
+/// Checks that a contender can reach the far end: on this host, or on the other host that `elsewhere` names, real
+/// or emulated.
 fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
     match (elsewhere, info.reach) {
@@ -464,7 +463,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
     }
 }
 
-/// Returns the specs, with a number from the second of the same spec on: `udp`, `udp #2`.
+/// Returns the specs; the second and later copies of a spec get a number: `udp`, `udp #2`.
 fn labels(contenders: &[Contender]) -> Vec<String> {
     let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
     let label = |(id, spec): (usize, &String)| match specs[..id]

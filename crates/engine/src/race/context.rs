@@ -24,19 +24,19 @@ pub enum RaceEvent<'a> {
         /// Number of trials in all.
         of: u64,
     },
-    /// Race waits for the host to settle.
+    /// Race is waiting for the host to settle.
     Settling {
-        /// Disturbance that it waits out.
+        /// Disturbance that the race waits out.
         why: &'a Disturbance,
     },
-    /// Plan is fixed; no block has run, or, on resuming, some have.
+    /// Plan is fixed. No block has run yet, unless the race is resumed.
     Planned {
         /// The race so far, plan included.
         outcome: &'a Outcome,
-        /// Approximate duration of all its blocks; absent if nothing was measured.
+        /// Approximate duration of all its blocks; absent if no trial was measured.
         takes: Option<Nanos>,
     },
-    /// Race waits for the start time of the next block.
+    /// Race is waiting for the start time of the next block.
     Waiting {
         /// Time left until then.
         left: Nanos,
@@ -47,23 +47,23 @@ pub enum RaceEvent<'a> {
     TrialEnded {
         /// Position of the trial.
         place: TrialPlace<'a>,
-        /// Reason why it does not count; absent if it does.
+        /// Reason why it is not valid; absent if it is.
         why_invalid: Option<&'a str>,
     },
-    /// First block took so long that the budget has no room for a verdict.
+    /// First block took so long that the budget is too short for a verdict.
     TimeIsShort {
-        /// Number of blocks for which there is room.
+        /// Number of blocks that fit in the budget.
         room: u64,
-        /// Fewest blocks that a verdict on every claim takes.
+        /// Minimum number of blocks for a verdict on every claim.
         fewest: u64,
-        /// Approximate duration of a race with so many.
+        /// Approximate duration of a race of that many blocks.
         takes: Nanos,
     },
-    /// A block is done. The estimates are up to date, or lack the last few of many blocks.
+    /// A block is complete. The estimates are up to date, or lack the last few of many blocks.
     BlockDone {
         /// The race so far.
         outcome: &'a Outcome,
-        /// Number of blocks done.
+        /// Number of completed blocks.
         blocks: u64,
         /// Maximum time left, if no verdict ends the race early.
         remaining: Nanos,
@@ -82,7 +82,7 @@ pub enum RaceEvent<'a> {
         /// File of the saved race.
         file: &'a Path,
     },
-    /// Race is over; the outcome says how.
+    /// Race is over; the outcome has its status.
     Ended {
         /// Complete result.
         outcome: &'a Outcome,
@@ -118,38 +118,39 @@ pub struct TrialPlace<'a> {
     pub control: bool,
 }
 
-/// Store of raw samples: moves those of one trial into the race's file.
+/// Store of raw samples: moves the samples of a trial into the race's file.
 pub trait SampleStore {
-    /// Appends the samples that a trial left in `part` to `main`, under its position in the race, and
-    /// removes `part`. A part that does not exist (the trial failed early) is no error.
+    /// Appends the samples of a trial from `part` to `main`, under its position in the race, and removes `part`. A
+    /// missing part (the trial failed early) is no error.
     ///
     /// # Errors
     /// If a file cannot be read or written.
     fn append(&mut self, main: &Path, part: &Path, place: &TrialPlace<'_>) -> Result<()>;
 
-    /// Removes the samples of block `first` and later ones from `main`: an interrupted block is run
-    /// again. A file that does not exist is no error.
+    /// Removes the samples of block `first` and later blocks from `main`, because an interrupted block runs again.
+    /// A missing file is no error.
     ///
     /// # Errors
     /// If the file cannot be read or cut.
     fn cut(&mut self, main: &Path, first: u64) -> Result<()>;
 }
 
-/// Surroundings of a race. Made with [`RaceContext::new`], the rest by chaining.
+/// Surroundings of a race, made with [`RaceContext::new`] and chained setters.
 pub struct RaceContext<'a> {
     pub(super) runner: &'a mut dyn Runner,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) keep: Option<&'a mut dyn SampleStore>,
     pub(super) clock: &'a dyn Clock,
     pub(super) started: SystemTime,
-    /// Time of `started` on the clock.
+    /// Value of the clock at `started`.
     began: Nanos,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) save: Option<PathBuf>,
 }
 
 impl<'a> RaceContext<'a> {
-    /// Creates a stage: trials by `runner`, watched by `observer`, on the machine's clock, saved nowhere.
+    /// Creates a context: `runner` runs the trials, `observer` receives events, the clock is the machine's, and no
+    /// file is saved.
     pub fn new(runner: &'a mut dyn Runner, observer: &'a mut dyn Observer) -> RaceContext<'a> {
         RaceContext {
             runner,
@@ -163,7 +164,7 @@ impl<'a> RaceContext<'a> {
         }
     }
 
-    /// Sets the stop flag: once it is set (Ctrl-C), the race ends cleanly. Whole blocks are kept.
+    /// Sets the stop flag. Once it is set (Ctrl-C), the race ends cleanly, with its complete blocks.
     pub fn stop(mut self, flag: Arc<AtomicBool>) -> RaceContext<'a> {
         self.stop = flag;
         self
@@ -175,13 +176,13 @@ impl<'a> RaceContext<'a> {
         self
     }
 
-    /// Keeps raw samples beside the saved race; without [`RaceContext::save`] none are kept.
+    /// Stores raw samples beside the saved race; without [`RaceContext::save`] none are stored.
     pub fn keep(mut self, keep: &'a mut dyn SampleStore) -> RaceContext<'a> {
         self.keep = Some(keep);
         self
     }
 
-    /// Replaces the clock for the budget, and the time of day for the record.
+    /// Replaces the clock, which measures the budget, and the recorded start time.
     pub fn at(mut self, clock: &'a dyn Clock, started: SystemTime) -> RaceContext<'a> {
         self.clock = clock;
         self.started = started;
@@ -205,15 +206,15 @@ impl<'a> RaceContext<'a> {
         Some(save::samples_file(self.save.as_ref()?))
     }
 
-    /// Removes the samples of the last trial if there is no race to keep them with.
+    /// Removes the samples of the last trial if the race stores none.
     pub(super) fn drop_samples_part(&self) {
         if let Some(part) = self.samples_part() {
-            // Most trials leave nothing.
+            // Most trials have no samples file.
             let _ = std::fs::remove_file(part);
         }
     }
 
-    /// Returns the file that one trial leaves its samples in before they are kept.
+    /// Returns the file in which one trial leaves its samples before they are appended.
     pub(super) fn samples_part(&self) -> Option<PathBuf> {
         Some(self.samples()?.with_extension("samples.part"))
     }

@@ -1,4 +1,4 @@
-//! Duration of blocks: as expected from the trials before the first block, and as blocks have shown it.
+//! Duration of blocks: expected from the trials before the first block, and measured from blocks.
 
 use super::block::TrialSettings;
 use super::plan::{Pilot, has_floors};
@@ -12,14 +12,14 @@ use crate::time::Nanos;
 pub(super) struct BlockCost {
     /// Duration of a block without reference rows.
     pub block: Nanos,
-    /// Duration that the reference rows add to a block that has them.
+    /// Duration of the reference rows, in the blocks that have them.
     pub floors: Nanos,
 }
 
 impl BlockCost {
-    /// Returns the expected duration of the parts of a block: each competitor and the control once, each as long as the
-    /// trials of the pilot, longer or shorter by what the work of its conditions plans, and the repeats of trials
-    /// that fail their gate as often as those of the pilot did.
+    /// Returns the expected duration of the parts of a block. Each competitor and the control run once, as long as
+    /// the pilot's trials, scaled by the planned work of their conditions. Trials that fail their gate are repeated
+    /// as often as in the pilot.
     pub(super) fn expected(
         common: &TrialSettings,
         entrants: &[Entrant],
@@ -50,8 +50,8 @@ impl BlockCost {
         BlockCost { block: all(sum(false) + control), floors: all(sum(true)) }
     }
 
-    /// Returns the duration of `blocks` blocks from number `from` on, each of which begins `every` after the one
-    /// before, if that is given. The last need not be waited for.
+    /// Returns the duration of `blocks` blocks from number `from` on. If `every` is given, it is the time between
+    /// the starts of two blocks, and the race ends with the last block.
     pub(super) fn of_blocks(&self, from: u64, blocks: u64, every: Option<Nanos>) -> Nanos {
         let Some(last) = from.saturating_add(blocks).checked_sub(1).filter(|_| blocks > 0) else {
             return Nanos::ZERO;
@@ -74,7 +74,7 @@ fn floor_blocks(blocks: u64) -> u64 {
     }
 }
 
-/// Returns the largest number of blocks for which `fits` holds, which holds for all smaller ones, too.
+/// Returns the largest number of blocks for which `fits` holds; it must hold for all smaller numbers too.
 pub(super) fn most(fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, MOST_BLOCKS);
     while low < high {
@@ -84,21 +84,21 @@ pub(super) fn most(fits: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// Time that the blocks of a race took.
+/// Time that the blocks of a race took so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SpentTime {
-    /// Expected durations, used until blocks have shown them.
+    /// Expected durations, used until blocks are measured.
     pub expected: BlockCost,
-    /// Number of blocks, and the time that they took without reference rows.
+    /// Number of blocks, and their total time without reference rows.
     pub blocks: u64,
     plain: Nanos,
-    /// Number of blocks with reference rows, and the time that these took.
+    /// Number of blocks with reference rows, and the total time of these rows.
     with_floors: u64,
     floors: Nanos,
 }
 
 impl SpentTime {
-    /// Adds block `number`, which took `all`; its reference rows took `floors` of that.
+    /// Adds block `number`, which took `all`, including `floors` for its reference rows.
     pub(super) fn add(&mut self, number: u64, all: Nanos, floors: Nanos) {
         self.blocks += 1;
         self.plain += all - floors;
@@ -108,7 +108,7 @@ impl SpentTime {
         }
     }
 
-    /// Returns the durations as the blocks have shown them.
+    /// Returns the measured durations, or the expected ones where none are measured.
     pub(super) fn cost(&self) -> BlockCost {
         let mean =
             |sum: Nanos, n: u64, expected: Nanos| sum.0.checked_div(n).map_or(expected, Nanos);
@@ -140,7 +140,7 @@ mod tests {
     fn the_wait_after_the_last_block_is_none_of_it() {
         assert_eq!(COST.of_blocks(0, 3, Some(Nanos(1_000))), Nanos(2_400));
         assert_eq!(COST.of_blocks(5, 2, Some(Nanos(1_000))), Nanos(1_300));
-        // Blocks 0, 1 and 2 take longer than the time between two, and block 3 does not.
+        // Blocks 0, 1 and 2 take longer than the time between two, and block 3 takes less.
         assert_eq!(COST.of_blocks(0, 4, Some(Nanos(350))), Nanos(1_500));
     }
 

@@ -1,4 +1,4 @@
-//! Runners of the trials that a race asks for: agents here or at a server, or a simulation.
+//! Runners of a race's trials: agents on this machine or at a server, or a simulation.
 
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -11,11 +11,11 @@ use crate::trial::sim::Simulation;
 impl Request {
     /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
     ///
-    /// Its clock is to be the stage's ([`crate::race::RaceContext::at`]): a budget then counts virtual time, and nothing of
-    /// the race depends on the machine that runs it.
+    /// Use its clock as the context's clock ([`crate::race::RaceContext::at`]): a budget then counts virtual time,
+    /// and the race does not depend on the speed of the machine.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the path cannot be simulated.
+    /// [`Error::Usage`] if the path cannot be simulated.
     pub fn simulation(&self) -> Result<Option<Simulation>> {
         match self.is_simulated() {
             true => Ok(self.ground()?.simulation),
@@ -35,12 +35,12 @@ impl Request {
         }
     }
 
-    /// Opens the far end that the request names: connects to it if it is a server, builds it if the path
-    /// to it is emulated. Waits for a server without room.
+    /// Opens the far end of the request: connects to the server, or builds the emulated path. Waits for a server
+    /// that is full.
     ///
     /// # Errors
-    /// If the server cannot be reached or does not let us in; if this host cannot emulate the path; if
-    /// the path is simulated, and has no far end.
+    /// If the server cannot be reached or refuses the connection; if this host cannot emulate the path; if the path
+    /// is simulated, and has no far end.
     pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();

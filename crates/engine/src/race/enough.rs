@@ -1,5 +1,5 @@
-//! Blocks and time that a race needs: the one check of what is asked for against the least that verdicts take. Races,
-//! cells of `--vary`, points of a map, races of a study and of advice, and gates all ask here.
+//! Blocks and time that a race needs: the only check of the requested amounts against the minimum for verdicts.
+//! Races, cells of `--vary`, points of a map, races of a study and of advice, and gates use it.
 
 use super::cells;
 use super::request::{CheckedRequest, DEFAULT_BUDGET, RaceLength, Request};
@@ -12,7 +12,7 @@ const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 /// Maximum number of blocks of a screening.
 pub const SCREENING_BLOCKS: u64 = 20;
 
-/// Time limit of a screening whose trials are short: the fewest blocks that a verdict takes are always run.
+/// Time limit of a screening with short trials; the fewest blocks for a verdict always run.
 pub const SCREENING_TIME: Nanos = Nanos::from_secs(20);
 
 /// Limit of a race's duration.
@@ -20,18 +20,20 @@ pub const SCREENING_TIME: Nanos = Nanos::from_secs(20);
 pub enum TimeLimit {
     /// No limit: as long as the blocks take.
     None,
-    /// Limit that the user gave, which is kept.
+    /// Limit from the user, which is strict.
     Asked(Nanos),
-    /// Limit where none was given: it yields to the fewest blocks that a verdict takes, up to [`LONGEST_UNASKED`](super::request::LONGEST_UNASKED).
+    /// Default limit: it extends to the fewest blocks for a verdict, up to
+    /// [`LONGEST_UNASKED`](super::request::LONGEST_UNASKED).
     Unasked(Nanos),
 }
 
 impl Request {
-    /// Returns the budget asked for, which yields to the blocks that others than the race's claims take, or the default if nothing else ends the race: the default of a race
-    /// without conditions for each combination of conditions, up to [`LONGEST_BUDGET`].
+    /// Returns the time limit. A requested budget is strict, unless the race needs a minimum of blocks for other
+    /// questions than its claims. Without a budget, and if nothing else ends the race, the limit is the default of
+    /// a race without conditions for each combination of conditions, up to [`LONGEST_BUDGET`].
     pub(super) fn limit(&self) -> TimeLimit {
         match (self.budget, self.least_blocks) {
-            // What the race is for comes before the time that was expected for it.
+            // The race's purpose takes precedence over the expected time.
             (Some(budget), Some(_)) => return TimeLimit::Unasked(budget),
             (Some(budget), None) => return TimeLimit::Asked(budget),
             (None, _) => {}
@@ -39,7 +41,7 @@ impl Request {
         if let (RaceLength::Screening, false) = (self.length, self.is_simulated()) {
             return TimeLimit::Unasked(SCREENING_TIME);
         }
-        // Virtual time costs nothing: as many seeds as decide.
+        // Virtual time costs nothing, so as many seeds run as decide the claims.
         if self.blocks.is_some() || self.is_simulated() {
             return TimeLimit::None;
         }
@@ -48,15 +50,15 @@ impl Request {
         TimeLimit::Unasked(Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET))
     }
 
-    /// Returns the fewest blocks that the race has to reach, those that verdicts on so many claims take; 0 if fewer are
-    /// asked for, as then figures are all that is wanted.
+    /// Returns the minimum number of blocks for verdicts on `claims` claims; 0 if fewer blocks are asked for,
+    /// because the user then wants figures only.
     pub(super) fn fewest(&self, claims: usize) -> u64 {
         let fewest = self.least_blocks.unwrap_or(claims::fewest_for(claims, self.confidence));
         if self.blocks.is_some_and(|blocks| blocks < fewest) { 0 } else { fewest }
     }
 
-    /// Returns why the blocks asked for cannot decide, and the least that could; `None` if they can, or their number is
-    /// left open. Races, maps, gates and studies all ask here.
+    /// Returns the reason why the requested blocks cannot decide, with the least number that could; `None` if they
+    /// can, or if their number is open. Races, maps, gates and studies use it.
     pub fn too_few_blocks(&self, checked: &CheckedRequest) -> Option<String> {
         let claims = claims::claims(&checked.entrants, &checked.metrics);
         let fewest = self.least_blocks.unwrap_or(claims::fewest_for(claims, self.confidence));
@@ -71,8 +73,8 @@ impl Request {
         Some(format!("{blocks} cannot decide {what}; {fewest} are the fewest"))
     }
 
-    /// Returns what is to be said before a race whose blocks are too few for a verdict. One block is a wish for figures,
-    /// of which nothing need be said.
+    /// Returns a note to show before a race that has too few blocks for a verdict. A race of one block is meant to
+    /// give figures only, so it needs no note.
     pub fn for_figures(&self, checked: &CheckedRequest) -> Option<String> {
         let too_few = self.too_few_blocks(checked).filter(|_| self.blocks != Some(1))?;
         Some(format!("{too_few}: this race will have figures and no verdicts"))

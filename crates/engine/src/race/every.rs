@@ -1,5 +1,5 @@
-//! Blocks that begin at their times: at least so long after the one before. For races over hours and
-//! days, whose question is how things change.
+//! Blocks with start times: each begins at least the given time after the previous one. For races over hours and
+//! days that show how things change.
 
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -8,16 +8,16 @@ use crate::result::outcome::RecordedRequest;
 use crate::time::Nanos;
 use crate::units::span_text;
 
-/// The longest time between two blocks.
+/// Maximum time between the starts of two blocks.
 const LONGEST: Nanos = Nanos::from_secs(7 * 86_400);
 
-/// Maximum time that a wait goes on after the race was told to stop.
+/// Maximum time for which a wait continues after the stop flag is set.
 const STEP: Nanos = Nanos::from_millis(100);
 
-/// Checks that the time between blocks that `request` asks for makes sense.
+/// Checks that the requested time between blocks is sensible.
 ///
 /// # Errors
-/// [`Error::Usage`] saying what would.
+/// [`Error::Usage`] with a value that would be.
 pub(super) fn check(request: &Request) -> Result<()> {
     let Some(every) = request.every else { return Ok(()) };
     if every == Nanos::ZERO || every > LONGEST {
@@ -48,31 +48,30 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Creates the schedule that was asked for, before the first block here. The first block begins at
-    /// once.
+    /// Creates the requested schedule before the first block of this run, which begins at once.
     pub(super) fn of(asked: &RecordedRequest) -> Pace {
         Pace { every: asked.every_ns.map(Nanos), last: None }
     }
 
-    /// Returns true if blocks have start times, so that no verdict ends the race early.
+    /// Returns true if blocks have start times; then no verdict ends the race early.
     pub(super) fn is_given(&self) -> bool {
         self.every.is_some()
     }
 
-    /// Returns the time at which the next block may begin; `None` if at once.
+    /// Returns the start time of the next block; `None` if it may start at once.
     pub(super) fn next(&self) -> Option<Nanos> {
         Some(self.last? + self.every?)
     }
 
-    /// Returns the time between the starts of two blocks; `None` if there is no wait.
+    /// Returns the time between the starts of two blocks; `None` if blocks have no start times.
     pub(super) fn every(&self) -> Option<Nanos> {
         self.every
     }
 
-    /// Waits for the time of the next block, and notes that it begins.
+    /// Waits for the start time of the next block, and records that the block begins.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] once the race is told to stop.
+    /// [`Error::Interrupted`] once the stop flag is set.
     pub(super) fn wait(&mut self, stage: &mut RaceContext<'_>) -> Result<()> {
         let mut told = None;
         while let Some(left) = self.next().map(|due| due - stage.clock.now())
@@ -115,7 +114,7 @@ mod tests {
         Request::new(["tcp", "udp"]).workload(WORKLOAD).margin(0.05).seed(7).every(TEN_MINUTES)
     }
 
-    /// Notes how long each wait was said to be, and stops the race at the one of a number.
+    /// Records the announced length of each wait, and stops the race at the wait with a given number.
     #[derive(Default)]
     struct Waits {
         seen: RefCell<Vec<Nanos>>,
@@ -133,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Runs on `clock` with trials of 100 ms, udp a fifth faster; answers when each trial began, too.
+    /// Runs on `clock` with trials of 100 ms, udp a fifth faster; also returns the start of each trial.
     fn race(
         clock: &Manual,
         waits: &mut Waits,

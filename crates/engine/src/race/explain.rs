@@ -1,6 +1,6 @@
-//! The second, instrumented pass of a race: where the time goes. It comes after the last block, with
-//! the race's plan, placement and seed, and nothing of it reaches a verdict or a summary: noting
-//! moments costs time, and how much is shown beside it.
+//! Second, instrumented pass of a race: it shows where the time goes. It runs after the last block, with the race's
+//! plan, placement and seed. None of its figures enters a verdict or a summary, because recording times costs time;
+//! this cost is shown beside the figures.
 
 use super::block::{TrialSettings, worth_repeating};
 use super::schedule::{self, SlotRole};
@@ -17,10 +17,10 @@ mod bulk;
 mod echo;
 mod userspace;
 
-/// Number of trials of each contender that count, after one that does not.
+/// Number of trials of each contender that are used; one more, run first, is not.
 const ROUNDS: u64 = 3;
 
-/// The number of the pass's first block: far beyond those of the race, so that no seed comes twice.
+/// Number of the pass's first block: far beyond the blocks of the race, so that each trial has its own seed.
 const FIRST: u64 = 1 << 40;
 
 /// A trial of the pass.
@@ -32,7 +32,7 @@ struct PassTrial {
 /// Runs the pass for every contender of `outcome` that is not blocked.
 ///
 /// # Errors
-/// [`Error::Interrupted`] where the stage was stopped. A trial that fails is only missing.
+/// [`Error::Interrupted`] if the stop flag is set. A trial that fails is only missing.
 pub(super) fn run(
     stage: &mut RaceContext<'_>,
     common: &TrialSettings,
@@ -56,7 +56,7 @@ pub(super) fn run(
             stage.observer.on(RaceEvent::Explaining { trial, of, label: &entrant.label });
             let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed)? };
             match attempt(stage, &order)? {
-                // The first finds everything cold.
+                // The first trial finds cold caches, so it is not used.
                 _ if round == 0 => {}
                 Ok(explored) => found.trials.push(explored),
                 Err(why) => found.missing.push(why),
@@ -77,17 +77,17 @@ pub(super) fn run(
     Ok(Explanations { metric, rounds: ROUNDS, contenders })
 }
 
-/// Trials of one contender, and the messages of those that failed.
+/// Trials of one contender, and the messages of its failed trials.
 #[derive(Default)]
 struct PassTrials {
     trials: Vec<PassTrial>,
     missing: Vec<String>,
 }
 
-/// Runs a trial, again if it failed or failed its gate; what it noted, or why it noted nothing.
+/// Runs a trial, again if it failed or failed its gate. Returns its notes, or the reason why it has none.
 ///
-/// A trial that fails its gate twice counts here, and is said to: a late generator spoils a figure
-/// that counts from the intended time, and not one that counts from the call.
+/// A trial that fails its gate twice is used here, with a note: a late generator spoils a figure that counts from
+/// the intended time, but not a figure that counts from the call.
 fn attempt(
     stage: &mut RaceContext<'_>,
     order: &Order,

@@ -1,4 +1,4 @@
-//! The files that a race is asked to read and write, looked at before anything runs.
+//! Checks of the files that a race reads and writes, before anything runs.
 
 use std::ffi::CString;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::trial::files::{Overwrite, source_length, taken};
 use crate::trial::store::partial;
 use crate::workload::{ELSEWHERE, Purpose, SharedTask};
 
-/// Returns the work with the length of its source filled in, after checking its files. Writes nothing.
+/// Returns the work with the length of its source filled in, after checking its files. Writes no file.
 ///
 /// # Errors
-/// [`Error::Usage`] naming the file, what is wrong with it and what would be right.
+/// [`Error::Usage`] with the file, the problem and a remedy.
 pub(super) fn check(
     task: &SharedTask,
     to: Option<&str>,
@@ -94,7 +94,7 @@ fn check_sink(sink: &Path, overwrite: Overwrite) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to send and write the same file, under whatever name.
+/// Refuses to send and write the same file, even under two names.
 fn check_apart(source: &Path, sink: &Path) -> Result<()> {
     let real = |path: &Path| path.canonicalize().ok();
     let one = real(source);

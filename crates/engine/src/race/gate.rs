@@ -1,7 +1,8 @@
-//! Gate against a baseline: is any contender of a race worse than it was?
+//! Gate against a baseline: is a contender of a race worse than it was?
 //!
-//! The comparison is that of `compare`, over so many runs that a gate may have ([`GATE_RUNS`]); what is added is what
-//! must be known before the race runs, so that nobody waits for a race that cannot be judged.
+//! The comparison is the one of `compare`, with the error spread over as many runs as a gate may have
+//! ([`GATE_RUNS`]). This module adds the checks before the race runs, so that a race that cannot be judged is
+//! refused at once.
 
 use super::request::Request;
 use crate::analysis::compare::{
@@ -17,15 +18,15 @@ use crate::stats::runs::{FEWEST_RUNS, Promise};
 pub struct Judgement {
     /// Comparison claim by claim; descriptive metrics are not judged.
     pub comparison: Comparison,
-    /// Labels of contenders that had figures in the baseline, ran again, and have none now.
+    /// Labels of contenders that had figures in the baseline, and ran again without figures.
     pub silent: Vec<String>,
 }
 
 impl Judgement {
-    /// Judges new runs, one as a rule, against those of the baseline.
+    /// Judges new runs, usually one, against the runs of the baseline.
     pub fn of(baseline: &[&Outcome], new: &[&Outcome]) -> Judgement {
         let is_one_look = baseline.iter().any(|race| is_simulated(race));
-        // In virtual time a fixed seed gives the same race each time: all looks are one.
+        // In virtual time a fixed seed gives the same race each time, so all looks are one.
         let promise = if is_one_look { Promise::Once } else { Promise::Runs(GATE_RUNS) };
         let mut comparison = compare(baseline, new, promise);
         comparison.rows.retain(|row| row.metric.role == Role::Claim);
@@ -40,19 +41,18 @@ impl Judgement {
         Judgement { comparison, silent }
     }
 
-    /// Returns true if any contender is worse: beyond the margin, or without any figure although it had
-    /// some.
+    /// Returns true if a contender is worse: by more than the margin, or without figures although it had some.
     pub fn is_worse(&self) -> bool {
         self.comparison.is_worse() || !self.silent.is_empty()
     }
 
-    /// Returns the rows of claims with this `change`.
+    /// Returns the rows of claims that show this `change`.
     pub fn rows(&self, change: Change) -> impl Iterator<Item = &ComparisonRow> {
         self.comparison.rows.iter().filter(move |row| row.change == Some(change))
     }
 }
 
-/// Returns true if any trial of the contender with this label counts.
+/// Returns true if the contender with this label has a valid trial.
 fn has_figures(race: &Outcome, label: &str) -> bool {
     let Some(contender) = race.contenders.iter().find(|contender| contender.label == label) else {
         return false;
@@ -61,11 +61,11 @@ fn has_figures(race: &Outcome, label: &str) -> bool {
     own.any(|trial| trial.record.valid && !trial.control)
 }
 
-/// Checks that a baseline can judge anything: its races are runs of the same thing, and enough of them to tell how
-/// much such runs differ. Races in virtual time differ by their seeds alone, so there one is enough.
+/// Checks that a baseline is able to judge: its races are runs of the same thing, and there are enough of them to
+/// estimate how much runs differ. Races in virtual time differ only by their seeds, so one is enough.
 ///
 /// # Errors
-/// [`Error::Usage`] with what is missing, and how to make it.
+/// [`Error::Usage`] with the missing part, and how to make it.
 pub fn check_baseline(baseline: &[&Outcome]) -> Result<()> {
     check_races(baseline, baseline).map_err(|error| Error::usage(format!("--gate: {error}")))?;
     let runs = baseline.len();
@@ -80,11 +80,11 @@ pub fn check_baseline(baseline: &[&Outcome]) -> Result<()> {
     )))
 }
 
-/// Checks that the race about to run can be compared with `baseline`. Runs nothing.
+/// Checks that the next race can be compared with `baseline`. Runs no trial.
 ///
 /// # Errors
-/// [`Error::Usage`] as [`check_baseline`]; where one is simulated and the other is not; where they differ in workload,
-/// path or IP version; and where they have no contender or no claimed metric in common, saying what the baseline has.
+/// [`Error::Usage`] as [`check_baseline`]; if only one of the two is simulated; if they differ in workload, path or
+/// IP version; if they share no contender or no claimed metric, with the list of the baseline's.
 pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     check_baseline(baseline)?;
     let checked = request.check()?;
@@ -131,8 +131,8 @@ pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first difference that makes both races answer different questions. Where the far end is may change from
-/// one day to the next, and is left to the warnings.
+/// Returns the first difference that makes the two races answer different questions. The place of the far end may
+/// change between runs; a warning covers that.
 fn other_question(old: &RecordedRequest, new: &RecordedRequest) -> Option<String> {
     if old.workload != new.workload {
         return Some(format!("the baseline ran {}, and this race {}", old.workload, new.workload));

@@ -1,4 +1,4 @@
-//! Ground of a race: the path to the far end as a value, read once, with what follows from it.
+//! Path of a race: the path to the far end as a value, parsed once, with its consequences.
 
 use super::request::Request;
 use crate::error::Result;
@@ -8,9 +8,9 @@ use crate::trial::path_time;
 use crate::trial::sim::Simulation;
 use crate::workload::Setting;
 
-/// Path of a race as a value, with what follows from it.
+/// Path of a race as a value, with its consequences for the race.
 pub(super) struct RacePath {
-    /// Setting that the workload's defaults depend on.
+    /// Setting that decides the workload's defaults.
     pub(super) setting: Setting,
     /// Simulation that runs the trials, if the path is simulated.
     pub(super) simulation: Option<Simulation>,
@@ -27,10 +27,10 @@ impl Request {
         }
     }
 
-    /// Reads the path to the far end, once, with what follows from it.
+    /// Parses the path to the far end.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] if it cannot be read, or simulated.
+    /// [`crate::error::Error::Usage`] if it cannot be parsed, or simulated.
     pub(super) fn ground(&self) -> Result<RacePath> {
         if self.to.is_some() {
             return Ok(RacePath { setting: Setting::REMOTE, simulation: None, network: None });
@@ -48,7 +48,7 @@ impl Request {
         Ok(RacePath { setting, simulation, network })
     }
 
-    /// Returns the place, by which a contender knows whose settings bear on it.
+    /// Returns the place of the two ends, which decides the settings that affect a contender.
     pub(super) fn place(&self) -> Place {
         match self.path_kind() {
             PathKind::Remote => Place::Remote,
@@ -57,7 +57,7 @@ impl Request {
         }
     }
 
-    /// Returns the far end's place in words, or `None` if it is this very host.
+    /// Returns the far end's place in words, or `None` if it is this host.
     pub(super) fn elsewhere(&self) -> Option<&str> {
         match &self.to {
             Some(host) => Some(host),

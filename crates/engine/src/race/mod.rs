@@ -5,21 +5,21 @@
 //! | [`request`] | the request for a race, and its checks |
 //! | `cells` | contenders under every combination of conditions |
 //! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
-//! | `cost` | how long blocks take, as expected and as shown |
+//! | `cost` | duration of blocks, expected and measured |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
-//! | [`enough`] | the blocks and the time that a race needs, and whether they are there |
-//! | `ground` | the path to the far end, read once, with what follows from it |
+//! | [`enough`] | the blocks and the time that a race needs, and the check for them |
+//! | `ground` | the path to the far end, parsed once, with its consequences |
 //! | `ends` | runners of trials: agents, or a simulation |
-//! | `every` | blocks that begin at their times |
+//! | `every` | blocks that begin at given times |
 //! | `run` | steps before the first block, and their runner |
 //! | `block_loop` | the loop: blocks, looks, saving, the end |
 //! | `block` | one block: repeats, blocked and failed trials |
 //! | `quiet` | the host between blocks: settling, probing |
 //! | [`outside`] | files and commands that a request from a file names |
-//! | [`written`] | files that people write by hand, and what is wrong in them |
+//! | [`written`] | files that people write by hand, and their errors |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
-//! | [`gate`] | a race against a baseline: is anything worse? |
+//! | [`gate`] | a race against a baseline: is a contender worse? |
 //! | [`mod@resume`] | resuming a race, and running one again |
 //! | [`samples_file`] | raw samples beside the saved race |
 //! | [`context`] | surroundings of a race: runner, observer, clock, files |
@@ -27,13 +27,13 @@
 //! ```no_run
 //! use deadheat::result::outcome::Outcome;
 //! use deadheat::trial::Runner;
-//! use deadheat::race::{Race, RaceContext, Unobserved};
+//! use deadheat::race::{Race, RaceContext, SilentObserver};
 //!
 //! fn run(runner: &mut dyn Runner) -> deadheat::Result<Outcome> {
 //!     Race::new(["tcp", "udp"])
 //!         .workload("ping:count=200")
 //!         .blocks(8)
-//!         .run_with(RaceContext::new(runner, &mut Unobserved).save("race.json"))
+//!         .run_with(RaceContext::new(runner, &mut SilentObserver).save("race.json"))
 //! }
 //! ```
 

@@ -1,5 +1,5 @@
-//! Files and commands that a request names where a file brought the request: a result that is run again, a study, an
-//! application. They are shown, and nothing is opened or run until a person allows it.
+//! Files and commands that the text of a request names, if the text is from a file: a saved result, a study, an
+//! application. They are shown, and no file is opened and no command is run until a person allows it.
 
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -11,32 +11,32 @@ use crate::spec::outside::{Named, Outside};
 use crate::transport::{ALL, Contender, via};
 use crate::workload;
 
-/// Origin of the words of a request.
+/// Origin of the text of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum RequestOrigin {
     /// A person typed them.
     #[default]
     Typed,
-    /// A file brought them.
+    /// From a file.
     Written(RequestFile),
 }
 
-/// File that brought a request.
+/// File from which a request was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestFile {
     /// Name of the file.
     file: String,
-    /// Things that may be named in it.
+    /// Things that its text may name.
     allowed: Vec<Outside>,
-    /// Contenders that it has beside those asked for: as an earlier race ran them.
+    /// Contenders beside the requested ones: as an earlier race ran them.
     contenders: Vec<String>,
-    /// Workloads that it has beside the one asked for.
+    /// Workloads beside the requested one.
     workloads: Vec<String>,
 }
 
 impl Request {
-    /// Notes that `file` brought the words of this request, in which a person allows these things only. Other files and
-    /// commands in them are refused by [`Request::check`].
+    /// Records that the text of this request is from `file`, and which things a person allows in it.
+    /// [`Request::check`] refuses other files and commands.
     pub fn written_in(mut self, file: impl Into<String>, allowed: &[Outside]) -> Request {
         let (file, allowed) = (file.into(), allowed.to_vec());
         self.origin = RequestOrigin::Written(match self.origin {
@@ -48,7 +48,7 @@ impl Request {
         self
     }
 
-    /// Notes that a result brought the words of this request: what its trials ran counts with what it asked for.
+    /// Records that the text of this request is from a result; the text of its trials is checked too.
     pub(super) fn written_by(mut self, outcome: &Outcome) -> Request {
         let entrants = || outcome.contenders.iter();
         let cells = entrants().filter_map(|entrant| Some(entrant.cell.as_ref()?.workload.clone()));
@@ -61,7 +61,8 @@ impl Request {
         self
     }
 
-    /// Refuses a request from a file that names files or commands, unless they are allowed. Opens and runs none.
+    /// Refuses a request from a file that names files or commands, unless they are allowed. Opens no file and runs
+    /// no command.
     ///
     /// # Errors
     /// [`Error::Usage`] with each of them, and the option that allows them.
@@ -70,10 +71,11 @@ impl Request {
         check(&written.file, self.outside(written)?, &written.allowed)
     }
 
-    /// Returns the path, with the files that it names unless another file brought it and they are not allowed.
+    /// Returns the path with the contents of the files that it names; it refuses files that another file names
+    /// without permission.
     ///
     /// # Errors
-    /// As of [`path::Path::parse`]; [`Error::Usage`] for a file that is not allowed.
+    /// As [`path::Path::parse`]; [`Error::Usage`] for a file that is not allowed.
     pub(super) fn parsed_path(&self) -> Result<path::Path> {
         let refuse: ReadFile<'_> = &mut |_| {
             self.check_outside()?;
@@ -108,14 +110,15 @@ impl Request {
     }
 }
 
-/// Returns the things that a level of a factor names, where any contender or workload has a key of that name.
+/// Returns the files and commands in a level of a factor, for every contender or workload that has a key of that
+/// name.
 fn level_outside(name: &str, level: &str) -> Result<Vec<Named>> {
     let spec = Spec { name: "vary".to_owned(), options: vec![(name.to_owned(), level.to_owned())] };
     let knobs = ALL.iter().flat_map(|transport| transport.info().keys).chain(via::KEYS);
     spec.outside(knobs.chain(workload::all_keys()), &Contender::outside)
 }
 
-/// Refuses things that the words of `file` name, unless they are of a kind that is allowed.
+/// Refuses files and commands in the text of `file`, unless their kind is allowed.
 ///
 /// # Errors
 /// [`Error::Usage`] with each of them, and the option that allows them.
@@ -148,7 +151,7 @@ mod tests {
     use crate::spec::{Key, Reference};
     use crate::transport::external;
 
-    /// A value that a key which refers to something takes.
+    /// Values for keys that refer to something outside.
     const VALUES: [&str; 2] = ["no/such", "@no/such"];
 
     fn knobs() -> impl Iterator<Item = &'static Key> {
@@ -160,8 +163,8 @@ mod tests {
         VALUES.iter().any(|value| key.kind.reference(value) != Reference::Nothing)
     }
 
-    /// A key that names a file, a command or a contender says so in its form. Keys that speak of such in their description
-    /// and have another form, and so another kind, are listed here with the reason.
+    /// The form of a key shows if it names a file, a command or a contender. Keys whose description mentions one,
+    /// but which have another form, are listed here with the reason.
     #[test]
     fn every_key_whose_value_names_something_is_declared_to_do_so() {
         const OTHERWISE: [(&str, &str); 6] = [
@@ -270,7 +273,8 @@ mod tests {
         assert!(Request::new(["tcp", typed]).check_outside().is_ok(), "a person typed it");
     }
 
-    /// Orders for trials are made of more than the request: of each entrant's words in the result, and of the plan's.
+    /// Orders for trials contain more than the request: the text of each entrant in the result, and the text of the
+    /// plan.
     #[test]
     fn a_result_acts_by_none_of_its_words() {
         type Change = fn(&mut Outcome);

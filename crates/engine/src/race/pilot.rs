@@ -1,5 +1,5 @@
-//! Pilot: the trials before block 0, one contender against itself. They warm the environment up, and tell
-//! how long a trial takes, how much trials scatter, and how long each should be.
+//! Pilot: the trials before block 0, one contender against itself. They warm up the environment, and measure the
+//! duration of a trial, the scatter between trials, and the best length of a trial.
 
 use super::block::{self, TrialSettings};
 use super::plan::{PILOT_TRIALS, Pilot};
@@ -14,36 +14,36 @@ use crate::time::Nanos;
 use crate::trial::TrialOutcome;
 use crate::workload::{Lengths, SharedTask};
 
-/// Maximum duration of the shortest trial for which a better length is sought: beyond, no time is left to
-/// find one, and trials are as short as their claim allows.
+/// Maximum duration of the shortest trial for which a better length is searched. Longer trials leave no time for
+/// the search, and are as short as their claim allows.
 const SHORT: Nanos = Nanos::from_millis(500);
 
-/// Maximum duration of a trial of the pilot that can be run often.
+/// Maximum duration of a trial that is cheap enough for a full pilot.
 const DEAR: Nanos = Nanos::from_millis(1_000);
 
-/// Time in which a set-up has to pass its gates once.
+/// Time within which a trial must pass its gate.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
-/// Number of trials in a row that fail their gates before the set-up is given up; and where each takes so long
-/// that there is no patience for these.
+/// Number of consecutive trials that fail their gate before the race is given up, if each takes so long that
+/// [`PATIENCE`] is over.
 const MOST_FAILED: usize = 3;
 const MOST_LONG_FAILED: usize = 2;
 
-/// Number of trials of the pilot if each is long: one to warm up, and two for the time they take.
+/// Number of pilot trials if each is long: one to warm up, and two to measure the duration.
 const FEW_TRIALS: u64 = 2;
 
-/// Maximum length of a trial, as a multiple of the shortest. Six trials tell roughly what is best, and
-/// hosts drift within a second, which many short trials in turn are the remedy for.
+/// Maximum length of a trial, as a multiple of the shortest. Six trials give only a rough estimate of the best
+/// length, and hosts drift within a second, against which many short trials in turn help.
 const LONGEST: u64 = 4;
 
-/// Number of parts of the shortest trial of the pilot for which its figure is known.
+/// Number of known parts of the figure in the pilot's shortest trial.
 const PARTS_OF_FEWEST: u64 = 2;
 
-/// Runs the trials before block 0 with the first competitor whose packets get through and whose endpoints hold; the
-/// others drop out.
+/// Runs the trials before block 0 with the first competitor that reaches the far end and does not break; the
+/// contenders before it drop out.
 ///
 /// # Errors
-/// If none is left, or no trial passes its gate: with what would help.
+/// If no contender is left, or no trial passes its gate; with a remedy.
 pub(super) fn run(
     request: &Request,
     stage: &mut RaceContext<'_>,
@@ -52,7 +52,7 @@ pub(super) fn run(
     seed: u64,
 ) -> Result<Pilot> {
     let length = PilotLength::open(request, common);
-    // One warms up where nothing is left to be found.
+    // If there is nothing to estimate, one trial warms up.
     let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
     let of = if is_open { PILOT_TRIALS } else { 1 };
     let mut common = common.clone();
@@ -74,15 +74,15 @@ pub(super) fn run(
     Err(super::run::none_left(entrants))
 }
 
-/// The length of a trial, where that is left to the plan.
+/// The search for the length of a trial, if the plan decides it.
 struct PilotLength {
     spec: crate::spec::Spec,
     lengths: Lengths,
 }
 
 impl PilotLength {
-    /// Returns the length of trials to choose; `None` if the user or an earlier race has set it, if
-    /// conditions vary, or if trials are so long that the shortest will do.
+    /// Returns the search for the length of trials; `None` if the user or an earlier race has set the length, if
+    /// conditions vary, or if trials are so long that the shortest suffices.
     fn open(request: &Request, common: &TrialSettings) -> Option<PilotLength> {
         if request.plan.is_some() || !request.vary.is_empty() {
             return None;
@@ -97,8 +97,8 @@ impl PilotLength {
         SharedTask::of(self.lengths.apply(self.spec.clone(), units))
     }
 
-    /// Chooses the length with the least variance of the mean per second (Kalibera & Jones 2013), from
-    /// trials of twice the fewest units.
+    /// Chooses the length with the least variance of the mean per second (Kalibera & Jones 2013), from trials of
+    /// twice the minimum length.
     fn choose(&self, pilot: &mut Pilot) -> Result<()> {
         let fewest = self.lengths.fewest;
         let part = fewest / PARTS_OF_FEWEST;
@@ -106,7 +106,7 @@ impl PilotLength {
         let took: Vec<f64> = pilot.took.iter().map(|took| took.0 as f64).collect();
         let took = stats::quantile::median(&took).unwrap_or(0.0);
         let overhead = (took - (2 * PARTS_OF_FEWEST * part_ns) as f64).max(0.0) as u64;
-        // The first trial meets cold caches.
+        // The first trial has cold caches.
         let warm = pilot.segments.get(1..).unwrap_or_default();
         let parts = stats::components(warm).map_or(PARTS_OF_FEWEST, |components| {
             let allowed = PARTS_OF_FEWEST..=LONGEST * PARTS_OF_FEWEST;
@@ -194,7 +194,7 @@ fn pilot_with(
             if failed.len() >= if is_long { MOST_LONG_FAILED } else { MOST_FAILED } {
                 return Err(no_gate_passed(&entrant.label, &failed));
             }
-            // One may have met a bad moment, and a race of such trials takes too long to find out.
+            // One trial may fail by chance, and a race of such trials would take too long to show it.
             if is_long {
                 of = of.max(MOST_LONG_FAILED as u64);
             }
@@ -206,8 +206,7 @@ fn pilot_with(
     Ok(PilotOutcome::Through(pilot))
 }
 
-/// Returns the error of a set-up whose every trial fails its gate: it measures nothing, however long it
-/// goes on.
+/// Returns the error if every trial fails its gate: more trials would not give a figure.
 fn no_gate_passed(label: &str, failed: &[String]) -> Error {
     let why = failed.last().map_or("", String::as_str);
     Error::setup_advice(

@@ -1,11 +1,10 @@
 //! Plan of a race, fixed before block 0, so that no result can move it: placement, trial length, blocks,
 //! looks.
 //!
-//! The trials before block 0 (the pilot) run one contender against itself. They warm the
-//! environment up, tell how long a trial takes and how much trials scatter; they compare nothing,
-//! so what they find may shape the plan. Half-way, the number of blocks is estimated once more, from
-//! the scatter of the blocks so far, which says nothing of who leads; and again before the last look, where
-//! they do not resolve what they were planned to.
+//! The trials before block 0 (the pilot) run one contender against itself. They warm up the environment, and
+//! measure the duration of a trial and the scatter between trials. They compare nothing, so their results may shape
+//! the plan. Half-way, the number of blocks is estimated again from the scatter of the blocks so far, which does
+//! not depend on the leader; and again before the last look, if the blocks do not reach the planned resolution.
 
 use super::cost::{BlockCost, most};
 use super::enough::TimeLimit;
@@ -26,29 +25,29 @@ use crate::workload::SharedTask;
 /// Number of trials of a full pilot.
 pub const PILOT_TRIALS: u64 = 6;
 
-/// Planned resolution, as a share of the margin, so that a scatter that turns out larger than the pilot's
-/// still leaves it below the margin.
+/// Planned resolution, as a share of the margin. Even if the scatter is larger than in the pilot, the resolution
+/// then stays below the margin.
 const AIM: f64 = 0.75;
 
-/// Minimum number of blocks that a race plans, if it may choose: half of them are enough to estimate the
-/// scatter anew, which the few trials of a calm pilot understate.
+/// Minimum number of blocks that a race plans, if it may choose. Half of them are enough to estimate the scatter
+/// again, which the few trials of a calm pilot understate.
 const FEWEST: u64 = 12;
 
-/// Spare blocks in the time for a verdict: one for so many that it takes.
+/// Blocks per spare block in the time for a verdict.
 pub const SPARE: u64 = 4;
 
 /// Results of the trials before block 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pilot {
-    /// Duration of each, including the start and end of its processes.
+    /// Duration of each trial, including the start and end of its processes.
     pub took: Vec<Nanos>,
-    /// The figures of each valid one, in order.
+    /// Figures of each valid trial, in order.
     pub figures: Vec<Metrics>,
-    /// The claimed figure of equal parts of each valid one, in order.
+    /// Claimed figure of equal parts of each valid trial, in order.
     pub segments: Vec<Vec<f64>>,
-    /// The label of the contender that ran.
+    /// Label of the contender that ran.
     pub label: String,
-    /// Work of each trial of the race, with the reason, if its length was chosen here.
+    /// Work of each trial of the race, with the reason; absent unless the pilot chose the length.
     pub work: Option<(SharedTask, String)>,
 }
 
@@ -61,12 +60,12 @@ pub struct FixedPlan {
     pub limit: TimeLimit,
 }
 
-/// Fixes the plan. `elapsed` of the budget is used, `cost` is what blocks are expected to take, and `placement` with its
-/// reason is that of the pilot.
+/// Fixes the plan. `elapsed` is the used part of the budget, `cost` the expected duration of blocks, and
+/// `placement` the pilot's placement with its reason.
 ///
 /// # Errors
-/// [`Error::Usage`] where the time has no room for a verdict, or a resolution asked for takes longer than
-/// anybody asked for; each with what would do.
+/// [`Error::Usage`] if the time is too short for a verdict, or if a requested resolution takes longer than the
+/// limit; each with a remedy.
 pub(super) fn fix(
     request: &Request,
     metrics: &[Metric],
@@ -89,7 +88,7 @@ pub(super) fn fix(
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
     let (workload, workload_reason) =
         pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
-    // A single contender makes no claim, but its control is looked at as one.
+    // A single contender makes no claim, but its control is tested like one.
     let looks = Plan::new(whole, task.claims.max(1), alpha(request.confidence));
     let fixed = RecordedPlan {
         margin: request.margin.unwrap_or(DEFAULT_MARGIN),
@@ -113,19 +112,19 @@ pub(super) fn fix(
     Ok(FixedPlan { fixed, limit })
 }
 
-/// A race to be given its number of blocks.
+/// Data for planning the number of blocks of a race.
 struct PlanInput<'a> {
     request: &'a Request,
     claims: usize,
     /// Expected duration of blocks.
     cost: BlockCost,
-    /// The scatter of the log-ratio of a block, as the pilot has it.
+    /// Scatter of the log-ratio of a block in the pilot.
     scatter: Option<f64>,
     elapsed: Nanos,
 }
 
 impl PlanInput<'_> {
-    /// Returns the maximum number of blocks, and the limit of the time for them.
+    /// Returns the maximum number of blocks, and the time limit for them.
     fn blocks(&self) -> Result<(u64, TimeLimit)> {
         let request = self.request;
         let most_asked = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
@@ -137,7 +136,7 @@ impl PlanInput<'_> {
             if takes > LONGEST_UNASKED {
                 return Err(self.too_fine(aim, takes));
             }
-            // The scatter may turn out larger than the pilot's.
+            // The scatter may be larger than in the pilot.
             let limit = TimeLimit::Unasked(Nanos(takes.0.saturating_mul(2)));
             return Ok((blocks.min(MOST_BLOCKS), limit));
         }
@@ -151,7 +150,7 @@ impl PlanInput<'_> {
             TimeLimit::Unasked(limit) if self.takes_surely(fewest) > limit.max(LONGEST_UNASKED) => {
                 return Err(self.too_short(fewest));
             }
-            // Nobody asked for the default, and long trials take more of it.
+            // The user did not ask for the default, so it extends for long trials.
             TimeLimit::Unasked(limit) => {
                 let limit = limit.max(self.takes_surely(fewest));
                 (TimeLimit::Unasked(limit), limit)
@@ -161,8 +160,7 @@ impl PlanInput<'_> {
         Ok((self.planned(needed, asked, room), limit))
     }
 
-    /// Returns the planned number of blocks: as many as are needed, if that is left open, and at most as
-    /// many as there is room for.
+    /// Returns the planned number of blocks: the needed number if it is open, and at most the number that fits.
     fn planned(&self, needed: Option<u64>, asked: u64, room: u64) -> u64 {
         let is_open = self.request.leaves_blocks_open();
         match needed {
@@ -171,8 +169,8 @@ impl PlanInput<'_> {
         }
     }
 
-    /// Returns the number of blocks that reach the planned resolution, with 80 % power; `None` if nothing
-    /// is known of the scatter.
+    /// Returns the number of blocks that reach the planned resolution, with 80 % power; `None` if the scatter is
+    /// not known.
     fn needed(&self) -> Option<u64> {
         Some(needed(self.scatter?, self.request, self.claims))
     }
@@ -181,14 +179,14 @@ impl PlanInput<'_> {
         self.elapsed.saturating_add(self.cost.of_blocks(0, blocks, self.request.every))
     }
 
-    /// Returns the shortest time that is given to so many blocks: their own, and that of one more.
+    /// Returns the minimum time for `blocks` blocks: their own, and one block more.
     fn takes_at_least(&self, blocks: u64) -> Nanos {
         let spare = self.cost.of_blocks(0, blocks + 1, None);
         self.takes(blocks).max(self.elapsed.saturating_add(spare))
     }
 
-    /// Returns a time in which so many blocks end, though their length is known from one contender alone and trials that
-    /// come to nothing are repeated.
+    /// Returns a time in which `blocks` blocks surely end, although their duration is known from one contender only
+    /// and invalid trials are repeated.
     fn takes_surely(&self, blocks: u64) -> Nanos {
         let paced = self.takes(blocks);
         let spare = self.cost.of_blocks(0, blocks + blocks.div_ceil(SPARE), None);
@@ -215,7 +213,7 @@ impl PlanInput<'_> {
              block shorter by fewer contenders or shorter trials, or write --blocks 1 for figures without a \
              verdict",
             self.cost.block,
-            // With room for what the trials before the first block take another time.
+            // Leave time for the trials before the first block.
             takes.0.saturating_add(takes.0 / 10).div_ceil(1_000_000_000),
         ))
     }
@@ -237,7 +235,7 @@ impl PlanInput<'_> {
     }
 }
 
-/// Returns the number of blocks that a race of this scatter takes to reach its planned resolution.
+/// Returns the number of blocks with which a race of this scatter reaches its planned resolution.
 fn needed(scatter: f64, request: &Request, claims: usize) -> u64 {
     let margin = request.margin.unwrap_or(DEFAULT_MARGIN);
     aimed(scatter, request.resolve, margin, request.confidence, claims)
@@ -255,7 +253,7 @@ fn level(confidence: f64, claims: usize) -> f64 {
     last.looks.last().map_or(alpha(confidence), |look| look.alpha) / claims.max(1) as f64
 }
 
-/// Returns true if `after` blocks of this scatter reach the resolution that the race is to reach.
+/// Returns true if `after` blocks of this scatter reach the race's target resolution.
 pub(super) fn is_resolved(
     fixed: &RecordedPlan,
     asked: &crate::result::outcome::RecordedRequest,
@@ -267,8 +265,8 @@ pub(super) fn is_resolved(
     stats::blocks_for(scatter, wanted, level(asked.confidence, claims)) <= after
 }
 
-/// Estimates the number of blocks anew after `after` of them, from the scatter alone: as many as are
-/// needed, and at most as many as there is `room` for. Changes `fixed`, and returns whether it did.
+/// Estimates the number of blocks again after `after` of them, from the scatter alone: the needed number, and at
+/// most `room`. Changes `fixed`, and returns true if it did.
 pub(super) fn again(
     fixed: &mut RecordedPlan,
     asked: &crate::result::outcome::RecordedRequest,
@@ -295,7 +293,7 @@ impl Pilot {
         let logs: Vec<f64> = self
             .figures
             .iter()
-            // The first trial meets cold caches and an idle CPU, and is left out of the scatter.
+            // The first trial has cold caches and an idle CPU, so it is not used.
             .skip(1)
             .filter_map(|figures| figures.get(&metric.name))
             .map(|figure| figure.ln())
@@ -306,7 +304,7 @@ impl Pilot {
     }
 }
 
-/// Returns the sample standard deviation; `None` with fewer than three values, which say nothing about it.
+/// Returns the sample standard deviation; `None` with fewer than three values.
 fn deviation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     if n < 3.0 {
@@ -317,7 +315,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (n - 1.0)).sqrt())
 }
 
-/// Marks the reference rows: contenders that the far kernel answers beside others that a program does.
+/// Marks the reference rows: contenders that the far kernel answers, if a program answers others.
 pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: Claims) {
     if claims == Claims::All || answered.iter().all(|by_kernel| *by_kernel) {
         return;
@@ -327,8 +325,8 @@ pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: C
     }
 }
 
-/// Returns true if reference rows run in this block: the first two, and then ever fewer, about eight in a
-/// hundred.
+/// Returns true if this block has reference rows: the first two have, and later blocks ever less often, about eight
+/// in a hundred.
 pub(super) fn has_floors(block: u64) -> bool {
     block == 0 || block.is_power_of_two()
 }
@@ -377,7 +375,7 @@ mod tests {
     #[test]
     fn noise_takes_blocks_and_a_finer_resolution_more_of_them() {
         let blocks = |figures: &[f64]| fixed(&Request::new(["tcp", "udp"]), figures).blocks_max;
-        // A scatter of 0.6 % resolves 3.75 % in fewer blocks than tell a scatter; one of 33 % takes hundreds.
+        // A scatter of 0.6 % resolves 3.75 % in fewer blocks than are needed to estimate it; 33 % takes hundreds.
         assert_eq!(blocks(&CALM), 12);
         assert!(blocks(&WILD) > 500, "{}", blocks(&WILD));
         let finer = fixed(&Request::new(["tcp", "udp"]).resolve(0.003), &CALM).blocks_max;
@@ -415,7 +413,7 @@ mod tests {
         );
         assert!(said.starts_with("300 ms is too short") && said.contains("--blocks 1"), "{said}");
         assert!(plan(&ask.blocks(5), &WILD).is_ok());
-        // Nobody asked for the default: trials of a minute each.
+        // The default budget is not a request: trials of a minute each.
         let checked = Request::new(["tcp", "udp", "udp"]);
         let cost = |seconds| BlockCost { block: Nanos::from_secs(seconds), floors: Nanos::ZERO };
         let task = PlanInput {
@@ -425,7 +423,7 @@ mod tests {
             scatter: None,
             elapsed: Nanos::from_secs(60),
         };
-        // Room for the seven that a verdict takes, and a quarter more.
+        // Time for the seven blocks of a verdict, and a quarter more.
         assert_eq!(task.blocks().unwrap(), (9, TimeLimit::Unasked(Nanos::from_secs(2_220))));
         let task = PlanInput { cost: cost(420), ..task };
         let said = task.blocks().unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Promises of a plan, in virtual time: a race reaches the blocks that a verdict takes, or says beforehand that it
-//! cannot, and with what it could.
+//! Promises of a plan, in virtual time: a race reaches the blocks for a verdict, or reports beforehand that it
+//! cannot, with a budget that suffices.
 
 use super::testing::{self, WORKLOAD, ran, run};
 use super::{Request, replay};
@@ -11,7 +11,7 @@ use crate::time::{self, Clock, Manual, Nanos};
 use crate::trial::fake::Fake;
 use crate::trial::{Order, TrialOutcome};
 
-/// Runs `request` with trials that take as long as `takes` says and differ by 1 %, and returns the race with its duration.
+/// Runs `request` with trials of the duration `takes` that differ by 1 %, and returns the race with its duration.
 fn timed(request: &Request, takes: impl Fn(&Order) -> Nanos) -> (Result<Outcome>, Nanos) {
     let (clock, mut rng) = (Manual::default(), SplitMix64::new(3));
     let ticking = clock.clone();
@@ -22,7 +22,7 @@ fn timed(request: &Request, takes: impl Fn(&Order) -> Nanos) -> (Result<Outcome>
         match ran(order, level * (0.01 * rng.normal()).exp()) {
             TrialOutcome::Ran(mut record) => {
                 record.took_ns = took.0;
-                // One trial in nine comes to nothing, and is repeated.
+                // One trial in nine fails its gate, and is repeated.
                 record.valid = rng.below(9) > 0;
                 TrialOutcome::Ran(record)
             }
@@ -39,8 +39,8 @@ fn seconds(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9) as u64)
 }
 
-/// The default race to a far host: two contenders and the floor, trials of two to three seconds, of which the contender
-/// of the pilot has the shortest. Eight blocks of it and its floors are beyond the default budget.
+/// The default race to a far host: two contenders and the floor, trials of two to three seconds; the contender of
+/// the pilot has the shortest. Eight blocks of it and its floors exceed the default budget.
 #[test]
 fn a_default_race_of_long_trials_reaches_its_verdict() {
     for trial in [1.8, 2.1, 2.5, 5.0, 20.0] {
@@ -53,13 +53,13 @@ fn a_default_race_of_long_trials_reaches_its_verdict() {
         assert_eq!(outcome.status, Status::Decided, "{trial}");
         assert_eq!(outcome.verdicts[0].outcome, Ruled::Ahead, "{trial}");
         assert!(took < seconds(900.0), "{trial}: {took}");
-        // The same race again is not cut off by the time that its first run had to exceed.
+        // The repeated race is not ended by the limit that its first run had to exceed.
         let (again, _) = timed(&replay(&outcome).unwrap(), |_| seconds(1.5 * trial));
         assert!(blocks_done(&again.unwrap()) >= 6);
     }
 }
 
-/// What a refusal advises is enough, whatever the trials take and however many contenders there are.
+/// The budget that a refusal advises suffices, for any duration of trials and any number of contenders.
 #[test]
 fn the_budget_that_a_refusal_advises_decides() {
     for contenders in [&["tcp", "udp"][..], &["tcp", "udp", "tcp", "udp:rx=recv", "icmp"]] {
@@ -86,12 +86,12 @@ fn blocks_that_decide_and_a_time_that_has_no_room_for_them_are_refused() {
     let ask = Request::new(["tcp", "udp"]).blocks(12).budget(seconds(6.0));
     let (refused, _) = timed(&ask, |_| seconds(1.0));
     assert!(refused.unwrap_err().to_string().contains("at least 6 blocks"));
-    // Fewer are a wish for figures, which any time will do for.
+    // A race of fewer blocks is run for figures, and any time suffices.
     let (figures, _) = timed(&ask.blocks(3), |_| seconds(1.0));
     assert_eq!(blocks_done(&figures.unwrap()), 1);
 }
 
-/// The pilot sees the first contender alone. That others take longer is said after the first block.
+/// The pilot measures the first contender only. If others take longer, the first block shows it.
 #[test]
 fn a_budget_that_slower_contenders_exceed_is_said_after_the_first_block() {
     let request = Request::new(["tcp", "udp"]).workload(WORKLOAD).budget(seconds(30.0)).seed(4);
@@ -152,7 +152,7 @@ fn one_block_is_a_wish_for_figures_and_nothing_is_wrong_with_it() {
     assert_eq!(note(&five.blocks(7)), None);
 }
 
-/// Time for which this thread ran: what other programs do is none of it.
+/// CPU time of this thread, without other programs.
 fn cpu_time() -> Nanos {
     time::read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap()
 }

@@ -1,10 +1,10 @@
-//! The host between blocks: waits for it to settle, and keeps what its probe finds.
+//! The host between blocks: waits for it to settle, and stores the results of its probe.
 
 use crate::host::quiet::HostQuiet;
 use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::outcome::Outcome;
 
-/// Waits until the host is calm, and takes the first point. Absent where there is no host.
+/// Waits until the host is calm, and takes the first probe point; `None` if the runner has no host.
 pub(super) fn settle(stage: &mut RaceContext<'_>) -> Option<HostQuiet> {
     let observer = &mut *stage.observer;
     let settled = stage.runner.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
@@ -14,7 +14,7 @@ pub(super) fn settle(stage: &mut RaceContext<'_>) -> Option<HostQuiet> {
     Some(quiet)
 }
 
-/// Waits for the host once more, before a race goes on.
+/// Waits for the host again, before a race is resumed.
 pub(super) fn settle_again(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
     let Some(now) = settle(stage) else { return };
     let before = outcome.probe.get_or_insert_default();
@@ -23,14 +23,14 @@ pub(super) fn settle_again(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
     now.points.into_iter().for_each(|point| before.add(point));
 }
 
-/// Takes a point between two blocks.
+/// Takes a probe point between two blocks.
 pub(super) fn probe(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
     if let Some(point) = stage.runner.probe() {
         outcome.probe.get_or_insert_default().add(point);
     }
 }
 
-/// Judges the host by all points.
+/// Judges the host by all probe points.
 pub(super) fn conclude(outcome: &mut Outcome) {
     if let Some(quiet) = &mut outcome.probe {
         quiet.conclude();

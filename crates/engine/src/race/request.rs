@@ -23,14 +23,14 @@ use crate::workload;
 /// Default time limit of a race, if neither blocks nor a budget are asked for.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(50);
 
-/// Longest duration of a race without a budget whose verdicts need it, for trials that are long or a resolution that is
-/// fine; a longer one is to be asked for by its budget.
+/// Maximum default duration of a race that needs more time for verdicts, because its trials are long or its
+/// resolution is fine. A longer race needs a budget.
 pub const LONGEST_UNASKED: Nanos = Nanos::from_secs(3_600);
 
-/// Default maximum number of blocks. More would resolve differences that nobody would feel.
+/// Default maximum number of blocks. More would resolve differences that have no practical effect.
 pub const DEFAULT_BLOCKS: u64 = 1_000;
 
-/// Default maximum number of blocks if each begins at its time: time is the limit.
+/// Default maximum number of blocks if they have start times; then time is the limit.
 pub const MOST_BLOCKS: u64 = 10_000;
 
 /// Default confidence.
@@ -40,7 +40,7 @@ const MOST_CONTENDERS: usize = 32;
 const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
 const LONGEST_TEXT: usize = 1_000;
 
-/// Request for a race. Built by chaining; checked when it runs, or with [`Request::check`].
+/// Request for a race, built by chaining. It is checked when it runs, or with [`Request::check`].
 ///
 /// ```no_run
 /// # use deadheat::race::Race;
@@ -59,7 +59,7 @@ pub struct Request {
     pub(super) family: Option<u8>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
-    /// Number of blocks before which it goes on though all is decided, where others than its claims say it.
+    /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
     pub(super) least_blocks: Option<u64>,
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
@@ -78,16 +78,15 @@ pub struct Request {
     /// Step after the last block.
     pub(super) after: FinalStep,
     pub(super) overwrite: Overwrite,
-    /// Plan of an earlier race, to be run again as it was.
+    /// Plan of an earlier race, to be run again unchanged.
     pub(super) plan: Option<RecordedPlan>,
-    /// Origin of its words, which decides what they may name.
+    /// Origin of its text, which decides which files and commands it may name.
     pub(super) origin: RequestOrigin,
 }
 
 impl Request {
-    /// Creates a request for a race of `contenders`, each as typed (`tcp:cc=bbr`), with the default
-    /// workload on loopback. A single contender is described and checked against its own copy, without
-    /// verdicts.
+    /// Creates a request for a race of `contenders`, each as typed (`tcp:cc=bbr`), with the default workload on
+    /// loopback. A single contender is described and tested against its own copy, without verdicts.
     pub fn new<S: Into<String>>(contenders: impl IntoIterator<Item = S>) -> Request {
         Request {
             contenders: contenders.into_iter().map(Into::into).collect(),
@@ -151,15 +150,15 @@ impl Request {
         self
     }
 
-    /// Makes the race a screening: [`SCREENING_BLOCKS`] at most, and [`SCREENING_TIME`](super::enough::SCREENING_TIME) unless the fewest that a verdict
-    /// takes need longer.
+    /// Makes the race a screening: at most [`SCREENING_BLOCKS`], and
+    /// [`SCREENING_TIME`](super::enough::SCREENING_TIME) unless the fewest blocks for a verdict take longer.
     pub fn screening(mut self) -> Request {
         (self.blocks, self.length) = (Some(SCREENING_BLOCKS), RaceLength::Screening);
         self
     }
 
-    /// Sets the number of blocks before which the race goes on though all its claims are decided, as where its trials
-    /// answer other questions. These are then the fewest that it has to reach, whatever its claims take.
+    /// Sets the minimum number of blocks, even if all claims are decided: for trials that also answer other
+    /// questions. It replaces the minimum that the claims need.
     pub fn at_least(mut self, blocks: u64) -> Request {
         self.least_blocks = Some(blocks);
         self
@@ -171,22 +170,21 @@ impl Request {
         self
     }
 
-    /// Sets the minimum time from the start of one block to the start of the next. No verdict then ends
-    /// the race early, because its purpose is to see how things change. Blocks or a budget have to be
-    /// given with it.
+    /// Sets the minimum time from the start of one block to the start of the next. No verdict then ends the race
+    /// early, because its purpose is to show changes. Blocks or a budget must be given with it.
     pub fn every(mut self, every: Nanos) -> Request {
         self.every = Some(every);
         self
     }
 
-    /// Sets the margin: differences up to this fraction (0.05 for 5 %) do not matter.
+    /// Sets the margin: the largest fraction that does not matter (0.05 for 5 %).
     pub fn margin(mut self, fraction: f64) -> Request {
         self.margin = Some(fraction);
         self
     }
 
-    /// Sets the resolution to reach, as a fraction: a difference beyond it would be found with 80 %
-    /// power. Extends the time, and never the margin.
+    /// Sets the target resolution, as a fraction: a larger difference is found with 80 % power. It extends the
+    /// time, and never the margin.
     pub fn resolve(mut self, fraction: f64) -> Request {
         self.resolve = Some(fraction);
         self
@@ -198,13 +196,13 @@ impl Request {
         self
     }
 
-    /// Leaves what is not typed of each contender as its implementation has it by itself, instead of equal for all.
+    /// Leaves options that are not typed at the implementation's own defaults, instead of equal for all contenders.
     pub fn as_deployed(mut self) -> Request {
         self.terms = Terms::Deployed;
         self
     }
 
-    /// Sets the confidence of the race as a whole, as a fraction: 0.95.
+    /// Sets the confidence of the whole race, as a fraction: 0.95.
     pub fn confidence(mut self, fraction: f64) -> Request {
         self.confidence = fraction;
         self
@@ -222,14 +220,14 @@ impl Request {
         self
     }
 
-    /// Sets the state of idle CPUs while trials run. By default they are kept awake if both ends are on this machine, its
-    /// kernel permits it, and blocks have no start times to wait for; but for bulk data over loopback.
+    /// Sets the state of idle CPUs while trials run. By default they are kept awake if both ends are on this
+    /// machine, its kernel permits it, and blocks have no start times; except for bulk data over loopback.
     pub fn idle(mut self, idle: Idle) -> Request {
         self.idle = Some(idle);
         self
     }
 
-    /// Returns the state asked for of idle CPUs, before the runner is asked, and the reason.
+    /// Returns the requested state of idle CPUs, before the runner decides, and the reason.
     pub(super) fn asked_idle(&self) -> Option<(Idle, &'static str)> {
         let waits = self.every.map(|_| (Idle::Host, "CPUs may sleep from one block to the next"));
         self.idle.map(|idle| (idle, "asked for")).or(waits)
@@ -247,21 +245,20 @@ impl Request {
         self
     }
 
-    /// Sets a title for people.
+    /// Sets the title.
     pub fn title(mut self, title: impl Into<String>) -> Request {
         self.title = Some(title.into());
         self
     }
 
-    /// Adds a label that the result carries.
+    /// Adds a label to the result.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Request {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// Runs every contender under each of `levels` of a condition: `placement`, a key of the
-    /// workload, or a knob. With several, under every combination. Levels of a name given before
-    /// are added to it.
+    /// Runs every contender under each of `levels` of a condition: `placement`, a key of the workload, or a knob.
+    /// Several conditions give every combination. Levels are added to earlier levels of the same name.
     pub fn vary<S: Into<String>>(
         mut self,
         name: impl Into<String>,
@@ -276,7 +273,7 @@ impl Request {
         self
     }
 
-    /// Permits replacing an existing file that the workload writes to. Without this such a race is refused.
+    /// Permits replacing an existing file that the workload writes to. Without it such a race is refused.
     pub fn force(mut self) -> Request {
         self.overwrite = Overwrite::Allowed;
         self
@@ -287,11 +284,11 @@ impl Request {
         self.overwrite
     }
 
-    /// Checks the request against what exists and makes sense. Runs nothing.
+    /// Checks the request. Runs no trial.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right; with the files and commands that are named in the
-    /// file that brought the request, where they are not allowed.
+    /// [`Error::Usage`] with the problem and a remedy; with the files and commands in the file of the request, if
+    /// they are not allowed.
     pub fn check(&self) -> Result<CheckedRequest> {
         self.check_outside()?;
         self.check_numbers()?;
@@ -299,7 +296,7 @@ impl Request {
         cells::check(self, &ground)
     }
 
-    /// Returns the request as results carry it, with defaults filled in.
+    /// Returns the request as results record it, with defaults filled in.
     pub fn asked(&self) -> RecordedRequest {
         RecordedRequest {
             contenders: self.contenders.clone(),
@@ -338,12 +335,12 @@ impl Request {
         cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }
 
-    /// Returns true if its path is simulated.
+    /// Returns true if the path is simulated.
     pub fn is_simulated(&self) -> bool {
         self.path_kind() == PathKind::Simulated
     }
 
-    /// Returns true if the number of blocks is left to the plan.
+    /// Returns true if the plan decides the number of blocks.
     pub(super) fn leaves_blocks_open(&self) -> bool {
         self.blocks.is_none() && self.every.is_none()
     }
@@ -384,7 +381,7 @@ impl Request {
         Ok(())
     }
 
-    /// Reads the path to the far end, and checks what bears on it.
+    /// Parses the path to the far end, and checks the options that depend on it.
     fn check_target(&self) -> Result<RacePath> {
         if let Some(family) = self.family
             && ![4, 6].contains(&family)
@@ -409,7 +406,7 @@ impl Request {
         }
     }
 
-    /// Refuses options that mean nothing in virtual time, rather than ignore them.
+    /// Refuses options that have no meaning in virtual time.
     fn check_simulated(&self) -> Result<()> {
         if self.every.is_some() {
             return Err(Error::usage(format!(
@@ -461,17 +458,17 @@ fn check_share(what: &str, share: Option<f64>, example: &str) -> Result<()> {
 /// Contenders that claims are made about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Claims {
-    /// Competitors only. A contender that the far kernel answers is a floor to compare them with.
+    /// Competitors only. A contender that the far kernel answers is a floor for comparison.
     #[default]
     Competitors,
     /// All contenders, including the floor.
     All,
 }
 
-/// Length of a race whose budget is not asked for.
+/// Length of a race without a requested budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RaceLength {
-    /// As long as verdicts take.
+    /// As long as verdicts need.
     Whole,
     /// A screening.
     Screening,
@@ -498,7 +495,7 @@ pub struct CheckedRequest {
     pub factors: Vec<Factor>,
     /// Metrics that are compared, claims first.
     pub metrics: Vec<Metric>,
-    /// Placement of the ends, if one was asked for.
+    /// Requested placement of the ends, if any.
     pub placement: Option<Placement>,
     /// Load of the workload on the CPUs.
     pub load: Load,
@@ -550,12 +547,12 @@ mod tests {
     fn a_contender_that_cannot_do_the_work_is_named_with_the_reason() {
         let said = refusal(Request::new(["icmp"]).workload("bulk"));
         assert!(said.starts_with("`icmp` cannot carry `bulk`: "), "{said}");
-        // Beside others it sits out.
+        // Beside others it does not run.
         let checked = Request::new(["icmp", "tcp", "udp"]).workload("bulk").check().unwrap();
         let [icmp, tcp, udp] = &checked.entrants[..] else { panic!("three") };
         assert_eq!(icmp.out().unwrap().0, "not applicable");
         assert!(!icmp.is_racing() && tcp.is_racing() && udp.is_racing());
-        // Where nobody can, or conditions vary, it is a mistake.
+        // If no contender can, or conditions vary, it is a mistake.
         let said = refusal(Request::new(["tcp", "udp"]).workload("streams:order=none"));
         assert!(said.contains("no lane that is reliable, unordered"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! Resuming of a race that was broken off, and running one again as it was.
+//! Resumes an interrupted race, and runs a race again unchanged.
 
 use super::enough::TimeLimit;
 use super::request::{Claims, Request};
@@ -21,7 +21,7 @@ use crate::workload::{self, SharedTask};
 /// Checks that a result was measured by deadheat, so that it can be resumed or repeated.
 ///
 /// # Errors
-/// [`Error::Usage`] for one that was imported.
+/// [`Error::Usage`] for an imported result.
 pub fn check_measured(outcome: &Outcome) -> Result<()> {
     match outcome.imported {
         None => Ok(()),
@@ -32,19 +32,18 @@ pub fn check_measured(outcome: &Outcome) -> Result<()> {
     }
 }
 
-/// Resumes a race from its next whole block, under the plan and seed it began with, for `budget` more, or
-/// for what is left of its own.
+/// Resumes a race from its next whole block, under its plan and seed, for `budget` more, or for the rest of its own
+/// budget.
 ///
-/// A race that ended because its time ran out has had its last look. Rulings after any block go on to be valid, and decide it
-/// alone. Where its plan has none of them, going on after that look adds to the chance of a false verdict, which a warning
-/// then states.
+/// A race that ended because its time was over has had its last look. If its plan allows rulings after any block,
+/// they stay valid, and they alone decide it. Otherwise, continuing after that look adds to the probability of a
+/// false verdict, which a warning then states.
 ///
-/// `asked` is what [`replay`] makes of the result, with what a person allowed: a file that its trials have written is in
-/// the way like any other, and files and commands that the result names are those of a stranger.
+/// `asked` is the result of [`replay`], with a person's permissions: an existing file that its trials wrote is
+/// refused like any other, and files and commands in the result are untrusted.
 ///
 /// # Errors
-/// [`Error::Usage`] where nothing is left to do, saying what works instead; otherwise as
-/// [`Request::run_with`].
+/// [`Error::Usage`] if the race is complete, with an alternative; otherwise as [`Request::run_with`].
 pub fn resume(
     mut before: Outcome,
     budget: Option<Nanos>,
@@ -78,7 +77,7 @@ pub fn resume(
     let common = request.common(saved_pairings(&before, checked.pairings)?, placement);
     let (host, _) = stage.runner.hosts()?;
     stage.runner.placement(Some(placement), checked.load)?;
-    // What CPUs did in the blocks before, they do in those that follow.
+    // Idle CPUs have the same state as in the earlier blocks.
     let recorded = before.plan.idle.as_deref().map(Idle::parse).transpose()?;
     let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
     stage.runner.idle(idle, claimed(&before.metrics))?;
@@ -97,7 +96,7 @@ pub fn resume(
         notices
             .push(Notice::ResumedAfterLastLook { blocks: done, error: error_after(&before, done) });
     }
-    // The environment is cold again; what this trial finds is not looked at.
+    // The environment is cold again; the figures of this trial are not used.
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
         let order = common.order(first, schedule::pilot_seed(before.seed, 0))?;
         stage.observer.on(RaceEvent::Pilot { trial: 1, of: 1 });
@@ -115,10 +114,10 @@ pub fn resume(
     course.drive()
 }
 
-/// Returns contenders and work as the blocks that are done had them: a default may have changed since.
+/// Returns contenders and work as in the completed blocks, because a default may have changed since.
 ///
 /// # Errors
-/// [`Error::Usage`] for a contender or a workload that is none here.
+/// [`Error::Usage`] for a contender or a workload that this program does not have.
 fn saved_pairings(
     before: &Outcome,
     mut pairings: Vec<Option<Pairing>>,
@@ -138,7 +137,7 @@ fn saved_pairings(
     Ok(pairings)
 }
 
-/// Marks all error of the looks as spent by the last look, which was after `done` blocks.
+/// Marks the whole error of the looks as spent by the last look, after `done` blocks.
 fn spend_looks(before: &mut Outcome, done: u64) {
     let blocks = usize::try_from(done).unwrap_or(usize::MAX);
     let left = claims::looks(&before.plan, before.asked.confidence).last(blocks);
@@ -146,18 +145,18 @@ fn spend_looks(before: &mut Outcome, done: u64) {
     before.plan.looks.push(Look { blocks, alpha: left });
 }
 
-/// Returns the request that runs a race again with the same contenders, plan and seed. Files and commands that the
-/// result names are refused unless [`Request::written_in`] allows them.
+/// Returns the request that runs a race again with the same contenders, plan and seed. Files and commands in the
+/// result are refused unless [`Request::written_in`] allows them.
 ///
-/// The pilot's findings are taken from the earlier race: margin, looks and number of blocks are
-/// the same. Verdicts may differ as trials do.
+/// The plan is the earlier race's: margin, looks and number of blocks are the same. Verdicts may differ as trials
+/// do.
 ///
 /// # Errors
-/// [`Error::Usage`] for a word of the result that means nothing here.
+/// [`Error::Usage`] for text in the result that this program cannot parse.
 pub fn replay(earlier: &Outcome) -> Result<Request> {
     Ok(Request {
         plan: Some(earlier.plan.clone()),
-        // A placement that varies is part of what is asked, and none is fixed for all.
+        // A placement that varies is part of the request, so none is fixed for all.
         placement: (!varies_placement(earlier)).then(|| earlier.plan.placement.clone()),
         ..request(earlier)?
     })
@@ -168,10 +167,10 @@ fn varies_placement(outcome: &Outcome) -> bool {
     cells.into_iter().any(|cell| cell.placement.is_some())
 }
 
-/// Returns the request that a race came from.
+/// Returns the request from which a race was run.
 fn request(outcome: &Outcome) -> Result<Request> {
     let asked = &outcome.asked;
-    // Results of earlier versions name a default of what varies.
+    // Results of earlier versions contain defaults of the keys that vary.
     let saved = workload::saved(&asked.workload);
     let workload = cells::without_varied(&saved, &asked.vary);
     let mut request = Request::new(asked.contenders.clone()).workload(workload);
@@ -201,14 +200,14 @@ fn request(outcome: &Outcome) -> Result<Request> {
     request.title.clone_from(&outcome.title);
     request.labels.clone_from(&outcome.labels);
     request.vary.clone_from(&asked.vary);
-    // Results name the limit that holds where none was asked for, too.
+    // Results also record the default limit.
     let unasked = request.limit();
     let asked = asked.budget_ns.map(Nanos);
     request.budget = asked.filter(|budget| unasked != TimeLimit::Unasked(*budget));
     Ok(request.written_by(outcome))
 }
 
-/// Returns true if [`resume`] can go on with a race under what is left of its own budget.
+/// Returns true if [`resume`] can continue a race within the rest of its own budget.
 pub fn is_unfinished(before: &Outcome) -> bool {
     let is_over = matches!(before.status, Status::Decided | Status::Budget);
     !is_over && check_unfinished(before, blocks_done(before)).is_ok() && budget_left(before).is_ok()
@@ -229,14 +228,14 @@ fn check_unfinished(before: &Outcome, done: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the budget left after the trials of the race so far.
+/// Returns the rest of the budget after the trials of the race so far.
 fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     let Some(budget) = before.asked.budget_ns else {
         return Ok(None);
     };
     let took = before.trials.iter().map(|trial| trial.record.took_ns);
     let used = took.fold(0u64, u64::saturating_add);
-    // The time between blocks was spent, too; that in which the race was broken off was not.
+    // The time between blocks counts; the time in which the race was interrupted does not.
     let waited = before.asked.every_ns.unwrap_or(0).saturating_mul(blocks_done(before));
     let used = used.max(waited);
     match budget.checked_sub(used).filter(|left| *left > 0) {
@@ -247,8 +246,8 @@ fn budget_left(before: &Outcome) -> Result<Option<Nanos>> {
     }
 }
 
-/// Returns the probability of a false verdict once the race goes on: what was spent each time its time
-/// ran out, which was all of it, and what the looks to come will spend.
+/// Returns the probability of a false verdict if the race continues: the error spent each time its time was over,
+/// which was all of it, and the error of the looks to come.
 fn error_after(before: &Outcome, done: u64) -> f64 {
     let whole = claims::alpha(before.asked.confidence);
     let again = before.warnings.iter();

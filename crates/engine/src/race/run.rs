@@ -1,4 +1,4 @@
-//! A race up to its first block: hosts, pilot, plan.
+//! Runs a race up to its first block: hosts, pilot, plan.
 
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
@@ -25,13 +25,13 @@ use crate::workload::SharedTask;
 impl Request {
     /// Runs the race on `stage`.
     ///
-    /// Once a block is done there is always an outcome: how the race ended is its `status`, and
-    /// what ended a failed one is among its warnings (`trial_failed`, `save_failed`).
+    /// Once a block is complete there is always an outcome: its `status` shows how the race ended, and its warnings
+    /// have the reason of a failure (`trial_failed`, `save_failed`).
     ///
     /// # Errors
-    /// Any error of [`Request::check`]; a contender that this host cannot run; a host that cannot be
-    /// asked for its facts; a trial that failed twice before the first block was done; a file that cannot
-    /// be written before the first block. [`Error::Interrupted`] before the plan.
+    /// Any error of [`Request::check`]; a contender that this host cannot run; a host without readable facts; a
+    /// trial that failed twice before the first block was complete; a file that cannot be written before the first
+    /// block. [`Error::Interrupted`] before the plan.
     pub fn run_with(&self, mut stage: RaceContext<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
@@ -45,7 +45,7 @@ impl Request {
         let placement = stage.runner.placement(checked.placement, checked.load)?;
         let idle = stage.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
         let probe = quiet::settle(&mut stage);
-        // What the host took to settle is not the race's time.
+        // The time in which the host settles does not count.
         let began = stage.clock.now();
         let mut common = self.common(checked.pairings.clone(), placement.0);
         let mut entrants = checked.entrants.clone();
@@ -91,12 +91,12 @@ impl Request {
         course.within(limit, began).at_least(self.least_blocks).expecting(cost).drive()
     }
 
-    /// Runs the race with real agents: on this machine, or against the server it names, whose
-    /// shared secret, if any, is in `DEADHEAT_SECRET`, and whose key in `DEADHEAT_PIN`. Saved nowhere.
+    /// Runs the race with real agents: on this machine, or against its server. The environment has the server's
+    /// secret, if any, in `DEADHEAT_SECRET`, and its key in `DEADHEAT_PIN`. Saves no file.
     ///
     /// The program's `main` must begin with [`crate::trial::process::enter`].
     ///
-    /// # Errors
+    /// As [`Request::run_with`]; if the server cannot be reached.
     /// As [`Request::run_with`]; where the server cannot be reached.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
@@ -113,14 +113,14 @@ impl Request {
         self.run_with(RaceContext::new(&mut agents, &mut SilentObserver))
     }
 
-    /// Returns what is to be said before it runs: that the work offers more than the path carries, where it may, at the
-    /// first of the conditions at which it does.
+    /// Returns a note to show before the race if the work may offer more than the path carries, for the first
+    /// condition under which it does.
     pub fn beforehand(&self, checked: &CheckedRequest) -> Option<String> {
         let mut works = checked.pairings.iter().flatten().map(|pairing| &pairing.task);
         works.find_map(|work| work.info().overload.clone())
     }
 
-    /// Returns the settings that all trials of this race have in common.
+    /// Returns the settings that all trials of this race share.
     pub(super) fn common(
         &self,
         pairings: Vec<Option<Pairing>>,
@@ -130,7 +130,7 @@ impl Request {
     }
 }
 
-/// Returns the quantities that claims are made about.
+/// Returns the quantities of the claims.
 pub(super) fn claimed(metrics: &[Metric]) -> Claimed {
     let mut claims = metrics.iter().filter(|metric| metric.role == Role::Claim).peekable();
     let is_any = claims.peek().is_some();
@@ -144,10 +144,10 @@ pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     entrants.iter().filter(|entrant| entrant.is_racing())
 }
 
-/// Rules out the cells whose placement is not possible on this machine.
+/// Rules out the cells with a placement that is not possible on this machine.
 ///
 /// # Errors
-/// If none is left: the reason against the first.
+/// If no cell is left, with the reason for the first.
 fn rule_out(entrants: &mut [Entrant], stage: &mut RaceContext<'_>, load: Load) -> Result<()> {
     let mut first = None;
     for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {
@@ -163,7 +163,7 @@ fn rule_out(entrants: &mut [Entrant], stage: &mut RaceContext<'_>, load: Load) -
     }
 }
 
-/// Returns the error of a race whose contenders have all dropped out.
+/// Returns the error of a race in which all contenders dropped out.
 pub(super) fn none_left(entrants: &[Entrant]) -> Error {
     let dropped = |of: fn(&Entrant) -> Option<&String>| -> Vec<String> {
         let named = entrants.iter().filter_map(|one| Some(format!("{}: {}", one.label, of(one)?)));

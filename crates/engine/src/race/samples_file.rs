@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::race::context::{SampleStore, TrialPlace};
 use crate::trial::samples;
 
-/// Keeps raw samples in the race's `.samples` file.
+/// Store of raw samples in the race's `.samples` file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SamplesFile;
 

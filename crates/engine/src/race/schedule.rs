@@ -1,12 +1,11 @@
-//! Schedule of trials: the order of each block and the seed its trials share. Everything follows from the
-//! race's seed and the block's number, so that any block can be run again as it was.
+//! Schedule of trials: the order of each block and the seed that its trials share. Both follow from the race's seed
+//! and the block's number alone, so any block can be repeated.
 //!
-//! Orders are balanced as well as random. A Williams design (1949, Aust. J. Sci. Res. A 2) is a set of
-//! orders in which each slot stands as often at each place as any other, and follows as often after
-//! each other: one order per slot where slots are even in number, two where they are odd. So what
-//! a place in the block or the trial before does to a figure falls on all alike, and not only on
-//! average. One set after another is run; for each the slots get their letters by lot, and the orders are
-//! drawn without putting back.
+//! Orders are balanced as well as random. A Williams design (1949, Aust. J. Sci. Res. A 2) is a set of orders in
+//! which each slot has each position equally often, and follows each other slot equally often: one order per slot
+//! for an even number of slots, two for an odd number. So an effect of the position, or of the previous trial, is
+//! the same for all slots in each set, not only on average. The sets run one after another; in each the slots get
+//! their letters at random, and the orders are drawn without replacement.
 
 use crate::rng::{SplitMix64, first};
 
@@ -15,7 +14,7 @@ use crate::rng::{SplitMix64, first};
 pub enum SlotRole {
     /// The contender itself.
     Contender,
-    /// The hidden second copy of it.
+    /// The hidden second copy of the contender.
     Control,
 }
 
@@ -33,7 +32,7 @@ pub struct BlockSlot {
 pub struct Block {
     /// Number of the block, from 0.
     pub number: u64,
-    /// Seed of path and trial, the same for every slot: common random numbers make pairs.
+    /// Seed of path and trial, the same for every slot: common random numbers pair the trials.
     pub seed: u64,
     /// The slots in the order in which they run.
     pub slots: Vec<BlockSlot>,
@@ -45,12 +44,12 @@ const PILOT: u64 = u64::MAX;
 /// Number of the random stream for the designs of the order.
 const ORDER: u64 = u64::MAX - 1;
 
-/// Returns block `number` of the race with `seed`: every contender in `active` once, and a copy of the
-/// first of them, in an order of the design for so many. `extras` run at random places between them and
-/// leave that order as it is, so they may run in some blocks only.
+/// Returns block `number` of the race with `seed`: every contender in `active` once, and a copy of the first of
+/// them, in an order of the design of that size. `extras` run at random positions between them and do not change
+/// that order, so they may run in some blocks only.
 pub fn block(seed: u64, number: u64, active: &[usize], extras: &[BlockSlot]) -> Block {
     let mut rng = stream(seed, number);
-    // Drawn before anything else, so that the path stays the same when a contender drops out.
+    // Drawn first, so that the path stays the same when a contender drops out.
     let trial_seed = rng.next_u64();
     let itself = |&contender: &usize| BlockSlot { contender, role: SlotRole::Contender };
     let copy = |&contender: &usize| BlockSlot { contender, role: SlotRole::Control };
@@ -80,8 +79,8 @@ fn order(seed: u64, number: u64, size: usize) -> Vec<usize> {
     williams(size, rows[within]).into_iter().map(|letter| letters[letter]).collect()
 }
 
-/// Returns row `row` of the Williams design: 0, n - 1, 1, n - 2 … with the row added, and backwards in
-/// the second half of the rows that an odd size takes.
+/// Returns row `row` of the Williams design: 0, n - 1, 1, n - 2 … plus the row, reversed in the second half of the
+/// rows of an odd size.
 fn williams(size: usize, row: usize) -> Vec<usize> {
     let zigzag = |at: usize| if at.is_multiple_of(2) { at / 2 } else { size - at.div_ceil(2) };
     let mut letters: Vec<usize> = (0..size).map(|at| (zigzag(at) + row) % size).collect();
@@ -96,8 +95,8 @@ pub fn pilot_seed(seed: u64, n: u64) -> u64 {
     stream(stream(seed, PILOT).next_u64(), n).next_u64()
 }
 
-/// Returns an independent stream for each block. Seeds are hashed, because SplitMix64 streams from seeds
-/// that differ by its increment are one stream, shifted.
+/// Returns an independent random stream for each block. Seeds are hashed, because two SplitMix64 seeds that differ
+/// by its increment give the same stream, shifted.
 fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::new(first(first(seed) ^ number))
 }
@@ -115,7 +114,7 @@ mod tests {
         names.join(" ")
     }
 
-    /// Published races name their order by seed alone; this must never change.
+    /// Published races give their order by the seed alone; this must never change.
     #[test]
     fn orders_are_golden() {
         let blocks: Vec<Block> = (0..6).map(|number| block(7, number, &[0, 1, 2], &[])).collect();
@@ -140,8 +139,8 @@ mod tests {
         assert!(block(1, 0, &[], &[]).slots.is_empty());
     }
 
-    /// Each slot as often at each place, and as often right after each other, in every set of orders: with
-    /// even and odd numbers of slots.
+    /// Each slot has each position equally often, and follows each other slot equally often, in every set of
+    /// orders: with even and odd numbers of slots.
     #[test]
     fn orders_are_balanced_for_place_and_for_the_trial_before() {
         for contenders in 1..9 {

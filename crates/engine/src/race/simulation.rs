@@ -39,19 +39,19 @@ const NOISES: [(&str, Noise); 6] = [
     ("one in five slow", contaminated),
 ];
 
-/// Trials whose logarithm is exponential, with a mean of 0.6.
+/// Trials with an exponential logarithm, with a mean of 0.6.
 fn skewed(rng: &mut SplitMix64, _: f64) -> f64 {
     (-0.6 * (1.0 - rng.unit()).ln()).exp()
 }
 
-/// Trials of which one in five is slowed, by an exponential factor.
+/// Trials of which a fifth is slowed by an exponential factor.
 fn contaminated(rng: &mut SplitMix64, _: f64) -> f64 {
     let slowed = if rng.unit() < 0.2 { -(1.0 - rng.unit()).ln() } else { 0.0 };
     (slowed + 0.03 * rng.normal()).exp()
 }
 
-/// The whole procedure on identical contenders, with a margin so small that it protects nobody:
-/// at most 5 % of races may have any `ahead`, whatever the noise and however the race ends.
+/// The whole procedure on identical contenders, with a margin so small that it has no effect: at most 5 % of races
+/// may have an `ahead`, with any noise and any end of the race.
 #[test]
 fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
     let (mut early, mut controls) = (0, 0);
@@ -64,7 +64,7 @@ fn identical_contenders_are_told_apart_in_at_most_one_race_of_twenty() {
             let mut rng = SplitMix64::new(1_000 + race);
             let mut trials = 0.0;
             let mut request = ask().seed(race);
-            // Every other race has planned 20 blocks and has time for 14, which is between looks.
+            // Every other race has planned 20 blocks and has time for 14, between two looks.
             if race % 2 == 0 {
                 request = Request { seed: Some(race), ..replay(&planned).unwrap() };
                 request = request.budget(Nanos::from_millis(100 + 14 * 400));
@@ -131,8 +131,8 @@ fn by_chance(seed: u64, workload: &str, path: &str, blocks: u64) -> Outcome {
         .unwrap()
 }
 
-/// The program itself, with trials that are either as fast as the path or, where a tenth of their messages is lost,
-/// as slow as the timeout.
+/// The program itself, with trials that are either as fast as the path or, if a tenth of their messages is lost, as
+/// slow as the timeout.
 #[test]
 fn identical_contenders_are_not_told_apart_by_trials_of_two_kinds() {
     const LONG: u64 = 8;
@@ -146,7 +146,7 @@ fn identical_contenders_are_not_told_apart_by_trials_of_two_kinds() {
     assert_eq!(wrong, 0);
 }
 
-/// Two equals and a third that is 30 % slower: it is found behind both, and the equals stay equal.
+/// Two equal contenders and a third that is 30 % slower: it is behind both, and they are a tie.
 #[test]
 fn a_real_difference_is_found_and_a_false_one_beside_it_is_not() {
     let (mut found, mut wrong) = (0, 0);

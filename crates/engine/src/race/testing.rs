@@ -1,5 +1,5 @@
-//! Shared fixtures for the tests of this crate and of those that build on it (feature `testing`): an outcome to fill, and a
-//! stage with a fake runner in virtual time.
+//! Shared fixtures for the tests of this crate and of its dependents (feature `testing`): an outcome to fill, and a
+//! context with a fake runner in virtual time.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -25,7 +25,7 @@ use crate::trial::fake::{self, Fake};
 use crate::trial::path_facts::{BuiltPath, How};
 use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
 
-/// The workload of all tests.
+/// Workload of all tests.
 pub const WORKLOAD: &str = "ping:count=200";
 
 /// Returns a race of `tcp`, `udp`, … before its first block, with one claimed metric.
@@ -54,7 +54,7 @@ pub fn outcome(contenders: usize) -> Outcome {
     }
 }
 
-/// Returns an emulated path with this seed of its own.
+/// Returns an emulated path with its own seed, if any.
 pub fn built(seed: Option<u64>) -> PathFacts {
     let text = seed.map_or(String::new(), |seed| format!(",seed={seed}"));
     let spec = format!("delay=25ms,loss=1%{text}");
@@ -74,7 +74,7 @@ pub fn built(seed: Option<u64>) -> PathFacts {
 /// Duration of a fake trial.
 pub const TRIAL: Nanos = Nanos::from_millis(100);
 
-/// Returns the day on which all test races are run.
+/// Returns the day of all test races.
 pub fn day() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
@@ -97,7 +97,7 @@ pub fn noisy(
     move |order| ran(order, level(&order.contender()) * (sd * rng.normal()).exp())
 }
 
-/// Writes down the name of each event, and what there is to say.
+/// Records the name of each event, with details.
 #[derive(Default)]
 pub struct Diary(pub RefCell<Vec<String>>);
 
@@ -122,8 +122,7 @@ impl Observer for Diary {
     }
 }
 
-/// Returns a stage with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for
-/// `race`.
+/// Returns a context with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for `race`.
 pub fn staged(
     mut trial: impl FnMut(&Order) -> TrialOutcome,
     race: impl for<'a> FnOnce(RaceContext<'a>) -> crate::error::Result<Outcome>,
@@ -139,7 +138,7 @@ pub fn staged(
     race(RaceContext::new(&mut runner, &mut observer).at(&clock, day()))
 }
 
-/// Runs `request` on such a stage. `prepare` has the last word on it.
+/// Runs `request` in such a context, after `prepare` has changed it.
 pub fn run_staged(
     request: &Request,
     trial: impl FnMut(&Order) -> TrialOutcome,
@@ -148,7 +147,7 @@ pub fn run_staged(
     staged(trial, |stage| request.run_with(prepare(stage)))
 }
 
-/// Runs a race as [`run_staged`] does, saved nowhere and never stopped.
+/// Runs a race as [`run_staged`] does, without a file and a stop flag.
 pub fn run(
     request: &Request,
     trial: impl FnMut(&Order) -> TrialOutcome,

@@ -33,8 +33,8 @@ fn tie() -> impl FnMut(&Order) -> TrialOutcome {
     noisy(2, 0.01, |_| 100.0)
 }
 
-/// Returns figures that follow from seed, contender and the number of runs under that seed, so that a
-/// block run again comes out the same.
+/// Returns figures that follow from seed, contender and the number of runs under that seed, so that a repeated
+/// block gives the same figures.
 fn repeatable() -> impl FnMut(&Order) -> TrialOutcome {
     let mut seen = BTreeMap::new();
     move |order| {
@@ -126,7 +126,7 @@ fn time_that_runs_out_early_still_has_a_last_look() {
     let mut runner = Fake(move |order: &Order| {
         use crate::time::Clock;
         trials += 1;
-        // Three times as slow as the warm-up promised.
+        // Three times as slow as in the warm-up.
         let took = if trials == 1 { 100 } else { 300 };
         ticking.advance_to(ticking.now() + Nanos::from_millis(took));
         lead(order)
@@ -152,7 +152,7 @@ fn a_single_contender_is_described_without_verdicts() {
 
 #[test]
 fn a_control_that_is_no_tie_takes_the_trust_away() {
-    // A runner cannot tell the copy; this one has looked into the schedule.
+    // A runner cannot distinguish the copy; this one reads the schedule.
     let copies: Vec<(u64, usize)> = (0..40)
         .map(|n| {
             let block = super::schedule::block(7, n, &[0, 1], &[]);
@@ -192,7 +192,7 @@ fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
     assert!(outcome.trusted());
 }
 
-/// A limit of the server's is no fault of the path, and nobody is sent to look for a firewall.
+/// A limit of the server is not the path's fault, so the advice is not about firewalls.
 #[test]
 fn a_contender_that_a_limit_of_the_server_ends_says_whose_it_is_and_what_raises_it() {
     const LIMIT: &str =
@@ -218,7 +218,7 @@ fn a_contender_that_a_limit_of_the_server_ends_says_whose_it_is_and_what_raises_
     assert!(said.contains("--max-rate") && !said.contains("blocked"), "{said}");
 }
 
-/// The trial is not repeated, and no contender is to blame.
+/// The trial is not repeated, and no contender is blamed.
 #[test]
 fn a_server_that_its_operator_stops_ends_the_race_with_the_blocks_done() {
     let mut trials = 0;
@@ -253,20 +253,20 @@ fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
             }
         }
     };
-    // Once in a while, and never twice in a row.
+    // Now and then, but never twice in a row.
     let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 4])).unwrap();
     assert!(outcome.contenders.iter().all(|entrant| entrant.failed.is_none()));
     assert_eq!((outcome.verdicts.len(), codes(&outcome)), (3, vec!["gate_failed"]));
     let why = outcome.trials.iter().find_map(|trial| trial.record.why_invalid.as_deref());
     assert_eq!(why, Some("failed: unix: it panicked"));
-    // In the second block, twice: what it had before counts no more.
+    // In the second block, twice: its earlier trials do not count.
     let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 3])).unwrap();
     assert_eq!(outcome.status, Status::Decided);
     assert_eq!(outcome.contenders[2].failed.as_deref(), Some("unix: it panicked"));
     assert_eq!(outcome.trials.iter().filter(|trial| trial.contender == 2).count(), 3);
     assert_eq!((outcome.verdicts.len(), codes(&outcome)), (1, vec!["failed"]));
     assert!(outcome.trusted());
-    // Nobody is left.
+    // No contender is left.
     let error = run(&ask(&["tcp"]), |_| TrialOutcome::Broke("it spins".into())).unwrap_err();
     assert_eq!(error.to_string(), "race: no contender is left; tcp: it spins");
 }
@@ -339,7 +339,7 @@ fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
     let outcome = run(&ask(&["tcp", "udp"]), |order| {
         trials += 1;
         let mut end = ran(order, 100.0);
-        // The second and, as its repeats, the fifth and sixth trial of the race; one is the pilot.
+        // The second and, as its repeats, the fifth and sixth trial of the race; the pilot is the first.
         if let TrialOutcome::Ran(record) = &mut end
             && [2, 5].contains(&trials)
         {
@@ -426,7 +426,7 @@ fn a_trial_that_fails_is_tried_again_once() {
     let outcome = run(&ask(&["tcp", "udp"]), fail_at(&[9, 10])).unwrap();
     assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2));
     assert!(outcome.warnings[0].message.contains("far agent: gone"));
-    // In the first: there is nothing to return but the error.
+    // In the first block: the only result is the error.
     for which in [&[1, 2][..], &[3, 4]] {
         let which: &'static [u32] = which.to_vec().leak();
         let error = run(&ask(&["tcp", "udp"]), fail_at(which)).unwrap_err();
@@ -442,7 +442,7 @@ fn a_trial_that_fails_keeps_when_it_began_and_how_long_it_took() {
     let mut runner = Fake(move |order: &Order| {
         use crate::time::Clock;
         trials += 1;
-        // The ninth is the third of the second block, behind a block and the pilot of six or one.
+        // The ninth is the third of the second block, after a block and a pilot of six or one.
         let takes = if trials == 9 { 23 } else { 1 };
         ticking.advance_to(ticking.now() + Nanos::from_secs(takes));
         match trials {
@@ -479,7 +479,7 @@ fn ctrl_c_keeps_whole_blocks_only() {
     )
     .unwrap();
     assert_eq!((outcome.status, outcome.trials.len()), (Status::Interrupted, 12));
-    // Who presses the button has seen the estimates, so nothing is decided by it.
+    // The user who stops has seen the estimates, so the stop decides nothing.
     assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Undecided);
     let flag = Arc::new(AtomicBool::new(true));
     let before = run_staged(&ask(&["tcp"]), tie(), |stage| stage.stop(flag));
@@ -494,7 +494,7 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
     let whole = run(&request, repeatable()).unwrap();
     assert_eq!(blocks(&whole), 12);
     for killed_at in [6, 20, 41] {
-        // A kill leaves on disk what was saved last, so that is put aside at the moment.
+        // A kill leaves on disk the last save, so copy it at that moment.
         let left = directory.path().join("left.json");
         let (mut trials, mut figures) = (0, repeatable());
         run_staged(
@@ -560,7 +560,7 @@ fn a_race_over_conditions_goes_on_and_runs_again_though_what_varies_has_a_defaul
     before.verdicts.clear();
     before.status = Status::Interrupted;
     let (asked, first) = (before.asked.clone(), before.trials.clone());
-    // As results of earlier versions have it.
+    // As in results of earlier versions.
     before.asked.workload.push_str(",size=64");
     let after = resumed(before, None, repeatable()).unwrap();
     assert_eq!(after.trials[..first.len()], first);
@@ -607,7 +607,7 @@ fn going_on_after_the_last_look_of_a_short_race_is_possible_and_told() {
     assert!(blocks(&after) > 10);
     let warning = after.warnings.iter().find(|w| w.code == "resumed_after_last_look");
     let message = &warning.unwrap().message;
-    // Ten blocks came before any look: all of the error once more.
+    // There were ten blocks before any look: the whole error again.
     assert!(message.contains("at 10 blocks") && message.contains("up to 10 %"), "{message}");
 }
 
@@ -711,7 +711,7 @@ fn what_is_saved_is_what_is_returned() {
     assert_eq!(derived::load(&file).unwrap(), outcome.unwrap());
 }
 
-/// Writes down what is to be kept.
+/// Records the samples to be stored.
 struct Kept(Vec<(u64, u64, usize, bool)>);
 
 impl SampleStore for Kept {
@@ -823,7 +823,7 @@ fn a_race_over_conditions_runs_every_cell_in_every_block_and_compares_within_the
         .blocks(12)
         .margin(0.05)
         .seed(5);
-    // UDP is ahead on one core only; the copies of the control would tell if cells were mixed up.
+    // UDP is ahead on one core only; the control's copies would show if cells were mixed up.
     let mut rng = SplitMix64::new(9);
     let outcome = testing::run(&request, |order| {
         let base = if order.placement == Placement::Busy { 50.0 } else { 100.0 };

@@ -1,5 +1,4 @@
-//! Files that people write by hand, in TOML: what is wrong in one is said with its line and in words, with the
-//! nearest valid key.
+//! Files that people write by hand, in TOML: an error has its line and an explanation, with the nearest valid key.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,13 +8,13 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result, nearest, unknown};
 use crate::result::packed;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 pub const LARGEST: u64 = 1 << 20;
 
-/// Reads the text of a file; `what` names what it should be: `study`.
+/// Reads the text of a file; `what` names its kind: `study`.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is no text.
+/// [`Error::Setup`] if it cannot be read; [`Error::Data`] if it is not text.
 pub fn text(file: &Path, what: &str) -> Result<String> {
     let bytes = packed::read(file, LARGEST)?;
     String::from_utf8(bytes).map_err(|_| {
@@ -23,13 +22,13 @@ pub fn text(file: &Path, what: &str) -> Result<String> {
     })
 }
 
-/// Name and text of a file that is in the program.
+/// Name and text of a file in the program.
 pub type BundledFile = (&'static str, &'static str);
 
-/// Returns the text of this name among `files`, which the program brings with it; `what` names what they are.
+/// Returns the text with this name among the program's own `files`; `what` names their kind.
 ///
 /// # Errors
-/// [`Error::Usage`] for another name, with the nearest one and all.
+/// [`Error::Usage`] for an unknown name, with the nearest name and the list of all.
 pub fn bundled(files: &[&'static BundledFile], what: &str, name: &str) -> Result<&'static str> {
     let found = files.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text).ok_or_else(|| {
@@ -38,7 +37,7 @@ pub fn bundled(files: &[&'static BundledFile], what: &str, name: &str) -> Result
     })
 }
 
-/// Parses `text`; `name` is its file, for what is wrong.
+/// Parses `text`; `name` is its file, for error messages.
 ///
 /// # Errors
 /// [`Error::Data`].
@@ -56,7 +55,7 @@ fn at(text: &str, span: &Range<usize>) -> usize {
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Rewrites the parser's message about a key in the terms of this program, with the nearest valid key.
+/// Rewrites the parser's message about a key in this program's terms, with the nearest valid key.
 fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
     let message = message.trim_end().replace('\n', "; ");
     if let Some((key, valid)) = parts(&message, "unknown field ") {

@@ -1,5 +1,5 @@
-//! Command line that asks for a race again, made from the request in a result or a study. It can be
-//! pasted into a shell: text from a file stays one argument, and never becomes an option.
+//! Command line that repeats a race, built from the request in a result or a study. It can be pasted into a shell:
+//! text from a file stays one argument, and never becomes an option.
 
 use std::fmt::Write;
 
@@ -20,13 +20,13 @@ pub fn again(outcome: &Outcome) -> String {
     words.line()
 }
 
-/// Returns the command that asks for `asked`, with a seed of its own.
+/// Returns the command for `asked`, without a seed.
 pub fn line(asked: &RecordedRequest) -> String {
     words(asked).line()
 }
 
 fn words(asked: &RecordedRequest) -> CommandWords {
-    // Without `..`, so that what is added to a request is missed here, too.
+    // Without `..`, so that the compiler demands a line here for each new field.
     let RecordedRequest {
         contenders,
         workload,
@@ -99,7 +99,7 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     words
 }
 
-/// Command line of a race under construction.
+/// Words of a race's command line under construction.
 pub(crate) struct CommandWords {
     contenders: Vec<String>,
     options: Vec<String>,
@@ -114,7 +114,7 @@ impl CommandWords {
     /// Adds an option that takes a value.
     pub(crate) fn option(&mut self, name: &str, value: impl AsRef<str>) {
         let value = value.as_ref();
-        // A value that looks like an option is taken for one, unless it is tied to its name.
+        // A value that looks like an option would be parsed as one, unless `=` joins it to its name.
         let tie = if value.starts_with('-') { '=' } else { ' ' };
         self.options.push(format!("--{name}{tie}{}", quoted(value)));
     }
@@ -133,7 +133,7 @@ impl CommandWords {
     pub(crate) fn line(&self) -> String {
         let contenders: Vec<String> = self.contenders.iter().map(|c| quoted(c)).collect();
         let options = self.options.join(" ");
-        // No contender begins with a dash, but a file may say that one does.
+        // No valid contender begins with a dash, but the text of a file may.
         if self.contenders.iter().any(|contender| contender.starts_with('-')) {
             return format!("deadheat race {options} -- {}", contenders.join(" "));
         }
@@ -141,8 +141,8 @@ impl CommandWords {
     }
 }
 
-/// Quotes `text` as one argument for a shell (POSIX.1-2024, 2.2). Characters that a terminal would obey
-/// instead of show are escaped (`$'…'`, 2.2.4).
+/// Quotes `text` as one argument for a shell (POSIX.1-2024, 2.2). Control characters, which a terminal would
+/// execute, are escaped (`$'…'`, 2.2.4).
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -159,7 +159,7 @@ pub fn quoted(text: &str) -> String {
             c if is_shown(c) => quoted.push(c),
             c => {
                 for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    // Three octal digits, so that a digit behind is not taken for a part of it.
+                    // Three octal digits, so that a following digit is not read as part of the escape.
                     let _ = write!(quoted, "\\{byte:03o}");
                 }
             }

@@ -1,4 +1,4 @@
-//! The date and time of day in UTC, as results and file names carry them.
+//! Date and time of day in UTC, as in results and file names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -63,8 +63,8 @@ pub fn day(number: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Converts milliseconds since 1970. A file may hold a number that is no valid time; one that is too
-/// large counts as the end of year 9999.
+/// Converts milliseconds since 1970. A number in a file may be no valid time; a larger one counts as the end of
+/// year 9999.
 fn from_ms(ms: u64) -> SystemTime {
     const LAST_MS: u64 = 253_402_300_799_000;
     UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS))
@@ -78,7 +78,7 @@ fn from_ms(ms: u64) -> SystemTime {
 fn civil(at: SystemTime) -> [u64; 6] {
     let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, of_day) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
-    // From 0000-03-01, so that eras and years begin with a March.
+    // Count from 0000-03-01, so that eras and years begin in March.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

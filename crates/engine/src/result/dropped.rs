@@ -1,18 +1,18 @@
-//! Contenders that dropped out of a race, and why.
+//! Contenders that dropped out of a race, and the reasons.
 
 /// Reason why a contender dropped out of a race, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DropReason {
-    /// Its packets do not get through.
+    /// Its packets do not arrive.
     Blocked(String),
-    /// It went beyond a limit of the far end's operator.
+    /// It exceeded a limit of the far end's operator.
     Limited(String),
-    /// Its endpoints broke down, twice in a row.
+    /// Its endpoints failed twice in a row.
     Failed(String),
 }
 
 impl DropReason {
-    /// Returns it in a word.
+    /// Returns the reason as one word.
     pub fn word(&self) -> &'static str {
         match self {
             DropReason::Blocked(_) => "blocked",
@@ -30,7 +30,7 @@ impl DropReason {
         }
     }
 
-    /// Returns it as a sentence about one contender, or a list of them.
+    /// Returns the reason as a sentence about one contender, or a list of contenders.
     pub fn told(&self, label: &str) -> String {
         match self {
             DropReason::Blocked(evidence) => format!("{label} blocked: {evidence}"),
@@ -41,7 +41,7 @@ impl DropReason {
         }
     }
 
-    /// Returns what to do about it.
+    /// Returns the advice for the user.
     pub fn advice(&self) -> &'static str {
         match self {
             DropReason::Blocked(_) => {

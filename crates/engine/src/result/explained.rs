@@ -1,4 +1,4 @@
-//! Explanation of a race, as it is saved: where the time of each contender went, by its instrumented pass.
+//! Explanation of a race, as it is saved: the parts of each contender's time, from its instrumented pass.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +32,13 @@ pub struct Explanation {
     /// The parts of a round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTrip>,
-    /// Clocks of the two ends, one or two, if there are parts of a far end.
+    /// Clocks of the two ends, one or two; absent unless the far end recorded times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
     /// Bulk data, by direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moving: Vec<BulkTransfer>,
-    /// Time in a protocol in user space; absent if the kernel has it.
+    /// Time in a protocol in user space; absent if the kernel runs the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub userspace: Option<Userspace>,
     /// Information that could not be obtained, with the reasons, in sentences.
@@ -51,16 +51,16 @@ pub struct Explanation {
 pub struct Userspace {
     /// The near end.
     pub near: UserspaceEnd,
-    /// The far end; absent if it noted nothing.
+    /// The far end; absent if it recorded no times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<UserspaceEnd>,
 }
 
-/// Time of one end in a protocol in user space, for each message that this end sent, or, of bulk data, for each MB
-/// (1,000,000 bytes) delivered. What timing itself costs is taken out.
+/// Time of one end in a protocol in user space, for each message that this end sent, or for each MB (1,000,000
+/// bytes) of bulk data delivered. The cost of timing itself is subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UserspaceEnd {
-    /// Time in the protocol's calls, less the two below.
+    /// Time in the protocol's calls, without encryption and allocation.
     pub protocol_ns: f64,
     /// Time in encryption and decryption; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,10 +68,10 @@ pub struct UserspaceEnd {
     /// Time in the allocator on behalf of the protocol; absent if it was not timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_ns: Option<f64>,
-    /// Number of pieces of memory that the protocol asked for.
+    /// Number of allocations by the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<f64>,
-    /// Share of the threads' CPU time in all of these.
+    /// Share of the threads' CPU time in all three.
     pub thread_share: f64,
 }
 
@@ -124,11 +124,11 @@ pub struct BulkEnd {
     pub ran_share: f64,
     /// CPU time of its threads for each GB, in nanoseconds.
     pub thread_ns_per_gb: f64,
-    /// Number of CPUs that the two shares below are of: one if the end is held on one.
+    /// Number of CPUs in the two shares below: one if the end is pinned to one.
     pub cpus: u64,
-    /// Share of the trial in which they were busy with anything.
+    /// Share of the trial in which these CPUs were busy with any work.
     pub busy_share: f64,
-    /// Share of the trial that they spent in interrupts and soft interrupts, where packets are received.
+    /// Share of the trial that they spent in interrupts and soft interrupts, in which packets are received.
     pub interrupts_share: f64,
 }
 
@@ -140,17 +140,17 @@ pub enum Limit {
     SenderCpu,
     /// Receiver CPU: the receiver's thread, or other work of its CPU.
     ReceiverCpu,
-    /// Shared CPU of both ends, which is never idle.
+    /// Shared CPU of both ends, never idle.
     OneCpu,
-    /// Other programs, no part of the trial, that had the CPU.
+    /// Other programs, not part of the trial, that used the CPU.
     OtherPrograms,
     /// Congestion window: the amount that congestion control allowed in flight.
     CongestionWindow,
-    /// Receive window: the receiver's room.
+    /// Receive window: the free space at the receiver.
     ReceiveWindow,
-    /// Send buffer: the room in the sender's socket.
+    /// Send buffer: the free space in the sender's socket.
     SendBuffer,
-    /// Pacing: the rate at which the sender's kernel let packets go.
+    /// Pacing: the rate at which the sender's kernel released packets.
     Pacing,
     /// Path between the two hosts: none of the above.
     Path,

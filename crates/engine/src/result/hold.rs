@@ -1,7 +1,7 @@
-//! Lock that allows one race per file: the race that saves to it holds it until the end.
+//! Lock that allows one race per file, from its start to its end.
 //!
-//! A lock on the file itself would stay with what a save replaces (rename(2)), so the name is held: a
-//! socket in the abstract Unix namespace, which ends with the process and leaves nothing behind (unix(7)).
+//! A lock on the file itself would stay on the inode that a save replaces (rename(2)). The lock is on the name
+//! instead: a socket in the abstract Unix namespace, which ends with the process and leaves no file (unix(7)).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
@@ -14,17 +14,16 @@ use sha2::{Digest, Sha256};
 use crate::error::{Error, Result};
 use crate::units::hex::hex;
 
-/// Lock on a file, so that no other race saves to it meanwhile.
+/// Lock on a file, so that no other race saves to it.
 #[derive(Debug)]
 pub struct FileLock {
     _name: UnixListener,
 }
 
-/// Holds the file that a race is saved to.
+/// Locks the file to which a race is saved.
 ///
 /// # Errors
-/// [`Error::Usage`] where another race on this host holds it; [`Error::Setup`] where its directory
-/// cannot be looked at.
+/// [`Error::Usage`] if another race on this host has the lock; [`Error::Setup`] if its directory cannot be read.
 pub fn hold(file: &Path) -> Result<FileLock> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

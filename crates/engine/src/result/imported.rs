@@ -1,11 +1,11 @@
-//! Import section of a result: the files that it was imported from, and what they no longer tell.
+//! Import section of a result: the files from which it was imported, and the information that they lack.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurements::Unit;
 use deadheat_base::unset::is_unset;
 
-/// Kind of path of an imported result: the path between the ends is unknown here.
+/// Kind of path of an imported result: the path between the ends is not known.
 pub const KIND: &str = "imported";
 
 /// Origin of an imported result.
@@ -45,12 +45,12 @@ pub struct ImportedFile {
     pub name: String,
     /// SHA-256 of its bytes as stored, in hexadecimal.
     pub sha256: String,
-    /// Format it was read as: `plain`, `irtt`.
+    /// Format of the file: `plain`, `irtt`.
     pub format: String,
-    /// Program that wrote it, with the version; absent if the file does not say.
+    /// Program that wrote it, with the version; absent if the file has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The unit of its numbers, as given or as its format has it.
+    /// Unit of its numbers, from the user or from its format.
     pub unit: String,
     /// Description of one trial, in a few words.
     pub trial: String,
@@ -58,12 +58,12 @@ pub struct ImportedFile {
     pub contenders: Vec<usize>,
     /// Number of trials made from it, over all its contenders.
     pub trials: u64,
-    /// Information that the file no longer holds, and points to mind; a sentence each.
+    /// Information that the file lacks, and points to note; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
 
-/// The five numbers of Tukey (1977): order statistics, all of them measured values.
+/// Five-number summary (Tukey 1977): order statistics, all of them measured values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The contender's id.
@@ -72,22 +72,22 @@ pub struct Spread {
     pub what: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// Kind of values that the spread is over.
+    /// Kind of the values.
     pub over: SpreadOver,
-    /// Number of values; lost ones are not among them.
+    /// Number of values, without lost ones.
     pub n: u64,
-    /// Number of lost values, in a sample that knows.
+    /// Number of lost values, if the sample records them.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub lost: u64,
     /// Minimum.
     pub min: f64,
-    /// The first quartile; absent where fewer than ten samples lie beyond it.
+    /// First quartile; absent if fewer than ten samples are below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q1: Option<f64>,
-    /// The median; absent likewise.
+    /// Median; absent likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
-    /// The third quartile; absent where fewer than ten samples lie beyond it.
+    /// Third quartile; absent if fewer than ten samples are above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q3: Option<f64>,
     /// Maximum.
@@ -98,8 +98,8 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpreadOver {
-    /// Figures of trials, one for each.
+    /// Figures of trials, one per trial.
     Trials,
-    /// The samples of trials: no interval follows from them.
+    /// Samples of trials; they give no interval.
     Samples,
 }

@@ -1,8 +1,8 @@
-//! Journal of the blocks of a running race, in a file beside its result: measurements are written once,
-//! and not again with every block after them.
+//! Journal of the blocks of a running race, in a file beside its result, so that each block is written once, and
+//! not again with every later block.
 //!
-//! The result is saved whole now and then, and at the end. What came after the last time is in the journal,
-//! `race.journal` for `race.json`, one JSON object a line, until the next. Whoever reads the result reads both.
+//! The whole result is saved now and then, and at the end. The blocks since the last whole save are in the journal,
+//! `race.journal` for `race.json`, one JSON object a line. Readers of the result read both files.
 //!
 //! ```text
 //! {"journal":1,"seed":7,"started":"2026-11-23T10:00:00Z"}
@@ -11,7 +11,8 @@
 //! {"block":{"number":4}}
 //! ```
 //!
-//! A block counts once its last line is there; what follows that was written as the race was killed.
+//! A block counts once its last line is there. Lines after it are from a block that was running when the process
+//! was killed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,7 +29,7 @@ use crate::host::quiet::ProbePoint;
 use crate::result::outcome::blocks_done;
 use crate::time::Nanos;
 
-/// The version of these lines.
+/// Version of the line format.
 const VERSION: u32 = 1;
 
 /// Minimum time between two whole saves.
@@ -57,23 +58,23 @@ impl JournalHead {
     }
 }
 
-/// End of a block, with everything that is no trial.
+/// End of a block, with all its data except trials.
 #[derive(Debug, Serialize, Deserialize)]
 struct JournalBlock {
     number: u64,
-    /// Contenders that turned out blocked, by id, with the evidence.
+    /// Contenders that were blocked, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
-    /// Contenders that went beyond a limit of the far end's operator, by id, with the limit.
+    /// Contenders that exceeded a limit of the far end's operator, by id, with the limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limited: Vec<(usize, String)>,
-    /// Contenders whose endpoints broke down, by id, with the evidence.
+    /// Contenders with failed endpoints, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     failed: Vec<(usize, String)>,
     /// Point of the host's probe after the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<ProbePoint>,
-    /// The plan, where it has changed since the last whole save.
+    /// The plan, if it has changed since the last whole save.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<RecordedPlan>,
 }
@@ -84,30 +85,30 @@ pub(crate) struct Journal {
     file: PathBuf,
     /// True if the journal has a head.
     is_begun: bool,
-    /// Number of blocks at the last whole save; the plan and the time of that save follow.
+    /// Number of blocks at the last whole save; the next two fields are the plan and the time of that save.
     saved: u64,
     plan: Option<RecordedPlan>,
     at: Nanos,
 }
 
 impl Journal {
-    /// Returns the journal of the result in `file`.
+    /// Returns the journal beside the result file `result`.
     pub(crate) fn of(result: &Path) -> Journal {
         Journal { file: beside(result), is_begun: false, saved: 0, plan: None, at: Nanos::ZERO }
     }
 
-    /// Returns true if the result is to be saved whole after `done` blocks: the first time, and then
-    /// whenever it has grown by a quarter, so that all saves together write a few times the size of the
-    /// result, not its square.
+    /// Returns true if the whole result is due to be saved after `done` blocks: the first time, and then whenever
+    /// it has grown by a quarter, so that all saves together write a small multiple of the result's size, not its
+    /// square.
     pub(crate) fn is_full(&self, done: u64, now: Nanos) -> bool {
         let is_more = done.saturating_sub(self.saved) >= self.saved.div_ceil(4);
         self.saved == 0 || (is_more && now - self.at >= EVERY)
     }
 
-    /// Removes the journal: the result was saved whole and contains everything in it.
+    /// Removes the journal after a whole save: the result contains all its blocks.
     ///
     /// # Errors
-    /// [`Error::Setup`] where the old lines cannot be removed.
+    /// [`Error::Setup`] if the old lines cannot be removed.
     pub(crate) fn close(&mut self, outcome: &Outcome, now: Nanos) -> Result<()> {
         (self.is_begun, self.saved, self.at) = (false, blocks_done(outcome), now);
         self.plan = Some(outcome.plan.clone());
@@ -122,7 +123,7 @@ impl Journal {
     /// Appends the last block of `outcome`, and forces it to disk.
     ///
     /// # Errors
-    /// [`Error::Setup`] naming the file and what would help.
+    /// [`Error::Setup`] with the file and a remedy.
     pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<()> {
         self.try_append(outcome).map_err(|error| explained(&self.file, error))
     }
@@ -131,7 +132,7 @@ impl Journal {
         // Trials of a running race are in the order of its blocks.
         let number = outcome.trials.last().map_or(0, |trial| trial.block);
         let mut lines = Vec::new();
-        // Opened for each block, so that a place that is gone is noticed.
+        // Opened for each block, so that a removed directory is noticed.
         let mut out = if self.is_begun {
             File::options().append(true).open(&self.file)?
         } else {
@@ -177,16 +178,16 @@ pub(crate) fn beside(result: &Path) -> PathBuf {
     result.with_extension("journal")
 }
 
-/// Reads the journal of the result in `file`; empty if there is none. It is read before the result: a
-/// race that is running may save that whole meanwhile, and then has all blocks of this one.
+/// Reads the journal beside `result`; empty if there is none. Read it before the result: a running race may save
+/// the whole result in between, which then has all blocks of this journal.
 ///
 /// # Errors
-/// As of [`packed::read`].
+/// As [`packed::read`].
 pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
     let file = beside(result);
     if fs::metadata(&file).is_ok_and(|there| there.is_file()) {
         match packed::read(&file, LARGEST) {
-            // It was closed just now.
+            // The race closed it just now.
             Err(Error::Setup { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             read => return read,
         }
@@ -194,21 +195,21 @@ pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// Finding of a journal that was read.
+/// Blocks and errors from reading a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct JournalRecovery {
-    /// Whole blocks that it added.
+    /// Number of complete blocks that it added.
     pub blocks: u64,
-    /// Part of it that was left out, and why; absent where all of it was read.
+    /// Skipped part of the journal, with the reason; absent if all of it was read.
     pub skipped: Option<String>,
 }
 
-/// Returns `outcome`, saved to `result`, with the whole blocks of its journal that came after, up to the first line that
-/// cannot be read: blocks count in order. `derive` brings up to date what follows from the trials, and notes what was
-/// left out. The result is saved whole at each look, so nothing was decided in between.
+/// Adds to `outcome`, saved in `result`, the complete blocks of its journal, up to the first line that cannot be
+/// parsed: blocks count in order. `derive` updates the results that follow from the trials, and records the skipped
+/// part. The whole result is saved at each look, so no decision was made in between.
 ///
 /// # Errors
-/// As of `derive`.
+/// As `derive`.
 pub(crate) fn recover(
     result: &Path,
     journal: Result<Vec<u8>>,
@@ -227,18 +228,18 @@ pub(crate) fn recover(
     }
     let derived = derive(&mut outcome, &recovered);
     let Err(error) = derived else { return Ok(outcome) };
-    // The result itself stays readable whatever its journal adds.
+    // The result itself stays readable whatever is in its journal.
     let recovered = JournalRecovery { blocks: 0, skipped: Some(format!("{name}: {error}")) };
     let mut outcome = saved;
     derive(&mut outcome, &recovered)?;
     Ok(outcome)
 }
 
-/// Takes the lines of a journal; returns what is left out of it, and why.
+/// Adds the lines of a journal to `outcome`; returns the skipped part with the reason.
 fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> {
     let mut reader = JournalReader { outcome, block: Vec::new() };
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
-    // What has no end was being written when the race was killed.
+    // A line without an end was being written when the race was killed.
     while let Some((at, Some(line))) = lines.next().map(|(at, line)| (at, line.strip_suffix(b"\n")))
     {
         let parsed = serde_json::from_slice(line).map_err(|error| error.to_string());
@@ -257,15 +258,15 @@ fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> 
     None
 }
 
-/// A journal on its way into an outcome.
+/// Reader that adds a journal's lines to an outcome.
 struct JournalReader<'a> {
     outcome: &'a mut Outcome,
-    /// Trials of the block that has not ended.
+    /// Trials of the block without an end so far.
     block: Vec<Trial>,
 }
 
 impl JournalReader<'_> {
-    /// Takes a line; whether the journal is this race's.
+    /// Adds a line; returns false if the journal belongs to another race.
     fn take(&mut self, line: JournalLine) -> Result<bool, String> {
         match line {
             JournalLine::Head(head) => {
@@ -328,13 +329,13 @@ mod tests {
     use crate::trial::Order;
     use crate::trial::fake::Fake;
 
-    /// Reads the result whenever the race says that it is saved.
+    /// Observer that reads the result at each save.
     struct ReadBack {
         file: PathBuf,
         last: Option<Outcome>,
-        /// Results that were read with a journal, and without.
+        /// Numbers of results read with and without a journal.
         read: [u32; 2],
-        /// The newest result with its journal.
+        /// Last result with its journal.
         files: Option<[Vec<u8>; 2]>,
     }
 
@@ -359,7 +360,7 @@ mod tests {
         }
     }
 
-    /// Returns a race of 40 blocks, each trial of which takes a second.
+    /// Returns a race of 40 blocks with trials of one second each.
     fn race(dir: &Path) -> (Outcome, ReadBack) {
         let file = dir.join("race.json");
         let mut observer = ReadBack { file: file.clone(), last: None, read: [0; 2], files: None };
@@ -368,7 +369,7 @@ mod tests {
         let mut runner = Fake(|order: &Order| {
             trials += 1;
             clock.advance_to(clock.now() + Nanos::from_secs(1));
-            // Nobody leads for sure.
+            // No contender has a certain lead.
             ran(order, 100.0 + f64::from(trials * 7919 % 31))
         });
         let stage =
@@ -384,7 +385,7 @@ mod tests {
         let (outcome, observer) = race(dir.path());
         assert_eq!(load(&observer.file).unwrap(), outcome);
         let [with, without] = observer.read;
-        // After a last block that decides it the race is not running any more.
+        // After a last block that decides it the race is no longer running.
         let unsaved = u64::from(outcome.status == Status::Decided);
         assert_eq!((with + without) as u64, 40 - unsaved);
         assert!(with > without && without > 5, "{with} and {without}");
@@ -447,7 +448,7 @@ mod tests {
         assert_eq!(skips(format!("{head}\n{late}"), "block 39 where block"), 0);
         let nobody = rest.replacen("\"contender\":", "\"contender\":9", 1);
         assert_eq!(skips(format!("{head}\n{nobody}"), "no contender"), 0);
-        // The blocks before a line of nonsense are whole, and stay.
+        // The complete blocks before an invalid line stay.
         let first = rest.find("{\"block\":{\"number\"").unwrap();
         let (block, others) = rest.split_at(first + rest[first..].find('\n').unwrap() + 1);
         let lines = others.lines().count();
@@ -462,7 +463,7 @@ mod tests {
         let [result, journal] = observer.files.unwrap();
         let file = dir.path().join("race.json");
         fs::write(&file, &result).unwrap();
-        // A contender that this build does not know derives nothing from its trials.
+        // No results are derived from trials of a contender that this build does not know.
         let unknown = String::from_utf8(result.clone()).unwrap().replace("\"udp\"", "\"pdu\"");
         for (result, journal, wanted) in [
             (&result[..], &[0x1f, 0x8b, 7][..], "compressed by gzip"),
@@ -476,7 +477,7 @@ mod tests {
         }
     }
 
-    /// The longest races are those for which it matters.
+    /// It matters for the longest races.
     #[test]
     fn ten_thousand_blocks_are_written_a_few_times_and_not_ten_thousand_times() {
         let mut journal = Journal::of(Path::new("race.json"));

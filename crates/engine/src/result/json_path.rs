@@ -1,20 +1,20 @@
-//! Path in a JSON text of the value at which reading stopped, for messages: `trials[3].block`.
+//! Path in a JSON text to the value at which reading failed, for messages: `trials[3].block`.
 //!
-//! serde_json says the line and the column, and no more. Reading the text again up to there costs less than a second
-//! set of readers for every type that is saved, which keep the path as they go (serde_path_to_error).
+//! serde_json reports only line and column. Reading the text a second time up to that place costs less than a
+//! second set of deserializers for every saved type that track the path (serde_path_to_error).
 
 use serde_json::Error;
 
 /// Level of nesting.
 #[derive(Debug)]
 enum Level {
-    /// Object, with the name of the member that is read, if its name is complete.
+    /// Object, with the name of the current member once the name is complete.
     Object(Option<String>),
-    /// Array, with the index of the element that is read.
+    /// Array, with the index of the current element.
     Array(usize),
 }
 
-/// Returns the path of the value at which `error` was found in `text`; empty for the whole text.
+/// Returns the path to the value at which `error` occurred in `text`; empty for the whole text.
 pub(super) fn of(error: &Error, text: &[u8]) -> String {
     let before: usize =
         text.split_inclusive(|b| *b == b'\n').take(error.line().max(1) - 1).map(<[u8]>::len).sum();
@@ -54,7 +54,7 @@ pub(super) fn of(error: &Error, text: &[u8]) -> String {
     path
 }
 
-/// Returns the place after the string that begins at `start`.
+/// Returns the position after the string that begins at `start`.
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < text.len() && text[at] != b'"' {

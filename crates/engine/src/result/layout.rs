@@ -1,5 +1,5 @@
-//! Layout of a result as text: indented JSON, but with the numbers of one array on one line. Series over
-//! time consist of such arrays, and a line for each number would be most of the file.
+//! Layout of a result as text: indented JSON, except that the numbers of one array share a line. Series over time
+//! consist of such arrays, and would otherwise need a line per number.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
     String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
-/// Element of an array that has begun. The separator before it depends on its type.
+/// State of a new array element. The separator before it depends on its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenElement {
     First,
@@ -36,9 +36,9 @@ enum OpenElement {
 struct Layout {
     depth: usize,
     begun: Option<OpenElement>,
-    /// True if the last thing that ended is on the line of what was before it.
+    /// True if the last value shares its line with the previous one.
     inline: bool,
-    /// True if the container that ends next has anything in it.
+    /// True if the current container has any element.
     filled: bool,
 }
 
@@ -57,7 +57,7 @@ impl Layout {
         }
     }
 
-    /// Writes the separator before anything else.
+    /// Writes the separator before any other value.
     fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = false;
         match self.begun.take() {
@@ -98,7 +98,7 @@ macro_rules! scalars {
 }
 
 impl Formatter for Layout {
-    /// Escapes characters above U+001F that a terminal would obey: JSON itself escapes none of them.
+    /// Escapes control characters above U+001F, which a terminal would execute; JSON itself escapes none of them.
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,

@@ -1,13 +1,14 @@
-//! Results of races: what is saved, and how it is read again.
+//! Results of races: the saved format, and how to read it.
 //!
 //! | file | purpose |
 //! |---|---|
 //! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
-//! | [`explained`], [`path_way`], [`imported`], [`dropped`], [`knee`] | parts of it: where the time went, what a path did, where it was imported from, who dropped out, which load is too much |
-//! | [`save`], [`layout`], [`packed`] | to disk and back; the layout there; files that may be compressed |
+//! | [`explained`], [`path_way`], [`imported`], [`dropped`], [`knee`] | parts of it: breakdown of the time, account
+//! of the path, origin of an import, contenders that dropped out, knees under rising load |
+//! | [`save`], [`layout`], [`packed`] | writing and reading; layout of the text; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
 //! | [`hold`] | one race per file |
-//! | [`command`] | the command line that asks for a race again |
+//! | [`command`] | the command line that repeats a race |
 //! | [`date`] | the time of day in names and results |
 
 mod blank;

@@ -1,5 +1,5 @@
-//! Result of a race, as it is saved: format 1. `docs/result.schema.json` describes it and a test holds
-//! the two together. Reports are made from this and from nothing else.
+//! Result of a race, as it is saved: format 1, described by `docs/result.schema.json`, which a test compares with
+//! this file. Reports are made from this alone.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub format: u32,
     /// Program that wrote the file.
     pub deadheat: Program,
-    /// Title for people.
+    /// Title of the race.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Labels given with `--label`.
@@ -47,20 +47,20 @@ pub struct Outcome {
     /// Facts about the far host; absent if it is this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_host: Option<HostFacts>,
-    /// Results of probing the near host between blocks; absent in virtual time, and in results from
-    /// before probes existed.
+    /// Results of probing the near host between blocks; absent in virtual time, and in results older than the
+    /// probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<HostQuiet>,
     /// Facts about the path.
     pub path: PathFacts,
-    /// Metrics compared, claims first.
+    /// Compared metrics, claims first.
     pub metrics: Vec<Metric>,
     /// Conditions that were varied; absent if none were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factor>,
-    /// Contenders; in a race over conditions, each cell of it. The hidden control is not among them.
+    /// Contenders; in a race over conditions, its cells. The hidden control is not among them.
     pub contenders: Vec<Entrant>,
-    /// Trials in the order run, all of them.
+    /// All trials, in the order run.
     pub trials: Vec<Trial>,
     /// Estimates, one for each contender and metric.
     pub summary: Vec<Summary>,
@@ -75,8 +75,8 @@ pub struct Outcome {
     pub sweeps: Vec<Sweep>,
     /// Verdicts, one for each claim.
     pub verdicts: Vec<Verdict>,
-    /// Verdicts on the same claims from all trials that ran, if one contender lost more of them to gates
-    /// than another.
+    /// Verdicts on the same claims from all trials with figures, if gates took more trials from one contender than
+    /// from another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfiltered: Vec<Verdict>,
     /// Comparison of the first contender with its hidden copy.
@@ -89,10 +89,10 @@ pub struct Outcome {
     /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanations>,
-    /// Files that the result was imported from; absent if deadheat measured.
+    /// Origin of an imported result; absent if deadheat measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportOrigin>,
-    /// Reason for the end of the race.
+    /// Status: running, or the reason for the end.
     pub status: Status,
 }
 
@@ -116,13 +116,13 @@ pub struct RecordedRequest {
     /// Remote host and port; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Address family, `4` or `6`; absent if none was asked for.
+    /// Requested address family, `4` or `6`; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<u8>,
     /// Maximum number of blocks; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// Maximum duration, in nanoseconds; absent if there is none.
+    /// Maximum duration, in nanoseconds; absent if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
     /// Minimum time from the start of one block to the start of the next, in nanoseconds; absent if not
@@ -132,13 +132,13 @@ pub struct RecordedRequest {
     /// Margin as a fraction; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
-    /// Resolution asked for, as a fraction; absent if not given.
+    /// Requested resolution, as a fraction; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<f64>,
-    /// True if claims were asked for on contenders that the far kernel answers, too.
+    /// True if claims include contenders that the far kernel answers.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub claims_all: bool,
-    /// True if what was not typed of contenders was left as each implementation has it by itself; absent if it was made
+    /// True if options that were not typed stayed at each implementation's own default; absent if they were made
     /// equal.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub as_deployed: bool,
@@ -147,7 +147,7 @@ pub struct RecordedRequest {
     /// Placement; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
-    /// State asked for of idle CPUs, `awake` or `host`; absent if not given.
+    /// Requested state of idle CPUs, `awake` or `host`; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
     /// Conditions to vary, with their levels; absent if none.
@@ -156,12 +156,12 @@ pub struct RecordedRequest {
     /// Time between two points of each trial's series, in nanoseconds; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
-    /// True if an instrumented pass was to follow; absent if not.
+    /// True if an instrumented pass was requested; absent if not.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub explain: bool,
 }
 
-/// Plan fixed before the first block, so that no result could move it.
+/// Plan, fixed before the first block, so that no result could change it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Margin, as a fraction.
@@ -172,26 +172,27 @@ pub struct RecordedPlan {
     pub placement: String,
     /// Reason for the placement.
     pub placement_reason: String,
-    /// State of idle CPUs: `awake` if they were kept out of sleep states, `host` if they slept as the
-    /// host lets them; absent if there were none, and in files from before it was recorded.
+    /// State of idle CPUs: `awake` if they were kept out of sleep states, `host` if the host decided; absent if
+    /// there were none, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
-    /// Reason for that; absent in files from before it was recorded.
+    /// Reason for this state; absent in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_reason: Option<String>,
     /// Maximum number of blocks.
     pub blocks_max: u64,
     /// Interim looks: the number of blocks and the error level of each.
     pub looks: Vec<crate::stats::Look>,
-    /// Level of the error that rulings after any block share, beside the looks; absent where there are none of them.
+    /// Error level shared by rulings after any block, in addition to the looks; absent if such rulings are not
+    /// allowed.
     #[serde(default, skip_serializing_if = "is_no_level")]
     pub any_time: f64,
-    /// Number of verdicts to give.
+    /// Number of verdicts.
     pub claims: u64,
-    /// Workload as each trial ran it, if the length of a trial was left to the plan.
+    /// Workload of each trial, if the plan chose the length of trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Reason for the length of its trials.
+    /// Reason for the length of trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_reason: Option<String>,
     /// Re-estimates of the number of blocks during the race, from the scatter alone.
@@ -201,19 +202,19 @@ pub struct RecordedPlan {
     pub quantile_definition: String,
 }
 
-/// Returns true for a level of 0, which is not written.
+/// Returns true for a level of 0, which is not serialized.
 fn is_no_level(level: &f64) -> bool {
     *level == 0.0
 }
 
-/// Re-estimate of the number of blocks, made half-way without regard to who leads.
+/// New estimate of the number of blocks, made half-way without regard to the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Replan {
-    /// Number of blocks done at the re-estimate.
+    /// Number of completed blocks at that time.
     pub after: u64,
-    /// Maximum number of blocks before it.
+    /// Maximum number of blocks before.
     pub from: u64,
-    /// Maximum number of blocks after it.
+    /// Maximum number of blocks after.
     pub to: u64,
     /// Scatter that the estimate is based on: the standard deviation of the log-ratios of a block.
     pub scatter: f64,
@@ -224,7 +225,7 @@ pub struct Replan {
 pub struct Entrant {
     /// Index of the contender, from 0.
     pub id: usize,
-    /// Specification as run: as typed, with the terms of the race and the window that its path asks for.
+    /// Specification as run: as typed, plus the terms of the race and the window for its path.
     pub spec: String,
     /// Name that is unique in this race: `udp`, `udp #2`.
     pub label: String,
@@ -232,25 +233,25 @@ pub struct Entrant {
     pub transport: String,
     /// Colour of the transport, `#rrggbb`.
     pub colour: String,
-    /// Implementation of the transport, as its trials found: `tcp/linux-6.18/cubic`.
+    /// Implementation of the transport, as read back in its trials: `tcp/linux-6.18/cubic`.
     pub implementation: String,
-    /// Knobs as asked, defaults included.
+    /// Requested knobs, defaults included.
     pub asked: BTreeMap<String, String>,
     /// Options as read back at the near end.
     pub effective: Effective,
     /// Options as read back at the far end.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
-    /// True if it is a reference row that takes no part in claims: the far kernel answers it.
+    /// True if it is a reference row, which the far kernel answers and which takes no part in claims.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub floor: bool,
-    /// Evidence that its packets do not get through, for which it dropped out; absent if they do.
+    /// Evidence that its packets do not arrive, for which it dropped out; absent if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
-    /// Limit of the far end's operator that ended its trials, for which it dropped out; absent if none did.
+    /// Limit of the far end's operator that stopped its trials, for which it dropped out; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<String>,
-    /// Evidence that its endpoints broke down twice in a row, for which it dropped out; absent if they did not.
+    /// Evidence that its endpoints failed twice in a row, for which it dropped out; absent if they did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Reason why it cannot carry this work, so that it never ran; absent if it can.
@@ -278,7 +279,7 @@ pub struct Cell {
     pub infeasible: Option<String>,
 }
 
-/// Condition that is varied, with its levels.
+/// Varied condition, with its levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
     /// Name of the condition: a key of the workload, a knob, or `placement`.
@@ -288,12 +289,12 @@ pub struct Factor {
 }
 
 impl Entrant {
-    /// Returns true if it runs: its packets get through, and its conditions are possible here.
+    /// Returns true if it runs: its packets arrive, and its conditions are possible here.
     pub fn is_racing(&self) -> bool {
         self.out().is_none() && self.infeasible().is_none()
     }
 
-    /// Returns the reason why it is out of the race under any conditions, as a word and in full.
+    /// Returns the reason why it does not run under any condition, as a word and in full.
     pub fn out(&self) -> Option<(&'static str, &str)> {
         let ways = [
             ("blocked", &self.blocked),
@@ -304,14 +305,14 @@ impl Entrant {
         ways.into_iter().find_map(|(word, why)| Some((word, why.as_deref()?)))
     }
 
-    /// Returns the reason why it has dropped out, if it has.
+    /// Returns the reason for which it dropped out, if it did.
     pub fn dropped(&self) -> Option<DropReason> {
         let blocked = self.blocked.clone().map(DropReason::Blocked);
         let limited = || self.limited.clone().map(DropReason::Limited);
         blocked.or_else(limited).or_else(|| self.failed.clone().map(DropReason::Failed))
     }
 
-    /// Marks that it has dropped out.
+    /// Marks it as dropped out.
     pub(crate) fn drop_out(&mut self, dropped: DropReason) {
         match dropped {
             DropReason::Blocked(evidence) => self.blocked = Some(evidence),
@@ -320,7 +321,7 @@ impl Entrant {
         }
     }
 
-    /// Returns true if a claim is made about it and another: both compete, under the same conditions.
+    /// Returns true if there is a claim about it and another: both compete, under the same conditions.
     pub fn competes_with(&self, other: &Entrant) -> bool {
         !self.floor && !other.floor && self.meets(other)
     }
@@ -379,8 +380,8 @@ pub struct Summary {
     pub regimes: Option<[crate::stats::Regime; 2]>,
 }
 
-/// Share of the variation of one metric's logarithm that one source accounts for. The shares of a metric
-/// add up to 1.
+/// Share of the variance of one metric's logarithm that one source accounts for. The shares of a metric add up to
+/// 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VarianceShare {
     /// Name of the metric.
@@ -389,7 +390,7 @@ pub struct VarianceShare {
     pub kind: ShareKind,
     /// Name of the source: of a factor, `transport`, `interactions`.
     pub factor: String,
-    /// Share, less the noise that is expected in it.
+    /// Share, less the expected noise in it.
     pub share: f64,
     /// Lower end of its interval; absent with too few blocks, and for the blocks themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -397,11 +398,11 @@ pub struct VarianceShare {
     /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Share with the noise in it.
+    /// Share including the noise.
     pub raw: f64,
     /// Number of trials behind the share.
     pub trials: u64,
-    /// Number of valid trials left out because their figure is not above 0 and has no logarithm.
+    /// Number of valid trials without a logarithm, because their figure is not above 0.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub left_out: u64,
     /// Number of blocks behind the share.
@@ -419,7 +420,7 @@ pub enum ShareKind {
     Factor,
     /// The contenders.
     Contenders,
-    /// Interactions: all factors and the contenders together, beyond what each does on its own.
+    /// Interactions: all factors and the contenders together, beyond their separate effects.
     Interactions,
     /// Changes from block to block.
     Blocks,
@@ -468,21 +469,20 @@ pub struct Verdict {
     pub confidence: f64,
     /// Number of blocks behind the verdict.
     pub blocks: u64,
-    /// Approximate number of further blocks needed; only for `undecided`. Absent there if no number would
-    /// do.
+    /// Approximate number of further blocks needed; only for `undecided`. Absent if no number would suffice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_blocks: Option<u64>,
     /// Approximate time for these blocks on this machine, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_ns: Option<u64>,
-    /// Id of the better contender if the interval excludes equality, whatever the margin.
+    /// Id of the better contender if the interval excludes equality, regardless of the margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<usize>,
-    /// Resolution: the difference that these blocks would have found with 80 % power, as a fraction.
-    /// Absent with too few blocks, and in files from before it was recorded.
+    /// Resolution: the difference that these blocks would have found with 80 % power, as a fraction. Absent with
+    /// too few blocks, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<f64>,
-    /// Difference a − b, in the metric's unit, at the confidence level of the ratio.
+    /// Difference a − b, in the metric's unit, at the ratio's confidence level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// The verdict in a sentence.
@@ -521,13 +521,13 @@ pub struct Effect {
 /// Hidden A/A comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// Contender that was copied.
+    /// Copied contender.
     pub contender: usize,
     /// Verdicts, one for each claimed metric; `a` and `b` are the same id.
     pub verdicts: Vec<Verdict>,
     /// True if the race can be trusted.
     pub trusted: bool,
-    /// Finding in a sentence.
+    /// Result in a sentence.
     pub note: String,
 }
 
@@ -561,23 +561,23 @@ pub enum Status {
     Running,
     /// Decided: every claim has its verdict.
     Decided,
-    /// Budget of time or blocks is spent.
+    /// The budget of time or blocks is spent.
     Budget,
     /// Interrupted by the user.
     Interrupted,
-    /// Failed: the race could not go on.
+    /// Failed: the race could not continue.
     Failed,
 }
 
 impl Outcome {
-    /// Returns true if the margin grew with the noise, as the rule was until 2026-11. Such a margin
-    /// answers another question than the user asked.
+    /// Returns true if the margin was widened by noise, as until 2026-11. Such a margin answers another question
+    /// than the user's.
     pub fn margin_widened(&self) -> bool {
         self.asked.margin.is_none() && self.plan.margin > DEFAULT_MARGIN
     }
 
-    /// Returns the contender at `row` of those asked for, as typed, with a number from the second of the
-    /// same on. Unlike a label it names no conditions.
+    /// Returns the contender at `row` of the request, as typed; the second and later copies of a specification get
+    /// a number. Unlike a label it has no conditions.
     pub fn contender(&self, row: usize) -> String {
         let asked = &self.asked.contenders;
         let Some(typed) = asked.get(row) else { return format!("contender {row}") };
@@ -587,7 +587,7 @@ impl Outcome {
         }
     }
 
-    /// Returns true if the race ran and its control and gates let it be trusted.
+    /// Returns true if the race is complete, and its control and gates show no problem.
     pub fn trusted(&self) -> bool {
         self.why_not_trusted().is_none()
     }
@@ -600,7 +600,7 @@ impl Outcome {
         control.map(|control| control.note.as_str()).or(warning.map(|one| one.message.as_str()))
     }
 
-    /// Returns the reason why a failed race could not go on.
+    /// Returns the reason why a failed race could not continue.
     pub fn why_failed(&self) -> Option<&str> {
         if self.status != Status::Failed {
             return None;
@@ -619,10 +619,10 @@ pub const UNTRUSTED_EXCLUSIONS: &str = "exclusions_decide";
 /// Code of the warning that a contender stays in a state of its own over several blocks.
 pub const UNTRUSTED_STATE: &str = "own_state";
 
-/// Default margin: below it, hardly anybody would change transports.
+/// Default margin: a smaller difference is hardly a reason to change transports.
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
-/// Returns the number of whole blocks in `outcome`; only whole ones are ever saved.
+/// Returns the number of complete blocks in `outcome`; incomplete ones are never saved.
 pub fn blocks_done(outcome: &Outcome) -> u64 {
     let last = outcome.trials.iter().map(|trial| trial.block).max();
     last.map_or(0, |last| last.saturating_add(1))

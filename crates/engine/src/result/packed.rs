@@ -1,4 +1,4 @@
-//! Files that may be compressed by gzip, and are not larger than they should be.
+//! Files that may be compressed by gzip, with limits on their size.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,19 +13,19 @@ use crate::foreign::file::MARK;
 /// Magic number at the start of a file compressed by gzip (RFC 1952, 2.3.1).
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Largest multiple of its size that a compressed file may unpack to. Results pack to between a sixth and an eighteenth;
-/// gzip reaches 1,032 with zeros (zlib's technical details), and memory has to hold what is in them.
+/// Maximum ratio of unpacked to compressed size. Results compress to between 1/6 and 1/18. gzip reaches 1,032 with
+/// zeros (zlib's technical details), and the unpacked data has to fit in memory.
 const MOST_TIMES: u64 = 64;
 
-/// Unpacked bytes that a file of any size may have.
+/// Unpacked size allowed for a file of any size, in bytes.
 const ANY_SIZE: u64 = 4 << 20;
 
-/// Reads the content of a file, unpacked if it is compressed by gzip, whatever its name, and without a byte order mark.
-/// Unpacked data beyond `largest` bytes is never held, and a file that is larger is not read.
+/// Reads the content of a file: unpacked if gzip compressed it, regardless of its name, and without a byte order
+/// mark. Unpacked data beyond `largest` bytes is never stored, and a larger file is not read.
 ///
 /// # Errors
-/// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it is too large, or begins
-/// as a compressed file and is not whole.
+/// [`Error::Setup`] if the file cannot be read, [`Error::Data`] if it is too large, or is a compressed file that is
+/// not complete.
 pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     let name = || file.display().to_string();
     let cannot = |error| Error::setup(format!("read {}", name()), error);
@@ -60,10 +60,10 @@ pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     })
 }
 
-/// Reads all of `from` without a byte order mark, or returns `None` if that is more than `largest` bytes.
+/// Reads all of `from` without a byte order mark, or returns `None` if it has more than `largest` bytes.
 fn at_most(from: impl Read, largest: u64) -> io::Result<Option<Vec<u8>>> {
     let mut content = Vec::new();
-    // One byte more than allowed tells what is too large, also where its size is not known.
+    // One byte beyond the limit shows that the file is too large, even if its size is not known.
     from.take(largest + 1).read_to_end(&mut content)?;
     let mut mark = [0; 3];
     if content.starts_with(MARK.encode_utf8(&mut mark).as_bytes()) {
@@ -72,20 +72,20 @@ fn at_most(from: impl Read, largest: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((content.len() as u64 <= largest).then_some(content))
 }
 
-/// Content of a file, unpacked as it is read where it is compressed by gzip.
+/// Content of a file, unpacked while it is read if gzip compressed it.
 #[derive(Debug)]
 pub enum UnpackedFile<R: BufRead> {
     /// Content as it is.
     Plain(R),
-    /// Members of a compressed file, one behind the other (RFC 1952, 2.2); `None` after the last.
+    /// Members of a compressed file, one after another (RFC 1952, 2.2); `None` after the last.
     Packed(Option<GzDecoder<R>>),
 }
 
 impl UnpackedFile<BufReader<File>> {
-    /// Begins with a file.
+    /// Opens a file.
     ///
     /// # Errors
-    /// As of a read.
+    /// As a read.
     pub fn new(file: File) -> io::Result<UnpackedFile<BufReader<File>>> {
         let mut from = BufReader::with_capacity(64 << 10, file);
         Ok(match from.fill_buf()?.starts_with(&MAGIC) {
@@ -121,7 +121,8 @@ impl<R: BufRead> Read for UnpackedFile<R> {
     }
 }
 
-/// Returns true if another member follows, and false at the end. Zeros behind the last are padding, as gzip(1) has it.
+/// Returns true if another member follows, and false at the end. Zeros after the last member are padding, as in
+/// gzip(1).
 fn begins_member(rest: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let ahead = rest.fill_buf()?;
@@ -129,7 +130,7 @@ fn begins_member(rest: &mut impl BufRead) -> io::Result<bool> {
         match ahead {
             [] => return Ok(false),
             [0, ..] => rest.consume(zeros),
-            // A member that is cut off within its first bytes is an error of its read.
+            // A member of only a few bytes gives an error when it is read.
             [first] if *first == MAGIC[0] => return Ok(true),
             _ if ahead.starts_with(&MAGIC) => return Ok(true),
             _ => {
@@ -140,7 +141,7 @@ fn begins_member(rest: &mut impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Returns the fault of a compressed file that cannot be unpacked.
+/// Returns the reason why a compressed file cannot be unpacked.
 pub fn damage(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
@@ -179,7 +180,7 @@ mod tests {
         let text = b"a text that repeats itself, repeats itself";
         assert_eq!(read_back(text, 1 << 10).unwrap(), text);
         assert_eq!(read_back(&packed(text), 1 << 10).unwrap(), text);
-        // Files put one behind the other unpack to one (RFC 1952, 2.2).
+        // Concatenated gzip files unpack to one (RFC 1952, 2.2).
         let twice = [packed(b"one, "), packed(b"two")].concat();
         assert_eq!(read_back(&twice, 1 << 10).unwrap(), b"one, two");
         assert_eq!(read_back(b"", 1 << 10).unwrap(), b"");
@@ -202,7 +203,7 @@ mod tests {
     fn a_file_that_is_too_large_is_refused_before_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("sparse");
-        // Neither time nor memory would do to read it.
+        // It is too large to read.
         File::create(&file).unwrap().set_len(1 << 40).unwrap();
         let said = read(&file, 1 << 38).unwrap_err().to_string();
         assert!(said.contains("no such file is that large"), "{said}");

@@ -1,4 +1,4 @@
-//! One direction of one link of an emulated path over a race, as it is saved.
+//! A single direction of one link of an emulated path over a race, as it is saved.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,39 +14,38 @@ pub struct PathWay {
     pub direction: Direction,
     /// Number of trials behind the totals.
     pub trials: u64,
-    /// Number of packets that came in; each segment of a super-packet counts.
+    /// Number of packets that arrived; each segment of a super-packet counts.
     pub packets: u64,
-    /// Number of packets that a firewall dropped for their protocol.
+    /// Number of packets that a firewall dropped because of their protocol.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
     /// Number of packets dropped by the loss model.
     pub lost: u64,
-    /// Number of packets that found the queue full, or were dropped to keep it short.
+    /// Number of packets dropped because the queue was full, or to keep it short.
     pub queue_drops: u64,
-    /// Number of packets that were marked instead (ECN).
+    /// Number of packets marked instead of dropped (ECN).
     #[serde(default, skip_serializing_if = "is_unset")]
     pub marked: u64,
-    /// Number of copies made.
+    /// Number of duplicates.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub duplicated: u64,
     /// Number of packets with a flipped bit.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub corrupted: u64,
-    /// Number of packets that went out after one that had come in later (RFC 4737).
+    /// Number of packets that left after a later packet (RFC 4737).
     #[serde(default, skip_serializing_if = "is_unset")]
     pub reordered: u64,
-    /// The least share of packets that the model may be expected to take, 0 to 1, at 99 %; absent where
-    /// the model does not say it of a number of packets. Trials that share a seed meet the same draws,
-    /// which count for what they are: one sample, and not several.
+    /// Smallest share of lost packets to expect from the model, 0 to 1, at 99 %; absent if the model gives none for
+    /// a number of packets. Trials that share a seed have the same random draws, so they count as one sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_low: Option<f64>,
-    /// Greatest share of packets that the model may be expected to take, likewise.
+    /// Largest share of lost packets to expect from the model, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_high: Option<f64>,
-    /// Rate in bits per second at which packets left while others waited; absent if none did.
+    /// Rate in bits per second at which packets left while others waited; absent if none waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<f64>,
-    /// The median over trials of the median time in the queue, in nanoseconds.
+    /// Median over trials of the median time in the queue, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p50_ns: Option<f64>,
     /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.

@@ -1,4 +1,4 @@
-//! Saving of a race to disk, whole or not at all, and reading it back with suspicion.
+//! Saving of a race to disk, atomically, and reading it back with checks.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ use super::{date, journal, json_path, layout, packed};
 use crate::error::{Error, Result};
 use crate::trial::Record;
 
-/// Maximum size of a file that is read, in bytes. A race of 10,000 blocks has some 100 MB.
+/// Maximum size of a file to read, in bytes. A race of 10,000 blocks has about 100 MB.
 pub const LARGEST: u64 = 512 << 20;
 
-/// File of a name that was free, made for a result to come and held for this run alone. Dropping it removes the file if
-/// nothing was saved to it.
+/// New file with an unused name, reserved for the result of this run. Dropping it removes the file if it is still
+/// empty.
 #[derive(Debug)]
 pub struct FreshFile {
     /// Name of the file.
@@ -28,11 +28,11 @@ pub struct FreshFile {
 }
 
 impl FreshFile {
-    /// Makes `STEM-YYYYMMDD-HHMMSS.json` (UTC) in the current directory, or the first of `STEM-YYYYMMDD-HHMMSS-2.json` and
-    /// so on that is free: two runs of one second have a file each.
+    /// Creates `STEM-YYYYMMDD-HHMMSS.json` (UTC) in the current directory, or the first unused name of
+    /// `STEM-YYYYMMDD-HHMMSS-2.json` and so on: two runs in one second get a file each.
     ///
     /// # Errors
-    /// [`Error::Setup`] where no file can be made here.
+    /// [`Error::Setup`] if no file can be created here.
     pub fn make(stem: &str, at: SystemTime) -> Result<FreshFile> {
         let make = |path: &Path| File::options().write(true).create_new(true).open(path);
         fresh(stem, at, ".json", |path| make(path).map(drop)).map(|path| FreshFile { path })
@@ -42,13 +42,13 @@ impl FreshFile {
 impl Drop for FreshFile {
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|there| there.len() == 0) {
-            // An empty file that stays does no harm.
+            // An empty file that remains does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Directory of a name that was free, made for results to come. Dropping it removes the directory if nothing is in it.
+/// New directory with an unused name, for results. Dropping it removes the directory if it is empty.
 #[derive(Debug)]
 pub struct FreshDirectory {
     /// Name of the directory.
@@ -56,11 +56,11 @@ pub struct FreshDirectory {
 }
 
 impl FreshDirectory {
-    /// Makes the directory `STEM-YYYYMMDD-HHMMSS` (UTC) in the current one, or the first of `STEM-YYYYMMDD-HHMMSS-2` and
-    /// so on that is free.
+    /// Creates the directory `STEM-YYYYMMDD-HHMMSS` (UTC) in the current one, or the first unused name of
+    /// `STEM-YYYYMMDD-HHMMSS-2` and so on.
     ///
     /// # Errors
-    /// [`Error::Setup`] where no directory can be made here.
+    /// [`Error::Setup`] if no directory can be created here.
     pub fn make(stem: &str, at: SystemTime) -> Result<FreshDirectory> {
         fresh(stem, at, "", |path| fs::create_dir(path)).map(|path| FreshDirectory { path })
     }
@@ -68,12 +68,12 @@ impl FreshDirectory {
 
 impl Drop for FreshDirectory {
     fn drop(&mut self) {
-        // A directory that holds results is refused, as it should be (rmdir(2)).
+        // rmdir(2) refuses a directory with results, as it should.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Names that are tried before it is given up: more than runs can start in a second.
+/// Maximum number of names to try: more than runs can start in a second.
 const MOST_NAMES: u32 = 10_000;
 
 fn fresh(
@@ -95,11 +95,11 @@ fn fresh(
     Err(explained(&last, io::ErrorKind::AlreadyExists.into()))
 }
 
-/// Makes sure that a race can be saved to `file`, before it runs: a place for it that can be written,
-/// and nothing there that is not a file, since saving replaces what is there.
+/// Checks that a race can be saved to `file`, before it runs: the directory is writable, and `file` is nothing but
+/// a file, because saving replaces it.
 ///
 /// # Errors
-/// [`Error::Usage`] for a directory or device, [`Error::Setup`] where nothing can be written.
+/// [`Error::Usage`] for a directory or device, [`Error::Setup`] if the directory is not writable.
 pub fn prepare(file: &Path) -> Result<()> {
     let there = fs::metadata(file);
     if there.is_ok_and(|there| !there.is_file()) {
@@ -113,12 +113,12 @@ pub fn prepare(file: &Path) -> Result<()> {
     tried.map_err(|error| explained(file, error))
 }
 
-/// Saves a race, or what was made of races, so that `file` holds either the old state or the new one,
-/// whatever happens: written beside it, forced to disk, renamed over it (rename(2) is atomic), and the
-/// directory forced too.
+/// Saves a race, or a value made from races, so that `file` holds either the old state or the new one, even after a
+/// crash: it is written beside the file, synced, and renamed over it (rename(2) is atomic); then the directory is
+/// synced.
 ///
 /// # Errors
-/// [`Error::Setup`] naming the file and what would help. The old state is intact.
+/// [`Error::Setup`] with the file and a remedy. The old state is intact.
 pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
     let temporary = beside(file);
     let saved = write_out(value, &temporary)
@@ -126,19 +126,19 @@ pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
         .and_then(|()| fs::rename(&temporary, file))
         .and_then(|()| sync_directory(file));
     saved.map_err(|error| {
-        // What is half written helps nobody; that it cannot be removed changes nothing.
+        // A half-written file is useless; an error in removing it changes nothing.
         let _ = fs::remove_file(&temporary);
         explained(file, error)
     })
 }
 
-/// Reads a race, as it was saved or compressed by gzip; where it runs or was killed, with the blocks that are in
-/// its journal only. Where there are any, or where the journal cannot be read, `derive` brings up to date what follows
-/// from the trials and notes what was left out.
+/// Reads a race, as saved or compressed by gzip; if it is running or was killed, with the blocks in its journal. If
+/// there are any, or if the journal cannot be read, `derive` updates the results that follow from the trials and
+/// records the skipped part.
 ///
 /// # Errors
-/// [`Error::Setup`] where the file cannot be read, [`Error::Data`] where it holds anything but a
-/// whole race of this format, saying what it holds instead.
+/// [`Error::Setup`] if the file cannot be read, [`Error::Data`] if it is not a complete race in this format, with a
+/// description of its content.
 pub fn load_with(
     file: &Path,
     derive: impl Fn(&mut Outcome, &JournalRecovery) -> Result<()>,
@@ -160,7 +160,7 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// Reads a race from its JSON.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
     let outcome: Outcome = serde_json::from_slice(text).map_err(|error| blame(text, &error))?;
@@ -168,14 +168,14 @@ pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Parses the head of a file that this program saves. `foreign` is the message for JSON that is none;
-/// `whole` ends the message for a text that is cut off.
+/// Parses the fields that identify a file of this program. `foreign` is the message for other JSON; `whole` ends
+/// the message for truncated text.
 pub(crate) fn head<T: DeserializeOwned>(
     text: &[u8],
     foreign: &str,
     whole: &str,
 ) -> Result<T, String> {
-    // A struct may also be read from an array, which nothing that is saved is.
+    // serde also reads a struct from an array, but no saved file is an array.
     if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
         return Err(foreign.to_owned());
     }
@@ -192,7 +192,7 @@ pub(crate) fn head<T: DeserializeOwned>(
     })
 }
 
-/// Checks that it is JSON, from this program, in this format.
+/// Checks that the text is JSON, from this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct ResultHead {
@@ -218,15 +218,15 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns true if reading stopped because the text ended. The parser reports a number that is cut off as
-/// a wrong number, so the place decides.
+/// Returns true if reading failed because the text ended. The parser reports a truncated number as an invalid
+/// number, so the position decides.
 pub(crate) fn is_at_end(error: &serde_json::Error, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let (count, last) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len()));
     error.is_eof() || (error.line(), error.column()) == (count, last)
 }
 
-/// Checks that every id refers to a contender, so that readers of a race can rely on it.
+/// Checks that every id refers to a contender, as readers of a race expect.
 fn check_references(outcome: &Outcome) -> Result<(), String> {
     let n = outcome.contenders.len();
     let ids = outcome.contenders.iter().enumerate();
@@ -250,7 +250,7 @@ fn check_references(outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// Checks that every cell names a contender, and a level of each factor.
+/// Checks that every cell refers to a contender, and to a level of each factor.
 fn check_cells(outcome: &Outcome) -> Result<(), String> {
     for (at, entrant) in outcome.contenders.iter().enumerate() {
         let Some(cell) = &entrant.cell else { continue };
@@ -267,10 +267,10 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the field that does not fit, and the reason.
+/// Returns the field with the error, and the reason.
 fn blame(text: &[u8], error: &serde_json::Error) -> String {
     let path = json_path::of(error, text);
-    // A trial's figures lie flat in it, and serde loses the way there.
+    // A trial's figures are flattened into it, and there serde loses the path.
     let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
     if let Some((field, why)) = index.and_then(|at| misfit(text, at.parse().ok()?)) {
         let dot = if field.is_empty() { "" } else { "." };
@@ -279,7 +279,7 @@ fn blame(text: &[u8], error: &serde_json::Error) -> String {
     if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
 }
 
-/// Returns the field of a trial's figures that does not fit, and the reason without its place.
+/// Returns the field of a trial's figures with the error, and the reason without its position.
 fn misfit(text: &[u8], trial: usize) -> Option<(String, String)> {
     let race: Value = serde_json::from_slice(text).ok()?;
     let trial = race.get("trials")?.get(trial)?.to_string();
@@ -289,7 +289,7 @@ fn misfit(text: &[u8], trial: usize) -> Option<(String, String)> {
     Some((json_path::of(&error, trial.as_bytes()), why))
 }
 
-/// Returns `.race.json.part` for `race.json`: in the same directory, because a rename crosses none.
+/// Returns `.race.json.part` for `race.json`: in the same directory, because a rename cannot cross file systems.
 fn beside(file: &Path) -> PathBuf {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     file.with_file_name(format!(".{name}.part"))
@@ -301,7 +301,7 @@ fn write_out<T: Serialize>(value: &T, temporary: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Keeps the permissions of a file that is replaced.
+/// Copies the permissions of the replaced file.
 fn keep_mode(file: &Path, temporary: &Path) -> io::Result<()> {
     match fs::metadata(file) {
         Ok(there) => fs::set_permissions(temporary, there.permissions()),
@@ -317,7 +317,7 @@ fn write_json<T: Serialize>(value: &T, file: &mut impl Write) -> io::Result<()> 
     buffered.flush()
 }
 
-/// Makes the new name itself survive a power failure (fsync(2), NOTES).
+/// Syncs the directory, so that the new name survives a power failure (fsync(2), NOTES).
 fn sync_directory(file: &Path) -> io::Result<()> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -442,7 +442,7 @@ mod tests {
         let file = directory.path().join("race.json");
         let old = race();
         save(&old, &file).unwrap();
-        // The name of the temporary file is taken by a directory, for root too.
+        // A directory has the name of the temporary file, which stops even root.
         fs::create_dir(beside(&file)).unwrap();
         assert!(save(&testing::outcome(1), &file).is_err());
         assert_eq!(load(&file).unwrap(), old);

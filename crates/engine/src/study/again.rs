@@ -1,5 +1,5 @@
-//! A study that was run, judged again: its rulings by the rules of this version, and its claims as the
-//! study states them now. Races stay as they ran.
+//! Judges the results of an earlier run again: its rulings by the rules of this version, and its claims as the
+//! study has them now. The results of races are unchanged.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::result::outcome::Outcome;
 /// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";
 
-/// Judges what was run by the rules of this version. A study that this version cannot check, because metrics had other
-/// names, or because it names files, which are not opened to show a result, keeps the rulings it was saved with.
+/// Judges an earlier run by the rules of this version. A study that this version cannot check, because metrics had
+/// other names, or because it names files, which are not opened to show a result, retains its saved rulings.
 pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
     for race in &mut run.races {
         race.trusted = results.get(&race.id).is_some_and(Outcome::trusted);
@@ -25,12 +25,12 @@ pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
     }
 }
 
-/// Puts claims, published figures and texts of the study as it is `now` in place of those it ran with, and
-/// judges again. Races that it has only now are noted as not run.
+/// Replaces claims, published figures and texts of the study with those in `now`, and judges again. Races that were
+/// added since are recorded as not run.
 pub fn restate(run: &mut StudyRun, now: &Study, results: &BTreeMap<String, Outcome>) {
     let ran = std::mem::replace(&mut run.study, now.clone()).races;
     let has = |races: &[RacePlan], id: &str| races.iter().any(|race| race.id == id);
-    // What was noted as added later by an earlier call comes again from `now`.
+    // Races that an earlier call recorded as added later are taken from `now` again.
     let is_later = |id: &str| {
         let noted = run.races.iter().find(|race| race.id == id);
         noted.is_some_and(|race| race.why_not.as_deref() == Some(ADDED_LATER))

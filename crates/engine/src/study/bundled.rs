@@ -1,4 +1,4 @@
-//! The studies that are in the program: every file of `studies/` as the program hands it in.
+//! Studies in the program: every file of `studies/`, as the program hands them in.
 
 use super::check::CheckedStudy;
 use super::read;
@@ -7,7 +7,7 @@ use deadheat_contract::handed_in::HandedIn;
 use crate::error::Result;
 use crate::race::written::{self, BundledFile};
 
-/// Name and text of each, by name.
+/// Name and text of each study, by name.
 pub static FILES: HandedIn<BundledFile> = HandedIn::new();
 
 /// Returns the names of the bundled studies, sorted.
@@ -15,18 +15,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// Returns the file of the study of this name.
+/// Returns the file of the study with this name.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for another name, with the nearest one and all.
+/// [`crate::error::Error::Usage`] for an unknown name, with the nearest name and the list of all.
 pub fn text(name: &str) -> Result<&'static str> {
     written::bundled(&FILES, "study", name)
 }
 
-/// Returns the study of this name, checked.
+/// Returns the study with this name, checked.
 ///
 /// # Errors
-/// As [`text`]; what is wrong in the file.
+/// As [`text`]; an error in the file.
 pub fn study(name: &str) -> Result<CheckedStudy> {
     read::study(text(name)?, &format!("studies/{name}.toml"))
 }

@@ -1,5 +1,5 @@
-//! Checks of a study. Everything that can be found wrong without running anything is found here, so that
-//! no hour of measuring ends at a misspelt metric.
+//! Checks of a study. Every error that can be found without running a race is found here, so that no long run fails
+//! because of a misspelt metric.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,7 +20,7 @@ const MOST_CLAIMS: usize = 200;
 const MOST_TESTS: usize = 64;
 const LONGEST_ID: usize = 60;
 
-/// Reserved id: the study's own result file is beside those of its races.
+/// Reserved id: the study's own result file is beside the files of its races.
 const TAKEN: &str = "study";
 
 /// Study that passed its checks.
@@ -28,9 +28,9 @@ const TAKEN: &str = "study";
 pub struct CheckedStudy {
     /// The study.
     pub study: Study,
-    /// Metrics of each of its races, by id.
+    /// Metrics of each race, by id.
     pub metrics: BTreeMap<String, Vec<Metric>>,
-    /// Things that a person allows the study to name.
+    /// Kinds of things that a person allows the study to name.
     pub allowed: Vec<Outside>,
 }
 
@@ -41,18 +41,18 @@ impl CheckedStudy {
     }
 }
 
-/// Checks a study against what exists and makes sense. It may name files and commands if they are `allowed`.
+/// Checks a study. It may name files and commands if they are `allowed`.
 ///
 /// # Errors
-/// A sentence that names the place, what is wrong, and what would be right.
+/// A sentence with the place, the problem and a remedy.
 pub fn check(study: Study, allowed: &[Outside]) -> Result<CheckedStudy, String> {
-    // Contenders that name files are in every build; the files are not opened here.
+    // Contenders that name files are in every build, and the files are not opened here.
     let is_left_out =
         |typed: &str| matches!(Contender::sent(typed), Err(Error::Unsupported { .. }));
     check_with(study, allowed, &is_left_out)
 }
 
-/// Checks a study in a build that leaves some contenders out.
+/// Checks a study in a build that leaves out some contenders.
 fn check_with(
     study: Study,
     allowed: &[Outside],
@@ -162,9 +162,9 @@ fn check_claim(claim: &Claim, measures: &StudyMetrics<'_>) -> Result<(), String>
 struct RaceMetrics {
     full: Race,
     quick: Race,
-    /// The contenders as they are named in cells, in the order of the races above.
+    /// Names of the contenders in cells, in the order of the race.
     contenders: Vec<String>,
-    /// Those that this build leaves out: nothing is known of them, and the race will not run.
+    /// Contenders that this build leaves out: their metrics are not known, and the race will not run.
     left_out: Vec<String>,
 }
 
@@ -177,7 +177,7 @@ impl RaceMetrics {
         let mut known = plan.clone();
         known.contenders.retain(|typed| !is_left_out(typed));
         if known.contenders.is_empty() {
-            // Then it is said what is missing.
+            // A later check reports the missing ones.
             known.contenders.clone_from(&plan.contenders);
         }
         let race = |setting| -> crate::error::Result<Race> {
@@ -202,7 +202,7 @@ impl RaceMetrics {
         found.ok_or_else(|| format!("metric `{name}` is not measured"))
     }
 
-    /// Checks that a cell is one of the race as it is run in full. The quick setting may leave it out.
+    /// Checks that a cell belongs to the race at the full setting; the quick setting may leave it out.
     fn cell(&self, cell: &RaceCell) -> Result<(), String> {
         if self.left_out.contains(&cell.contender) {
             return Ok(());
@@ -281,7 +281,7 @@ impl StudyMetrics<'_> {
     }
 }
 
-/// Returns contenders as they are named in cells: as typed, with a number from the second of the same on.
+/// Returns the names of contenders in cells: as typed, with a number for the second and later copies.
 fn named(contenders: &[String]) -> Vec<String> {
     let name = |(at, typed): (usize, &String)| match contenders[..at]
         .iter()
@@ -294,8 +294,7 @@ fn named(contenders: &[String]) -> Vec<String> {
     contenders.iter().enumerate().map(name).collect()
 }
 
-/// Returns true if a contender of a race, the one at `row` as typed, is the one that a cell of a study
-/// names.
+/// Returns true if a cell of a study refers to the contender of a race at `row`, which is given as typed.
 pub(super) fn stands_for(
     entrant: &Entrant,
     row: usize,

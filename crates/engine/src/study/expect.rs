@@ -1,4 +1,4 @@
-//! Claimed range of a figure, or of a ratio of two: the words of a test's `expect`.
+//! Claimed range of a figure, or of a ratio of two: parsing of a test's `expect`.
 
 use super::outcome::{AnswerKind, EstimateInterval};
 use crate::error::{Error, Result};
@@ -14,9 +14,9 @@ pub enum ExpectedRange {
     Above(f64),
     /// From the first value to the second.
     Between(f64, f64),
-    /// From the first value to the second; anything above is more than was claimed.
+    /// From the first value to the second; more is more than the claim.
     OrMore(f64, f64),
-    /// From the first value to the second; anything below is more than was claimed.
+    /// From the first value to the second; less is more than the claim.
     OrLess(f64, f64),
     /// Within the race's margin around 1.
     WithinMargin,
@@ -28,11 +28,11 @@ const MARGIN: &str = "within the margin";
 const FORMS: &str = "`below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less`";
 
 impl ExpectedRange {
-    /// Reads `below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less` or `within the margin`, each X
-    /// with the unit of a metric, or, for a ratio, without any.
+    /// Parses `below X`, `above X`, `X..Y`, `X..Y or more`, `X..Y or less` or `within the margin`, each X with the
+    /// unit of a metric, or without one for a ratio.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
+    /// [`Error::Usage`] with the problem and a remedy.
     pub fn parse(typed: &str, unit: Option<Unit>) -> Result<ExpectedRange> {
         let wrong = |why: String| Error::usage(format!("expect `{typed}`: {why}"));
         let number = |text: &str| {
@@ -72,8 +72,8 @@ impl ExpectedRange {
         }
     }
 
-    /// Answers whether the interval is in the claimed range: all of it, none of it, or part of it; and
-    /// whether all of it is more than was claimed. An unknown end may be anywhere.
+    /// Returns the answer: all, part or none of the interval is in the claimed range, or all of it exceeds the
+    /// claim. A missing end of the interval may be anywhere.
     pub fn answer(&self, seen: &EstimateInterval, margin: f64) -> AnswerKind {
         let is = |end: Option<f64>, at: &dyn Fn(f64) -> bool| end.is_some_and(at);
         let (yes, no) = match *self {
@@ -116,7 +116,7 @@ impl ExpectedRange {
 /// `0.634MB/s`, a share from `20.93%`.
 ///
 /// # Errors
-/// [`Error::Usage`] naming what is wrong and what would be right.
+/// [`Error::Usage`] with the problem and a remedy.
 pub fn figure(typed: &str, unit: Unit) -> Result<f64> {
     match unit {
         Unit::Nanos => Ok(units::parse_span(typed)?.0 as f64),

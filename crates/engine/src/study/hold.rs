@@ -1,4 +1,4 @@
-//! A directory that one study at a time is run into.
+//! Lock on the directory of a study's run, for one run at a time.
 
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
@@ -7,20 +7,18 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Lock held while a study is run into a directory. It is a lock of flock(2), which ends with the
-/// process, however that ends.
+/// Lock held while a study runs into a directory. It is a flock(2) lock, which the kernel releases when the process
+/// ends.
 #[derive(Debug)]
 pub(super) struct StudyLock {
     _dir: File,
 }
 
 impl StudyLock {
-    /// Holds a directory that is there. A file system without such locks has none, and is not
-    /// refused.
+    /// Locks an existing directory. On a file system without flock(2) there is no lock, and no error.
     ///
     /// # Errors
-    /// [`Error::Usage`] where another study is being run into it; [`Error::Setup`] where it cannot be
-    /// opened.
+    /// [`Error::Usage`] if another study is running into it; [`Error::Setup`] if it cannot be opened.
     pub(super) fn take(dir: &Path) -> Result<StudyLock> {
         let name = dir.display();
         let open = File::open(dir)

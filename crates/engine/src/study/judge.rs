@@ -1,18 +1,17 @@
-//! Judgement of a study: published figures beside measured ones, and a ruling on each claim. Pure: the
-//! same study and results always give the same answer.
+//! Judgement of a study: published figures beside measured ones, and a ruling on each claim. Pure: a function of
+//! the study and its results.
 //!
 //! # What answers a test
 //!
-//! A test of two cells is answered by the ratio of their figures, block by block, as verdicts are:
-//! Hodges–Lehmann estimate and exact signed-rank interval. A test of a single figure is answered by the
-//! median over trials and its interval of order statistics, which work on the figures themselves, so that
-//! a loss of 0 is a figure like any other. For a figure that is censored at the timeout only a lower
-//! bound is known, so the interval has no upper end. Blocks that follow one another may be alike, so all intervals are
-//! widened by what their serial dependence adds, as those of verdicts are.
+//! A test of two cells uses the ratio of their figures, block by block, as verdicts do: Hodges–Lehmann estimate and
+//! exact signed-rank interval. A test of a single figure uses the median over trials and its interval of order
+//! statistics, which work on the figures themselves, so a loss of 0 is a valid figure. A figure censored at the
+//! timeout is a lower bound, so its interval has no upper end. Consecutive blocks may be alike, so all intervals
+//! are widened by their serial dependence, as in verdicts.
 //!
-//! Intervals come from the trials, never from saved verdicts or margins that noise has widened. Those of
-//! all comparisons that a study makes on one race hold together at 95 % (Bonferroni): each of four is one at
-//! 98.75 %. A race that is not trusted answers nothing.
+//! Intervals are computed from trials, never from saved verdicts or from margins widened by noise. The intervals of
+//! all comparisons of a study on one race hold together at 95 % (Bonferroni): with four, each has 98.75 %. A race
+//! that is not trusted answers no test.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Default margin of a race.
 const MARGIN: f64 = 0.05;
 
-/// Maximum share of blocks without a ratio. With more, the rest does not represent them.
+/// Maximum share of blocks without a ratio. With more, the rest is not representative.
 const MOST_LEFT_OUT: f64 = 0.1;
 
 /// Judgement from the results of a study's races.
@@ -53,7 +52,7 @@ pub struct StudyJudgement {
 pub struct Extent<'a> {
     /// The setting.
     pub setting: Setting,
-    /// Ids of races that ran in full whatever the setting.
+    /// Ids of races that ran in full at any setting.
     pub full: &'a [String],
 }
 
@@ -66,7 +65,7 @@ impl Extent<'_> {
     }
 }
 
-/// Judges a study by the results of its races, by id. Races may be missing.
+/// Judges a study by the results of its races, by id; some may be missing.
 pub fn judge(
     checked: &CheckedStudy,
     results: &BTreeMap<String, Outcome>,
@@ -79,7 +78,7 @@ pub fn judge(
     }
 }
 
-/// Returns the blocks that the intervals of a study's claims on one of its races take; 0 where no claim asks for any.
+/// Returns the number of blocks that a study's claims on one of its races need; 0 if no claim needs any.
 pub(super) fn blocks_for(checked: &CheckedStudy, race: &str, extent: Extent<'_>) -> u64 {
     let judge = StudyJudge { checked, results: &BTreeMap::new(), extent };
     match judge.family(race) {
@@ -110,7 +109,7 @@ impl Family {
         1.0 - (1.0 - CONFIDENCE) / self.0.max(1) as f64
     }
 
-    /// Returns a sentence on the missing blocks if there are too few for an interval.
+    /// Returns a sentence about the missing blocks if there are too few for an interval.
     fn too_few(self, blocks: u64) -> Option<String> {
         let takes = fewest_blocks(self.confidence()) as u64;
         if blocks >= takes {
@@ -141,7 +140,7 @@ impl StudyJudge<'_> {
         ClaimRuling { id: claim.id.clone(), ruling, answers, note }
     }
 
-    /// Returns true if the run does not answer a test at all.
+    /// Returns true if the setting leaves the test out.
     fn is_left_out(&self, test: &Test) -> bool {
         let mut cells = std::iter::once(&test.of).chain(&test.against);
         let lacks = |outcome: &Outcome| cells.any(|cell| is_left_out(outcome, cell));
@@ -149,7 +148,7 @@ impl StudyJudge<'_> {
             || self.results.get(&test.race).is_some_and(lacks)
     }
 
-    /// Returns the comparisons that the study makes on a race: the same one in several claims counts once.
+    /// Returns the comparisons that the study makes on a race; a comparison in several claims counts once.
     fn family(&self, race: &str) -> Family {
         let tests = self.checked.study.claims.iter().flat_map(|claim| &claim.tests);
         let mut asked: Vec<&Test> = Vec::new();
@@ -161,7 +160,7 @@ impl StudyJudge<'_> {
         Family(asked.len())
     }
 
-    /// Returns a test's answer, and what its figure lacks.
+    /// Returns a test's answer, and the reason if its figure is missing.
     fn answer(&self, test: &Test) -> (TestAnswer, Option<String>) {
         let nothing = |answer| TestAnswer {
             test: test.clone(),
@@ -187,7 +186,7 @@ impl StudyJudge<'_> {
         };
         let unit = self.checked.metric(&test.race, &test.metric).map(|metric| metric.unit);
         let unit = unit.filter(|_| test.against.is_none());
-        // Never the planned one: in older files it grew with the noise.
+        // Not the planned margin: in older files noise widened it.
         let margin = outcome.asked.margin.unwrap_or(MARGIN);
         let answer = match (ExpectedRange::parse(&test.expect, unit), &seen.interval) {
             (Ok(expect), Some(interval)) if outcome.trusted() => expect.answer(interval, margin),
@@ -201,7 +200,7 @@ impl StudyJudge<'_> {
             confidence: seen.interval.map(|_| family.confidence()),
             ..nothing(answer)
         };
-        // Without a figure, what it lacks says more.
+        // Without a figure, the reason for its absence is more useful.
         let lacks = if seen.interval.is_some() { distrust.or(seen.lacks) } else { seen.lacks };
         (answer, lacks)
     }
@@ -214,7 +213,7 @@ impl StudyJudge<'_> {
         let alike: Vec<&PublishedFigure> = all
             .filter(|one| (&one.race, &one.metric) == (&published.race, &published.metric))
             .collect();
-        // A ratio to 0 says nothing.
+        // A ratio to 0 is undefined.
         let is_base = |one: &&&PublishedFigure| value(one).is_some_and(|value| value > 0.0);
         let first = alike.iter().find(is_base).copied().or(alike.first().copied())?;
         let base = value(first)?;
@@ -258,8 +257,8 @@ impl TestEvidence {
     }
 }
 
-/// Returns true if a cell has a level that its race did not vary over: the quick setting has fewer
-/// levels. The study was checked, so the full setting has it.
+/// Returns true if a cell has a level that its race did not vary over: the quick setting has fewer levels. A
+/// checked study has it at the full setting.
 fn is_left_out(outcome: &Outcome, cell: &RaceCell) -> bool {
     let lacks = |factor: &Factor| {
         cell.levels.get(&factor.name).is_some_and(|level| !factor.levels.contains(level))
@@ -292,7 +291,7 @@ fn rule(answers: &[TestAnswer]) -> Ruling {
     }
 }
 
-/// Returns the rank of `own` among `all`, from 1, the best first. Equal values share a rank.
+/// Returns the rank of `own` among `all`, from 1 for the best. Equal values share a rank.
 fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     let is_ahead = |other: &&f64| match better {
         Better::Lower => **other < own,
@@ -301,7 +300,7 @@ fn rank(own: f64, all: &[f64], better: Better) -> u64 {
     1 + all.iter().filter(is_ahead).count() as u64
 }
 
-/// Returns the contender of a race that a cell of its study names.
+/// Returns the contender of a race to which a cell of its study refers.
 pub fn cell_id(outcome: &Outcome, cell: &RaceCell) -> Option<usize> {
     let rows = 0..outcome.asked.contenders.len();
     let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
@@ -368,7 +367,7 @@ fn ratio_seen(
     TestEvidence { interval: ratio(&log_ratios, censored, family), blocks, lacks }
 }
 
-/// Returns the ids of two cells that both have figures, or what they lack.
+/// Returns the ids of two cells that both have figures, or the reason why one has none.
 fn both(
     outcome: &Outcome,
     metric: &str,

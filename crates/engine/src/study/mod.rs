@@ -1,20 +1,20 @@
-//! Studies: races of one question as a file, with what others published about it, and what was
-//! claimed. Running one sets published figures beside measured ones and says which claims hold.
+//! Studies: files with the races of one question, the figures that others published about it, and their claims. A
+//! run compares published figures with measured ones and rules on the claims.
 //!
 //! | file | content |
 //! |---|---|
 //! | [`model`] | a study file as plain data |
 //! | [`read`] | parsing of a study file, and its checks |
-//! | [`check`] | checks of a study, so that nothing of it is found wrong once it runs |
+//! | [`check`] | checks of a study before it runs |
 //! | [`expect`] | the claimed range of a figure |
-//! | [`bundled`] | the studies that are in the program |
+//! | [`bundled`] | the studies in the program |
 //! | [`plan`] | a race of a study as a request for a race, and as a command |
-//! | [`run`] | race after race into a directory, and resuming of a run that was broken off |
-//! | `hold` | a directory that one study at a time is run into |
+//! | [`run`] | race after race into a directory, and resuming of an interrupted run |
+//! | `hold` | lock on a directory, for one study at a time |
 //! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
 //! | [`again`] | earlier runs, judged by the current rules and claims; pure |
-//! | [`outcome`] | the results of a study, as they are saved |
-//! | [`save`] | those results to disk and back |
+//! | [`outcome`] | the saved results of a study |
+//! | [`save`] | writing and reading these results |
 
 pub mod again;
 pub mod bundled;

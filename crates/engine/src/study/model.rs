@@ -1,5 +1,5 @@
-//! Plain data of a study file: `studies/NAME.toml` in the form below. Unknown keys are refused.
-//! `docs/studies.md` explains each key with an example.
+//! Plain data of a study file, `studies/NAME.toml`. Unknown keys are refused. `docs/studies.md` explains each key
+//! with an example.
 
 use deadheat_base::unset::is_unset;
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ pub struct Study {
     /// Source of the published figures; absent if nothing was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Number of redesigns and runs; absent if nobody kept count.
+    /// Number of redesigns and runs; absent if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<AttemptHistory>,
     /// Races to run, in this order.
     #[serde(rename = "race")]
     pub races: Vec<RacePlan>,
-    /// Published figures to set beside the measured ones.
+    /// Published figures to compare with the measured ones.
     #[serde(default, rename = "published", skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedFigure>,
     /// Claims to judge.
@@ -46,21 +46,21 @@ pub struct Source {
     pub year: u16,
     /// Address without its scheme, or the name of a journal.
     pub at: String,
-    /// Host on which the published figures were measured, as far as the source says.
+    /// Host on which the published figures were measured, according to the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// Number of redesigns and runs of a study, as far as its repository tells. Enough attempts find
-/// something by chance.
+/// Number of redesigns and runs of a study, as far as its repository shows. With enough attempts, chance alone
+/// gives a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttemptHistory {
     /// Number of versions of its races or claims after the first.
     pub designed_anew: u64,
-    /// Number of runs on all machines, including those that are kept.
+    /// Number of runs on all machines, including the published ones.
     pub runs: u64,
-    /// Remarks on these counts: which claims were restated after figures were seen.
+    /// Remarks on these counts, such as claims that were restated after figures were known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -73,7 +73,7 @@ pub enum Variant {
     AsPublished,
     /// The experiment with its flaws removed.
     DoneRight,
-    /// Experiment that the authors wished for, or that is needed to settle a claim.
+    /// Experiment that the authors suggested, or that is needed to settle a claim.
     Beyond,
 }
 
@@ -115,7 +115,7 @@ pub struct RacePlan {
     /// Minimum time from the start of one block to the start of the next: `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// True if what is not typed of contenders is left as each implementation has it by itself.
+    /// True if options that are not typed stay at each implementation's own default.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub as_deployed: bool,
     /// True if an instrumented pass follows.
@@ -145,7 +145,7 @@ pub struct QuickSetting {
     /// Minimum time from the start of one block to the start of the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// Levels of the conditions that are replaced; other conditions keep theirs.
+    /// Replaced levels of conditions; other conditions retain theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
 }
@@ -171,13 +171,13 @@ pub struct RaceCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedFigure {
-    /// Race that measures the same quantity.
+    /// Race with the same quantity.
     pub race: String,
-    /// Metric that is the same quantity: `rtt_p50_ns`.
+    /// Metric for the same quantity: `rtt_p50_ns`.
     pub metric: String,
-    /// Cell that the figure belongs to.
+    /// Cell of the figure.
     pub cell: RaceCell,
-    /// Figure with its unit, as in the metric's: `310us`, `0.634MB/s`, `20.93%`.
+    /// Figure with the metric's kind of unit: `310us`, `0.634MB/s`, `20.93%`.
     pub value: String,
     /// Standard deviation of the figure; absent if none was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,7 +209,7 @@ pub struct Claim {
     pub tests: Vec<Test>,
 }
 
-/// Property of a metric that a test looks at.
+/// Property of a metric under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestSubject {
@@ -226,14 +226,14 @@ impl TestSubject {
     }
 }
 
-/// Setting needed to answer a test.
+/// Setting needed for a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeededSetting {
     /// Any setting.
     #[default]
     Any,
-    /// The full setting: the question is about its length.
+    /// Full setting: the question depends on its length.
     Full,
 }
 
@@ -243,8 +243,8 @@ impl NeededSetting {
     }
 }
 
-/// Test of a claim: is a figure, or the ratio of two, in the claimed range? Answered by an interval over
-/// blocks: `yes` if all of it is in the range, `no` if none of it is.
+/// Test of a claim: is a figure, or the ratio of two, in the claimed range? An interval over blocks gives the
+/// answer: `yes` if all of it is in the range, `no` if none of it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -263,7 +263,7 @@ pub struct Test {
     pub given: String,
     /// Cell under test.
     pub of: RaceCell,
-    /// Cell to compare with: the test is then of the ratio `of` over `against`, block by block.
+    /// Cell to compare with; the test is then about the ratio `of` over `against`, block by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<RaceCell>,
     /// Claimed range: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size, which

@@ -8,7 +8,7 @@ use crate::result::outcome::Program;
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// Study that was run, wholly or in part.
+/// Complete or partial run of a study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StudyRun {
     /// File format: 1.
@@ -17,11 +17,11 @@ pub struct StudyRun {
     pub deadheat: Program,
     /// Name of the study: its file name without the extension.
     pub name: String,
-    /// The study as it was asked for, in full.
+    /// The whole study as requested.
     pub study: Study,
     /// Setting of the run.
     pub setting: Setting,
-    /// Ids of races that ran in full although the others were quick.
+    /// Ids of races that ran in full in a quick run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub full: Vec<String>,
     /// Start time: RFC 3339, UTC.
@@ -68,7 +68,7 @@ pub struct RaceRun {
     /// Reason why the race did not run, or did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// True if the race can be trusted.
+    /// True if the race is trusted.
     pub trusted: bool,
 }
 
@@ -142,7 +142,7 @@ pub struct TestAnswer {
     pub test: Test,
     /// Answer to the test.
     pub answer: AnswerKind,
-    /// Figure or ratio; absent if nothing was measured.
+    /// Figure or ratio; absent if there is no measurement.
     pub seen: Option<EstimateInterval>,
     /// Number of blocks behind the figure or ratio.
     pub blocks: u64,
@@ -169,7 +169,7 @@ pub enum AnswerKind {
 }
 
 impl RaceCell {
-    /// Returns the contender, with the levels behind it: `udp (size=64)`.
+    /// Returns the contender followed by its levels: `udp (size=64)`.
     pub fn text(&self) -> String {
         if self.levels.is_empty() {
             return self.contender.clone();

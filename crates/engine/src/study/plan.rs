@@ -9,8 +9,8 @@ use crate::time::Nanos;
 use crate::units;
 
 impl Study {
-    /// Returns the maximum time of all its races together at a setting; `None` if one is not bounded. Races in
-    /// virtual time do not count: they take seconds, and their budgets are not of this time.
+    /// Returns the maximum duration of all races together at a setting; `None` if one has no limit. Races in
+    /// virtual time do not count: they take seconds, and their budgets are in virtual time.
     pub fn at_most(&self, setting: Setting) -> Option<Nanos> {
         let races = self.races.iter().map(|race| race.at(setting));
         let budgets = races.filter(|race| !race.is_simulated());
@@ -43,18 +43,18 @@ impl RacePlan {
         plan
     }
 
-    /// Returns true if it runs in virtual time.
+    /// Returns true if the race runs in virtual time.
     fn is_simulated(&self) -> bool {
         self.request().is_ok_and(|request| request.is_simulated())
     }
 
-    /// Returns the request for a race. It is not checked yet, and may name neither files nor commands unless
+    /// Returns the request for a race, unchecked. It may name neither files nor commands unless
     /// [`Request::written_in`] allows them.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where a duration or a share cannot be read.
+    /// [`crate::error::Error::Usage`] if a duration or a share cannot be parsed.
     pub fn request(&self) -> Result<Request> {
-        // A study says itself what it compares, and a floor may be part of it.
+        // A study defines its own comparisons, which may include a floor.
         let mut request =
             Request::new(self.contenders.clone()).workload(&self.workload).claims(Claims::All);
         if let Some(path) = &self.path {
@@ -87,7 +87,7 @@ impl RacePlan {
         Ok(request.written_in("the study", &[]))
     }
 
-    /// Returns the command that runs it without its study, for a shell.
+    /// Returns the shell command that runs the race without its study.
     pub fn command(&self) -> String {
         let mut words = CommandWords::new(&self.contenders);
         let blocks = self.blocks.map(|blocks| blocks.to_string());

@@ -1,4 +1,4 @@
-//! A study file: from its text to a study that was checked. Nothing runs.
+//! A study file, from its text to a checked study. No race is run.
 
 use std::path::Path;
 
@@ -8,16 +8,15 @@ use crate::error::{Error, Result};
 use crate::race::written;
 use crate::spec::outside::Outside;
 
-/// Reads and checks a study, in which a person allows these things to be named.
+/// Reads and checks a study that may name things of the `allowed` kinds.
 ///
 /// # Errors
-/// [`Error::Setup`] where the file cannot be read; [`Error::Data`] naming the file and what is wrong in
-/// it.
+/// [`Error::Setup`] if the file cannot be read; [`Error::Data`] with the file and the problem in it.
 pub fn load(file: &Path, allowed: &[Outside]) -> Result<CheckedStudy> {
     checked(&written::text(file, "study")?, &file.display().to_string(), allowed)
 }
 
-/// Checks the study that `text` holds, which may name no files and no commands; `name` is its file, for what is wrong.
+/// Checks the study in `text`, which may name no files and no commands; `name` is its file, for messages.
 ///
 /// # Errors
 /// [`Error::Data`].

@@ -1,7 +1,7 @@
-//! Runs a study: race after race into a directory, each saved as it goes, judged again after each.
+//! Runs a study: one race after another into a directory, each saved while it runs and judged after it.
 //!
-//! Running it again into the same directory goes on: races that came to their end are kept, one that was
-//! broken off goes on from its next block.
+//! A second run into the same directory continues: complete races are retained, and an interrupted race is resumed
+//! from its next block.
 
 use crate::analysis::derived;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::race::{RaceContext, Request, resume};
 use crate::result::date;
 use crate::result::outcome::{Outcome, Program, Status};
 
-/// Task: a study to be run, and how.
+/// Task: a study to run, with its options.
 #[derive(Debug)]
 pub struct StudyTask<'a> {
     /// The study's name.
@@ -30,35 +30,35 @@ pub struct StudyTask<'a> {
     pub study: &'a CheckedStudy,
     /// Setting of the run.
     pub setting: Setting,
-    /// Ids of races that are run in full whatever the setting.
+    /// Ids of races that run in full at any setting.
     pub full: Vec<String>,
-    /// The seed of each race; random where none is given.
+    /// Seed of each race; random if absent.
     pub seed: Option<u64>,
-    /// Labels that each result carries.
+    /// Labels of each result.
     pub labels: BTreeMap<String, String>,
     /// Directory for results; created if it does not exist.
     pub dir: &'a Path,
-    /// The time of day.
+    /// Time of day.
     pub started: SystemTime,
     /// Name of this host.
     pub host: String,
 }
 
 impl StudyTask<'_> {
-    /// Returns a race as it is to be run.
+    /// Returns a race at its setting.
     fn plan(&self, race: &RacePlan) -> RacePlan {
         race.at(if self.full.contains(&race.id) { Setting::Full } else { self.setting })
     }
 
     /// # Errors
-    /// [`Error::Usage`] where the study has no race of a name.
+    /// [`Error::Usage`] if the study has no race with a given name.
     fn check(&self) -> Result<()> {
         let ids: Vec<&str> = self.study.study.races.iter().map(|race| race.id.as_str()).collect();
         if let Some(id) = self.full.iter().find(|id| !ids.contains(&id.as_str())) {
             return Err(unknown("race", id, &ids));
         }
         for race in &self.study.study.races {
-            // A race that this build cannot run says so in its place.
+            // A race that this build cannot run is reported in its place.
             let request = self.asks(race)?;
             if let Ok(checked) = request.check()
                 && let Some(why) = request.too_few_blocks(&checked)
@@ -69,9 +69,9 @@ impl StudyTask<'_> {
         Ok(())
     }
 
-    /// Returns the request for a race, which reaches at least the blocks that the study's claims on it take.
+    /// Returns the request for a race, with at least the blocks that the study's claims on it need.
     fn asks(&self, race: &RacePlan) -> Result<Request> {
-        // Claims of the study take intervals of their own, however soon the race's are decided.
+        // Claims of the study need intervals of their own, even if the race's claims are decided earlier.
         let least = judge::blocks_for(self.study, &race.id, self.extent());
         let request = self.plan(race).request()?.written_in("the study", &self.study.allowed);
         Ok(request.at_least(least))
@@ -82,7 +82,7 @@ impl StudyTask<'_> {
     }
 }
 
-/// Job: a race to be run, or to be resumed.
+/// Job: a race to run or to resume.
 #[derive(Debug)]
 pub struct StudyJob<'a> {
     /// The race at the setting.
@@ -100,7 +100,7 @@ pub struct StudyJob<'a> {
 }
 
 impl StudyJob<'_> {
-    /// Runs it on `stage`, which saves to its file.
+    /// Runs the race in `stage`, which saves to its file.
     ///
     /// # Errors
     /// As [`Request::run_with`] and [`resume()`].
@@ -117,7 +117,7 @@ impl StudyJob<'_> {
 pub struct FinishedStudy {
     /// Run as it is saved.
     pub run: StudyRun,
-    /// The results of its races, by id.
+    /// Results of its races, by id.
     pub results: BTreeMap<String, Outcome>,
     /// Reason for the end.
     pub end: StudyEnd,
@@ -130,15 +130,15 @@ pub enum StudyEnd {
     Whole,
     /// Interrupted by the user.
     Interrupted,
-    /// Failed: a race failed. The others ran.
+    /// Failed: a race failed; the others ran.
     Failed,
 }
 
-/// Runs a study. `race` sets the stage for each race and has it run there ([`StudyJob::on`]).
+/// Runs a study. `race` creates the context of each race and runs it there ([`StudyJob::on`]).
 ///
 /// # Errors
-/// [`Error::Usage`] where the directory holds something else; [`Error::Setup`] where it cannot be written
-/// to. What happens to a race is in its place in the result.
+/// [`Error::Usage`] if the directory has other contents; [`Error::Setup`] if it is not writable. An error of a race
+/// is in the race's part of the result.
 pub fn run(
     task: &StudyTask<'_>,
     race: &mut dyn FnMut(StudyJob<'_>) -> Result<Outcome>,
@@ -168,7 +168,7 @@ struct StudyCourse<'a> {
 }
 
 impl<'a> StudyCourse<'a> {
-    /// Begins a new run, or continues the one that was broken off in this directory.
+    /// Starts a new run, or continues the interrupted one in this directory.
     fn begin(task: &'a StudyTask<'a>) -> Result<StudyCourse<'a>> {
         let study = &task.study.study;
         let plans = study.races.iter();
@@ -185,7 +185,7 @@ impl<'a> StudyCourse<'a> {
             beside: Vec::new(),
             rulings: Vec::new(),
         };
-        // What is there is held before it is read, and what is not as soon as it is made.
+        // Lock an existing directory before it is read, and a new one as soon as it is created.
         let there = task.dir.is_dir().then(|| StudyLock::take(task.dir)).transpose()?;
         let run = match earlier(task.dir)? {
             Some(earlier) => same(earlier, &blank, task.dir)?,
@@ -198,7 +198,7 @@ impl<'a> StudyCourse<'a> {
         Ok(course)
     }
 
-    /// Reads the results that are there already, and checks each against its plan.
+    /// Reads the existing results, and checks each against its plan.
     fn gather(&mut self) -> Result<()> {
         for plan in &self.task.study.study.races {
             let file = self.file(&plan.id);
@@ -228,7 +228,7 @@ impl<'a> StudyCourse<'a> {
         Ok(())
     }
 
-    /// Returns the job left to do for the race at `at`; `None` if the race is complete.
+    /// Returns the job for the race at `at`; `None` if the race is complete.
     fn job<'p>(
         &mut self,
         at: usize,
@@ -264,7 +264,7 @@ impl<'a> StudyCourse<'a> {
         self.task.dir.join(format!("{id}.json"))
     }
 
-    /// Records the state of a race that was run.
+    /// Records the state of a race after its run.
     fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
         let noted = match result {
             Ok(outcome) => {
@@ -298,7 +298,7 @@ impl<'a> StudyCourse<'a> {
         self.judge();
     }
 
-    /// Returns the state of a race, and the reason why it is not complete, if it is not.
+    /// Returns the state of a race, and the reason if it is not complete.
     fn kept(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
         let there = self.results.get(&plan.id);
         RaceRun {
@@ -339,13 +339,13 @@ fn broken_off(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Returns the title of a race, within what a title may be.
+/// Returns the title of a race, cut to the maximum length of a title.
 fn title(study: &str, race: &str) -> String {
     let study: String = study.chars().take(200).collect();
     format!("{study}: {race}")
 }
 
-/// Returns the earlier run in this directory, if there is one.
+/// Returns the earlier run in this directory, if any.
 fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     let file = save::file_of(dir);
     if !dir.is_dir() || !file.exists() {
@@ -360,7 +360,7 @@ fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
     save::load(&file).map(Some)
 }
 
-/// Returns the earlier run if it is this very study at this setting.
+/// Returns the earlier run if it has the same study and setting.
 fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     let dir = dir.display();
     let refuse = |what: String| {
@@ -378,7 +378,7 @@ fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     Ok(earlier)
 }
 
-/// Makes the directory for a new run, unless results that would be replaced are in it.
+/// Creates the directory for a new run, unless it has results that would be replaced.
 fn empty<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()> {
     let name = dir.display();
     if dir.exists() && !dir.is_dir() {

@@ -13,21 +13,21 @@ use crate::error::{Error, Result};
 use crate::result::outcome::Outcome;
 use crate::result::{packed, save};
 
-/// The file's name.
+/// Name of the file.
 pub const FILE: &str = "study.json";
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file to read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Saves a study's run into its directory, all of it or nothing.
+/// Saves a study's run into its directory, atomically.
 ///
 /// # Errors
-/// [`Error::Setup`] naming the file and what would help.
+/// [`Error::Setup`] with the file and a remedy.
 pub fn save(run: &StudyRun, dir: &Path) -> Result<()> {
     save::save(run, &dir.join(FILE))
 }
 
-/// Returns the file of a study's run, for its directory or for the file itself, packed or not.
+/// Returns the file of a study's run, compressed or not; `place` is its directory or the file itself.
 pub fn file_of(place: &Path) -> PathBuf {
     if place.is_dir() { there(&place.join(FILE)) } else { place.to_owned() }
 }
@@ -38,7 +38,7 @@ fn there(file: &Path) -> PathBuf {
     if !file.exists() && packed.exists() { packed } else { file.to_owned() }
 }
 
-/// Returns the directories in `place` that a study was run into, by name; none if `place` is one itself.
+/// Returns the directories in `place` that contain a study's run, by name; empty if `place` is one itself.
 pub fn within(place: &Path) -> Vec<PathBuf> {
     let was_run = |dir: &PathBuf| dir.is_dir() && file_of(dir).exists();
     if was_run(&place.to_owned()) {
@@ -53,8 +53,8 @@ pub fn within(place: &Path) -> Vec<PathBuf> {
 /// Loads a study's run, from its directory or its file.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be read, [`Error::Data`] where it is anything but a whole one in
-/// this format, saying what it is instead.
+/// [`Error::Setup`] if it cannot be read, [`Error::Data`] if it is not a complete run in this format, with a
+/// description of its content.
 pub fn load(place: &Path) -> Result<StudyRun> {
     let file = file_of(place);
     if place.is_dir() && !file.exists() {
@@ -68,7 +68,7 @@ pub fn load(place: &Path) -> Result<StudyRun> {
 /// Loads the results of a study's races, by id, from the directory of its file.
 ///
 /// # Errors
-/// As [`derived::load`], of the first that cannot be read.
+/// As [`derived::load`], for the first result that cannot be read.
 pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>> {
     let file = file_of(place);
     let dir = file.parent().unwrap_or(Path::new("."));
@@ -76,8 +76,8 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     files.map(|(id, file)| Ok((id.clone(), derived::load(&there(&dir.join(file)))?))).collect()
 }
 
-/// Loads a study's run with the results of its races, judged by the rules of this version: older files
-/// have rulings by older ones.
+/// Loads a study's run with the results of its races, judged by the rules of this version: older files have rulings
+/// by older rules.
 ///
 /// # Errors
 /// As [`load`] and [`results`].
@@ -88,7 +88,7 @@ pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
     Ok((run, results))
 }
 
-/// Returns the file of the result of a race, beside that of its study.
+/// Returns the result file of a race, beside the study's file.
 pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> {
     let found = run.races.iter().find(|one| one.id == race)?;
     Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
@@ -97,7 +97,7 @@ pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> 
 /// Parses a study's run from its JSON.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     check_head(text)?;
     let run: StudyRun = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -105,7 +105,7 @@ pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     Ok(run)
 }
 
-/// Checks that it is JSON, of a study that this program ran, in this format.
+/// Checks that the text is JSON, a study's run by this program, in this format.
 fn check_head(text: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct StudyHead {
@@ -130,7 +130,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Checks that races, files and rulings are those of the study, so that readers can rely on it.
+/// Checks that races, files and rulings match the study, as readers expect.
 fn check_references(run: &StudyRun) -> Result<(), String> {
     let plans = run.study.races.iter().map(|plan| &plan.id);
     if !run.races.iter().map(|race| &race.id).eq(plans) {

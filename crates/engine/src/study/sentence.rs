@@ -1,4 +1,4 @@
-//! Rulings in words: sentences that can be read without the tables.
+//! Rulings in words: sentences that are complete without the tables.
 
 use super::model::{Claim, Test, TestSubject};
 use super::outcome::{AnswerKind, EstimateInterval, Ruling, TestAnswer};
@@ -7,14 +7,14 @@ use crate::measurements::{Metric, Unit, name};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// Maximum number of tests of one answer that are told one by one.
+/// Maximum number of tests in one answer that are listed individually.
 const MOST_TOLD: usize = 4;
 
 /// Answer to a test, with the metric and the missing evidence needed to describe it.
 pub(super) struct AnswerDetail<'a> {
     pub answer: &'a TestAnswer,
     pub metric: Option<&'a Metric>,
-    /// Reason why there is no figure, no interval, or nothing that it settles.
+    /// Reason for a missing figure, a missing interval, or an open answer.
     pub lacks: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl AnswerDetail<'_> {
         let Test { metric, of, against, look, .. } = &self.answer.test;
         let of = of.text();
         let label = match self.metric {
-            // The label of the rate at the sender is a verb.
+            // The label of the sender's rate is a verb.
             Some(found) if found.name != name::SENT => found.label.as_str(),
             Some(_) => "rate at the sender",
             None => metric,
@@ -128,7 +128,7 @@ impl AnswerDetail<'_> {
     }
 }
 
-/// Returns the evidence of a test in short, with its interval: `57 % [51 %, 62 %]`; `unit` is that of its
+/// Returns the evidence of a test in short, with its interval: `57 % [51 %, 62 %]`; `unit` is the unit of its
 /// metric.
 pub fn short(answer: &TestAnswer, unit: Unit) -> Option<String> {
     let is_ratio = answer.test.against.is_some();
@@ -145,10 +145,10 @@ fn seen_text(seen: &EstimateInterval, is_ratio: bool, unit: Option<Unit>) -> (St
     }
 }
 
-/// Formats a point, and its interval in brackets with a space in front if an end of it is known.
+/// Formats a point, and its interval in brackets with a leading space if an end of it is known.
 fn written(seen: &EstimateInterval, number: &dyn Fn(f64) -> String) -> (String, String) {
     let interval = match (seen.low, seen.high) {
-        // All trials had the same.
+        // All trials had the same figure.
         (Some(low), Some(high)) if low == high => String::new(),
         (Some(low), Some(high)) => format!(" [{}, {}]", number(low), number(high)),
         (Some(low), None) => format!(" [at least {}]", number(low)),
@@ -158,8 +158,7 @@ fn written(seen: &EstimateInterval, number: &dyn Fn(f64) -> String) -> (String, 
     (number(seen.point), interval)
 }
 
-/// Formats a ratio as people say it: `57 %`, or `1.81` times, by the size of the estimate that it belongs
-/// to.
+/// Formats a ratio: `57 %`, or `1.81` times, depending on the size of the estimate `point`.
 fn ratio(value: f64, point: f64) -> String {
     if point < 0.9 {
         return percent(value);

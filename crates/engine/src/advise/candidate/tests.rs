@@ -4,7 +4,7 @@ use crate::path::Path;
 use crate::trial::path_time;
 use crate::workload;
 
-/// Returns what each of `typed` makes for an application with this traffic.
+/// Checks the candidates that `typed` gives for an application with this traffic.
 fn made(traffic: &str, typed: &[&str], check: impl Fn(&[Candidate], &[CheckedTraffic<'_>])) {
     let app =
         app::parse(&format!("format = 1\ntitle = \"A game\"\n{traffic}"), "game.toml").unwrap();
@@ -46,7 +46,7 @@ fn lanes_that_may_lose_stand_beside_reliable_ones_of_the_same_transport() {
             "quic:lane=best-effort",
         ];
         assert_eq!(names(found), wanted);
-        // What must arrive in order is carried as usual, whatever the state prefers.
+        // Ordered traffic is carried as usual, whatever the state prefers.
         let carries: Vec<&str> = found[3].carries.iter().flatten().map(String::as_str).collect();
         assert_eq!(carries, ["enet:lane=best-effort", "enet"]);
     });
@@ -74,12 +74,12 @@ fn one_that_loses_goes_beside_one_that_does_not() {
     let both = format!("{STATE}{SHOTS}");
     made(&both, &["tcp", "kcp", "enet", "udp"], |found, works| {
         let pairs = pairs(found, works);
-        // enet has such a lane itself.
+        // enet itself has such a lane.
         assert_eq!(names(&pairs), ["udp + tcp for shots", "udp + kcp for shots"]);
         let carries = |at: usize| pairs[0].carries[at].as_deref();
         assert_eq!((carries(0), carries(1)), (Some("udp"), Some("tcp")));
     });
-    // Both kinds the same way are raced on one path, as a mix.
+    // Both kinds in the same direction are raced on one path, as a mix.
     made(&format!("{STATE}direction = \"up\"\n{SHOTS}"), &["kcp", "udp"], |found, works| {
         let pairs = pairs(found, works);
         assert_eq!(pairs[0].carries[1].as_deref(), Some("mix:state=udp,events=kcp"));

@@ -22,11 +22,11 @@ per-second = 60
 stale-after = "200ms"
 "#;
 
-/// Time in which whole trials fit.
+/// Time for whole trials.
 const HOURS: Nanos = Nanos::from_secs(36_000);
 
-/// Runs advice on fake races in a fresh directory; `level` says the figure of a contender on a path. Each race takes
-/// `each` of the time.
+/// Runs advice on fake races in a fresh directory; `level` gives the figure of a contender on a path. Each race
+/// takes `each` of the time.
 fn advise(text: &str, each: Nanos, level: impl Fn(&str, &Path) -> f64) -> Result<Advice> {
     with(text, each, |job| {
         let path = Path::parse(&job.request.asked().path).unwrap();
@@ -109,7 +109,7 @@ fn a_dead_heat_shares_its_place_and_stays_one() {
     assert_eq!(found(&advice, Axis::Loss, 0.1), SearchFinding::Unchanged);
 }
 
-/// Returns the level of a contender by the name of its transport; some have a window by the path behind it.
+/// Returns the level of a contender by its transport's name; some have a window after it.
 fn by_name(levels: &'static [(&'static str, f64)]) -> impl Fn(&str) -> f64 {
     move |contender| {
         let name = contender.split(':').next().unwrap_or_default();
@@ -169,7 +169,7 @@ fn all_that_runs_in_virtual_time_is_screened_and_the_leader_meets_the_kernels() 
     let places: Vec<(&str, usize)> = (advice.places.iter())
         .map(|placed| (placed.contender.split(':').next().unwrap(), placed.place))
         .collect();
-    // Of tcp and quic nothing is known; both are behind kcp.
+    // There are no verdicts on tcp and quic, except that both are behind kcp.
     let quic = ("quic", 2);
     let expected = [("kcp", 1), ("tcp", 2), quic, quic, quic, ("enet", 6), ("enet", 6)];
     assert_eq!(places, expected);
@@ -221,7 +221,7 @@ fn whom_no_verdict_sets_beside_the_first_has_the_one_that_sets_it_back() {
         .iter()
         .map(|one| (&*one.contender, one.place, one.against.as_ref().map(|by| &*by.first)))
         .collect();
-    // On tcp and arq there is no verdict, and so arq is behind kcp alone.
+    // There is no verdict on tcp and arq, so arq is behind kcp alone.
     assert_eq!(told[0], ("tcp", 1, None));
     assert!(told.contains(&("kcp", 2, Some("tcp"))), "{told:?}");
     assert!(told.iter().any(|(name, ..)| *name == "arq"), "{told:?}");

@@ -1,4 +1,4 @@
-//! Bottleneck of a bulk transfer, judged from evidence alone.
+//! Judges the bottleneck of a bulk transfer from evidence alone.
 
 use crate::figures::percent;
 use crate::result::explained::Limit;
@@ -11,11 +11,11 @@ pub struct TransferEvidence {
     pub sender: EndWork,
     /// The receiver.
     pub receiver: EndWork,
-    /// CPUs of the two ends: the same one or not.
+    /// CPUs of the two ends.
     pub cpus: Cpus,
     /// Goodput at the receiver, in bits per second.
     pub goodput_bps: f64,
-    /// Share of the sent data that the receiver's socket had no room for.
+    /// Share of the sent data that found no room in the receiver's socket.
     pub dropped: f64,
     /// Share of the sent data that was lost on the path.
     pub lost: f64,
@@ -28,8 +28,8 @@ pub struct TransferEvidence {
 pub struct EndWork {
     /// Share of time in which its thread ran on a CPU.
     pub ran: f64,
-    /// Share of time in which its CPU was busy with anything, interrupts included; absent if it is not
-    /// held on one CPU.
+    /// Share of time in which its CPU was busy with any work, interrupts included; absent if the thread is not
+    /// pinned to one CPU.
     pub busy: Option<f64>,
     /// Share of time that this CPU spent in interrupts and soft interrupts.
     pub interrupts: f64,
@@ -40,35 +40,34 @@ pub struct EndWork {
 pub enum Cpus {
     /// Same CPU for both.
     Shared,
-    /// Separate CPUs, or wherever the scheduler put them.
+    /// Separate CPUs, or CPUs that the scheduler chose.
     Apart,
 }
 
 /// TCP state at the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TcpEvidence {
-    /// Share of the time with data to send or unacknowledged in which the peer's receive window held it
-    /// back.
+    /// Share of the time with unsent or unacknowledged data in which the peer's receive window limited it.
     pub rwnd_limited: f64,
-    /// Share of that time in which its own send buffer held it back.
+    /// Share of that time in which its own send buffer limited it.
     pub sndbuf_limited: f64,
     /// Ratio of congestion window to smoothed round-trip time, in bits per second.
     pub window_bps: Option<f64>,
-    /// The pacing rate in bits per second, where the kernel paces.
+    /// Pacing rate in bits per second, if the kernel paces.
     pub pacing_bps: Option<f64>,
     /// Share of segments that were retransmitted.
     pub resent: f64,
 }
 
-/// Share of the time from which on a thread or a CPU counts as fully occupied: the rest is spent on
-/// starting, ending and the other side's hiccups.
+/// Minimum share of the time for a thread or a CPU to count as fully occupied; the rest is spent on start, end and
+/// delays of the other side.
 const OCCUPIED: f64 = 0.9;
-/// Share of the time from which on a window or a buffer counts as the bottleneck.
+/// Minimum share of the time for a window or a buffer to count as the bottleneck.
 const HELD_BACK: f64 = 0.3;
-/// Share of undelivered datagrams from which on they tell which side could not keep up.
+/// Minimum share of undelivered datagrams that shows which side could not keep up.
 const NOTABLE_LOSS: f64 = 0.01;
-/// Factor within which goodput counts as equal to what a window or pacing allows: headers, and the
-/// window's own swing.
+/// Factor within which goodput counts as equal to the limit of a window or of pacing: headers and the swing of the
+/// window account for the rest.
 const ABOUT: f64 = 1.35;
 
 /// Returns the bottleneck of the transfer, and the reason in one sentence.
@@ -77,7 +76,7 @@ pub fn judge(evidence: &TransferEvidence) -> (Limit, String) {
     rules.iter().find_map(|rule| rule(evidence)).unwrap_or_else(|| remainder(evidence))
 }
 
-/// Detects a CPU that neither stood idle nor worked for the trial.
+/// Detects a CPU that was busy, but not with the transfer.
 fn other_programs(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let both = evidence.sender.ran + evidence.receiver.ran;
     let ends = [("sender", &evidence.sender), ("receiver", &evidence.receiver)];
@@ -95,7 +94,7 @@ fn other_programs(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     Some((Limit::OtherPrograms, said))
 }
 
-/// Datagrams that the receiver's socket had no room for.
+/// Detects datagrams that found no room in the receiver's socket.
 fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     if evidence.dropped < NOTABLE_LOSS {
         return None;
@@ -126,7 +125,7 @@ fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     })
 }
 
-/// Returns the window or buffer that held the sender's TCP back.
+/// Returns the window or buffer that limited the sender's TCP.
 fn tcp_windows(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     if tcp.rwnd_limited >= HELD_BACK && tcp.rwnd_limited >= tcp.sndbuf_limited {
@@ -162,7 +161,7 @@ fn tcp_windows(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     None
 }
 
-/// Ends that never wait.
+/// Detects ends that never wait.
 fn cpus(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     if evidence.cpus == Cpus::Shared {
@@ -196,7 +195,7 @@ fn cpus(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     })
 }
 
-/// Detects messages that are lost between two hosts that have time.
+/// Detects messages that are lost on the path although both hosts have CPU time left.
 fn path_loses(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
         let said = format!(
@@ -207,7 +206,7 @@ fn path_loses(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     })
 }
 
-/// Returns the limit that TCP set itself: pacing or congestion window.
+/// Returns a limit that TCP set itself: pacing or congestion window.
 fn pacing_and_window(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let tcp = evidence.tcp.as_ref()?;
     let goodput = evidence.goodput_bps;
@@ -234,7 +233,7 @@ fn pacing_and_window(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     Some((Limit::CongestionWindow, said))
 }
 
-/// Returns the path as the limit that remains: nothing stood out at either end.
+/// Returns the path as the remaining limit, because neither end was one.
 fn remainder(evidence: &TransferEvidence) -> (Limit, String) {
     let said = format!(
         "the sender's thread ran {} and the receiver's {}",
@@ -254,8 +253,8 @@ fn remainder(evidence: &TransferEvidence) -> (Limit, String) {
     (Limit::SendBuffer, said)
 }
 
-/// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count
-/// interrupts as time of the thread that they interrupt, so the sum is no more than the CPU's own.
+/// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts as time
+/// of the interrupted thread, so the sum is capped at the CPU's own.
 fn occupied_share(worker: &EndWork) -> f64 {
     let with_interrupts = worker.ran + worker.interrupts;
     worker.ran.max(worker.busy.map_or(0.0, |busy| busy.min(with_interrupts)))
@@ -350,7 +349,7 @@ mod tests {
             Limit::OtherPrograms,
             "Other programs: the sender's CPU was busy 100 % of the time, and 80 % was no part of this transfer; measure on a quiet machine.",
         );
-        // Where both share it, the other end is no other program.
+        // If both ends share the CPU, the other end is not another program.
         let half = EndWork { ran: 0.5, busy: Some(1.0), interrupts: 0.0 };
         let shared =
             TransferEvidence { sender: half, receiver: half, cpus: Cpus::Shared, ..transfer() };

@@ -8,7 +8,7 @@ use crate::result::explained::{BulkEnd, BulkTransfer, Calls, Explanation};
 use crate::trial::explain::{EndNotes, FlowNotes, Visits};
 use crate::workload::{EndpointReport, Task};
 
-/// Tells each direction of the bulk data in `trials`.
+/// Explains each direction of the bulk data in `trials`.
 pub(super) fn explain(
     trials: &[PassTrial],
     task: &dyn Task,
@@ -38,7 +38,7 @@ pub(super) fn explain(
     }
 }
 
-/// The two ends of one direction, each with its flows only.
+/// The two ends of one direction, each with only the flows of that direction.
 struct DirectionFlows<'a> {
     direction: Direction,
     sender: DirectionSide<'a>,
@@ -71,7 +71,7 @@ impl<'a> DirectionSide<'a> {
         self.flows.iter().map(|flow| flow.thread_ns).sum()
     }
 
-    /// Returns CPU figures for a transfer of `span_ns` and `bytes`.
+    /// Returns the CPU figures of a transfer that took `span_ns` and moved `bytes`.
     fn end(&self, span_ns: f64, bytes: f64) -> BulkEnd {
         let cpu = &self.notes.cpu;
         let share = |ns: u64| if cpu.all_ns == 0 { 0.0 } else { ns as f64 / cpu.all_ns as f64 };
@@ -196,7 +196,7 @@ impl<'a> DirectionFlows<'a> {
     }
 }
 
-/// Returns the evidence in the kernel's view of some connections, taken together.
+/// Returns the evidence from the kernel's view of several connections together.
 fn tcp(views: &[&TcpView]) -> TcpEvidence {
     let sum = |of: fn(&TcpView) -> Option<u64>| {
         views.iter().map(|view| of(view)).sum::<Option<u64>>().unwrap_or(0) as f64

@@ -1,4 +1,4 @@
-//! Round trips: the rows of all trials, matched and split.
+//! Round trips: the rows of all trials, matched and split into parts.
 
 use super::PassTrial;
 use crate::contract::PeerKind;
@@ -7,8 +7,8 @@ use crate::trial::Noted;
 use crate::trial::explain::FlowNotes;
 use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};
 
-/// Change of the time of day from which on a trial's moments are not used. Reading the two clocks one
-/// after the other differs by less.
+/// Change of the time of day beyond which a trial's timestamps are not used. The time between reading the two
+/// clocks is less.
 const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
@@ -44,7 +44,7 @@ pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanati
         }
         into.missing.extend(why_incomplete(&joined));
     }
-    // What the applications themselves noted.
+    // Times that the applications recorded.
     let Some(clocks) = clocks else { return };
     let joined = join(&steady, Scheme::Applications(clocks));
     into.round_trip = joined.sum();

@@ -1,4 +1,4 @@
-//! The pass in virtual time, on a runner that makes its rows up.
+//! The pass in virtual time, on a runner that invents its rows.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::trial::explain::parts::{Clocks, Part};
 use crate::trial::explain::{EndNotes, FlowNotes, Row, STAMPED};
 use crate::trial::{PathFacts, Runner, fake};
 
-/// Answers usual orders with a figure, and instrumented ones with rows in which the far application
-/// takes as long as `think` says.
+/// Runner that returns a figure for usual orders, and rows for instrumented ones; `think` is the time of the far
+/// application.
 struct Made<F> {
     think: F,
     noted: Option<Noted>,
@@ -100,7 +100,7 @@ fn request() -> Request {
     Request::new(["tcp", "udp"]).workload(WORKLOAD).seed(3).blocks(2).explain()
 }
 
-/// Runs `request`; its outcome, what happened, and the seeds of the pass.
+/// Runs `request`; returns its outcome, its events, and the seeds of the pass.
 fn run(
     request: &Request,
     think: impl FnMut(&Order) -> std::result::Result<u64, TrialOutcome>,

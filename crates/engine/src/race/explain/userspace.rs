@@ -1,4 +1,4 @@
-//! Protocols in user space: the time in them, in encryption and in the allocator, at both ends.
+//! Protocols in user space: time in the protocol, in encryption and in the allocator, at both ends.
 
 use super::PassTrial;
 use crate::result::explained::{Userspace, UserspaceEnd};
@@ -6,8 +6,8 @@ use crate::stats::quantile::median;
 use crate::transport::spent::Spent;
 use crate::trial::explain::EndNotes;
 
-/// Returns the medians over `trials`, for each message that an end sent, or for each MB that was delivered where messages
-/// have no numbers; `None` if no protocol in user space was at work.
+/// Returns the medians over `trials` for each message that an end sent, or for each MB that was delivered if
+/// messages have no numbers; `None` if no protocol in user space ran.
 pub(super) fn explain(trials: &[PassTrial]) -> Option<Userspace> {
     let near = end(trials, |explored| Some(&explored.noted.near))?;
     Some(Userspace { near, far: end(trials, |explored| explored.noted.far.as_ref()) })
@@ -85,7 +85,7 @@ mod tests {
         let bulk = Spent { messages: 0, allocations: Some(30), ..spent };
         let end = one(&notes(Some(bulk)), 2_000_000).unwrap();
         assert_eq!((end.protocol_ns, end.allocations), (1_000.0, Some(15.0)));
-        // Nothing arrived, or the kernel has the protocol.
+        // Nothing arrived, or the kernel runs the protocol.
         assert_eq!(one(&notes(Some(bulk)), 0), None);
         assert_eq!(one(&notes(None), 1_000), None);
     }

@@ -166,7 +166,7 @@ fn a_figure_of_zero_is_one_and_a_ratio_of_zeros_is_none() {
     );
     let checked = study(&text);
     let mut results = ran(&checked, "lossy", Setting::Full, |order| testing::ran(order, 0.0));
-    // Zeros have no ratio to a hidden copy's either, which is not what is asked here.
+    // The hidden copy has no ratio to zeros either, which is not tested here.
     results.get_mut("lossy").unwrap().control = None;
     let ruling = judged(&checked, &results).rulings.remove(0);
     let [loss, ratio] = &ruling.answers[..] else { panic!("{ruling:?}") };
@@ -414,12 +414,12 @@ fn equal_figures_share_a_place() {
     assert_eq!([1.0, 3.0].map(|own| rank(own, &[1.0, 3.0], Better::Higher)), [2, 1]);
 }
 
-/// Intervals of rulings at 95 % over blocks that follow one another: ratios of two contenders, and single figures. Without their
-/// widening 16 to 20 % miss at a correlation of 0.4.
+/// Intervals of rulings at 95 % over consecutive blocks: ratios of two contenders, and single figures. Without
+/// widening, 16 to 20 % miss at a correlation of 0.4.
 #[test]
 fn intervals_hold_where_neighbouring_blocks_are_alike() {
     const SERIES: u32 = 500;
-    // Of 500 at a true 5 %, 38 or more happen with probability 0.9 %; at 0.4 a little more is known to miss.
+    // Of 500 at a true 5 %, 38 or more have a probability of 0.9 %; at 0.4 slightly more are known to miss.
     for (r, most) in [(0.0, 0.074), (0.2, 0.08), (0.4, 0.1)] {
         let mut rng = crate::rng::SplitMix64::new(11);
         let (mut ratios_miss, mut figures_miss) = (0, 0);

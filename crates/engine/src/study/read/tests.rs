@@ -44,7 +44,7 @@ fn refusal(text: &str) -> String {
     said
 }
 
-/// Returns the refusal after `from` is replaced in a sound study.
+/// Returns the error after `from` is replaced in a valid study.
 fn changed(from: &str, to: &str) -> String {
     assert!(SOUND.contains(from), "{from}");
     refusal(&SOUND.replacen(from, to, 1))

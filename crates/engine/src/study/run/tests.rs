@@ -70,7 +70,7 @@ impl Place {
         self.dir.path().join("out")
     }
 
-    /// Runs the study as `change` wants it; each trial of UDP takes 0.8 of one of TCP.
+    /// Runs the study after `change`; each trial of UDP takes 0.8 of TCP's.
     fn run(
         &self,
         change: impl FnOnce(&mut StudyTask<'_>),
