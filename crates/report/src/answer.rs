@@ -138,7 +138,7 @@ fn dropped(outcome: &Outcome) -> Vec<Line> {
     let others = reasons.split_off(reasons.len().min(MOST_REASONS));
     let mut lines: Vec<String> = reasons
         .iter()
-        .map(|(why, labels)| format!("{}.", why.told(&words::list(labels))))
+        .map(|(why, labels)| format!("{}.", why.sentence(&words::list(labels))))
         .collect();
     let labels: Vec<&str> = others.into_iter().flat_map(|(_, labels)| labels).collect();
     if !labels.is_empty() {

@@ -214,8 +214,9 @@ impl<'a> AdviceCourse<'a> {
         }
         let name = &entry.considered.name;
         // Crossovers in virtual time run last, and need time too.
-        let kept = self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
-        let left = self.left() - Nanos(kept);
+        let reserved =
+            self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
+        let left = self.left() - Nanos(reserved);
         let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
         let whole = entry.whole(&self.plan.path);
         let most = |raced: &RaceWork| {

@@ -58,7 +58,7 @@ impl AdviceCourse<'_> {
         }
         let is_virtual = matches!(path, Path::Simulated(_));
         let [first, second] = pair;
-        let tell = |search: Search| Crossover {
+        let crossover = |search: Search| Crossover {
             axis: search.axis,
             first: first.clone(),
             second: second.clone(),
@@ -71,7 +71,7 @@ impl AdviceCourse<'_> {
             steps: search.steps,
             is_virtual,
         };
-        searches.into_iter().filter(|search| !search.steps.is_empty()).map(tell).collect()
+        searches.into_iter().filter(|search| !search.steps.is_empty()).map(crossover).collect()
     }
 
     /// Returns the contender that carries the most important traffic for a candidate.

@@ -120,14 +120,14 @@ fn values<'a>(side: &'a [Vec<Condition>], code: &str, name: &str) -> Vec<&'a str
 }
 
 fn differs(code: &str, name: &str, before: &[&str], after: &[&str]) -> Warning {
-    let said = |values: &[&str]| {
+    let listed = |values: &[&str]| {
         let values = values.iter().map(|value| if value.is_empty() { "unknown" } else { value });
         list(&values.collect::<Vec<_>>())
     };
     let weight = if QUESTIONS.contains(&code) { Weight::Question } else { Weight::Place };
     Warning {
         code: code.to_owned(),
-        message: format!("The {name} differs: {} before, {} now.", said(before), said(after)),
+        message: format!("The {name} differs: {} before, {} now.", listed(before), listed(after)),
         advice: match weight {
             Weight::Question => "The figures answer different questions; race again with the same.",
             Weight::Place => "A change may be this alone; race again where nothing else differs.",

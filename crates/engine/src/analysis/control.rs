@@ -44,7 +44,7 @@ pub(crate) fn control<'a>(
     // The interval shown is at the race's level; only an alarm is a decision.
     let shown = DecisionStage::Look { alpha: alpha(outcome.asked.confidence), next: None };
     let level = alpha(outcome.asked.confidence);
-    let terms = JudgingTerms { level, any_time: 0.0, stand: shown, states: &[] };
+    let terms = JudgingTerms { level, any_time: 0.0, stage: shown, states: &[] };
     let mut verdicts = judge(outcome, &[], &questions, terms);
     let alarms = match alarm_is_due {
         true => alarms(&questions, outcome),

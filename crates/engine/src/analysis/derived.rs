@@ -20,7 +20,7 @@ use crate::stats::Plan;
 use crate::transport::Contender;
 
 /// Returns the decisions permitted after `done` blocks.
-pub(crate) fn stand(looks: &Plan, done: u64) -> DecisionStage {
+pub(crate) fn decision_stage(looks: &Plan, done: u64) -> DecisionStage {
     let next = looks.looks.iter().map(|look| look.blocks as u64).find(|at| *at > done);
     let next = next.map(|at| at - done);
     match looks.at(usize::try_from(done).unwrap_or(usize::MAX)) {
@@ -35,7 +35,7 @@ pub(crate) fn refresh(
     outcome: &mut Outcome,
     contenders: &[Contender],
     network: Option<&Network>,
-    stand: DecisionStage,
+    stage: DecisionStage,
 ) {
     for entrant in &mut outcome.contenders {
         let mut trials = outcome.trials.iter().rev();
@@ -47,9 +47,9 @@ pub(crate) fn refresh(
         }
     }
     outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
-    verdicts::refresh(outcome, stand);
+    verdicts::refresh(outcome, stage);
     // Intervals take time to compute: do so at each look, and once at the end.
-    if let DecisionStage::Look { .. } = stand {
+    if let DecisionStage::Look { .. } = stage {
         outcome.shares = shares::shares(outcome);
         outcome.sweeps = sweep::sweeps(outcome);
     }
@@ -102,7 +102,7 @@ fn derive_all(outcome: &mut Outcome) -> Result<()> {
     let parsed = parsed.map(|entrant| Contender::recorded(&entrant.spec, &entrant.asked));
     let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
     let looks = looks(&outcome.plan, outcome.asked.confidence);
-    let (stand, network) = (stand(&looks, blocks_done(outcome)), network(outcome));
-    refresh(outcome, &contenders, network.as_ref(), stand);
+    let (stage, network) = (decision_stage(&looks, blocks_done(outcome)), network(outcome));
+    refresh(outcome, &contenders, network.as_ref(), stage);
     Ok(())
 }

@@ -21,7 +21,7 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
         .collect();
     let promised = PROMISES.iter().map(|promise| {
         let value = |(entrant, contender): &(&Entrant, &Contender)| {
-            (entrant.label.clone(), told(contender, promise.value))
+            (entrant.label.clone(), promised(contender, promise.value))
         };
         difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
     });
@@ -29,15 +29,15 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
 }
 
 /// Formats a promise of a contender; if its parts differ in it, the promise of each part.
-fn told(contender: &Contender, value: fn(&Contender) -> String) -> String {
+fn promised(contender: &Contender, value: fn(&Contender) -> String) -> String {
     let parts = contender.transport.parts();
-    let each: Vec<String> = parts.iter().map(|part| told(&part.contender, value)).collect();
+    let each: Vec<String> = parts.iter().map(|part| promised(&part.contender, value)).collect();
     match each.first() {
         None => value(contender),
         Some(first) if each.iter().all(|other| other == first) => first.clone(),
         Some(_) => {
             let named =
-                parts.iter().zip(&each).map(|(part, told)| format!("{}: {told}", part.name));
+                parts.iter().zip(&each).map(|(part, value)| format!("{}: {value}", part.name));
             named.collect::<Vec<String>>().join("; ")
         }
     }
@@ -168,7 +168,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
         ("effective at the far end", |entrant| &entrant.far_effective),
     ];
     let mut all = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     // An effective value says more than a requested one, and the near end represents both.
     for (kind, source) in [kinds[1], kinds[2], kinds[0]] {
         let names: BTreeSet<&String> =
@@ -182,7 +182,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
                 .collect();
             // An option that only some contenders have is a difference of kind, listed above.
             let found = difference(format!("{name} ({kind})"), values, why(racing, name));
-            if found.is_some() && told.insert(name.clone()) {
+            if found.is_some() && listed.insert(name.clone()) {
                 all.push(found);
             }
         }
@@ -194,8 +194,8 @@ type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
 /// Returns the importance of an option, from the first transport that has it.
 fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
-    let said = racing.iter().find_map(|(_, c)| c.meaning(option));
-    said.map_or(
+    let meaning = racing.iter().find_map(|(_, c)| c.meaning(option));
+    meaning.map_or(
         "the contenders ran with different settings, so the verdict is about these settings",
         |meaning| meaning.matters,
     )

@@ -51,12 +51,13 @@ pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
     let (p, a, b) = pairs.into_iter().min_by(|x, y| x.0.total_cmp(&y.0))?;
     let share = |(_, failed, all): &(&Entrant, u64, u64)| *failed as f64 / (*all).max(1) as f64;
     let (more, less) = if share(a) >= share(b) { (a, b) } else { (b, a) };
-    let said = |(entrant, failed, trials): &(&Entrant, u64, u64)| FailedTrials {
+    let failed_trials = |(entrant, failed, trials): &(&Entrant, u64, u64)| FailedTrials {
         label: entrant.label.clone(),
         failed: *failed,
         trials: *trials,
     };
-    (p * tests <= LEVEL).then(|| UnequalLosses { more: said(more), less: said(less) })
+    (p * tests <= LEVEL)
+        .then(|| UnequalLosses { more: failed_trials(more), less: failed_trials(less) })
 }
 
 /// Returns true if a verdict would differ without exclusions.

@@ -205,19 +205,19 @@ pub fn history(
 /// Sorts entries by time and removes duplicates: a folder may have a race both compressed and not.
 fn in_order(mut entries: Vec<HistoryEntry>, left_out: &mut Vec<SkippedFile>) -> Vec<HistoryEntry> {
     entries.sort_by(|a, b| (&a.race.started, &a.file).cmp(&(&b.race.started, &b.file)));
-    let mut kept: Vec<HistoryEntry> = Vec::with_capacity(entries.len());
+    let mut unique: Vec<HistoryEntry> = Vec::with_capacity(entries.len());
     for entry in entries {
         let same_start =
-            kept.iter().rev().take_while(|other| other.race.started == entry.race.started);
+            unique.iter().rev().take_while(|other| other.race.started == entry.race.started);
         match same_start.into_iter().find(|other| other.race == entry.race) {
             Some(twin) => {
                 let why = format!("the same race as {}", twin.file);
                 left_out.push(SkippedFile { file: entry.file, why });
             }
-            None => kept.push(entry),
+            None => unique.push(entry),
         }
     }
-    kept
+    unique
 }
 
 fn group(
@@ -346,7 +346,7 @@ fn changes_of(
     let points = &series.points;
     let has_ratios = series.has_ratios();
     let back = |value: f64| if has_ratios { value.exp() } else { value };
-    let told = |found: changes::Change| {
+    let level_shift = |found: changes::Change| {
         let [before, after, seen] = [found.at - 1, found.at, found.found].map(|at| points[at].race);
         let (old, new) = (&entries[before].race, &entries[after].race);
         let (from, to) = (back(found.from), back(found.to));
@@ -368,7 +368,7 @@ fn changes_of(
             differs: conditions::warnings(&[old], &[new]),
         }
     };
-    detector.changes(&series.values()).into_iter().map(told).collect()
+    detector.changes(&series.values()).into_iter().map(level_shift).collect()
 }
 
 /// Returns the delays until changes from the last level would be found.

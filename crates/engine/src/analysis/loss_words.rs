@@ -83,8 +83,8 @@ pub(super) fn send_queue(losses: &Losses) -> String {
 }
 
 fn room(losses: &Losses) -> String {
-    let told = losses.buffer.as_ref();
-    told.map_or_else(String::new, |size| format!(", whose buffer of {size} B was full"))
+    let buffer = losses.buffer.as_ref();
+    buffer.map_or_else(String::new, |size| format!(", whose buffer of {size} B was full"))
 }
 
 fn share(part: u64, whole: u64) -> String {

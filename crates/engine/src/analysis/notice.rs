@@ -336,7 +336,7 @@ impl Notice {
                 "{label} fell back on {to} in {trials} of {of} trials, in {at_start} of them at the start; it took \
                  {took} (median)"
             ),
-            Notice::Dropped { label, why } => why.told(label),
+            Notice::Dropped { label, why } => why.sentence(label),
             Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
             Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
             Notice::ResumedAfterLastLook { blocks, error } => format!(

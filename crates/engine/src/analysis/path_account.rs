@@ -29,10 +29,12 @@ fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
         // path may have lost more, but never fewer.
         let Some(path) = &record.path else { continue };
         let ways = by_way(&record.ledger, path);
-        for (account, gone) in ways.into_iter().filter(|(account, _)| account.unit == "messages") {
-            if account.lost_on_path > gone {
+        for (account, not_intact) in
+            ways.into_iter().filter(|(account, _)| account.unit == "messages")
+        {
+            if account.lost_on_path > not_intact {
                 lost = lost.saturating_add(account.lost_on_path);
-                accounted = accounted.saturating_add(gone);
+                accounted = accounted.saturating_add(not_intact);
             }
         }
     }
@@ -49,13 +51,13 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
     let both: Vec<&DirectionFigures> = up.iter().chain(&down).copied().collect();
     [(&ledger.up, up), (&ledger.down, down), (&ledger.round_trip, both)]
         .into_iter()
-        .filter_map(|(account, ways)| Some((account.as_ref()?, sum(&gone, &ways))))
+        .filter_map(|(account, ways)| Some((account.as_ref()?, sum(&not_intact, &ways))))
         .collect()
 }
 
 /// Returns the number of packets that did not arrive intact. A damaged packet fails its checksum, and the host
 /// drops it.
-fn gone(way: &DirectionFigures) -> u64 {
+fn not_intact(way: &DirectionFigures) -> u64 {
     let PacketOutcomes { blocked, lost, full, early, corrupted, waiting, .. } = way.fates;
     [blocked, lost, full, early, corrupted, waiting, way.device_drops]
         .into_iter()

@@ -34,15 +34,15 @@ enum PlanState {
 impl ContenderPair<'_> {
     /// Returns the verdict in a sentence or two.
     pub(crate) fn note(&self, verdict: &Verdict, seen: &PairLosses) -> String {
-        self.say(verdict, seen, PlanState::Blocks)
+        self.compose(verdict, seen, PlanState::Blocks)
     }
 
     /// Returns the verdict on independent samples, without a number of further blocks.
     pub(crate) fn of_independent(&self, verdict: &Verdict, seen: &PairLosses) -> String {
-        self.say(verdict, seen, PlanState::Nothing)
+        self.compose(verdict, seen, PlanState::Nothing)
     }
 
-    fn say(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
+    fn compose(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
         let Some(range) = verdict.ratio else {
             return self.without_ratio(seen);
         };
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::measurements::Role;
 
-    fn say(
+    fn compose(
         better: Better,
         outcome: Outcome,
         ratio: [f64; 3],
@@ -271,14 +271,14 @@ mod tests {
             ),
         ] {
             let effect = Effect { point: -12_300.0, low: -13_000.0, high: -11_000.0 };
-            let said = say(better, Outcome::Ahead, ratio, |v| v.effect = Some(effect), NONE);
+            let said = compose(better, Outcome::Ahead, ratio, |v| v.effect = Some(effect), NONE);
             assert_eq!(said, want);
         }
     }
 
     #[test]
     fn a_lead_whose_bound_is_close_to_none_is_no_range_from_0() {
-        let said = |ratio| say(Better::Higher, Outcome::Ahead, ratio, |_| (), NONE);
+        let said = |ratio| compose(Better::Higher, Outcome::Ahead, ratio, |_| (), NONE);
         assert_eq!(
             said([1.2, 1.000_08, 1.4]),
             "tcp is ahead of udp: goodput is 20 % higher (0.008 to 40 %)."
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_tie_says_what_was_measurable() {
-        let tie = |ratio| say(Better::Lower, Outcome::DeadHeat, ratio, |_| (), NONE);
+        let tie = |ratio| compose(Better::Lower, Outcome::DeadHeat, ratio, |_| (), NONE);
         assert_eq!(
             tie([0.99, 0.97, 1.02]),
             "tcp and udp: dead heat, RTT p50 within 5 % (ratio 0.99, 0.97 to 1.02)."
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn what_is_open_says_the_direction_and_what_would_decide() {
         let open = |ratio, change: fn(&mut Verdict), seen| {
-            say(Better::Lower, Outcome::Undecided, ratio, change, seen)
+            compose(Better::Lower, Outcome::Undecided, ratio, change, seen)
         };
         assert_eq!(
             open([0.91, 0.80, 1.05], |v| v.more_blocks = Some(14), NONE),
@@ -332,7 +332,7 @@ mod tests {
         );
         let lost = PairLosses { censored: true, both_censored: 3, is_doubtful: false };
         assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
-        let none = say(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
+        let none = compose(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
         assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");
     }
 }

@@ -110,8 +110,8 @@ pub fn middle(
     contender: usize,
     of: impl Fn(&Trial) -> Option<f64>,
 ) -> Option<f64> {
-    let told = valid_trials(outcome, contender).filter_map(of).filter(|value| value.is_finite());
-    median(&told.collect::<Vec<f64>>())
+    let finite = valid_trials(outcome, contender).filter_map(of).filter(|value| value.is_finite());
+    median(&finite.collect::<Vec<f64>>())
 }
 
 /// Returns the valid trial with the figure nearest to the median over all, among the trials that `can` accepts: an

@@ -47,17 +47,17 @@ pub enum DecisionStage {
 }
 
 /// Updates summary, verdicts and control from the trials.
-pub fn refresh(outcome: &mut Outcome, stand: DecisionStage) {
+pub fn refresh(outcome: &mut Outcome, stage: DecisionStage) {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let summary = summaries(outcome, &table);
-    let verdicts = verdicts(outcome, &table, &outcome.verdicts, stand);
+    let verdicts = verdicts(outcome, &table, &outcome.verdicts, stage);
     // A decided race may end here, so the alarm is due as at a look.
     let is_decided = !verdicts.is_empty() && verdicts.iter().all(is_decided);
-    let alarm_is_due = is_decided || matches!(stand, DecisionStage::Look { .. });
+    let alarm_is_due = is_decided || matches!(stage, DecisionStage::Look { .. });
     let control = control::control(outcome, &table, alarm_is_due);
     let unfiltered = match exclusions::differ(outcome) {
         None => Vec::new(),
-        Some(_) => verdicts_on(outcome, TrialFilter::Ran, stand),
+        Some(_) => verdicts_on(outcome, TrialFilter::Ran, stage),
     };
     outcome.summary = summary;
     outcome.verdicts = verdicts;
@@ -66,8 +66,8 @@ pub fn refresh(outcome: &mut Outcome, stand: DecisionStage) {
 }
 
 /// Returns the verdicts based on these trials alone.
-fn verdicts_on(outcome: &Outcome, counted: TrialFilter, stand: DecisionStage) -> Vec<Verdict> {
-    verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stand)
+fn verdicts_on(outcome: &Outcome, counted: TrialFilter, stage: DecisionStage) -> Vec<Verdict> {
+    verdicts(outcome, &Table::of(&outcome.trials, counted), &outcome.unfiltered, stage)
 }
 
 /// Updates the summary only, for trials that are not paired.
@@ -154,14 +154,14 @@ fn verdicts<'a>(
     outcome: &'a Outcome,
     table: &Table<'a>,
     earlier: &[Verdict],
-    stand: DecisionStage,
+    stage: DecisionStage,
 ) -> Vec<Verdict> {
-    let level = match stand {
+    let level = match stage {
         DecisionStage::Look { alpha, .. } => alpha,
         DecisionStage::Between { .. } => alpha(outcome.asked.confidence),
     };
     let states = own_state::own_states(outcome, table);
-    let terms = JudgingTerms { level, any_time: outcome.plan.any_time, stand, states: &states };
+    let terms = JudgingTerms { level, any_time: outcome.plan.any_time, stage, states: &states };
     judge(outcome, earlier, &claims(outcome, table, earlier), terms)
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct JudgingTerms<'a> {
     pub level: f64,
     /// Shared error over all blocks; 0 for questions that are judged at looks only.
     pub any_time: f64,
-    pub stand: DecisionStage,
+    pub stage: DecisionStage,
     /// Contenders in a state of their own, about which no claim is decided.
     pub states: &'a [OwnState],
 }
@@ -186,9 +186,9 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
         let columns: Vec<Column> = outcome.contenders.iter().map(column).collect();
         for (at, a) in outcome.contenders.iter().enumerate() {
             for (with, b) in outcome.contenders.iter().enumerate().skip(at + 1) {
-                let gone = !a.is_racing() || !b.is_racing();
-                let stays = gone && decided(earlier, &metric.name, a.id, b.id).is_some();
-                if a.competes_with(b) && (!gone || stays) {
+                let is_out = !a.is_racing() || !b.is_racing();
+                let stays = is_out && decided(earlier, &metric.name, a.id, b.id).is_some();
+                if a.competes_with(b) && (!is_out || stays) {
                     questions.push(Question {
                         metric,
                         a: a.id,
@@ -240,26 +240,26 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
         .filter(|verdict| verdict.outcome != Ruled::Undecided)
 }
 
-/// Returns the ruling that counts now: the ruling of a planned look, or else, with true, the one that is possible
+/// Returns the ruling that counts now: the ruling of a planned look, or else, with true, the ruling that is possible
 /// after any block.
 fn counting(
     outcome: &Outcome,
     pairs: &Pairs,
     (planned, early): (Ruling, Option<Ruling>),
-    stand: DecisionStage,
+    stage: DecisionStage,
 ) -> (Ruling, bool) {
     let blocks = pairs.log_ratios.len();
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
     let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
-    let (stand, is_last) = match stand {
+    let (stage, is_last) = match stage {
         DecisionStage::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
             (DecisionStage::Between { next: Some(next) }, false)
         }
         DecisionStage::Look { next, .. } | DecisionStage::Between { next } => {
-            (stand, next.is_none())
+            (stage, next.is_none())
         }
     };
-    let ruling = admitted(planned, pairs, lacking, stand);
+    let ruling = admitted(planned, pairs, lacking, stage);
     let decides = |early: &Ruling| match early.outcome {
         Ruled::Undecided => false,
         Ruled::DeadHeat if pairs.censored => false,
@@ -279,7 +279,7 @@ fn verdict(
 ) -> Verdict {
     let pairs = &question.pairs;
     let blocks = pairs.log_ratios.len();
-    let (ruling, is_early) = counting(outcome, pairs, rulings, terms.stand);
+    let (ruling, is_early) = counting(outcome, pairs, rulings, terms.stage);
     let state = terms.states.iter().find(|state| {
         let is_part = [question.a, question.b].contains(&state.contender) && !state.copy;
         is_part && state.metric == question.metric.name
@@ -340,7 +340,7 @@ fn undecided(ruling: Ruling) -> Ruling {
 
 /// Returns the ruling reduced to the permitted decisions. A tie of two tests needs fewer blocks than an interval at
 /// the race's confidence; if gates excluded that many blocks, the ruling is postponed.
-fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: DecisionStage) -> Ruling {
+fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stage: DecisionStage) -> Ruling {
     let undecided = undecided(ruling);
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
         (Missing::Blocks(more), Some(blocks)) => Missing::Blocks(more.max(blocks)),
@@ -348,7 +348,7 @@ fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stand: DecisionStage) -
         (_, Some(blocks)) => Missing::Blocks(blocks),
         (missing, None) => missing,
     };
-    match stand {
+    match stage {
         DecisionStage::Between { next } => {
             Ruling { direction: None, missing: at_least(next), ..undecided }
         }

@@ -191,7 +191,7 @@ impl ImportCollection {
     ) -> Result<()> {
         let own = self.trials.iter().rev().find(|trial| trial.contender == contender);
         let block = own.map_or(0, |last| last.block + 1);
-        if let (Some(part), Some(samples)) = (&taken.kept, samples) {
+        if let (Some(part), Some(samples)) = (&taken.samples_file, samples) {
             // No import has that many contenders.
             let index = contender as u32;
             let place = Place { block, order: index, contender: index, control: false };

@@ -84,7 +84,7 @@ impl FormatReader for Flent {
                 read.version
             ));
         }
-        let mut trial = ImportedTrial { record: blank(), spreads: Vec::new(), kept: None };
+        let mut trial = ImportedTrial { record: blank(), spreads: Vec::new(), samples_file: None };
         let mut metrics = Vec::new();
         let mut unknown = Vec::new();
         for (name, points) in &read.results {
@@ -98,8 +98,8 @@ impl FormatReader for Flent {
             let raw = read.raw_values.get(name).map_or(&[][..], Vec::as_slice);
             let series = FlentSeries { name, scale, meta };
             let values = series.values(points, raw, &mut unknown)?;
-            if scale.unit == Unit::Nanos && trial.kept.is_none() {
-                trial.kept = series.kept(raw, means)?;
+            if scale.unit == Unit::Nanos && trial.samples_file.is_none() {
+                trial.samples_file = series.store(raw, means)?;
             }
             series.enter(values, &mut trial, &mut metrics);
         }
@@ -182,7 +182,7 @@ impl FlentSeries<'_> {
     }
 
     /// Stores the samples of a series of round trips, with their times.
-    fn kept(
+    fn store(
         &self,
         raw: &[FlentRawValue],
         means: &mut ReaderContext<'_>,
@@ -195,7 +195,7 @@ impl FlentSeries<'_> {
             values.push_at(self.whole(value)?, at as u64)?;
         }
         let naming = MetricNaming::rtt();
-        Ok(values.trial(&naming, means, &mut Vec::new())?.kept)
+        Ok(values.trial(&naming, means, &mut Vec::new())?.samples_file)
     }
 
     /// Adds the figure of a series: a median for times, a mean for rates, because it is the rate carried.
@@ -234,7 +234,7 @@ impl FlentSeries<'_> {
 
 /// Returns a valid name for a metric: lower case, digits and underscores.
 fn slug(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
-    let words: String = name.chars().map(kept).collect();
+    let lower = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    let words: String = name.chars().map(lower).collect();
     words.split_whitespace().collect::<Vec<_>>().join("_")
 }

@@ -74,8 +74,8 @@ impl SampleBuffer {
         means: &mut ReaderContext<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<ImportedTrial, String> {
-        let kept = if what.unit == Unit::Nanos { means.part() } else { None };
-        if let Some(part) = &kept {
+        let samples_file = if what.unit == Unit::Nanos { means.part() } else { None };
+        if let Some(part) = &samples_file {
             self.keep(part).map_err(|e| e.to_string())?;
         }
         let summed = self.sum();
@@ -85,7 +85,11 @@ impl SampleBuffer {
         if what.is_rtt() {
             record.rtt_ns = Some(summed.distribution());
         }
-        Ok(ImportedTrial { record, spreads: vec![summed.five(&what.label, what.unit)], kept })
+        Ok(ImportedTrial {
+            record,
+            spreads: vec![summed.five(&what.label, what.unit)],
+            samples_file,
+        })
     }
 
     fn keep(&self, part: &Path) -> Result<(), Error> {

@@ -95,7 +95,7 @@ impl HyperfineCommand {
                 record.valid = false;
                 record.why_invalid = Some(format!("the command ended with exit code {code}"));
             }
-            trials.push(ImportedTrial { record, spreads: Vec::new(), kept: None });
+            trials.push(ImportedTrial { record, spreads: Vec::new(), samples_file: None });
         }
         Ok(Arm { name: self.command, metrics: vec![metric], trials, ..Arm::default() })
     }

@@ -122,7 +122,7 @@ pub struct ImportedTrial {
     /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<FiveNumberSummary>,
     /// File with its samples.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) samples_file: Option<PathBuf>,
 }
 
 /// Five-number summary, not yet assigned to a contender.

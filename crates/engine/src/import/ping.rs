@@ -233,7 +233,7 @@ impl PingTotals {
                 max: max as f64,
             });
         }
-        (ImportedTrial { record, spreads, kept: None }, vec![metric])
+        (ImportedTrial { record, spreads, samples_file: None }, vec![metric])
     }
 }
 

@@ -35,7 +35,7 @@ impl FormatReader for Plain {
         means: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
         let (values, scale) = numbers(file, means.scale)?;
-        let gone = match means.each {
+        let missing = match means.each {
             NumberMeaning::Sample => {
                 "Lost samples are not in the file: if any were, its figures flatter."
             }
@@ -43,7 +43,7 @@ impl FormatReader for Plain {
                 "Trials that failed are not in the file: if any did, its figures flatter."
             }
         };
-        let mut unknown = vec![gone.to_owned()];
+        let mut unknown = vec![missing.to_owned()];
         let arm = match means.each {
             NumberMeaning::Sample => samples(values, &scale, means, &mut unknown)?,
             NumberMeaning::Trial => trials(values, &scale, &mut unknown)?,
@@ -109,7 +109,7 @@ fn trials(values: SampleBuffer, scale: &Scale, unknown: &mut Vec<String>) -> Res
     let trial = |value: &u64| {
         let mut record = blank();
         record.metrics.insert(metric.name.clone(), *value as f64);
-        ImportedTrial { record, spreads: Vec::new(), kept: None }
+        ImportedTrial { record, spreads: Vec::new(), samples_file: None }
     };
     let trials = values.iter().map(trial).collect();
     let mut looked_at = SampleBuffer::default();
@@ -120,7 +120,7 @@ fn trials(values: SampleBuffer, scale: &Scale, unknown: &mut Vec<String>) -> Res
     Ok(Arm { metrics: vec![metric], trials, ..Arm::default() })
 }
 
-fn numbers(file: &mut ForeignFile, told: Option<Scale>) -> Result<(SampleBuffer, Scale), String> {
+fn numbers(file: &mut ForeignFile, given: Option<Scale>) -> Result<(SampleBuffer, Scale), String> {
     let mut values = SampleBuffer::default();
     let mut common: Option<Scale> = None;
     let mut number = 0;
@@ -131,7 +131,7 @@ fn numbers(file: &mut ForeignFile, told: Option<Scale>) -> Result<(SampleBuffer,
             continue;
         }
         let (value, scale) =
-            number_of(line, told).map_err(|what| format!("line {number}: {what}"))?;
+            number_of(line, given).map_err(|what| format!("line {number}: {what}"))?;
         match common {
             None => common = Some(scale),
             Some(common) if common.unit == scale.unit => {}
@@ -154,7 +154,7 @@ fn content(line: &str) -> &str {
 }
 
 /// Parses the number of a line, and its unit.
-fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
+fn number_of(line: &str, given: Option<Scale>) -> Result<(u64, Scale), String> {
     let quoted = || format!("`{}`", line.chars().take(40).collect::<String>());
     let (value, behind) = split(line).ok_or_else(|| {
         let mut words = line.split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
@@ -168,7 +168,7 @@ fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
             format!("{} is not a number", quoted())
         }
     })?;
-    let scale = match (behind, told) {
+    let scale = match (behind, given) {
         ("", None) => {
             return Err(format!(
                 "{} has no unit; say --unit with one of {}",
@@ -176,7 +176,7 @@ fn number_of(line: &str, told: Option<Scale>) -> Result<(u64, Scale), String> {
                 unit::list()
             ));
         }
-        ("", Some(told)) => told,
+        ("", Some(given)) => given,
         (name, _) => Scale::named(name).ok_or_else(|| {
             format!("{} has the unit `{name}`, which is none of {}", quoted(), unit::list())
         })?,

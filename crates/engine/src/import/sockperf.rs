@@ -235,7 +235,7 @@ impl SockperfLog {
         let mut record = blank();
         naming.enter_distribution(&seen, &mut record);
         record.rtt_ns = Some(seen);
-        Ok(ImportedTrial { record, spreads: vec![five], kept: None })
+        Ok(ImportedTrial { record, spreads: vec![five], samples_file: None })
     }
 }
 

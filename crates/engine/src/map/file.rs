@@ -153,8 +153,8 @@ impl Map {
         let (own, other) = (plan(self), plan(other));
         let names = [&own, &other].map(|plan| plan.as_object().into_iter().flat_map(|p| p.keys()));
         let name = names.into_iter().flatten().find(|name| own.get(name) != other.get(name))?;
-        let said = |plan: &Value| plan.get(name).map_or("none".to_owned(), Value::to_string);
-        Some(format!("its `{name}` is {}, not {}", said(&other), said(&own)))
+        let shown = |plan: &Value| plan.get(name).map_or("none".to_owned(), Value::to_string);
+        Some(format!("its `{name}` is {}, not {}", shown(&other), shown(&own)))
     }
 }
 
@@ -294,8 +294,8 @@ pub(super) mod tests {
         assert!(parse(&text(&newer)).unwrap_err().contains("newer deadheat, map format 2"));
         for (part, of) in [(0, 0), (0, 2), (3, 2), (1, u64::MAX)] {
             let odd = Map { format: 1, shard: Some(Shard { part, of }), ..newer.clone() };
-            let said = parse(&text(&odd)).unwrap_err();
-            assert_eq!(said, format!("there is no shard {part} of {of}"));
+            let shown = parse(&text(&odd)).unwrap_err();
+            assert_eq!(shown, format!("there is no shard {part} of {of}"));
         }
     }
 

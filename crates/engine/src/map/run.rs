@@ -29,9 +29,9 @@ pub fn resume(mut map: Map, seed: Option<u64>, file: &Path) -> Result<Map> {
         return Err(Error::usage(format!("{name} is of another map than asked for: {why}")));
     }
     if map.shard != before.shard {
-        let said =
+        let shard_name =
             |map: &Map| map.shard.map_or("the whole map".to_owned(), |shard| shard.to_string());
-        let (there, asked) = (said(&before), said(&map));
+        let (there, asked) = (shard_name(&before), shard_name(&map));
         return Err(Error::usage(format!("{name} is {there}, and asked for is {asked}")));
     }
     Ok(before)
@@ -126,8 +126,8 @@ fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut TrialWatch) -> Re
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(stop));
-        let stage = RaceContext::new(&mut simulation, watch).at(&clock, SystemTime::UNIX_EPOCH);
-        return request.run_with(stage.stop(Arc::clone(stop)));
+        let context = RaceContext::new(&mut simulation, watch).at(&clock, SystemTime::UNIX_EPOCH);
+        return request.run_with(context.stop(Arc::clone(stop)));
     }
     let credentials = Credentials::from_environment()?;
     let far = request.far(&credentials, &mut Waiting { stop, on_full: &mut |_| {} })?;
@@ -242,9 +242,9 @@ mod tests {
             let mut map = Map::new(asked, 7, None).unwrap();
             run(&mut map, 2, &Arc::default(), &mut |_| Ok(())).map(|()| map)
         };
-        let said = within(3).unwrap_err().to_string();
-        assert!(said.starts_with("at delay="), "{said}");
-        assert!(said.contains("at least 6 blocks"), "{said}");
+        let shard_name = within(3).unwrap_err().to_string();
+        assert!(shard_name.starts_with("at delay="), "{shard_name}");
+        assert!(shard_name.contains("at least 6 blocks"), "{shard_name}");
         let map = within(600).unwrap();
         assert!(map.points.iter().all(|point| point.blocks >= 6 && point.out.is_empty()));
     }

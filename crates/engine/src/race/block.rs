@@ -85,18 +85,18 @@ struct PendingSlot {
 /// [`Error::Interrupted`] if the stop flag is set; the error of a trial that failed twice.
 /// The block's trials are then lost: a block counts whole or not at all.
 pub(super) fn run(
-    stage: &mut RaceContext<'_>,
+    context: &mut RaceContext<'_>,
     block: &Block,
     common: &TrialSettings,
     entrants: &[Entrant],
 ) -> Result<FinishedBlock> {
     let mut runner = BlockRun {
-        stage,
+        context,
         block,
         common,
         entrants,
         done: FinishedBlock::default(),
-        kept_out_once: BTreeSet::new(),
+        excluded_once: BTreeSet::new(),
         last: (0, Nanos::ZERO),
     };
     let mut turns: VecDeque<PendingSlot> =
@@ -113,12 +113,12 @@ pub(super) fn run(
 }
 
 struct BlockRun<'a, 'b> {
-    stage: &'a mut RaceContext<'b>,
+    context: &'a mut RaceContext<'b>,
     block: &'a Block,
     common: &'a TrialSettings,
     entrants: &'a [Entrant],
     done: FinishedBlock,
-    kept_out_once: BTreeSet<usize>,
+    excluded_once: BTreeSet<usize>,
     /// Start of the last attempt in milliseconds since the Unix epoch, and its duration.
     last: (u64, Nanos),
 }
@@ -134,22 +134,22 @@ impl<'a> BlockRun<'a, '_> {
     /// Runs the trial of a slot.
     fn take(&mut self, slot: BlockSlot) -> Result<SlotState> {
         match self.attempt(slot)? {
-            TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.kept_out(slot, DropReason::Blocked(evidence)),
-            TrialOutcome::Limited(what) => self.kept_out(slot, DropReason::Limited(what)),
+            TrialOutcome::Ran(record) => self.finish(slot, *record),
+            TrialOutcome::Blocked(evidence) => self.exclude(slot, DropReason::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
             TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
-            TrialOutcome::Failed(first) => self.once_more(slot, &first.to_string()),
-            TrialOutcome::Broke(first) => self.once_more(slot, &first),
+            TrialOutcome::Failed(first) => self.repeat(slot, &first.to_string()),
+            TrialOutcome::Broke(first) => self.repeat(slot, &first),
         }
     }
 
     /// Runs the trial of a slot again, after the first attempt failed with `first`.
-    fn once_more(&mut self, slot: BlockSlot, first: &str) -> Result<SlotState> {
+    fn repeat(&mut self, slot: BlockSlot, first: &str) -> Result<SlotState> {
         self.failed(slot, first)?;
         match self.attempt(slot)? {
-            TrialOutcome::Ran(record) => self.ran(slot, *record),
-            TrialOutcome::Blocked(evidence) => self.kept_out(slot, DropReason::Blocked(evidence)),
-            TrialOutcome::Limited(what) => self.kept_out(slot, DropReason::Limited(what)),
+            TrialOutcome::Ran(record) => self.finish(slot, *record),
+            TrialOutcome::Blocked(evidence) => self.exclude(slot, DropReason::Blocked(evidence)),
+            TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
             TrialOutcome::Failed(error) => Err(error),
             TrialOutcome::Broke(evidence) => {
                 self.failed(slot, &evidence)?;
@@ -169,17 +169,17 @@ impl<'a> BlockRun<'a, '_> {
         Record { started_ms, took_ns: took.0, ..Record::without_figures(why) }
     }
 
-    fn ran(&mut self, slot: BlockSlot, record: Record) -> Result<SlotState> {
+    fn finish(&mut self, slot: BlockSlot, record: Record) -> Result<SlotState> {
         let after = if record.valid { SlotState::Settled } else { SlotState::Again };
         self.note(slot, finite(record))?;
         Ok(after)
     }
 
     /// Records a trial that the path or a limit of the far end stopped; the second one drops its contender.
-    fn kept_out(&mut self, slot: BlockSlot, why: DropReason) -> Result<SlotState> {
-        let told = format!("{}: {}", why.word(), why.evidence());
-        self.note(slot, self.without_figures(told))?;
-        if self.kept_out_once.insert(slot.contender) {
+    fn exclude(&mut self, slot: BlockSlot, why: DropReason) -> Result<SlotState> {
+        let reason = format!("{}: {}", why.word(), why.evidence());
+        self.note(slot, self.without_figures(reason))?;
+        if self.excluded_once.insert(slot.contender) {
             return Ok(SlotState::Again);
         }
         self.done.dropped.insert(slot.contender, why);
@@ -188,20 +188,20 @@ impl<'a> BlockRun<'a, '_> {
 
     /// Runs one trial. An error that the stop flag may have caused counts as an interruption.
     fn attempt(&mut self, slot: BlockSlot) -> Result<TrialOutcome> {
-        if self.stage.stopped() {
+        if self.context.stopped() {
             return Err(Error::Interrupted);
         }
         let Some(entrant) = self.entrant(slot) else {
             return Err(Error::peer("schedule", "it names an entrant that is not there"));
         };
         let mut order = self.common.order(entrant, self.block.seed)?;
-        order.samples = self.stage.samples_part();
+        order.samples = self.context.samples_part();
         let place = self.place(slot);
-        self.stage.observer.on(RaceEvent::TrialStarted(place));
-        let (started_ms, start) = (self.stage.epoch_ms(), self.stage.clock.now());
-        let end = self.stage.runner.run(&order);
-        self.last = (started_ms, self.stage.clock.now() - start);
-        if self.stage.stopped() {
+        self.context.observer.on(RaceEvent::TrialStarted(place));
+        let (started_ms, start) = (self.context.epoch_ms(), self.context.clock.now());
+        let end = self.context.runner.run(&order);
+        self.last = (started_ms, self.context.clock.now() - start);
+        if self.context.stopped() {
             return Err(Error::Interrupted);
         }
         Ok(end)
@@ -210,11 +210,11 @@ impl<'a> BlockRun<'a, '_> {
     /// Lists a trial and stores its samples, valid or not.
     fn note(&mut self, slot: BlockSlot, record: Record) -> Result<()> {
         let place = self.place(slot);
-        let files = self.stage.samples().zip(self.stage.samples_part());
-        if let (Some(keep), Some((main, part))) = (self.stage.keep.as_deref_mut(), files) {
+        let files = self.context.samples().zip(self.context.samples_part());
+        if let (Some(keep), Some((main, part))) = (self.context.keep.as_deref_mut(), files) {
             keep.append(&main, &part, &place)?;
         }
-        self.stage.observer.on(RaceEvent::TrialEnded {
+        self.context.observer.on(RaceEvent::TrialEnded {
             place,
             why_invalid: record.why_invalid.as_deref().filter(|_| !record.valid),
         });

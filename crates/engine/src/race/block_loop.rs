@@ -32,7 +32,7 @@ use crate::transport::Contender;
 
 /// Loop of a race with a fixed plan.
 pub(super) struct BlockLoop<'a> {
-    stage: RaceContext<'a>,
+    context: RaceContext<'a>,
     contenders: Vec<Contender>,
     common: TrialSettings,
     outcome: Outcome,
@@ -71,7 +71,7 @@ impl<'a> BlockLoop<'a> {
     /// Creates the loop of a race that continues after the blocks in `outcome`, over `network` if its path is
     /// emulated.
     pub(super) fn new(
-        stage: RaceContext<'a>,
+        context: RaceContext<'a>,
         contenders: Vec<Contender>,
         common: TrialSettings,
         network: Option<Network>,
@@ -82,15 +82,15 @@ impl<'a> BlockLoop<'a> {
             replan_at: None,
             is_open: false,
             done: blocks_done(&outcome),
-            began: stage.clock.now(),
+            began: context.clock.now(),
             limit: TimeLimit::None,
             least_blocks: None,
             fresh: 0,
             spent: SpentTime::default(),
             pace: Pace::of(&outcome.asked),
-            journal: stage.save.as_deref().map(Journal::of),
+            journal: context.save.as_deref().map(Journal::of),
             looked: false,
-            stage,
+            context,
             contenders,
             common,
             network,
@@ -128,10 +128,10 @@ impl<'a> BlockLoop<'a> {
     /// Removes the samples of incomplete blocks.
     fn cut_samples(&mut self) -> Result<()> {
         let done = blocks_done(&self.outcome);
-        if let Some(part) = self.stage.samples_part() {
+        if let Some(part) = self.context.samples_part() {
             remove(&part)?;
         }
-        match (self.stage.samples(), self.stage.keep.as_deref_mut()) {
+        match (self.context.samples(), self.context.keep.as_deref_mut()) {
             (Some(main), _) if done == 0 => remove(&main),
             (Some(main), Some(keep)) => keep.cut(&main, done),
             _ => Ok(()),
@@ -141,17 +141,17 @@ impl<'a> BlockLoop<'a> {
     /// Runs the race to its end.
     pub(super) fn drive(mut self) -> Result<Outcome> {
         self.outcome.status = Status::Running;
-        let next = match derived::stand(&self.looks, self.done) {
+        let next = match derived::decision_stage(&self.looks, self.done) {
             DecisionStage::Look { next, .. } | DecisionStage::Between { next } => next,
         };
         self.refresh(DecisionStage::Between { next });
-        match &self.stage.save {
+        match &self.context.save {
             // Before the first block there is nothing to save, but an error in writing the file costs nothing yet.
             Some(file) if self.done == 0 => save::prepare(file)?,
             _ => self.save()?,
         }
         let takes = self.takes(self.blocks_left());
-        self.stage.observer.on(RaceEvent::Planned {
+        self.context.observer.on(RaceEvent::Planned {
             outcome: &self.outcome,
             takes: Some(takes).filter(|takes| *takes > Nanos::ZERO),
         });
@@ -160,7 +160,7 @@ impl<'a> BlockLoop<'a> {
         let cut = self.cut_samples().map_err(Halt::Save);
         let ended = ended.and_then(|status| cut.map(|()| status));
         if self.done == 0 {
-            self.stage.observer.on(RaceEvent::Ended { outcome: &self.outcome });
+            self.context.observer.on(RaceEvent::Ended { outcome: &self.outcome });
             return Err(match ended {
                 Ok(_) => Error::Interrupted,
                 Err(Halt::Trial(error) | Halt::Save(error)) => error,
@@ -187,14 +187,14 @@ impl<'a> BlockLoop<'a> {
             self.outcome.status = Status::Failed;
             self.add(&Notice::SaveFailed { error: error.to_string() });
         }
-        self.stage.observer.on(RaceEvent::Ended { outcome: &self.outcome });
+        self.context.observer.on(RaceEvent::Ended { outcome: &self.outcome });
         Ok(self.outcome)
     }
 
     /// Runs blocks until the race ends.
     fn blocks(&mut self) -> Result<Status, Halt> {
         loop {
-            if self.stage.stopped() {
+            if self.context.stopped() {
                 return Ok(Status::Interrupted);
             }
             if self.blocks_left() == 0 {
@@ -203,7 +203,7 @@ impl<'a> BlockLoop<'a> {
             if self.out_of_time() {
                 return Ok(self.last_look());
             }
-            match self.pace.wait(&mut self.stage).and_then(|()| self.block()) {
+            match self.pace.wait(&mut self.context).and_then(|()| self.block()) {
                 Ok(()) => {}
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
                 Err(error) => return Err(Halt::Trial(error)),
@@ -225,7 +225,7 @@ impl<'a> BlockLoop<'a> {
         // Save all results of the race before anything else runs.
         self.outcome.status = status;
         self.save()?;
-        match explain::run(&mut self.stage, &self.common, &self.outcome) {
+        match explain::run(&mut self.context, &self.common, &self.outcome) {
             Ok(explained) => self.outcome.explain = Some(explained),
             // The race is complete; only its explanation is missing.
             Err(Error::Interrupted) => {}
@@ -247,10 +247,10 @@ impl<'a> BlockLoop<'a> {
         if active.is_empty() {
             return Err(none_left(&self.outcome.contenders));
         }
-        let began = self.stage.clock.now();
+        let began = self.context.clock.now();
         let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
-        let ran = block::run(&mut self.stage, &block, &self.common, &entrants)?;
+        let ran = block::run(&mut self.context, &block, &self.common, &entrants)?;
         let is_floor = |id: usize| floors.iter().any(|floor| floor.contender == id);
         let floors = ran.trials.iter().filter(|trial| is_floor(trial.contender));
         let of_floors = Nanos(floors.map(|trial| trial.record.took_ns).sum());
@@ -260,19 +260,19 @@ impl<'a> BlockLoop<'a> {
                 entrant.drop_out(dropped);
             }
         }
-        quiet::probe(&mut self.stage, &mut self.outcome);
-        self.spent.add(self.done, self.stage.clock.now() - began, of_floors);
+        quiet::probe(&mut self.context, &mut self.outcome);
+        self.spent.add(self.done, self.context.clock.now() - began, of_floors);
         self.done += 1;
         self.replan();
-        let stand = derived::stand(&self.looks, self.done);
-        self.looked = matches!(stand, DecisionStage::Look { .. });
+        let decisions = derived::decision_stage(&self.looks, self.done);
+        self.looked = matches!(decisions, DecisionStage::Look { .. });
         if self.looked || self.done - self.fresh > self.fresh / GROWN {
             let before = verdicts::decisions(&self.outcome);
-            self.refresh(stand);
+            self.refresh(decisions);
             self.looked |= verdicts::decisions(&self.outcome) != before;
         }
         self.warn_of_short_time();
-        self.stage.observer.on(RaceEvent::BlockDone {
+        self.context.observer.on(RaceEvent::BlockDone {
             outcome: &self.outcome,
             blocks: self.done,
             remaining: self.remaining(),
@@ -314,7 +314,7 @@ impl<'a> BlockLoop<'a> {
     /// Returns true if another block would end after the time limit. The first block may always run, and so may the
     /// fewest blocks for a verdict if no time was asked for.
     fn out_of_time(&self) -> bool {
-        let now = self.stage.clock.now();
+        let now = self.context.clock.now();
         let starts = self.pace.next().unwrap_or(now).max(now);
         let would_end = starts - self.began + self.spent.cost().of_blocks(self.done, 1, None);
         let limit = match self.limit {
@@ -327,7 +327,7 @@ impl<'a> BlockLoop<'a> {
 
     /// Returns the remaining time; `None` without a limit.
     fn time_left(&self) -> Option<Nanos> {
-        let elapsed = self.stage.clock.now() - self.began;
+        let elapsed = self.context.clock.now() - self.began;
         match self.limit {
             TimeLimit::None => None,
             TimeLimit::Asked(limit) => Some(limit - elapsed),
@@ -365,8 +365,8 @@ impl<'a> BlockLoop<'a> {
         let (fewest, room) = (self.fewest(), self.done + self.room(left));
         if self.outcome.plan.blocks_max >= fewest && room < fewest {
             let takes = self.takes(fewest.saturating_sub(self.done));
-            let whole = self.stage.clock.now() - self.began + takes;
-            self.stage.observer.on(RaceEvent::TimeIsShort { room, fewest, takes: whole });
+            let whole = self.context.clock.now() - self.began + takes;
+            self.context.observer.on(RaceEvent::TimeIsShort { room, fewest, takes: whole });
         }
     }
 
@@ -379,8 +379,8 @@ impl<'a> BlockLoop<'a> {
         self.time_left().map_or(blocks, |left| blocks.min(left))
     }
 
-    fn refresh(&mut self, stand: DecisionStage) {
-        derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), stand);
+    fn refresh(&mut self, decisions: DecisionStage) {
+        derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), decisions);
         self.fresh = self.done;
     }
 
@@ -388,7 +388,7 @@ impl<'a> BlockLoop<'a> {
     fn freshen(&mut self) {
         if self.fresh < self.done {
             // There was no look since the last update, or they would be up to date.
-            let next = match derived::stand(&self.looks, self.done) {
+            let next = match derived::decision_stage(&self.looks, self.done) {
                 DecisionStage::Look { next, .. } | DecisionStage::Between { next } => next,
             };
             self.refresh(DecisionStage::Between { next });
@@ -404,13 +404,13 @@ impl<'a> BlockLoop<'a> {
     /// final, so the result is then saved whole. A race without a file updates its derived results only at its
     /// looks and at its end.
     fn save_block(&mut self) -> Result<()> {
-        let now = self.stage.clock.now();
+        let now = self.context.clock.now();
         match &mut self.journal {
             None => Ok(()),
             Some(journal) if !self.looked && !journal.is_full(self.done, now) => {
                 journal.append(&self.outcome)?;
-                if let Some(file) = &self.stage.save {
-                    self.stage.observer.on(RaceEvent::Saved { file });
+                if let Some(file) = &self.context.save {
+                    self.context.observer.on(RaceEvent::Saved { file });
                 }
                 Ok(())
             }
@@ -420,16 +420,16 @@ impl<'a> BlockLoop<'a> {
 
     fn save(&mut self) -> Result<()> {
         self.freshen();
-        let (Some(file), Some(journal)) = (&self.stage.save, &mut self.journal) else {
+        let (Some(file), Some(journal)) = (&self.context.save, &mut self.journal) else {
             return Ok(());
         };
         save::save(&self.outcome, file)?;
-        journal.close(&self.outcome, self.stage.clock.now())?;
+        journal.close(&self.outcome, self.context.clock.now())?;
         // Remove the samples of an earlier race whose file this one replaces.
-        if self.stage.keep.is_none() && self.done == 1 {
+        if self.context.keep.is_none() && self.done == 1 {
             remove(&save::samples_file(file))?;
         }
-        self.stage.observer.on(RaceEvent::Saved { file });
+        self.context.observer.on(RaceEvent::Saved { file });
         Ok(())
     }
 }

@@ -63,13 +63,13 @@ impl Request {
         let claims = claims::claims(&checked.entrants, &checked.metrics);
         let fewest = self.least_blocks.unwrap_or(claims::fewest_for(claims, self.confidence));
         let blocks = self.blocks.filter(|blocks| *blocks < fewest)?;
-        let said =
+        let note =
             |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
         let what = match self.least_blocks {
             Some(_) => "the claims on this race".to_owned(),
-            None => said(claims as u64, "claim"),
+            None => note(claims as u64, "claim"),
         };
-        let blocks = said(blocks, "block");
+        let blocks = note(blocks, "block");
         Some(format!("{blocks} cannot decide {what}; {fewest} are the fewest"))
     }
 

@@ -72,21 +72,21 @@ impl Pace {
     ///
     /// # Errors
     /// [`Error::Interrupted`] once the stop flag is set.
-    pub(super) fn wait(&mut self, stage: &mut RaceContext<'_>) -> Result<()> {
-        let mut told = None;
-        while let Some(left) = self.next().map(|due| due - stage.clock.now())
+    pub(super) fn wait(&mut self, context: &mut RaceContext<'_>) -> Result<()> {
+        let mut announced = None;
+        while let Some(left) = self.next().map(|due| due - context.clock.now())
             && left > Nanos::ZERO
         {
-            if stage.stopped() {
+            if context.stopped() {
                 return Err(Error::Interrupted);
             }
             let seconds = left.0.div_ceil(1_000_000_000);
-            if told.replace(seconds) != Some(seconds) {
-                stage.observer.on(RaceEvent::Waiting { left });
+            if announced.replace(seconds) != Some(seconds) {
+                context.observer.on(RaceEvent::Waiting { left });
             }
-            stage.clock.pass(left.min(STEP));
+            context.clock.pass(left.min(STEP));
         }
-        self.last = Some(stage.clock.now());
+        self.last = Some(context.clock.now());
         Ok(())
     }
 }
@@ -146,8 +146,8 @@ mod tests {
             ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 })
         });
         let stop = Arc::clone(&waits.stop);
-        let stage = RaceContext::new(&mut runner, waits).at(clock, testing::day()).stop(stop);
-        let outcome = go(stage).unwrap();
+        let context = RaceContext::new(&mut runner, waits).at(clock, testing::day()).stop(stop);
+        let outcome = go(context).unwrap();
         (outcome, began)
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn blocks_begin_at_their_times_and_no_verdict_ends_the_race_early() {
         let (clock, mut waits) = (Manual::default(), Waits::default());
         let request = ask().blocks(20);
-        let (outcome, began) = race(&clock, &mut waits, |stage| request.run_with(stage));
+        let (outcome, began) = race(&clock, &mut waits, |context| request.run_with(context));
         // The first trial is the pilot's, and each block has three.
         let starts: Vec<Nanos> = began[1..].iter().step_by(3).copied().collect();
         assert_eq!(starts.len(), 20);
@@ -175,7 +175,7 @@ mod tests {
         let (clock, mut waits) =
             (Manual::default(), Waits { stop_at: Some(1), ..Waits::default() });
         let request = ask().budget(Nanos::from_secs(7 * 86_400));
-        let (outcome, _) = race(&clock, &mut waits, |stage| request.run_with(stage));
+        let (outcome, _) = race(&clock, &mut waits, |context| request.run_with(context));
         assert_eq!((outcome.status, outcome.plan.blocks_max), (Status::Interrupted, 1008));
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let clock = Manual::default();
         let mut waits = Waits { stop_at: Some(700), ..Waits::default() };
         let request = ask().budget(Nanos::from_secs(3_600));
-        let (outcome, _) = race(&clock, &mut waits, |stage| request.run_with(stage));
+        let (outcome, _) = race(&clock, &mut waits, |context| request.run_with(context));
         assert_eq!((outcome.status, outcome::blocks_done(&outcome)), (Status::Interrupted, 2));
         let stopped = clock.now();
         // Block 2 is 600 s after block 1, and the 700th second was the 100th of that wait.
@@ -194,7 +194,7 @@ mod tests {
         let mut waits = Waits::default();
         let asked = replay(&outcome).unwrap();
         let (outcome, began) =
-            race(&clock, &mut waits, |stage| resume(outcome, None, &asked, stage));
+            race(&clock, &mut waits, |context| resume(outcome, None, &asked, context));
         assert_eq!(outcome::blocks_done(&outcome), 6, "a day without the race is no time of it");
         let starts: Vec<Nanos> = began[1..].iter().step_by(3).copied().collect();
         assert_eq!(starts.len(), 4);
@@ -205,7 +205,7 @@ mod tests {
     fn a_block_that_takes_longer_is_followed_at_once() {
         let (clock, mut waits) = (Manual::default(), Waits::default());
         let request = ask().every(Nanos::from_millis(200)).blocks(6);
-        let (_, began) = race(&clock, &mut waits, |stage| request.run_with(stage));
+        let (_, began) = race(&clock, &mut waits, |context| request.run_with(context));
         assert!(began.windows(2).all(|pair| pair[1] - pair[0] == TRIAL), "{began:?}");
         assert_eq!(waits.seen.into_inner(), Vec::new());
     }

@@ -34,7 +34,7 @@ struct PassTrial {
 /// # Errors
 /// [`Error::Interrupted`] if the stop flag is set. A trial that fails is only missing.
 pub(super) fn run(
-    stage: &mut RaceContext<'_>,
+    context: &mut RaceContext<'_>,
     common: &TrialSettings,
     outcome: &Outcome,
 ) -> Result<Explanations> {
@@ -53,9 +53,9 @@ pub(super) fn run(
                 continue;
             };
             trial += 1;
-            stage.observer.on(RaceEvent::Explaining { trial, of, label: &entrant.label });
+            context.observer.on(RaceEvent::Explaining { trial, of, label: &entrant.label });
             let order = Order { pass: Pass::Explain, ..common.order(entrant, block.seed)? };
-            match attempt(stage, &order)? {
+            match attempt(context, &order)? {
                 // The first trial finds cold caches, so it is not used.
                 _ if round == 0 => {}
                 Ok(explored) => found.trials.push(explored),
@@ -89,22 +89,22 @@ struct PassTrials {
 /// A trial that fails its gate twice is used here, with a note: a late generator spoils a figure that counts from
 /// the intended time, but not a figure that counts from the call.
 fn attempt(
-    stage: &mut RaceContext<'_>,
+    context: &mut RaceContext<'_>,
     order: &Order,
 ) -> Result<std::result::Result<PassTrial, String>> {
     let mut tries = 2;
     loop {
-        if stage.stopped() {
+        if context.stopped() {
             return Err(Error::Interrupted);
         }
-        let end = stage.runner.run(order);
-        if stage.stopped() {
+        let end = context.runner.run(order);
+        if context.stopped() {
             return Err(Error::Interrupted);
         }
         tries -= 1;
         let why = match end {
             TrialOutcome::Ran(record) if record.valid || tries == 0 => {
-                let noted = stage.runner.noted();
+                let noted = context.runner.noted();
                 let noted = noted.ok_or_else(|| "A trial noted nothing.".to_owned());
                 return Ok(noted.map(|noted| PassTrial { record: *record, noted }));
             }

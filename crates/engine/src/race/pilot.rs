@@ -46,7 +46,7 @@ const PARTS_OF_FEWEST: u64 = 2;
 /// If no contender is left, or no trial passes its gate; with a remedy.
 pub(super) fn run(
     request: &Request,
-    stage: &mut RaceContext<'_>,
+    context: &mut RaceContext<'_>,
     common: &TrialSettings,
     entrants: &mut [Entrant],
     seed: u64,
@@ -61,7 +61,7 @@ pub(super) fn run(
     }
     let common = &common;
     for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing() && !entrant.floor) {
-        match pilot_with(request, stage, common, entrant, seed, of)? {
+        match pilot_with(request, context, common, entrant, seed, of)? {
             PilotOutcome::Through(mut pilot) => {
                 if let Some(length) = &length {
                     length.choose(&mut pilot)?;
@@ -136,7 +136,7 @@ enum PilotOutcome {
 
 fn pilot_with(
     request: &Request,
-    stage: &mut RaceContext<'_>,
+    context: &mut RaceContext<'_>,
     common: &TrialSettings,
     entrant: &Entrant,
     seed: u64,
@@ -144,18 +144,18 @@ fn pilot_with(
 ) -> Result<PilotOutcome> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     let mut failed = Vec::new();
-    let began = stage.clock.now();
+    let began = context.clock.now();
     let mut of = of;
     let mut trial = 0;
     while trial < of {
         let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;
         trial += 1;
-        stage.observer.on(RaceEvent::Pilot { trial, of });
+        context.observer.on(RaceEvent::Pilot { trial, of });
         let mut attempt = || {
-            let began = stage.clock.now();
-            let end = stage.runner.run(&order);
-            let took = stage.clock.now() - began;
-            if stage.stopped() {
+            let began = context.clock.now();
+            let end = context.runner.run(&order);
+            let took = context.clock.now() - began;
+            if context.stopped() {
                 return Err(Error::Interrupted);
             }
             Ok((end, took))
@@ -188,7 +188,7 @@ fn pilot_with(
             }
             TrialOutcome::Failed(error) => return Err(error),
         }
-        let elapsed = stage.clock.now() - began;
+        let elapsed = context.clock.now() - began;
         if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
             let is_long = elapsed > PATIENCE;
             if failed.len() >= if is_long { MOST_LONG_FAILED } else { MOST_FAILED } {

@@ -30,8 +30,8 @@ fn timed(request: &Request, takes: impl Fn(&Order) -> Nanos) -> (Result<Outcome>
         }
     });
     let mut nobody = super::SilentObserver;
-    let stage = super::RaceContext::new(&mut runner, &mut nobody).at(&clock, testing::day());
-    let outcome = request.run_with(stage);
+    let context = super::RaceContext::new(&mut runner, &mut nobody).at(&clock, testing::day());
+    let outcome = request.run_with(context);
     (outcome, clock.now())
 }
 
@@ -101,8 +101,8 @@ fn a_budget_that_slower_contenders_exceed_is_said_after_the_first_block() {
         ticking.pass(seconds(if order.contender().starts_with("udp") { 8.0 } else { 1.0 }));
         ran(order, 100.0)
     });
-    let stage = super::RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
-    request.run_with(stage).unwrap();
+    let context = super::RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
+    request.run_with(context).unwrap();
     let lines = diary.0.into_inner();
     let said = lines.iter().position(|line| line == "room for 2 of 6").expect("said");
     assert_eq!(lines[said + 1], "block 1", "{lines:?}");
@@ -167,7 +167,7 @@ fn the_time_of_a_race_grows_with_its_blocks_and_not_with_their_square() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("race.json");
         let noise = testing::noisy(1, 0.3, |_| 100.0);
-        let outcome = testing::run_staged(&request, noise, |stage| stage.save(&file));
+        let outcome = testing::run_staged(&request, noise, |context| context.save(&file));
         assert_eq!(blocks_done(&outcome.unwrap()), blocks);
         (cpu_time() - began).0 as f64
     };

@@ -5,18 +5,18 @@ use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::outcome::Outcome;
 
 /// Waits until the host is calm, and takes the first probe point; `None` if the runner has no host.
-pub(super) fn settle(stage: &mut RaceContext<'_>) -> Option<HostQuiet> {
-    let observer = &mut *stage.observer;
-    let settled = stage.runner.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
+pub(super) fn settle(context: &mut RaceContext<'_>) -> Option<HostQuiet> {
+    let observer = &mut *context.observer;
+    let settled = context.runner.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
     let mut quiet = HostQuiet::default();
     quiet.settled(settled);
-    stage.runner.probe().into_iter().for_each(|point| quiet.add(point));
+    context.runner.probe().into_iter().for_each(|point| quiet.add(point));
     Some(quiet)
 }
 
 /// Waits for the host again, before a race is resumed.
-pub(super) fn settle_again(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
-    let Some(now) = settle(stage) else { return };
+pub(super) fn settle_again(context: &mut RaceContext<'_>, outcome: &mut Outcome) {
+    let Some(now) = settle(context) else { return };
     let before = outcome.probe.get_or_insert_default();
     before.waited_ns = before.waited_ns.saturating_add(now.waited_ns);
     before.disturbed = now.disturbed;
@@ -24,8 +24,8 @@ pub(super) fn settle_again(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
 }
 
 /// Takes a probe point between two blocks.
-pub(super) fn probe(stage: &mut RaceContext<'_>, outcome: &mut Outcome) {
-    if let Some(point) = stage.runner.probe() {
+pub(super) fn probe(context: &mut RaceContext<'_>, outcome: &mut Outcome) {
+    if let Some(point) = context.runner.probe() {
         outcome.probe.get_or_insert_default().add(point);
     }
 }

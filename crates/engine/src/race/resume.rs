@@ -48,7 +48,7 @@ pub fn resume(
     mut before: Outcome,
     budget: Option<Nanos>,
     asked: &Request,
-    mut stage: RaceContext<'_>,
+    mut context: RaceContext<'_>,
 ) -> Result<Outcome> {
     check_measured(&before)?;
     let done = blocks_done(&before);
@@ -75,14 +75,14 @@ pub fn resume(
     }
     let placement = Placement::parse(&before.plan.placement)?;
     let common = request.common(saved_pairings(&before, checked.pairings)?, placement);
-    let (host, _) = stage.runner.hosts()?;
-    stage.runner.placement(Some(placement), checked.load)?;
+    let (host, _) = context.runner.hosts()?;
+    context.runner.placement(Some(placement), checked.load)?;
     // Idle CPUs have the same state as in the earlier blocks.
     let recorded = before.plan.idle.as_deref().map(Idle::parse).transpose()?;
     let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
-    stage.runner.idle(idle, claimed(&before.metrics))?;
-    quiet::settle_again(&mut stage, &mut before);
-    let began = stage.clock.now();
+    context.runner.idle(idle, claimed(&before.metrics))?;
+    quiet::settle_again(&mut context, &mut before);
+    let began = context.clock.now();
     let mut notices = Vec::new();
     if (&host.hostname, &host.cpu_model) != (&before.host.hostname, &before.host.cpu_model) {
         notices.push(Notice::ResumedElsewhere {
@@ -99,10 +99,10 @@ pub fn resume(
     // The environment is cold again; the figures of this trial are not used.
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
         let order = common.order(first, schedule::pilot_seed(before.seed, 0))?;
-        stage.observer.on(RaceEvent::Pilot { trial: 1, of: 1 });
-        let _: TrialOutcome = stage.runner.run(&order);
+        context.observer.on(RaceEvent::Pilot { trial: 1, of: 1 });
+        let _: TrialOutcome = context.runner.run(&order);
     }
-    let mut course = BlockLoop::new(stage, checked.contenders, common, checked.network, before)
+    let mut course = BlockLoop::new(context, checked.contenders, common, checked.network, before)
         .within(limit, began)
         .at_least(request.least_blocks);
     if request.leaves_blocks_open() {

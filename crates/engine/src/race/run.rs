@@ -23,7 +23,7 @@ use crate::trial::{Pairing, intervals};
 use crate::workload::SharedTask;
 
 impl Request {
-    /// Runs the race on `stage`.
+    /// Runs the race on `context`.
     ///
     /// Once a block is complete there is always an outcome: its `status` shows how the race ended, and its warnings
     /// have the reason of a failure (`trial_failed`, `save_failed`).
@@ -32,7 +32,7 @@ impl Request {
     /// Any error of [`Request::check`]; a contender that this host cannot run; a host without readable facts; a
     /// trial that failed twice before the first block was complete; a file that cannot be written before the first
     /// block. [`Error::Interrupted`] before the plan.
-    pub fn run_with(&self, mut stage: RaceContext<'_>) -> Result<Outcome> {
+    pub fn run_with(&self, mut context: RaceContext<'_>) -> Result<Outcome> {
         let checked = self.check()?;
         for contender in &checked.contenders {
             contender.check_at(self.place())?;
@@ -41,23 +41,23 @@ impl Request {
             Some(seed) => seed,
             None => fresh_seed()?,
         };
-        let (host, peer_host) = stage.runner.hosts()?;
-        let placement = stage.runner.placement(checked.placement, checked.load)?;
-        let idle = stage.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
-        let probe = quiet::settle(&mut stage);
+        let (host, peer_host) = context.runner.hosts()?;
+        let placement = context.runner.placement(checked.placement, checked.load)?;
+        let idle = context.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
+        let probe = quiet::settle(&mut context);
         // The time in which the host settles does not count.
-        let began = stage.clock.now();
+        let began = context.clock.now();
         let mut common = self.common(checked.pairings.clone(), placement.0);
         let mut entrants = checked.entrants.clone();
-        rule_out(&mut entrants, &mut stage, checked.load)?;
-        let pilot = match pilot::run(self, &mut stage, &common, &mut entrants, seed) {
+        rule_out(&mut entrants, &mut context, checked.load)?;
+        let pilot = match pilot::run(self, &mut context, &common, &mut entrants, seed) {
             Ok(pilot) => pilot,
             Err(error) => {
-                stage.drop_samples_part();
+                context.drop_samples_part();
                 return Err(error);
             }
         };
-        let elapsed = stage.clock.now() - began;
+        let elapsed = context.clock.now() - began;
         let cost = BlockCost::expected(&common, &entrants, &pilot);
         let spent = (elapsed, cost);
         let FixedPlan { mut fixed, limit } =
@@ -74,7 +74,7 @@ impl Request {
         let outcome = Outcome {
             title: self.title.clone(),
             labels: self.labels.clone(),
-            started: date::rfc3339(stage.started),
+            started: date::rfc3339(context.started),
             seed,
             host,
             peer_host,
@@ -82,9 +82,9 @@ impl Request {
             metrics,
             factors,
             contenders: entrants,
-            ..Outcome::new(self.asked(), fixed, stage.runner.path())
+            ..Outcome::new(self.asked(), fixed, context.runner.path())
         };
-        let mut course = BlockLoop::new(stage, contenders, common, network, outcome);
+        let mut course = BlockLoop::new(context, contenders, common, network, outcome);
         if self.plan.is_none() && self.leaves_blocks_open() {
             course = course.replanning();
         }
@@ -102,9 +102,9 @@ impl Request {
         self.check()?;
         if let Some(mut simulation) = self.simulation()? {
             let clock = simulation.clock();
-            let mut nobody = SilentObserver;
-            let stage = RaceContext::new(&mut simulation, &mut nobody);
-            return self.run_with(stage.at(&clock, SystemTime::now()));
+            let mut observer = SilentObserver;
+            let context = RaceContext::new(&mut simulation, &mut observer);
+            return self.run_with(context.at(&clock, SystemTime::now()));
         }
         let credentials = Credentials::from_environment()?;
         let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
@@ -148,11 +148,11 @@ pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
 ///
 /// # Errors
 /// If no cell is left, with the reason for the first.
-fn rule_out(entrants: &mut [Entrant], stage: &mut RaceContext<'_>, load: Load) -> Result<()> {
+fn rule_out(entrants: &mut [Entrant], context: &mut RaceContext<'_>, load: Load) -> Result<()> {
     let mut first = None;
     for cell in entrants.iter_mut().filter_map(|entrant| entrant.cell.as_mut()) {
         let (Some(placement), None) = (cell.placement, &cell.infeasible) else { continue };
-        if let Err(error) = stage.runner.placement(Some(placement), load) {
+        if let Err(error) = context.runner.placement(Some(placement), load) {
             cell.infeasible = Some(error.to_string());
             first.get_or_insert(error);
         }

@@ -144,7 +144,7 @@ pub fn run_staged(
     trial: impl FnMut(&Order) -> TrialOutcome,
     prepare: impl for<'a> FnOnce(RaceContext<'a>) -> RaceContext<'a>,
 ) -> crate::error::Result<Outcome> {
-    staged(trial, |stage| request.run_with(prepare(stage)))
+    staged(trial, |context| request.run_with(prepare(context)))
 }
 
 /// Runs a race as [`run_staged`] does, without a file and a stop flag.
@@ -152,7 +152,7 @@ pub fn run(
     request: &Request,
     trial: impl FnMut(&Order) -> TrialOutcome,
 ) -> crate::error::Result<Outcome> {
-    run_staged(request, trial, |stage| stage)
+    run_staged(request, trial, |context| context)
 }
 
 const MS: u64 = 1_000_000;

@@ -132,8 +132,8 @@ fn time_that_runs_out_early_still_has_a_last_look() {
         lead(order)
     });
     let mut observer = super::SilentObserver;
-    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
-    let outcome = request.run_with(stage).unwrap();
+    let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let outcome = request.run_with(context).unwrap();
     assert_eq!((outcome.plan.blocks_max, blocks(&outcome)), (33, 11));
     assert!(outcome.plan.looks.iter().all(|look| look.blocks > 11));
     assert_eq!(outcome.status, Status::Decided);
@@ -397,8 +397,8 @@ fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up(
             end
         });
         let mut observer = super::SilentObserver;
-        let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
-        match ask(&["tcp", "udp"]).blocks(6).run_with(stage) {
+        let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+        match ask(&["tcp", "udp"]).blocks(6).run_with(context) {
             Ok(outcome) => assert!(!gives_up && blocks(&outcome) == 6, "{bad}"),
             Err(error) => {
                 assert!(gives_up && error.to_string().contains("2 of 2 trials"), "{bad}: {error}");
@@ -451,8 +451,8 @@ fn a_trial_that_fails_keeps_when_it_began_and_how_long_it_took() {
         }
     });
     let mut observer = super::SilentObserver;
-    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
-    let outcome = ask(&["tcp", "udp"]).blocks(6).run_with(stage).unwrap();
+    let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let outcome = ask(&["tcp", "udp"]).blocks(6).run_with(context).unwrap();
     let failed: Vec<&Trial> = outcome.trials.iter().filter(|trial| !trial.record.ran()).collect();
     let [failed] = failed.as_slice() else { panic!("{failed:?}") };
     let since = testing::day().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
@@ -475,14 +475,14 @@ fn ctrl_c_keeps_whole_blocks_only() {
             }
             ran(order, 100.0)
         },
-        |stage| stage.stop(flag),
+        |context| context.stop(flag),
     )
     .unwrap();
     assert_eq!((outcome.status, outcome.trials.len()), (Status::Interrupted, 12));
     // The user who stops has seen the estimates, so the stop decides nothing.
     assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::Undecided);
     let flag = Arc::new(AtomicBool::new(true));
-    let before = run_staged(&ask(&["tcp"]), tie(), |stage| stage.stop(flag));
+    let before = run_staged(&ask(&["tcp"]), tie(), |context| context.stop(flag));
     assert!(matches!(before, Err(Error::Interrupted)));
 }
 
@@ -509,7 +509,7 @@ fn a_killed_race_goes_on_as_if_nothing_had_been() {
                 }
                 figures(order)
             },
-            |stage| stage.save(&file),
+            |context| context.save(&file),
         )
         .unwrap();
         let before = derived::load(&left).unwrap();
@@ -528,9 +528,9 @@ fn resumed(
     let clock = Manual::default();
     let mut runner = Fake(trial);
     let mut observer = super::SilentObserver;
-    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     let asked = replay(&before)?;
-    resume(before, budget, &asked, stage)
+    resume(before, budget, &asked, context)
 }
 
 #[test]
@@ -673,7 +673,7 @@ fn a_place_that_cannot_be_written_costs_no_block() {
             trials += 1;
             ran(order, 100.0)
         },
-        |stage| stage.save(&file),
+        |context| context.save(&file),
     );
     assert!(outcome.unwrap_err().to_string().contains("directory does not exist"));
     assert_eq!(trials, 1);
@@ -696,7 +696,7 @@ fn a_disk_that_fails_on_the_way_ends_the_race_and_keeps_the_blocks() {
             }
             ran(order, 100.0)
         },
-        |stage| stage.save(&file),
+        |context| context.save(&file),
     )
     .unwrap();
     assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 3));
@@ -707,7 +707,7 @@ fn a_disk_that_fails_on_the_way_ends_the_race_and_keeps_the_blocks() {
 fn what_is_saved_is_what_is_returned() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("race.json");
-    let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |stage| stage.save(&file));
+    let outcome = run_staged(&ask(&["tcp", "udp"]), repeatable(), |context| context.save(&file));
     assert_eq!(derived::load(&file).unwrap(), outcome.unwrap());
 }
 
@@ -745,11 +745,11 @@ fn samples_are_kept_for_every_trial_of_a_block_and_old_ones_removed() {
         ran(order, 100.0)
     });
     let mut observer = super::SilentObserver;
-    let stage = RaceContext::new(&mut runner, &mut observer)
+    let context = RaceContext::new(&mut runner, &mut observer)
         .at(&clock, testing::day())
         .save(directory.path().join("race.json"))
         .keep(&mut kept);
-    let outcome = ask(&["tcp", "udp"]).run_with(stage).unwrap();
+    let outcome = ask(&["tcp", "udp"]).run_with(context).unwrap();
     let places = outcome.trials.iter();
     let places: Vec<_> = places.map(|t| (t.block, t.order, t.contender, t.control)).collect();
     assert_eq!(kept.0, places);
@@ -773,9 +773,9 @@ fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
     });
     let (mut observer, mut keep) = (super::SilentObserver, crate::race::samples_file::SamplesFile);
     let clock = Manual::default();
-    let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
-    let stage = stage.stop(flag).save(&file).keep(&mut keep);
-    let broken = ask(&["tcp", "udp"]).run_with(stage);
+    let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let context = context.stop(flag).save(&file).keep(&mut keep);
+    let broken = ask(&["tcp", "udp"]).run_with(context);
     assert!(matches!(broken, Err(Error::Interrupted)), "{broken:?}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -785,8 +785,8 @@ fn an_observer_sees_a_race_from_pilot_to_end() {
     let mut diary = Diary::default();
     let clock = Manual::default();
     let mut runner = Fake(|order: &Order| ran(order, 100.0));
-    let stage = RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
-    ask(&["tcp", "udp"]).blocks(2).run_with(stage).unwrap();
+    let context = RaceContext::new(&mut runner, &mut diary).at(&clock, testing::day());
+    ask(&["tcp", "udp"]).blocks(2).run_with(context).unwrap();
     let lines = diary.0.into_inner();
     assert_eq!(lines[..2], ["pilot 1/1", "planned"]);
     let mut first = lines[2..5].to_vec();
@@ -800,9 +800,12 @@ fn an_observer_sees_a_race_from_pilot_to_end() {
 fn figures_that_are_no_numbers_are_no_figures() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("race.json");
-    let outcome =
-        run_staged(&ask(&["tcp", "udp"]), |order| ran(order, f64::NAN), |stage| stage.save(&file))
-            .unwrap();
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| ran(order, f64::NAN),
+        |context| context.save(&file),
+    )
+    .unwrap();
     assert_eq!(outcome.verdicts[0].ratio, None);
     assert!(outcome.trials.iter().all(|trial| trial.record.metrics.is_empty()));
     assert_eq!(derived::load(&file).unwrap(), outcome);

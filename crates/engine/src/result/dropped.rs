@@ -31,7 +31,7 @@ impl DropReason {
     }
 
     /// Returns the reason as a sentence about one contender, or a list of contenders.
-    pub fn told(&self, label: &str) -> String {
+    pub fn sentence(&self, label: &str) -> String {
         match self {
             DropReason::Blocked(evidence) => format!("{label} blocked: {evidence}"),
             DropReason::Limited(what) => format!("{label} took no part: {what}"),

@@ -372,10 +372,10 @@ mod tests {
             // No contender has a certain lead.
             ran(order, 100.0 + f64::from(trials * 7919 % 31))
         });
-        let stage =
+        let context =
             RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day()).save(&file);
         let request = Request::new(["tcp", "udp"]).workload(WORKLOAD).blocks(40).seed(7);
-        let outcome = request.margin(0.05).run_with(stage).unwrap();
+        let outcome = request.margin(0.05).run_with(context).unwrap();
         (outcome, observer)
     }
 

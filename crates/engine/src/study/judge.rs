@@ -128,7 +128,7 @@ impl StudyJudge<'_> {
         let (answers, lacks): (Vec<TestAnswer>, Vec<Option<String>>) =
             claim.tests.iter().map(|test| self.answer(test)).unzip();
         let ruling = rule(&answers);
-        let told: Vec<AnswerDetail<'_>> = answers
+        let details: Vec<AnswerDetail<'_>> = answers
             .iter()
             .zip(lacks)
             .map(|(answer, lacks)| {
@@ -136,7 +136,7 @@ impl StudyJudge<'_> {
                 AnswerDetail { answer, metric, lacks }
             })
             .collect();
-        let note = sentence::note(claim, ruling, &told);
+        let note = sentence::note(claim, ruling, &details);
         ClaimRuling { id: claim.id.clone(), ruling, answers, note }
     }
 

@@ -59,7 +59,7 @@ impl StudyTask<'_> {
         }
         for race in &self.study.study.races {
             // A race that this build cannot run is reported in its place.
-            let request = self.asks(race)?;
+            let request = self.request(race)?;
             if let Ok(checked) = request.check()
                 && let Some(why) = request.too_few_blocks(&checked)
             {
@@ -70,7 +70,7 @@ impl StudyTask<'_> {
     }
 
     /// Returns the request for a race, with at least the blocks that the study's claims on it need.
-    fn asks(&self, race: &RacePlan) -> Result<Request> {
+    fn request(&self, race: &RacePlan) -> Result<Request> {
         // Claims of the study need intervals of their own, even if the race's claims are decided earlier.
         let least = judge::blocks_for(self.study, &race.id, self.extent());
         let request = self.plan(race).request()?.written_in("the study", &self.study.allowed);
@@ -100,14 +100,14 @@ pub struct StudyJob<'a> {
 }
 
 impl StudyJob<'_> {
-    /// Runs the race in `stage`, which saves to its file.
+    /// Runs the race in `context`, which saves to its file.
     ///
     /// # Errors
     /// As [`Request::run_with`] and [`resume()`].
-    pub fn on(self, stage: RaceContext<'_>) -> Result<Outcome> {
+    pub fn on(self, context: RaceContext<'_>) -> Result<Outcome> {
         match self.before {
-            Some(before) => resume(before, None, &self.request, stage),
-            None => self.request.run_with(stage),
+            Some(before) => resume(before, None, &self.request, context),
+            None => self.request.run_with(context),
         }
     }
 }
@@ -238,7 +238,7 @@ impl<'a> StudyCourse<'a> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
             Some(done) if !is_unfinished(done) => {
-                self.settle(at, self.kept(plan, None));
+                self.settle(at, self.race_state(plan, None));
                 return Ok(None);
             }
             before => before.cloned(),
@@ -249,7 +249,7 @@ impl<'a> StudyCourse<'a> {
 
     fn request(&self, plan: &RacePlan) -> Result<Request> {
         let study = &self.task.study.study;
-        let mut request = self.task.asks(plan)?.title(title(&study.title, &plan.id));
+        let mut request = self.task.request(plan)?.title(title(&study.title, &plan.id));
         if let Some(seed) = self.task.seed {
             request = request.seed(seed);
         }
@@ -266,7 +266,7 @@ impl<'a> StudyCourse<'a> {
 
     /// Records the state of a race after its run.
     fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
-        let noted = match result {
+        let state = match result {
             Ok(outcome) => {
                 match outcome.status {
                     Status::Decided | Status::Budget => {}
@@ -274,32 +274,32 @@ impl<'a> StudyCourse<'a> {
                     Status::Failed => self.end = StudyEnd::Failed,
                 }
                 self.results.insert(plan.id.clone(), outcome);
-                self.kept(plan, None)
+                self.race_state(plan, None)
             }
             Err(Error::Interrupted) => {
                 self.end = StudyEnd::Interrupted;
-                self.kept(plan, Some("stopped before its first block".into()))
+                self.race_state(plan, Some("stopped before its first block".into()))
             }
             Err(error) => {
                 if matches!(error, Error::Peer { .. } | Error::Nonsense { .. } | Error::Data { .. })
                 {
                     self.end = StudyEnd::Failed;
                 }
-                self.kept(plan, Some(error.to_string()))
+                self.race_state(plan, Some(error.to_string()))
             }
         };
-        self.settle(at, noted);
+        self.settle(at, state);
     }
 
-    fn settle(&mut self, at: usize, noted: RaceRun) {
+    fn settle(&mut self, at: usize, state: RaceRun) {
         if let Some(race) = self.run.races.get_mut(at) {
-            *race = noted;
+            *race = state;
         }
         self.judge();
     }
 
     /// Returns the state of a race, and the reason if it is not complete.
-    fn kept(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
+    fn race_state(&self, plan: &RacePlan, why_not: Option<String>) -> RaceRun {
         let there = self.results.get(&plan.id);
         RaceRun {
             id: plan.id.clone(),

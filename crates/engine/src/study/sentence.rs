@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 /// Maximum number of tests in one answer that are listed individually.
-const MOST_TOLD: usize = 4;
+const MOST_LISTED: usize = 4;
 
 /// Answer to a test, with the metric and the missing evidence needed to describe it.
 pub(super) struct AnswerDetail<'a> {
@@ -19,11 +19,11 @@ pub(super) struct AnswerDetail<'a> {
 }
 
 /// Explains a ruling in words.
-pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[AnswerDetail<'_>]) -> String {
+pub(super) fn note(claim: &Claim, ruling: Ruling, details: &[AnswerDetail<'_>]) -> String {
     if let Some(why) = &claim.open_because {
         return format!("Open: {why}");
     }
-    if told.iter().all(|told| told.answer.answer == AnswerKind::LeftOut) {
+    if details.iter().all(|detail| detail.answer.answer == AnswerKind::LeftOut) {
         return "Open: only the full setting measures this.".into();
     }
     let lead = match ruling {
@@ -53,10 +53,10 @@ pub(super) fn note(claim: &Claim, ruling: Ruling, told: &[AnswerDetail<'_>]) -> 
     let mut parts = vec![lead];
     for answer in order.into_iter().chain([AnswerKind::LeftOut]) {
         let same: Vec<&AnswerDetail<'_>> =
-            told.iter().filter(|one| one.answer.answer == answer).collect();
-        let sentence = |told: &&AnswerDetail<'_>| match answer {
-            AnswerKind::LeftOut => condition(&told.answer.test),
-            _ => told.sentence(),
+            details.iter().filter(|one| one.answer.answer == answer).collect();
+        let sentence = |detail: &&AnswerDetail<'_>| match answer {
+            AnswerKind::LeftOut => condition(&detail.answer.test),
+            _ => detail.sentence(),
         };
         if !same.is_empty() {
             let sentences: Vec<String> = same.iter().map(sentence).collect();
@@ -73,10 +73,10 @@ fn condition(test: &Test) -> String {
 }
 
 fn joined(sentences: &[String]) -> String {
-    let told = sentences.len().min(MOST_TOLD);
-    let mut text = sentences[..told].join("; ");
-    if sentences.len() > told {
-        text.push_str(&format!("; and likewise in {} more", sentences.len() - told));
+    let listed = sentences.len().min(MOST_LISTED);
+    let mut text = sentences[..listed].join("; ");
+    if sentences.len() > listed {
+        text.push_str(&format!("; and likewise in {} more", sentences.len() - listed));
     }
     text
 }

@@ -85,13 +85,13 @@ fn other_programs(evidence: &TransferEvidence) -> Option<(Limit, String)> {
         worker.busy.map_or(0.0, |busy| busy - ran - worker.interrupts)
     };
     let (end, worker) = ends.into_iter().find(|(_, worker)| others(worker) >= HELD_BACK)?;
-    let said = format!(
+    let reason = format!(
         "Other programs: the {end}'s CPU was busy {}, and {} was no part of this transfer; measure \
          on a quiet machine.",
         of_the_time(worker.busy.unwrap_or(0.0)),
         percent(others(worker))
     );
-    Some((Limit::OtherPrograms, said))
+    Some((Limit::OtherPrograms, reason))
 }
 
 /// Detects datagrams that found no room in the receiver's socket.
@@ -101,27 +101,27 @@ fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     }
     let dropped = percent(evidence.dropped);
     if evidence.cpus == Cpus::Shared {
-        let said = format!(
+        let reason = format!(
             "One CPU for both ends: the receiver's socket dropped {dropped} of what was sent while \
              the sender's thread ran {}.",
             of_the_time(evidence.sender.ran)
         );
-        return Some((Limit::OneCpu, said));
+        return Some((Limit::OneCpu, reason));
     }
     let receiver = &evidence.receiver;
     Some(if is_occupied(receiver) {
-        let said = format!(
+        let reason = format!(
             "The receiver's CPU: {}, and its socket dropped {dropped} of what was sent.",
             occupation("its", receiver)
         );
-        (Limit::ReceiverCpu, said)
+        (Limit::ReceiverCpu, reason)
     } else {
-        let said = format!(
+        let reason = format!(
             "The receive buffer: its socket dropped {dropped} of what was sent, although the \
              receiver's thread ran only {}: the data comes in bursts larger than the buffer.",
             of_the_time(receiver.ran)
         );
-        (Limit::ReceiveWindow, said)
+        (Limit::ReceiveWindow, reason)
     })
 }
 
@@ -141,22 +141,22 @@ fn tcp_windows(evidence: &TransferEvidence) -> Option<(Limit, String)> {
             }
             Cpus::Apart => {
                 let ran = of_the_time(evidence.receiver.ran);
-                let said = format!(
+                let reason = format!(
                     "The receive window: it held the sender back {} that it had data to send, while \
                      the receiver's thread ran only {ran}; a larger rcvbuf may help.",
                     of_the_time(tcp.rwnd_limited)
                 );
-                (Limit::ReceiveWindow, said)
+                (Limit::ReceiveWindow, reason)
             }
         });
     }
     if tcp.sndbuf_limited >= HELD_BACK {
-        let said = format!(
+        let reason = format!(
             "The send buffer: it was too small {} that there was data to send; a larger sndbuf may \
              help.",
             of_the_time(tcp.sndbuf_limited)
         );
-        return Some((Limit::SendBuffer, said));
+        return Some((Limit::SendBuffer, reason));
     }
     None
 }
@@ -167,42 +167,42 @@ fn cpus(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     if evidence.cpus == Cpus::Shared {
         let both = sender.ran + receiver.ran;
         return (both.max(sender.busy.unwrap_or(0.0)) >= OCCUPIED).then(|| {
-            let said = format!(
+            let reason = format!(
                 "One CPU for both ends: the sender's thread had it {}, the receiver's {}.",
                 of_the_time(sender.ran),
                 percent(receiver.ran)
             );
-            (Limit::OneCpu, said)
+            (Limit::OneCpu, reason)
         });
     }
     let other = |worker: &EndWork| of_the_time(worker.ran);
     let more = occupied_share(sender) >= occupied_share(receiver);
     if is_occupied(sender) && (more || !is_occupied(receiver)) {
-        let said = format!(
+        let reason = format!(
             "The sender's CPU: {}, while the receiver's thread ran {}.",
             occupation("its", sender),
             other(receiver)
         );
-        return Some((Limit::SenderCpu, said));
+        return Some((Limit::SenderCpu, reason));
     }
     is_occupied(receiver).then(|| {
-        let said = format!(
+        let reason = format!(
             "The receiver's CPU: {}, while the sender's thread ran {}.",
             occupation("its", receiver),
             other(sender)
         );
-        (Limit::ReceiverCpu, said)
+        (Limit::ReceiverCpu, reason)
     })
 }
 
 /// Detects messages that are lost on the path although both hosts have CPU time left.
 fn path_loses(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
-        let said = format!(
+        let reason = format!(
             "The path: it lost {} of what was sent, and neither end's CPU was occupied.",
             percent(evidence.lost)
         );
-        (Limit::Path, said)
+        (Limit::Path, reason)
     })
 }
 
@@ -212,12 +212,12 @@ fn pacing_and_window(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let goodput = evidence.goodput_bps;
     let about = |allowed: f64| allowed <= ABOUT * goodput && goodput <= ABOUT * allowed;
     if let Some(pacing) = tcp.pacing_bps.filter(|pacing| about(*pacing)) {
-        let said = format!(
+        let reason = format!(
             "Pacing: the sender's kernel let packets go at {}, and {} arrived.",
             rate(pacing),
             rate(goodput)
         );
-        return Some((Limit::Pacing, said));
+        return Some((Limit::Pacing, reason));
     }
     let window = tcp.window_bps.filter(|window| about(*window))?;
     let lossy = if tcp.resent > 0.0 {
@@ -225,17 +225,17 @@ fn pacing_and_window(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     } else {
         String::new()
     };
-    let said = format!(
+    let reason = format!(
         "The congestion window: one per round trip makes {}, and {} arrived{lossy}.",
         rate(window),
         rate(goodput)
     );
-    Some((Limit::CongestionWindow, said))
+    Some((Limit::CongestionWindow, reason))
 }
 
 /// Returns the path as the remaining limit, because neither end was one.
 fn remainder(evidence: &TransferEvidence) -> (Limit, String) {
-    let said = format!(
+    let reason = format!(
         "the sender's thread ran {} and the receiver's {}",
         of_the_time(evidence.sender.ran),
         percent(evidence.receiver.ran)
@@ -244,13 +244,16 @@ fn remainder(evidence: &TransferEvidence) -> (Limit, String) {
         let window = tcp.window_bps.map_or_else(String::new, |window| {
             format!(", and the congestion window would allow {}", rate(window))
         });
-        return (Limit::Path, format!("The path: {said}{window}; nothing at either end was full."));
+        return (
+            Limit::Path,
+            format!("The path: {reason}{window}; nothing at either end was full."),
+        );
     }
-    let said = format!(
-        "The send buffer: {said}; each waits for the other, the sender for room and the receiver for \
+    let reason = format!(
+        "The send buffer: {reason}; each waits for the other, the sender for room and the receiver for \
          data."
     );
-    (Limit::SendBuffer, said)
+    (Limit::SendBuffer, reason)
 }
 
 /// Returns the share of the time that a worker's CPU worked for the transfer. Some kernels count interrupts as time
@@ -309,19 +312,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn said(evidence: TransferEvidence, limit: Limit, sentence: &str) {
+    fn reason(evidence: TransferEvidence, limit: Limit, sentence: &str) {
         let (found, why) = judge(&evidence);
         assert_eq!((found, why.as_str()), (limit, sentence));
     }
 
     #[test]
     fn the_end_that_never_waits_is_the_limit() {
-        said(
+        reason(
             TransferEvidence { sender: FULL, ..transfer() },
             Limit::SenderCpu,
             "The sender's CPU: its thread ran 98 % of the time, while the receiver's thread ran 40 % of the time.",
         );
-        said(
+        reason(
             TransferEvidence { receiver: FULL, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, while the sender's thread ran 40 % of the time.",
@@ -334,7 +337,7 @@ mod tests {
     #[test]
     fn a_cpu_full_of_interrupts_counts_though_the_thread_rarely_runs() {
         let flooded = EndWork { ran: 0.25, busy: Some(0.97), interrupts: 0.7 };
-        said(
+        reason(
             TransferEvidence { receiver: flooded, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its CPU was busy 97 % of the time, 70 % in interrupts, where packets are received, while the sender's thread ran 40 % of the time.",
@@ -344,7 +347,7 @@ mod tests {
     #[test]
     fn a_cpu_that_others_have_is_not_the_transfers_fault() {
         let taken = EndWork { ran: 0.16, busy: Some(1.0), interrupts: 0.04 };
-        said(
+        reason(
             TransferEvidence { sender: taken, receiver: FULL, ..transfer() },
             Limit::OtherPrograms,
             "Other programs: the sender's CPU was busy 100 % of the time, and 80 % was no part of this transfer; measure on a quiet machine.",
@@ -360,7 +363,7 @@ mod tests {
     fn one_cpu_for_both_is_named_as_such() {
         let shared = TransferEvidence { cpus: Cpus::Shared, ..transfer() };
         let (sender, receiver) = (EndWork { ran: 0.55, ..IDLE }, EndWork { ran: 0.42, ..IDLE });
-        said(
+        reason(
             TransferEvidence { sender, receiver, ..shared.clone() },
             Limit::OneCpu,
             "One CPU for both ends: the sender's thread had it 55 % of the time, the receiver's 42 %.",
@@ -373,12 +376,12 @@ mod tests {
     #[test]
     fn a_receive_window_is_the_receivers_fault_only_if_it_is_busy() {
         let held = Some(TcpEvidence { rwnd_limited: 0.31, ..tcp() });
-        said(
+        reason(
             TransferEvidence { receiver: FULL, tcp: held, ..transfer() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, and the receive window held the sender back 31 % of the time that it had data to send.",
         );
-        said(
+        reason(
             TransferEvidence { tcp: held, ..transfer() },
             Limit::ReceiveWindow,
             "The receive window: it held the sender back 31 % of the time that it had data to send, while the receiver's thread ran only 40 % of the time; a larger rcvbuf may help.",
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn a_small_send_buffer_is_named() {
         let held = Some(TcpEvidence { sndbuf_limited: 0.8, rwnd_limited: 0.4, ..tcp() });
-        said(
+        reason(
             TransferEvidence { tcp: held, ..transfer() },
             Limit::SendBuffer,
             "The send buffer: it was too small 80 % of the time that there was data to send; a larger sndbuf may help.",
@@ -398,14 +401,14 @@ mod tests {
     #[test]
     fn pacing_and_the_congestion_window_are_held_against_what_arrived() {
         let paced = Some(TcpEvidence { pacing_bps: Some(1.1 * GBIT), ..tcp() });
-        said(
+        reason(
             TransferEvidence { tcp: paced, ..transfer() },
             Limit::Pacing,
             "Pacing: the sender's kernel let packets go at 1.10 Gbit/s, and 1.00 Gbit/s arrived.",
         );
         let windowed =
             TcpEvidence { window_bps: Some(1.2 * GBIT), resent: 0.013, ..TcpEvidence::default() };
-        said(
+        reason(
             TransferEvidence { tcp: Some(windowed), ..transfer() },
             Limit::CongestionWindow,
             "The congestion window: one per round trip makes 1.20 Gbit/s, and 1.00 Gbit/s arrived; 1.3 % of the segments were sent again, which keeps it small.",
@@ -414,12 +417,12 @@ mod tests {
 
     #[test]
     fn what_is_left_is_the_path() {
-        said(
+        reason(
             transfer(),
             Limit::Path,
             "The path: the sender's thread ran 40 % of the time and the receiver's 40 %, and the congestion window would allow 50.0 Gbit/s; nothing at either end was full.",
         );
-        said(
+        reason(
             TransferEvidence { tcp: None, lost: 0.35, ..transfer() },
             Limit::Path,
             "The path: it lost 35 % of what was sent, and neither end's CPU was occupied.",
@@ -429,12 +432,12 @@ mod tests {
     #[test]
     fn datagrams_tell_by_where_they_vanish() {
         let dropping = TransferEvidence { dropped: 0.25, tcp: None, ..transfer() };
-        said(
+        reason(
             TransferEvidence { receiver: FULL, sender: FULL, ..dropping.clone() },
             Limit::ReceiverCpu,
             "The receiver's CPU: its thread ran 98 % of the time, and its socket dropped 25 % of what was sent.",
         );
-        said(
+        reason(
             dropping,
             Limit::ReceiveWindow,
             "The receive buffer: its socket dropped 25 % of what was sent, although the receiver's thread ran only 40 % of the time: the data comes in bursts larger than the buffer.",
@@ -445,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_pipe_whose_ends_wait_for_each_other_is_too_small() {
-        said(
+        reason(
             TransferEvidence { tcp: None, ..transfer() },
             Limit::SendBuffer,
             "The send buffer: the sender's thread ran 40 % of the time and the receiver's 40 %; each waits for the other, the sender for room and the receiver for data.",

@@ -25,13 +25,15 @@ pub(super) fn explain(
         );
     }
     for direction in directions {
-        let mut told: Vec<BulkTransfer> = trials
+        let mut transfers: Vec<BulkTransfer> = trials
             .iter()
-            .filter_map(|explored| DirectionFlows::of(explored, flows, direction)?.tell(guarantees))
+            .filter_map(|explored| {
+                DirectionFlows::of(explored, flows, direction)?.describe(guarantees)
+            })
             .collect();
-        told.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
-        let middle = told.len() / 2;
-        match told.into_iter().nth(middle) {
+        transfers.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
+        let middle = transfers.len() / 2;
+        match transfers.into_iter().nth(middle) {
             Some(moving) => into.moving.push(moving),
             None => into.missing.push(format!("No trial tells of the bulk data {direction}.")),
         }
@@ -118,7 +120,7 @@ impl<'a> DirectionFlows<'a> {
         Some(DirectionFlows { direction, sender, receiver })
     }
 
-    fn tell(&self, guarantees: &Guarantees) -> Option<BulkTransfer> {
+    fn describe(&self, guarantees: &Guarantees) -> Option<BulkTransfer> {
         let (sender, receiver) = (&self.sender, &self.receiver);
         let sent: u64 = sender.halves.iter().map(|half| half.sent.bytes).sum();
         let delivered: u64 = receiver.halves.iter().map(|half| half.received.bytes).sum();
@@ -180,9 +182,10 @@ impl<'a> DirectionFlows<'a> {
             let sent: u64 = sender.halves.iter().map(|half| half.sent.messages).sum();
             let received: u64 = receiver.halves.iter().map(|half| half.received.messages).sum();
             let drops: u64 = receiver.conns.iter().filter_map(|conn| conn.socket_drops).sum();
-            let gone = sent.saturating_sub(received);
+            let undelivered = sent.saturating_sub(received);
             let share = |n: u64| n as f64 / sent.max(1) as f64;
-            (dropped, lost) = (share(drops.min(gone)), share(gone - drops.min(gone)));
+            (dropped, lost) =
+                (share(drops.min(undelivered)), share(undelivered - drops.min(undelivered)));
         }
         TransferEvidence {
             sender: worker(&ends[0]),

@@ -107,8 +107,8 @@ fn run(
 ) -> (Outcome, Vec<String>, Vec<u64>) {
     let (clock, mut diary) = (Manual::default(), Diary::default());
     let mut runner = Made { think, noted: None, seeds: Vec::new() };
-    let stage = RaceContext::new(&mut runner, &mut diary).at(&clock, day());
-    let outcome = request.run_with(stage).unwrap();
+    let context = RaceContext::new(&mut runner, &mut diary).at(&clock, day());
+    let outcome = request.run_with(context).unwrap();
     (outcome, diary.0.into_inner(), runner.seeds)
 }
 

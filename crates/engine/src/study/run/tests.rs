@@ -104,7 +104,7 @@ impl Place {
                 }
                 end
             };
-            testing::staged(each, |stage| job.on(stage.save(file).stop(stop)))
+            testing::staged(each, |context| job.on(context.save(file).stop(stop)))
         });
         (ran, jobs)
     }
