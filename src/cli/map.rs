@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::map::asked::{DEFAULT_BLOCKS, MapRequest};
 use crate::map::file::{self, Map};
 use crate::map::levels;
 use crate::map::point::{MapPoint, PointAnswer};
+use crate::map::request::{DEFAULT_BLOCKS, MapRequest};
 use crate::map::run::{resume, run as run_map};
 use crate::map::shard::Shard;
 use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::report::{self, words};
-use crate::result::hold::hold;
+use crate::result::lock::lock;
 use crate::result::outcome::DEFAULT_MARGIN;
 use crate::result::save;
 use crate::rng::fresh_seed;
@@ -145,7 +145,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     let target = super::Target::of(args.output.as_ref(), "deadheat-map")?;
     let file = target.file();
     save::prepare(file)?;
-    let _held = hold(file)?;
+    let _lock = lock(file)?;
     let mut map = begun(args, map, file)?;
     let ended = go(args, &mut map, jobs, file);
     if map.points.is_empty() && ended.is_err() {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::race::Request;
 use crate::race::context::RaceContext;
 use crate::race::samples_file::SamplesFile;
-use crate::result::hold::hold;
+use crate::result::lock::lock;
 use crate::result::outcome::Outcome;
 use crate::trial::agents::Agents;
 use crate::trial::live::Row;
@@ -80,7 +80,7 @@ pub(super) fn with_stage(
     file: &Path,
     race: impl FnOnce(RaceContext<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let _held = hold(file)?;
+    let _lock = lock(file)?;
     let stop = interrupt::flag()?;
     report_full_files();
     let screen = match (staging.progress, std::io::stderr().is_terminal()) {

@@ -1,9 +1,9 @@
 //! A map in which everything that can happen has happened.
 
-use deadheat::map::asked::MapRequest;
 use deadheat::map::file::{FORMAT, Map, MapContender, MapFileKind};
 use deadheat::map::levels;
 use deadheat::map::point::{FailedContender, MapPoint, PointAnswer};
+use deadheat::map::request::MapRequest;
 use deadheat::map::shard::Shard;
 use deadheat::result::outcome::{Program, Ratio, Verdict};
 

@@ -10,10 +10,10 @@
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
-//! | [`warnings`], [`notice`], [`host_notice`], [`causes`], `loss_words` | warnings to read before believing a
-//! race, found and worded; causes that decide the advice |
-//! | [`exclusions`], `order`, `settings`, [`losses`], `path_account` | evidence for them: trials excluded by gates,
-//! positions in a block, changed settings, lost messages, the account of a path |
+//! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, and their text |
+//! | [`causes`] | causes of warnings, which decide the advice |
+//! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
+//! | [`losses`], `path_account` | evidence: lost messages, the account of a path |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::asked::MapRequest;
 use super::levels::MOST_LEVELS;
 use super::point::MapPoint;
+use super::request::MapRequest;
 use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
@@ -250,8 +250,8 @@ fn check_references(map: &Map) -> Result<(), String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::asked::tests::asked;
     use super::super::point::{FailedContender, PointAnswer};
+    use super::super::request::tests::asked;
     use super::*;
 
     /// Returns a map of six points, all of which failed.

@@ -6,9 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::SystemTime;
 
-use super::asked::MapRequest;
 use super::file::{Map, load};
 use super::point::{FailedContender, MapPoint};
+use super::request::MapRequest;
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
@@ -163,9 +163,9 @@ impl Observer for TrialWatch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked::tests::asked;
     use super::super::merge::merge;
     use super::super::point::PointAnswer;
+    use super::super::request::tests::asked;
     use super::super::shard::Shard;
     use super::*;
     use crate::result::save::save;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::units::parse_count;
 
 /// Maximum number of shards: the number of points of the largest map.
-const MOST: u64 = super::asked::MOST_POINTS as u64;
+const MOST: u64 = super::request::MOST_POINTS as u64;
 
 /// Shard: every `of`-th point, from the `part`-th on. Neighbours cost about the same, so shards do, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

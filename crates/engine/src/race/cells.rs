@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::ground::RacePath;
+use super::race_path::RacePath;
 use super::request::{CheckedRequest, Request};
 use super::{files, plan};
 use crate::analysis::sweep::is_load;
@@ -65,7 +65,7 @@ struct RunnableCell {
 /// # Errors
 /// [`Error::Usage`] if a factor has no meaning here or is given twice, if a level suits no contender, or if a
 /// contender cannot run at all.
-pub(super) fn check(request: &Request, ground: &RacePath) -> Result<CheckedRequest> {
+pub(super) fn check(request: &Request, race_path: &RacePath) -> Result<CheckedRequest> {
     let (workload, factors) = factors(request)?;
     let contenders: Vec<Contender> =
         request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
@@ -74,8 +74,8 @@ pub(super) fn check(request: &Request, ground: &RacePath) -> Result<CheckedReque
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<FactorChange>>>()?;
     check_sizes(request, &factors)?;
-    let least_rtt = ground.network.as_ref().and_then(gate::least_rtt);
-    FactorGrid { request, ground, workload, factors, changes, contenders, least_rtt }.check()
+    let least_rtt = race_path.network.as_ref().and_then(gate::least_rtt);
+    FactorGrid { request, race_path, workload, factors, changes, contenders, least_rtt }.check()
 }
 
 /// Returns the factors: the requested ones, and every offered rate of the workload that is a range. Also returns
@@ -213,7 +213,7 @@ fn cannot_carry(contender: &Contender, workload: &str, why: &str) -> Error {
 /// Grid of contenders and factors, with the changes that the factors make.
 struct FactorGrid<'a> {
     request: &'a Request,
-    ground: &'a RacePath,
+    race_path: &'a RacePath,
     workload: Spec,
     factors: Vec<Factor>,
     changes: Vec<FactorChange>,
@@ -279,7 +279,7 @@ impl FactorGrid<'_> {
             metrics,
             placement,
             factors,
-            network: self.ground.network.clone(),
+            network: self.race_path.network.clone(),
         })
     }
 
@@ -299,7 +299,7 @@ impl FactorGrid<'_> {
         }
         let workload = workload.to_string();
         let to = self.request.to.as_deref();
-        let whole = SharedTask::parse_on(&workload, &self.ground.setting)?;
+        let whole = SharedTask::parse_on(&workload, &self.race_path.setting)?;
         let task = files::check(&whole, to, self.request.overwrite)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
             && task.info().timeout > Nanos::ZERO
@@ -326,7 +326,7 @@ impl FactorGrid<'_> {
     /// Returns the bandwidth-delay product of the path in its faster direction; `None` if rate or delay is not
     /// known.
     fn product(&self) -> Option<Bytes> {
-        let setting = &self.ground.setting;
+        let setting = &self.race_path.setting;
         let ways = [setting.up.rate, setting.down.rate, setting.rate];
         let fastest = ways.into_iter().flatten().max()?;
         let bits = u128::from(fastest.0) * u128::from(setting.rtt?.0) / 1_000_000_000;
@@ -356,7 +356,7 @@ impl FactorGrid<'_> {
 
     /// Checks that a contender can reach the far end: in virtual time, or on a real path.
     fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        match &self.ground.simulation {
+        match &self.race_path.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
             None => {
                 sim::needs_simulation(contender).map_or(Ok(()), |why| Err(Error::usage(why)))?

@@ -18,7 +18,7 @@ impl Request {
     /// [`Error::Usage`] if the path cannot be simulated.
     pub fn simulation(&self) -> Result<Option<Simulation>> {
         match self.is_simulated() {
-            true => Ok(self.ground()?.simulation),
+            true => Ok(self.race_path()?.simulation),
             false => Ok(None),
         }
     }

@@ -9,7 +9,7 @@
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
 //! | [`enough`] | the blocks and the time that a race needs, and the check for them |
-//! | `ground` | the path to the far end, parsed once, with its consequences |
+//! | `race_path` | the path to the far end, parsed once, with its consequences |
 //! | `ends` | runners of trials: agents, or a simulation |
 //! | `every` | blocks that begin at given times |
 //! | `run` | steps before the first block, and their runner |
@@ -48,11 +48,11 @@ mod every;
 pub mod explain;
 mod files;
 pub mod gate;
-mod ground;
 pub mod outside;
 mod pilot;
 pub mod plan;
 mod quiet;
+mod race_path;
 pub mod request;
 pub mod resume;
 mod run;

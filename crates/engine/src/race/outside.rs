@@ -312,7 +312,7 @@ mod tests {
         assert!(request.parsed_path().is_ok());
         let written = request.clone().written_in("r.json", &[Outside::Commands]);
         assert!(written.parsed_path().unwrap_err().to_string().contains("--allow"));
-        assert!(written.asked().budget_ns.is_some() && written.ground().is_err());
+        assert!(written.asked().budget_ns.is_some() && written.race_path().is_err());
         assert!(request.written_in("r.json", &[Outside::Files]).parsed_path().is_ok());
     }
 }

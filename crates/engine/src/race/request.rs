@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::enough::{SCREENING_BLOCKS, TimeLimit};
-use super::ground::RacePath;
 use super::outside::RequestOrigin;
+use super::race_path::RacePath;
 use super::{cells, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
@@ -292,8 +292,8 @@ impl Request {
     pub fn check(&self) -> Result<CheckedRequest> {
         self.check_outside()?;
         self.check_numbers()?;
-        let ground = self.check_target()?;
-        cells::check(self, &ground)
+        let race_path = self.check_target()?;
+        cells::check(self, &race_path)
     }
 
     /// Returns the request as results record it, with defaults filled in.
@@ -330,7 +330,8 @@ impl Request {
 
     /// Returns the workload with defaults filled in, except for what varies.
     pub(super) fn asked_workload(&self) -> String {
-        let parsed = self.ground().and_then(|on| workload::parse_on(&self.workload, &on.setting));
+        let parsed =
+            self.race_path().and_then(|on| workload::parse_on(&self.workload, &on.setting));
         let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }
@@ -396,12 +397,12 @@ impl Request {
                 format!("both a remote host and the path `{}`; give one of them", self.path),
             )),
             _ => {
-                let ground = self.ground()?;
-                if ground.simulation.is_some() {
+                let race_path = self.race_path()?;
+                if race_path.simulation.is_some() {
                     self.check_simulated()?;
                 }
                 self.check_texts()?;
-                Ok(ground)
+                Ok(race_path)
             }
         }
     }

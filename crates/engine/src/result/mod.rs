@@ -3,11 +3,11 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
-//! | [`explained`], [`path_way`], [`imported`], [`dropped`], [`knee`] | parts of it: breakdown of the time, account
-//! of the path, origin of an import, contenders that dropped out, knees under rising load |
+//! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of the time, account of the path, origin of an import |
+//! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
 //! | [`save`], [`layout`], [`packed`] | writing and reading; layout of the text; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
-//! | [`hold`] | one race per file |
+//! | [`lock`] | one race per file |
 //! | [`command`] | the command line that repeats a race |
 //! | [`date`] | the time of day in names and results |
 
@@ -16,12 +16,12 @@ pub mod command;
 pub mod date;
 pub mod dropped;
 pub mod explained;
-pub mod hold;
 pub mod imported;
 pub(crate) mod journal;
 mod json_path;
 pub mod knee;
 pub mod layout;
+pub mod lock;
 pub mod outcome;
 pub mod packed;
 pub mod path_way;

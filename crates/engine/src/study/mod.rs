@@ -10,7 +10,7 @@
 //! | [`bundled`] | the studies in the program |
 //! | [`plan`] | a race of a study as a request for a race, and as a command |
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
-//! | `hold` | lock on a directory, for one study at a time |
+//! | `lock` | lock on a directory, for one study at a time |
 //! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
 //! | [`again`] | earlier runs, judged by the current rules and claims; pure |
 //! | [`outcome`] | the saved results of a study |
@@ -20,8 +20,8 @@ pub mod again;
 pub mod bundled;
 pub mod check;
 pub mod expect;
-mod hold;
 pub mod judge;
+mod lock;
 pub mod model;
 pub mod outcome;
 pub mod plan;

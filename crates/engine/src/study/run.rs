@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::check::CheckedStudy;
-use super::hold::StudyLock;
 use super::judge::{self, Extent, judge};
+use super::lock::StudyLock;
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
@@ -164,7 +164,7 @@ struct StudyCourse<'a> {
     run: StudyRun,
     results: BTreeMap<String, Outcome>,
     end: StudyEnd,
-    _hold: StudyLock,
+    _lock: StudyLock,
 }
 
 impl<'a> StudyCourse<'a> {
@@ -191,9 +191,9 @@ impl<'a> StudyCourse<'a> {
             Some(earlier) => same(earlier, &blank, task.dir)?,
             None => empty(task.dir, study.races.iter().map(|plan| &plan.id)).map(|()| blank)?,
         };
-        let hold = there.map_or_else(|| StudyLock::take(task.dir), Ok)?;
+        let lock = there.map_or_else(|| StudyLock::take(task.dir), Ok)?;
         let mut course =
-            StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _hold: hold };
+            StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _lock: lock };
         course.gather()?;
         Ok(course)
     }

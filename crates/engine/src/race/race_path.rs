@@ -31,7 +31,7 @@ impl Request {
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] if it cannot be parsed, or simulated.
-    pub(super) fn ground(&self) -> Result<RacePath> {
+    pub(super) fn race_path(&self) -> Result<RacePath> {
         if self.to.is_some() {
             return Ok(RacePath { setting: Setting::REMOTE, simulation: None, network: None });
         }

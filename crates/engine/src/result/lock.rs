@@ -24,7 +24,7 @@ pub struct FileLock {
 ///
 /// # Errors
 /// [`Error::Usage`] if another race on this host has the lock; [`Error::Setup`] if its directory cannot be read.
-pub fn hold(file: &Path) -> Result<FileLock> {
+pub fn lock(file: &Path) -> Result<FileLock> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -55,12 +55,12 @@ mod tests {
     fn a_file_is_held_by_one_and_free_again_after() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("race.json");
-        let first = hold(&file).unwrap();
-        let why = hold(&dir.path().join(".").join("race.json")).unwrap_err().to_string();
+        let first = lock(&file).unwrap();
+        let why = lock(&dir.path().join(".").join("race.json")).unwrap_err().to_string();
         assert!(why.contains("race.json") && why.contains("another race that runs now"), "{why}");
-        hold(&dir.path().join("other.json")).unwrap();
+        lock(&dir.path().join("other.json")).unwrap();
         drop(first);
-        hold(&file).unwrap();
-        assert!(hold(Path::new("/nowhere/race.json")).is_err());
+        lock(&file).unwrap();
+        assert!(lock(Path::new("/nowhere/race.json")).is_err());
     }
 }
