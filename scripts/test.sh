@@ -9,13 +9,13 @@ cargo test --locked --workspace --features all-contenders --lib --bins --tests -
 shopt -s nullglob
 list() {
   # Those that take longest first.
-  printf -- '--test %s\n' attack uml conformance emulated cli documents
+  printf -- '--test %s\n' network program conformance
   echo '--lib --bins'
-  for room in {,crates/*/}tests/{*.rs,*/main.rs}; do
+  for room in {,crates/*/,examples/*/}tests/{*.rs,*/main.rs}; do
     name=${room##*tests/}
     name=${name%/main.rs}
     case ${name%.rs} in
-    attack | uml | conformance | emulated | cli | documents) ;;
+    network | program | conformance) ;;
     *) echo "--test ${name%.rs}" ;;
     esac
   done

@@ -20,7 +20,7 @@ use deadheat::trial::suited;
 /// The transports under test.
 pub(crate) fn ids() -> Vec<&'static str> {
     let infos = deadheat::transport::ALL.iter().map(|transport| transport.info());
-    // Models have no socket to open; tests/sim.rs has them.
+    // Models have no socket to open; tests/program/sim.rs has them.
     infos.filter(|info| info.reach != Reach::Process).map(|info| info.id).collect()
 }
 

@@ -8,8 +8,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -56,7 +54,7 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
     assert!(path == "loopback" || said.split_whitespace().any(|word| word == "over"), "{said}");
     let text = std::fs::read_to_string(dir.path().join("r.json")).unwrap();
     let outcome: Value = serde_json::from_str(&text).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../docs/result.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> =
         validator.iter_errors(&outcome).map(|e| format!("{}: {e}", e.instance_path())).collect();

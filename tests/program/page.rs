@@ -5,12 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
-#[path = "common/browser.rs"]
+#[path = "../common/browser.rs"]
 mod browser;
-mod common;
-#[path = "common/handed_in.rs"]
-mod handed_in;
-#[path = "common/rulings.rs"]
+use crate::common;
+#[path = "../common/rulings.rs"]
 mod study;
 
 use std::collections::BTreeSet;

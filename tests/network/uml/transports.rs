@@ -16,7 +16,7 @@ use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Conn, Contender, Dial, Listen, Progress};
 use serde_json::Value;
 
-use super::uml::boots;
+use super::booted::boots;
 use super::{FAR, Hosts, INSIDE, again_inside, network};
 
 const LONG: Nanos = Nanos::from_secs(60);

@@ -1,12 +1,10 @@
 //! Whole trials and races in virtual time: tables of what the models do under loss, delay and short
 //! queues, to the last digit; the same result each time; and what cannot be simulated is refused.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test sim` writes the tables anew; read the difference.
+//! `UPDATE_GOLDEN=1 cargo test --test program sim::` writes the tables anew; read the difference.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use deadheat::analysis::derived;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,7 +31,7 @@ use deadheat::trial::{Order, Pairing, Record, Runner, TrialOutcome};
 use deadheat::workload;
 use grid::{Form, Point};
 
-#[path = "../benches/closed_forms/grid.rs"]
+#[path = "../../benches/closed_forms/grid.rs"]
 mod grid;
 
 /// State updates before, during and after bulk data behind one bottleneck, by its queue.

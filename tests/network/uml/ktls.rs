@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
 use super::transports::race;
-use super::uml::{KTLS, boots};
+use super::booted::{KTLS, boots};
 use super::{INSIDE, again_inside};
 
 const HELLO: Hello = Hello { token: Token::from_bytes([9; 16]), flow: 3 };

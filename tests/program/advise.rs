@@ -1,10 +1,8 @@
 //! Advice from its file to its answer, in virtual time: quick, and the same each time.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test advise` writes the answer anew; read the difference.
+//! `UPDATE_GOLDEN=1 cargo test --test program advise::` writes the answer anew; read the difference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use deadheat::analysis::derived;
 use std::fs;
 use std::path::Path;

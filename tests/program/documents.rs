@@ -10,7 +10,7 @@
 )]
 #![allow(clippy::print_stdout, reason = "a command that is left out says why")]
 
-#[path = "common/documents.rs"]
+#[path = "../common/documents.rs"]
 mod documents;
 
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ fn rule(command: &Documented) -> Rule {
             Rule::Run(typed, file.unwrap_or(Promise::Says(VERDICT)))
         }
         ["serve", ..] => Rule::Left("a server without end; tests/server.rs runs it"),
-        ["path", ..] => Rule::Left("another program on a path; tests/path.rs runs it"),
+        ["path", ..] => Rule::Left("another program on a path; tests/network/path.rs runs it"),
         ["doctor"] => Rule::Left("measures this machine for half a minute"),
         _ => panic!("{}: no rule for `deadheat {}`", command.place, command.text()),
     }

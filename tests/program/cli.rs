@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

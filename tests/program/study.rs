@@ -2,8 +2,6 @@
 //! mistake with one clear error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;

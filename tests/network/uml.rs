@@ -5,14 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A test that is skipped says why.
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
-#[path = "uml/ktls.rs"]
 mod ktls;
-#[path = "uml/transports.rs"]
 mod transports;
-#[path = "common/uml.rs"]
-mod uml;
+#[path = "../common/uml.rs"]
+mod booted;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -30,7 +26,7 @@ use deadheat::path::network::{
 use deadheat::time::Nanos;
 use deadheat::units::BitRate;
 
-use uml::{boot, boots, can};
+use booted::{boot, boots, can};
 
 /// Set where the test runs inside the kernel that it has booted.
 const INSIDE: &str = "DEADHEAT_TEST_UML";
@@ -58,7 +54,8 @@ fn netem_does_what_a_path_says() {
 fn again_inside(modules: &[&str], name: &str, parts: &[&str]) {
     let own = std::env::current_exe().unwrap();
     let variable = format!("{INSIDE}=1");
-    let command = ["env", &variable, own.to_str().unwrap(), "--exact", name, "--nocapture"];
+    let name = format!("uml::{name}");
+    let command = ["env", &variable, own.to_str().unwrap(), "--exact", &name, "--nocapture"];
     let said = boot(modules, &command);
     for part in parts {
         assert!(said.contains(&format!("{part} hold")), "{said}");

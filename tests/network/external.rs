@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
-#[path = "common/handed_in.rs"]
-mod handed_in;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -190,7 +188,7 @@ fn a_relay_that_stores_a_transfer_before_it_passes_it_on_has_taken_that_time() {
     let command = |holds: u64, to: &str| {
         let name = "a_relay_that_stores_a_transfer_before_it_passes_it_on_has_taken_that_time";
         let (own, options) = (own.display(), "--exact --nocapture");
-        format!("env {HOLDS}={holds} '{own}' {options} {name} {{listen}} {{{to}}}")
+        format!("env {HOLDS}={holds} '{own}' {options} external::{name} {{listen}} {{{to}}}")
     };
     let stores = pair(folder.path(), "stores", &command(400, "far"), &command(0, "target"), "tcp");
     for work in ["bulk:bytes=1MB", "bulk:bytes=1MB,connect=timed"] {

@@ -122,7 +122,7 @@ fn outcome(file: &Path) -> serde_json::Value {
 }
 
 fn check_schema(outcome: &serde_json::Value) {
-    let schema = include_str!("../docs/result.schema.json");
+    let schema = include_str!("../../docs/result.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> =

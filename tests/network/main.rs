@@ -1,0 +1,12 @@
+//! Hosts with a network between them: emulated paths, namespaces, and kernels that are booted for it. A binary of its own, as its
+//! tests need rights and tools that those of the program do not.
+
+#[path = "../common/handed_in.rs"]
+mod handed_in;
+
+mod emulated;
+mod external;
+mod net;
+mod path;
+mod spread;
+mod uml;
