@@ -2,6 +2,7 @@
 //! which nothing has, and one whose every name is hostile.
 
 #![allow(dead_code, reason = "each test binary uses some of it")]
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a failed test")]
 
 pub(crate) mod large;
 pub(crate) mod map;

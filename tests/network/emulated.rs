@@ -54,7 +54,8 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
     assert!(path == "loopback" || said.split_whitespace().any(|word| word == "over"), "{said}");
     let text = std::fs::read_to_string(dir.path().join("r.json")).unwrap();
     let outcome: Value = serde_json::from_str(&text).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
+    let schema: Value =
+        serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> =
         validator.iter_errors(&outcome).map(|e| format!("{}: {e}", e.instance_path())).collect();

@@ -5,10 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A test that is skipped says why.
 
-mod ktls;
-mod transports;
 #[path = "../common/uml.rs"]
 mod booted;
+mod ktls;
+mod transports;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -27,7 +27,8 @@ fn race(words: &[&str]) -> (Value, String) {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}{output:?}");
     let text = std::fs::read_to_string(dir.path().join("r.json")).unwrap();
     let outcome: Value = serde_json::from_str(&text).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
+    let schema: Value =
+        serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator.iter_errors(&outcome).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}");

@@ -11,7 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a command that is left out says why")]
 
 #[path = "../common/documents.rs"]
-mod documents;
+mod extracted;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread;
 
-use documents::Documented;
+use extracted::Documented;
 
 /// Way in which a command is dealt with.
 enum Rule {
@@ -354,7 +354,7 @@ fn page(commands: &[&Documented], files: &Path, advice: &Advice) -> Vec<String> 
 
 #[test]
 fn every_command_of_the_documents_does_what_it_promises() {
-    let all = documents::all(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let all = extracted::all(Path::new(env!("CARGO_MANIFEST_DIR")));
     let mut pages: BTreeMap<&str, Vec<&Documented>> = BTreeMap::new();
     for command in &all {
         let page = command.place.split(':').next().unwrap();

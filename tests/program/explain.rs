@@ -23,7 +23,8 @@ fn explained(contenders: &[&str], workload: &str) -> Vec<Value> {
     assert!(said.contains("### Where the time goes"), "{said}");
     let outcome = std::fs::read_to_string(dir.path().join("r.json")).unwrap();
     let outcome: Value = serde_json::from_str(&outcome).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
+    let schema: Value =
+        serde_json::from_str(include_str!("../../docs/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> =
         validator.iter_errors(&outcome).map(|e| format!("{}: {e}", e.instance_path())).collect();

@@ -16,8 +16,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-use super::transports::race;
 use super::booted::{KTLS, boots};
+use super::transports::race;
 use super::{INSIDE, again_inside};
 
 const HELLO: Hello = Hello { token: Token::from_bytes([9; 16]), flow: 3 };
