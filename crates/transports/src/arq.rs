@@ -10,13 +10,14 @@ use std::io;
 
 use crate::contract::{Guarantees, Lane};
 use crate::error::Result;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
 use crate::transport::{Effective, Info, options, told};
+use crate::units::Bytes;
 use receiver::Receiver;
 use segment::{HEADER, Segment, Then, write_header};
 use sender::{Control, Sender, Terms};
@@ -37,29 +38,31 @@ static INFO: Info = Info {
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
     options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
-    keys: &[
-        Key {
-            name: "cc",
-            kind: Kind::Choice(&["reno", "none"]),
-            default: "reno",
-            doc: "congestion control: RFC 5681, or nothing but the window",
-        },
-        Key {
-            name: "window",
-            kind: Kind::Size(4_096, 1 << 30),
-            default: "256kB",
-            doc: "the most bytes under way, and the room for what arrives early",
-        },
-        Key {
-            name: "min-rto",
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "200ms",
-            doc: "the shortest retransmission timeout; 200ms is Linux's, 1s that of RFC 6298",
-        },
-        MTU,
-    ],
+    keys: &[CONTROL.key(), WINDOW.key(), MIN_RTO.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };
+
+const CONTROL: Preset<Control> = Optional::choice(
+    "cc",
+    &["reno", "none"],
+    &[Control::Reno, Control::None],
+    "congestion control: RFC 5681, or nothing but the window",
+)
+.or("reno");
+
+const WINDOW: Preset<Bytes> = Optional::size(
+    "window",
+    (4_096, 1 << 30),
+    "the most bytes under way, and the room for what arrives early",
+)
+.or("256kB");
+
+const MIN_RTO: Preset<Nanos> = Optional::span(
+    "min-rto",
+    (1_000_000, 60_000_000_000),
+    "the shortest retransmission timeout; 200ms is Linux's, 1s that of RFC 6298",
+)
+.or("200ms");
 
 impl Userspace for Arq {
     fn info(&self) -> &'static Info {
@@ -70,16 +73,12 @@ impl Userspace for Arq {
         let header = HEADER as u32;
         let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
-        let window = knobs.size("window").map_or(0, |size| size.0).max(u64::from(segment));
-        let control = match knobs.text("cc") {
-            Some("none") => Control::None,
-            _ => Control::Reno,
-        };
+        let window = knobs.get(&WINDOW).0.max(u64::from(segment));
         let terms = Terms {
-            control,
+            control: knobs.get(&CONTROL),
             window,
             segment: u64::from(segment),
-            least_timeout: knobs.span("min-rto").unwrap_or_default(),
+            least_timeout: knobs.get(&MIN_RTO),
         };
         // A message is taken whole, so there must be room for one.
         let buffer = (window as usize).max(PREFIX + opening.largest_message);
@@ -164,10 +163,7 @@ impl Protocol for End {
     }
 
     fn effective(&self) -> Effective {
-        let control = match self.terms.control {
-            Control::Reno => "reno",
-            Control::None => "none",
-        };
+        let control = CONTROL.word(self.terms.control);
         told([
             ("cc", control.to_owned()),
             ("window", format!("{} B", self.terms.window)),

@@ -22,7 +22,7 @@ use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
 use crate::error::Result;
 use crate::sctp::CC;
 use crate::sctp_udp::{LARGEST, PROMISED};
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
 use crate::transport::hello::Token;
@@ -31,6 +31,7 @@ use crate::transport::userspace::{
     nowhere,
 };
 use crate::transport::{Effective, Info, options, told};
+use crate::units::Bytes;
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -54,35 +55,34 @@ static INFO: Info = Info {
     summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
     options: &[options::CC, options::WINDOW, options::MTU],
-    keys: &[
-        Key {
-            name: "window",
-            kind: Kind::Size(LARGEST, 1 << 30),
-            default: "1MiB",
-            doc: "the receiver's buffer, 1 MiB at the least, and the most bytes that a sender keeps until they are \
-                  acknowledged",
-        },
-        MTU,
-    ],
+    keys: &[WINDOW.key(), MTU.key()],
     deployed: &[
         Own {
-            knob: "window",
+            knob: WINDOW.name(),
             value: "128KiB",
             source: "`DEFAULT_MAX_BUFFERED_AMOUNT`: what a sender keeps; a receiver's is 1 MiB",
         },
         // With the headers of IPv4 and UDP.
         Own {
-            knob: MTU.name,
+            knob: MTU.name(),
             value: "1178",
             source: "`DATAGRAM_MTU_TARGET`: datagrams of 1150 bytes",
         },
     ],
     real_time: Some(
         "its certificates, signatures and timers come from random numbers that the library draws by itself, so no \
-             trial in virtual time would repeat another; race it without `sim:`",
+         trial in virtual time would repeat another; race it without `sim:`",
     ),
     ..Info::IN_USER_SPACE
 };
+
+const WINDOW: Preset<Bytes> = Optional::size(
+    "window",
+    (LARGEST, 1 << 30),
+    "the receiver's buffer, 1 MiB at the least, and the most bytes that a sender keeps \
+     until they are acknowledged",
+)
+.or("1MiB");
 
 impl Userspace for DataChannel {
     fn info(&self) -> &'static Info {
@@ -106,7 +106,7 @@ impl Userspace for DataChannel {
             unpolled: 0,
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             sent: 0,
-            window: opening.knobs.size("window").map_or(1 << 20, |size| size.0),
+            window: opening.knobs.get(&WINDOW).0,
             payload,
             mtu: payload as u32 + opening.headers(),
         }))

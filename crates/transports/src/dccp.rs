@@ -16,7 +16,8 @@ use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, Came, MessageConn, Messenger};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::Settings;
+use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::Own;
@@ -62,28 +63,28 @@ static INFO: Info = Info {
     },
     reach: Reach::Path,
     options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
-    keys: &[
-        Key {
-            name: "cc",
-            kind: Kind::Choice(&["ccid2", "ccid3"]),
-            default: "ccid2",
-            doc: "congestion control of both directions (DCCP_SOCKOPT_CCID): ccid2 is like TCP's (RFC 4341), ccid3 \
-                  is TFRC, an equation (RFC 4342)",
-        },
-        Key {
-            name: TXQLEN.name,
-            kind: Kind::Count(0, 10_000),
-            default: "0",
-            doc: "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: as many as the send buffer \
-                  holds. A host's own default is 5 (`net.dccp.default.tx_qlen`)",
-        },
-        SNDBUF,
-        RCVBUF,
-    ],
+    keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
     // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
     deployed: &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }],
     ..Info::KERNEL
 };
+
+const CONTROL: Preset<u8> = Optional::choice(
+    "cc",
+    &["ccid2", "ccid3"],
+    &[2, 3],
+    "congestion control of both directions (DCCP_SOCKOPT_CCID): ccid2 is like TCP's \
+     (RFC 4341), ccid3 is TFRC, an equation (RFC 4342)",
+)
+.or("ccid2");
+
+const TXQLEN_KEY: Preset<u64> = Optional::count(
+    TXQLEN.name,
+    (0, 10_000),
+    "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: as many as the \
+     send buffer holds. A host's own default is 5 (`net.dccp.default.tx_qlen`)",
+)
+.or("0");
 
 impl Transport for Dccp {
     fn info(&self) -> &'static Info {
@@ -108,8 +109,8 @@ impl Transport for Dccp {
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        let (true, Ok(socket)) = (key == "cc", tcp::any(DCCP)) else { return Ok(()) };
-        let Some(wanted) = ccid(value) else { return Ok(()) };
+        let (true, Ok(socket)) = (key == CONTROL.name(), tcp::any(DCCP)) else { return Ok(()) };
+        let Some(wanted) = CONTROL.read(value) else { return Ok(()) };
         set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
             .and_then(|()| control(&socket, wanted))
             .map_err(|e| {
@@ -181,10 +182,6 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Returns the number of a congestion control.
-fn ccid(word: &str) -> Option<u8> {
-    word.strip_prefix("ccid")?.parse().ok()
-}
-
 /// Asks for a congestion control, of both directions. The kernel takes a list of bytes.
 fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
     // SAFETY: the pointer and length describe one byte.
@@ -212,10 +209,10 @@ struct Options {
 impl Options {
     fn new(knobs: &Settings) -> Options {
         Options {
-            ccid: knobs.text("cc").and_then(ccid).unwrap_or(2),
-            txqlen: knobs.count("txqlen").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
-            sndbuf: knobs.size("sndbuf"),
-            rcvbuf: knobs.size("rcvbuf"),
+            ccid: knobs.get(&CONTROL),
+            txqlen: knobs.get(&TXQLEN_KEY) as u32,
+            sndbuf: knobs.find(&SNDBUF),
+            rcvbuf: knobs.find(&RCVBUF),
         }
     }
 
@@ -372,7 +369,8 @@ mod tests {
 
     #[test]
     fn a_congestion_control_has_its_number() {
-        assert_eq!((ccid("ccid2"), ccid("ccid3"), ccid("reno")), (Some(2), Some(3), None));
+        let read = ["ccid2", "ccid3", "reno"].map(|word| CONTROL.read(word));
+        assert_eq!(read, [Some(2), Some(3), None]);
     }
 
     /// `DHRC` is what goes over the wire, whatever the host's byte order.

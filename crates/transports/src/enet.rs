@@ -27,7 +27,7 @@ use crate::contract::{
 };
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
 use crate::transport::userspace::{
@@ -86,24 +86,22 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST),
     },
     options: &[options::CC, options::WINDOW, options::THROTTLE, options::MTU],
-    keys: &[
-        Key {
-            name: "throttle",
-            kind: Kind::Switch,
-            default: "on",
-            doc: "the packet throttle: on, as ENet has it: round trips that get slower narrow \
-                  the window, and drop messages of best effort unsent; off: they do not",
-        },
-        MTU,
-    ],
+    keys: &[THROTTLE.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
     deployed: &[Own {
-        knob: MTU.name,
+        knob: MTU.name(),
         value: "1420",
         source: "HOST_DEFAULT_MTU: datagrams of 1392 bytes",
     }],
     ..Info::IN_USER_SPACE
 };
+
+const THROTTLE: Preset<bool> = Optional::switch(
+    "throttle",
+    "the packet throttle: on, as ENet has it: round trips that get slower narrow the \
+     window, and drop messages of best effort unsent; off: they do not",
+)
+.or("on");
 
 impl Userspace for Enet {
     fn info(&self) -> &'static Info {
@@ -141,7 +139,7 @@ impl Userspace for Enet {
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             now: Nanos::ZERO,
             held: Held::default(),
-            is_throttled: opening.knobs.switch("throttle").unwrap_or(true),
+            is_throttled: opening.knobs.get(&THROTTLE),
             headers: opening.headers(),
         }))
     }

@@ -13,6 +13,7 @@ use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Sink, Source}
 use crate::datapath::stamps::Stamps;
 use crate::measurements::ConnStats;
 use crate::spec::Key;
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +26,6 @@ use echo::{Access, Echo, Family, HEADER};
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
 use crate::datapath::option::{self, Buffer};
 use crate::error::{Error, Result};
-use crate::spec::Kind;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options;
 use crate::transport::udp_handshake::{self, Unanswered, send_hello};
@@ -44,15 +44,15 @@ const LONGEST_IP_HEADER: usize = 60;
 /// Echo requests sent before a path counts as blocked, as few as a rate limit lets pass.
 const PROBES: u32 = 5;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "socket",
-        kind: Kind::Choice(&["auto", "dgram", "raw"]),
-        default: "auto",
-        doc: "the kind of socket: a ping socket (dgram), or a raw one, which needs CAP_NET_RAW",
-    },
-    RCVBUF,
-];
+const KEYS: &[Key] = &[SOCKET.key(), RCVBUF.key()];
+
+const SOCKET: Preset<Option<Access>> = Optional::choice(
+    "socket",
+    &["auto", "dgram", "raw"],
+    &[None, Some(Access::Ping), Some(Access::Raw)],
+    "the kind of socket: a ping socket (dgram), or a raw one, which needs CAP_NET_RAW",
+)
+.or("auto");
 
 /// ICMP echo.
 pub(super) struct Icmp;
@@ -81,10 +81,10 @@ impl Transport for Icmp {
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        if key != "socket" {
+        if key != SOCKET.name() {
             return Ok(());
         }
-        let asked = asked(Some(value));
+        let asked = SOCKET.read(value).flatten();
         open(Domain::IPV4, asked)
             .or_else(|error| open(Domain::IPV6, asked).map_err(|_| error))
             .map(|_| ())
@@ -100,10 +100,10 @@ impl Transport for Icmp {
             to = SocketAddr::new(ip, 0);
         }
         to.set_port(0);
-        let asked = asked(dial.knobs.text("socket"));
+        let asked = dial.knobs.get(&SOCKET);
         let (socket, access) = open(Domain::for_address(to), asked)?;
         let failed = |source| Error::setup(format!("open an ICMP socket to {ip}"), source);
-        let rcvbuf = dial.knobs.size("rcvbuf");
+        let rcvbuf = dial.knobs.find(&RCVBUF);
         Buffer::Receive.ask(&socket, rcvbuf)?;
         let echo = Echo { family: Family::of(ip), access, id: identifier(&dial.hello) };
         echo.keep_out_others(&socket).map_err(failed)?;
@@ -140,14 +140,6 @@ impl Listener for KernelListener {
 }
 
 /// Returns the kind of socket that the knob asks for; `None` for whichever this host allows.
-fn asked(word: Option<&str>) -> Option<Access> {
-    match word {
-        Some("dgram") => Some(Access::Ping),
-        Some("raw") => Some(Access::Raw),
-        _ => None,
-    }
-}
-
 /// Opens the kind of socket that was asked for, or the first that this host allows.
 fn open(domain: Domain, asked: Option<Access>) -> Result<(Socket, Access)> {
     let all = [Access::Ping, Access::Raw];

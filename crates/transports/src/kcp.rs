@@ -13,7 +13,7 @@ use kcp::Kcp as Machine;
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Offers, Service};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
 use crate::transport::userspace::{
@@ -28,7 +28,7 @@ mod tuning;
 
 use fec::{Came, Decoder, Encoder, Shape};
 use segments::{is_sound, round_trips, segments, unmeasured};
-use tuning::Tuning;
+use tuning::{Mode, Tuning};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -78,78 +78,94 @@ static INFO: Info = Info {
         options::MTU,
     ],
     keys: &[
-        Key {
-            name: "mode",
-            kind: Kind::Choice(&["default", "normal", "fast", "turbo"]),
-            default: "turbo",
-            doc: "the settings of KCP's own test (default, normal, fast) or of its manual (turbo: \
-                  nodelay=on,interval=10ms,resend=2,cc=none); single keys come on top",
-        },
-        Key {
-            name: "cc",
-            kind: Kind::Choice(&["kcp", "none"]),
-            default: "",
-            doc: "congestion control: KCP's own, or the window alone; not set: none, and kcp in mode=default",
-        },
-        Key {
-            name: "nodelay",
-            kind: Kind::Switch,
-            default: "",
-            doc: "on: timeouts from 30 ms and grow by half; off: from 100 ms and double; not set: as the mode",
-        },
-        Key {
-            name: "interval",
-            kind: Kind::Span(10_000_000, 5_000_000_000),
-            default: "10ms",
-            doc: "the protocol's own clock, at which it looks for what to send again",
-        },
-        Key {
-            name: "resend",
-            kind: Kind::Count(0, 100),
-            default: "",
-            doc: "how many later acknowledgements have a segment sent again; 0: only its timeout does; not \
-                  set: as the mode",
-        },
-        Key {
-            name: "min-rto",
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "",
-            doc: "the shortest retransmission timeout, in whole milliseconds; not set: as nodelay, and 10ms \
-                  in mode=fast",
-        },
-        Key {
-            name: "window",
-            kind: Kind::Count(1, 65_535),
-            default: "128",
-            doc: "segments that may be under way; the receiver has room for 128 at least",
-        },
-        Key {
-            name: "flush",
-            kind: Kind::Switch,
-            default: "on",
-            doc: "on: what is written leaves at once; off: at the next interval",
-        },
-        Key {
-            name: "fec",
-            kind: fec::KIND,
-            default: "off",
-            doc: "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as kcp-go has it; 10:3 \
-                  within a mix",
-        },
-        MTU,
+        MODE.key(),
+        CONTROL.key(),
+        NODELAY.key(),
+        INTERVAL.key(),
+        RESEND.key(),
+        MIN_RTO.key(),
+        WINDOW.key(),
+        FLUSH.key(),
+        FEC.key(),
+        MTU.key(),
     ],
     deployed: DEPLOYED,
     ..Info::IN_USER_SPACE
 };
 
+const MODE: Preset<Mode> = Optional::choice(
+    "mode",
+    &["default", "normal", "fast", "turbo"],
+    &[Mode::Default, Mode::Normal, Mode::Fast, Mode::Turbo],
+    "the settings of KCP's own test (default, normal, fast) or of its manual (turbo: \
+     nodelay=on,interval=10ms,resend=2,cc=none); single keys come on top",
+)
+.or("turbo");
+
+const CONTROL: Optional<bool> = Optional::choice(
+    "cc",
+    &["kcp", "none"],
+    &[true, false],
+    "congestion control: KCP's own, or the window alone; not set: none, and kcp in \
+     mode=default",
+);
+
+const NODELAY: Optional<bool> = Optional::switch(
+    "nodelay",
+    "on: timeouts from 30 ms and grow by half; off: from 100 ms and double; not set: as \
+     the mode",
+);
+
+const INTERVAL: Preset<Nanos> = Optional::span(
+    "interval",
+    (10_000_000, 5_000_000_000),
+    "the protocol's own clock, at which it looks for what to send again",
+)
+.or("10ms");
+
+const RESEND: Optional<u64> = Optional::count(
+    "resend",
+    (0, 100),
+    "how many later acknowledgements have a segment sent again; 0: only its timeout \
+     does; not set: as the mode",
+);
+
+const MIN_RTO: Optional<Nanos> = Optional::span(
+    "min-rto",
+    (1_000_000, 60_000_000_000),
+    "the shortest retransmission timeout, in whole milliseconds; not set: as nodelay, \
+     and 10ms in mode=fast",
+);
+
+const WINDOW: Preset<u64> = Optional::count(
+    "window",
+    (1, 65_535),
+    "segments that may be under way; the receiver has room for 128 at least",
+)
+.or("128");
+
+const FLUSH: Preset<bool> =
+    Optional::switch("flush", "on: what is written leaves at once; off: at the next interval")
+        .or("on");
+
+const FEC: Preset<Option<Shape>> = Optional::form(
+    "fec",
+    fec::KIND,
+    Shape::parse,
+    None,
+    "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as \
+     kcp-go has it; 10:3 within a mix",
+)
+.or("off");
+
 /// Defaults of the library by itself, from constants of its `src/kcp.rs`.
 const DEPLOYED: &[Own] = &[
-    Own { knob: "mode", value: "default", source: "`Kcp::new`" },
-    Own { knob: "interval", value: "100ms", source: "KCP_INTERVAL" },
-    Own { knob: "window", value: "32", source: "KCP_WND_SND" },
-    Own { knob: "flush", value: "off", source: "`update` flushes at the interval" },
+    Own { knob: MODE.name(), value: "default", source: "`Kcp::new`" },
+    Own { knob: INTERVAL.name(), value: "100ms", source: "KCP_INTERVAL" },
+    Own { knob: WINDOW.name(), value: "32", source: "KCP_WND_SND" },
+    Own { knob: FLUSH.name(), value: "off", source: "`update` flushes at the interval" },
     // KCP_MTU_DEF, and the headers of IPv4 and UDP.
-    Own { knob: "mtu", value: "1428", source: "KCP_MTU_DEF" },
+    Own { knob: MTU.name(), value: "1428", source: "KCP_MTU_DEF" },
 ];
 
 impl Userspace for Kcp {
@@ -159,7 +175,7 @@ impl Userspace for Kcp {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let tuning = Tuning::new(opening.knobs);
-        let shape = Shape::parse(opening.knobs.text("fec").unwrap_or("off"))?;
+        let shape = opening.knobs.get(&FEC);
         let packets = Packets::new(shape)?;
         // Each flow has a socket of its own, so all may have one number.
         let mut machine = Machine::new(1, packets.clone());
@@ -192,7 +208,7 @@ impl Userspace for Kcp {
             fec: shape.map(|shape| Decoder::new(shape, room)).transpose()?,
             shape,
             tuning,
-            mode: opening.knobs.text("mode").unwrap_or_default().to_owned(),
+            mode: MODE.word(opening.knobs.get(&MODE)),
             message: Vec::new(),
             round_trip: RoundTrip::default(),
             least_ms: None,
@@ -288,7 +304,7 @@ struct End {
     fec: Option<Decoder>,
     shape: Option<Shape>,
     tuning: Tuning,
-    mode: String,
+    mode: &'static str,
     /// Buffer in which a message is put together.
     message: Vec<u8>,
     /// Round trips as the machine measures them, which it keeps to itself, and the shortest in milliseconds.
@@ -438,7 +454,7 @@ impl Protocol for End {
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
         let least = tuning.min_rto.unwrap_or(if tuning.nodelay { 30 } else { 100 });
         told([
-            ("mode", self.mode.clone()),
+            ("mode", self.mode.to_owned()),
             ("cc", if tuning.is_controlled { "kcp" } else { "none" }.to_owned()),
             ("nodelay", switch(tuning.nodelay)),
             ("interval", format!("{} ms", tuning.interval)),

@@ -25,7 +25,7 @@ use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::options::Meaning;
 use crate::transport::userspace::{
@@ -95,15 +95,17 @@ static INFO: Info = Info {
     },
     framing_bytes: FRAMING,
     options: &[options::CC, options::WINDOW, TICK],
-    keys: &[Key {
-        name: TICK.name,
-        kind: Kind::Span(1_000_000, 1_000_000_000),
-        default: "10ms",
-        doc: "the time after which an end that sent no reliable message sends an empty packet, which acknowledges; a loss \
-              is found 33 packets later",
-    }],
+    keys: &[TICK_KEY.key()],
     ..Info::IN_USER_SPACE
 };
+
+const TICK_KEY: Preset<Nanos> = Optional::span(
+    TICK.name,
+    (1_000_000, 1_000_000_000),
+    "the time after which an end that sent no reliable message sends an empty packet, \
+     which acknowledges; a loss is found 33 packets later",
+)
+.or("10ms");
 
 impl Userspace for Laminar {
     fn info(&self) -> &'static Info {
@@ -130,7 +132,7 @@ impl Userspace for Laminar {
             lanes: opening.lanes.to_vec(),
             state: State::Handshaking,
             arrived: VecDeque::new(),
-            tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(10)),
+            tick: opening.knobs.get(&TICK_KEY),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             came: 0,
             repair: Repair::Done,

@@ -4,7 +4,7 @@
 use crate::arq::Arq;
 use crate::contract::{Guarantees, Side};
 use crate::error::Result;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::options::Meaning;
 use crate::transport::userspace::{Around, MTU, Opening, Protocol, Userspace, Wrapped};
@@ -22,29 +22,26 @@ static INFO: Info = Info {
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: crate::transport::frame::PREFIX,
     options: &[HOW, AT, AFTER, options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
-    keys: &[
-        Key {
-            name: "how",
-            kind: Kind::Choice(&["no", "panic", "allocate", "spin", "restless"]),
-            default: "no",
-            doc: "what it does: nothing wrong, panic, take memory without end, never return, or want to act all the time",
-        },
-        Key {
-            name: "at",
-            kind: Kind::Choice(&["near", "far"]),
-            default: "near",
-            doc: "the end that does it",
-        },
-        Key {
-            name: "after",
-            kind: Kind::Count(0, 1_000_000_000),
-            default: "50",
-            doc: "calls into the protocol that go well before",
-        },
-        MTU,
-    ],
+    keys: &[HOW_KEY.key(), AT_KEY.key(), AFTER_KEY.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };
+
+const HOW_KEY: Preset<How> = Optional::choice(
+    "how",
+    &["no", "panic", "allocate", "spin", "restless"],
+    &[How::Nothing, How::Panic, How::Allocate, How::Spin, How::Restless],
+    "what it does: nothing wrong, panic, take memory without end, never return, or want \
+     to act all the time",
+)
+.or("no");
+
+const AT_KEY: Preset<Side> =
+    Optional::choice("at", &["near", "far"], &[Side::Near, Side::Far], "the end that does it")
+        .or("near");
+
+const AFTER_KEY: Preset<u64> =
+    Optional::count("after", (0, 1_000_000_000), "calls into the protocol that go well before")
+        .or("50");
 
 const HOW: Meaning = breaks("how", "it decides how this contender breaks down");
 const AT: Meaning = breaks("at", "it decides which end breaks down");
@@ -81,19 +78,14 @@ impl Userspace for Misbehaving {
         let knobs = opening.knobs;
         let own = Contender::parse(Userspace::info(&Arq).id)?;
         let protocol = Arq.open(&Opening { knobs: &own.knobs, ..*opening })?;
-        let word = |key| knobs.text(key).unwrap_or_default();
-        let at = if word("at") == "far" { Side::Far } else { Side::Near };
-        let how = match word("how") {
-            _ if at != opening.side => How::Nothing,
-            "panic" => How::Panic,
-            "allocate" => How::Allocate,
-            "spin" => How::Spin,
-            "restless" => How::Restless,
-            _ => How::Nothing,
-        };
-        let left = knobs.count("after").unwrap_or_default();
-        let asked = [("how", word("how")), ("at", word("at")), ("after", &left.to_string())];
-        let asked = told(asked.map(|(key, value)| (key, value.to_owned())));
+        let (at, asked_how, left) =
+            (knobs.get(&AT_KEY), knobs.get(&HOW_KEY), knobs.get(&AFTER_KEY));
+        let how = if at == opening.side { asked_how } else { How::Nothing };
+        let asked = told([
+            (HOW.name, HOW_KEY.word(asked_how).to_owned()),
+            (AT.name, AT_KEY.word(at).to_owned()),
+            (AFTER.name, left.to_string()),
+        ]);
         Ok(Box::new(Wrapped { around: Breakdown { how, left, asked }, protocol }))
     }
 }

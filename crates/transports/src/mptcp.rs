@@ -47,21 +47,19 @@ static INFO: Info = Info {
 };
 
 const KEYS: &[Key] = &[
-    tcp::CC,
-    tcp::NODELAY,
-    tcp::SNDBUF,
-    tcp::RCVBUF,
+    tcp::CC.key(),
+    tcp::NODELAY.key(),
+    tcp::SNDBUF.key(),
+    tcp::RCVBUF.key(),
     Key {
-        name: "io",
         kind: Kind::Choice(&["write", "writev"]),
-        default: "write",
         doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces",
+        ..stream::IO.key()
     },
     Key {
-        name: "rx",
         kind: Kind::Choice(&["read"]),
-        default: "read",
         doc: "how bulk data is received: recv(2)",
+        ..stream::RX.key()
     },
 ];
 

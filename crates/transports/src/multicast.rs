@@ -18,7 +18,8 @@
 
 use crate::contract::{Guarantees, Reach, Service};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::Settings;
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -38,8 +39,9 @@ use crate::transport::udp_handshake::{self, Gate};
 use crate::transport::userspace::MTU;
 use crate::transport::userspace::over_udp::{self, Asked, Ends, Sockets};
 use crate::transport::*;
+use crate::units::Bytes;
 use ends::{Receiving, Sending};
-use terms::Terms;
+use terms::{Control, Repair, Terms};
 use wire::{Call, Datagram, Tag};
 
 mod ends;
@@ -63,30 +65,35 @@ static INFO: Info = Info {
     reach: Reach::Path,
     framing_bytes: PREFIX,
     options: &[options::CC, options::REPAIR, options::WINDOW, options::MTU],
-    keys: &[
-        Key {
-            name: "window",
-            kind: Kind::Size(576, 64 << 20),
-            default: "256kB",
-            doc: "the most bytes that any receiver may be behind, in whole packets and at least one",
-        },
-        Key {
-            name: "repair",
-            kind: Kind::Choice(&["selective", "go-back-n"]),
-            default: "selective",
-            doc: "what leaves again: the packets that a receiver misses, or all from the first of them on",
-        },
-        Key {
-            name: "cc",
-            kind: Kind::Choice(&["reno", "none"]),
-            default: "reno",
-            doc: "congestion control: RFC 5681 by the receiver that loses most, or nothing but the window",
-        },
-        MTU,
-    ],
+    keys: &[WINDOW.key(), REPAIR.key(), CONTROL.key(), MTU.key()],
     is_over_udp: false,
     ..Info::IN_USER_SPACE
 };
+
+const WINDOW: Preset<Bytes> = Optional::size(
+    "window",
+    (576, 64 << 20),
+    "the most bytes that any receiver may be behind, in whole packets and at least one",
+)
+.or("256kB");
+
+const REPAIR: Preset<Repair> = Optional::choice(
+    "repair",
+    &["selective", "go-back-n"],
+    &[Repair::Selective, Repair::GoBackN],
+    "what leaves again: the packets that a receiver misses, or all from the first of \
+     them on",
+)
+.or("selective");
+
+const CONTROL: Preset<Control> = Optional::choice(
+    "cc",
+    &["reno", "none"],
+    &[Control::Reno, Control::None],
+    "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
+     window",
+)
+.or("reno");
 
 impl Transport for Multicast {
     fn info(&self) -> &'static Info {

@@ -12,11 +12,13 @@ use socket2::{Socket, Type};
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
+use crate::spec::typed::Optional;
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{Engines, Flavour, FlavourFacts, check_engine};
+use crate::stream::{self, Engines, Flavour, FlavourFacts, check_engine};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
 use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
+use crate::units::Bytes;
 use crate::unix::{check, dial_stream, listen_stream, refuse_handed};
 
 /// Pairs of pipes.
@@ -45,27 +47,27 @@ static INFO: Info = Info {
 };
 
 const KEYS: &[Key] = &[
+    CAPACITY.key(),
     Key {
-        name: "capacity",
-        kind: Kind::Size(4096, 1 << 30),
-        default: "",
-        doc: "bytes a pipe holds (F_SETPIPE_SZ, rounded up to a power of two pages); not set: what \
-              the kernel gives, 64 KiB",
-    },
-    Key {
-        name: "io",
         kind: Kind::Choice(&["write", "writev", "vmsplice", "splice"]),
-        default: "write",
-        doc: "how bulk data is sent: write: write(2); writev: the same in 16 pieces; vmsplice: the \
-              application's pages; splice: a file's pages",
+        doc: "how bulk data is sent: write: write(2); writev: the same in 16 pieces; vmsplice: \
+              the application's pages; splice: a file's pages",
+        ..stream::IO.key()
     },
     Key {
-        name: "rx",
         kind: Kind::Choice(&["read", "splice"]),
-        default: "read",
-        doc: "how bulk data is received: read: read(2); splice: into the sink's file or /dev/null",
+        doc: "how bulk data is received: read: read(2); splice: into the sink's file or \
+              /dev/null",
+        ..stream::RX.key()
     },
 ];
+
+const CAPACITY: Optional<Bytes> = Optional::size(
+    "capacity",
+    (4096, 1 << 30),
+    "bytes a pipe holds (F_SETPIPE_SZ, rounded up to a power of two pages); not set: \
+     what the kernel gives, 64 KiB",
+);
 
 /// Time that the near end waits for its ends of the pipes once it has been let in.
 const HAND_OVER: Nanos = Nanos::from_secs(2);
@@ -107,7 +109,7 @@ struct Options {
 
 impl From<&Settings> for Options {
     fn from(knobs: &Settings) -> Options {
-        let capacity = knobs.size("capacity").and_then(|size| usize::try_from(size.0).ok());
+        let capacity = knobs.find(&CAPACITY).and_then(|size| usize::try_from(size.0).ok());
         Options { capacity, engines: Engines::from(knobs) }
     }
 }

@@ -8,12 +8,14 @@
 
 use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind};
+use crate::spec::Key;
+use crate::spec::typed::{Optional, Preset, Text};
 use crate::transport::equal::{self, Own};
 use crate::transport::frame::PREFIX;
 use crate::transport::options::Meaning;
-use crate::transport::userspace::{MTU, Opening, Protocol, Userspace};
+use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use crate::transport::{Info, identity, options};
+use crate::units::Bytes;
 use end::End;
 use layer::Layer;
 
@@ -102,72 +104,74 @@ const OPTIONS: &[Meaning] = &[
 ];
 
 const KEYS: &[Key] = &[
-    CONTROL,
-    identity::CIPHER,
-    identity::CERTIFICATE,
-    identity::RESUME,
-    WINDOW,
-    PACKET,
-    ECN,
-    QLOG,
+    CONTROL.key(),
+    identity::CIPHER.key(),
+    identity::CERTIFICATE.key(),
+    identity::RESUME.key(),
+    WINDOW.key(),
+    PACKET.key(),
+    ECN.key(),
+    QLOG.key(),
 ];
 
-pub(super) const CONTROL: Key = Key {
-    name: "cc",
-    kind: Kind::Choice(&["cubic", "reno", "bbr"]),
-    default: equal::CC,
-    doc: "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is of version 1",
-};
+/// Congestion control of quinn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Control {
+    Cubic,
+    Reno,
+    Bbr,
+}
 
-pub(super) const WINDOW: Key = Key {
-    name: "window",
-    kind: Kind::Size(16_384, 1 << 30),
-    default: "8MB",
-    doc: "flow control: the most bytes that a receiver has room for, and a sender keeps until they are \
-          acknowledged; with one lane at most twice its congestion window, as Linux's TCP does",
-};
+pub(super) const CONTROL: Preset<Control> = Optional::choice(
+    "cc",
+    &["cubic", "reno", "bbr"],
+    &[Control::Cubic, Control::Reno, Control::Bbr],
+    "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is \
+     of version 1",
+)
+.or(equal::CC);
 
-pub(super) const PACKET: Key = Key {
-    name: "mtu",
-    kind: Kind::Size(1_228, 9_216),
-    default: MTU.default,
-    doc: "the largest IP packet, up to a jumbo frame; the path's where that is less",
-};
+pub(super) const WINDOW: Optional<Bytes> = Optional::size(
+    "window",
+    (16_384, 1 << 30),
+    "flow control: the most bytes that a receiver has room for, and a sender keeps \
+     until they are acknowledged; with one lane at most twice its congestion window, as \
+     Linux's TCP does",
+)
+.assumed("8MB");
 
-pub(super) const ECN: Key = Key {
-    name: "ecn",
-    kind: Kind::Switch,
-    default: equal::ECN,
-    doc: "marks packets as capable of congestion notification (RFC 3168), which a queue then marks instead of dropping \
-          them, until the path turns out to clear the marks (RFC 9000, 13.4)",
-};
+pub(super) const PACKET: Optional<Bytes> = Optional::size(
+    "mtu",
+    (1_228, 9_216),
+    "the largest IP packet, up to a jumbo frame; the path's where that is less",
+)
+.assumed(equal::MTU);
 
-pub(super) const QLOG: Key = Key {
-    name: "qlog",
-    kind: Kind::Path,
-    default: "",
-    doc: "writes packets and congestion control of each connection to a file of its own, in the form of qlog 0.3: \
-          q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a far end with --to writes none",
-};
+pub(super) const QLOG: Text = Text::path(
+    "qlog",
+    "writes packets and congestion control of each connection to a file of its own, in \
+     the form of qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a \
+     far end with --to writes none",
+);
 
 /// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.
 const DEPLOYED: &[Own] =
     &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER, identity::OWN_RESUME];
 
 pub(super) const OWN_WINDOW: Own = Own {
-    knob: WINDOW.name,
+    knob: WINDOW.name(),
     value: "",
     source: "`TransportConfig`: 1.25 MB a stream, for 100 Mbit/s at 100 ms",
 };
 
 pub(super) const OWN_PACKET: Own = Own {
-    knob: PACKET.name,
+    knob: PACKET.name(),
     value: "",
     source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
 };
 
 pub(super) const OWN_ECN: Own = Own {
-    knob: ECN.name,
+    knob: ECN.name(),
     value: "on",
     source: "`Connection`: marks packets until an acknowledgement does not confirm it",
 };
@@ -213,7 +217,7 @@ pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box
     let setup = setup::Setup::new(layer, opening, payload, least).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
-    let qlog = opening.knobs.text("qlog").map(|file| qlog::Qlog::create(file, opening));
+    let qlog = opening.knobs.text_of(&QLOG).map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
     Ok(Box::new(End::new(layer, opening, setup, qlog)))

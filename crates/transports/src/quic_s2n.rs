@@ -22,7 +22,7 @@ use s2n_quic_core::path::mtu;
 use crate::contract::Guarantees;
 use crate::error::{Error, Result};
 use crate::quic::{LEAST_PAYLOAD, MOST_LANES, PACKET, STREAM, WINDOW};
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::transport::equal::{self, Own};
 use crate::transport::identity::{self, Failure, NAME, Resume, Terms};
 use crate::transport::userspace::{Opening, Protocol, Userspace};
@@ -61,27 +61,41 @@ static INFO: Info = Info {
         options::WINDOW,
         options::MTU,
     ],
-    keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET],
+    keys: &[
+        CONTROL.key(),
+        identity::CIPHER.key(),
+        identity::CERTIFICATE.key(),
+        WINDOW.key(),
+        PACKET.key(),
+    ],
     deployed: DEPLOYED,
     ..STREAM
 };
 
-const CONTROL: Key = Key {
-    name: "cc",
-    kind: Kind::Choice(&["cubic", "bbr"]),
-    default: equal::CC,
-    doc: "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
-};
+/// Congestion control of s2n-quic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Control {
+    Cubic,
+    Bbr,
+}
+
+const CONTROL: Preset<Control> = Optional::choice(
+    "cc",
+    &["cubic", "bbr"],
+    &[Control::Cubic, Control::Bbr],
+    "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
+)
+.or(equal::CC);
 
 /// Defaults of s2n-quic (`Limits::default`) by itself.
 const DEPLOYED: &[Own] = &[
     Own {
-        knob: WINDOW.name,
+        knob: WINDOW.name(),
         value: "",
         source: "`Limits`: 3.75 MB a connection, for 150 Mbit/s at 100 ms",
     },
     Own {
-        knob: PACKET.name,
+        knob: PACKET.name(),
         value: "",
         source: "`mtu::Config`: 1228 bytes, then what path MTU discovery finds",
     },
@@ -93,7 +107,7 @@ struct Setup {
     io: endpoint::Handed,
     limits: Limits,
     ids: Format,
-    control: &'static str,
+    control: Control,
     cipher: &'static str,
     provider: Arc<CryptoProvider>,
     /// Flow-control window in bytes, where it was asked for.
@@ -124,9 +138,9 @@ impl Setup {
     /// Creates the setup of an end for datagrams of at most `payload` bytes.
     fn new(opening: &Opening<'_>, payload: u32) -> std::result::Result<Setup, Failure> {
         let knobs = opening.knobs;
-        let window = knobs.size(WINDOW.name).map(|size| size.0);
-        let control = if knobs.text(CONTROL.name) == Some("bbr") { "bbr" } else { "cubic" };
-        let is_mtu_fixed = knobs.text(PACKET.name).is_some();
+        let window = knobs.find(&WINDOW).map(|size| size.0);
+        let control = knobs.get(&CONTROL);
+        let is_mtu_fixed = knobs.find(&PACKET).is_some();
         let packet = payload + AROUND_DATAGRAM;
         let mtu = match is_mtu_fixed {
             true => {
@@ -155,13 +169,13 @@ impl Setup {
                 .with_unidirectional_data_window(window)?
                 .with_max_send_buffer_size(u32::try_from(window)?)?;
         }
-        let (cipher, provider) = identity::provider(knobs.text(identity::CIPHER.name));
+        let (cipher, provider) = identity::provider(knobs.find(&identity::CIPHER));
         let ids = Format::builder()
             .with_len(CONNECTION_ID)
             .map_err(|error| error.to_string())?
             .build()?;
         let io = endpoint::Handed::new(mtu);
-        let certificate = identity::certificate_word(knobs.text(identity::CERTIFICATE.name));
+        let certificate = identity::certificate_word(knobs.text_of(&identity::CERTIFICATE));
         Ok(Setup {
             io,
             limits,
@@ -179,7 +193,7 @@ impl Setup {
     /// Returns the terms of the handshake, those of `quic`.
     fn terms<'a>(&'a self, opening: &'a Opening<'_>) -> Terms<'a> {
         let (token, provider) = (&opening.token, &self.provider);
-        let certificate = opening.knobs.text(identity::CERTIFICATE.name);
+        let certificate = opening.knobs.text_of(&identity::CERTIFICATE);
         Terms { token, provider, resume: Resume::Off, gives_keys: false, alpn: NAME, certificate }
     }
 

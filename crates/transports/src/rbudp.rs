@@ -21,15 +21,15 @@ use std::io;
 
 use crate::contract::{Congestion, Guarantees, Lane};
 use crate::error::{Error, Result};
-use crate::spec::plain;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Kind, plain};
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
 use crate::transport::{Effective, Info, options, told};
-use crate::units::{BitRate, parse_rate, rate_text};
+use crate::units::{BitRate, Bytes, parse_rate, rate_text};
 use pace::Rate;
 use receiver::Receiver;
 use sender::{Sender, Terms};
@@ -60,27 +60,27 @@ static INFO: Info = Info {
     guarantees: Guarantees { congestion: Congestion::Uncontrolled, ..Guarantees::BYTE_STREAM },
     framing_bytes: PREFIX,
     options: &[options::CC, options::RATE, options::WINDOW, options::MTU],
-    keys: &[
-        Key {
-            name: "rate",
-            kind: Kind::Own {
-                form: "probe|64kbit..1tbit",
-                check: |typed| rate(typed).map(drop),
-                refers: plain,
-            },
-            default: PROBE,
-            doc: "the rate at which IP packets leave; probe: twice the rate at which the last round arrived, later 9/8 of the fastest of ten",
-        },
-        Key {
-            name: "window",
-            kind: Kind::Size(4_096, 1 << 30),
-            default: "8MB",
-            doc: "the most bytes under way, and the room for what arrives behind a gap; a round is a quarter of it at most",
-        },
-        MTU,
-    ],
+    keys: &[RATE.key(), WINDOW.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };
+
+const RATE: Preset<Rate> = Optional::form(
+    "rate",
+    Kind::Own { form: "probe|64kbit..1tbit", check: |typed| rate(typed).map(drop), refers: plain },
+    rate,
+    Rate::Probe,
+    "the rate at which IP packets leave; probe: twice the rate at which the last round \
+     arrived, later 9/8 of the fastest of ten",
+)
+.or(PROBE);
+
+const WINDOW: Preset<Bytes> = Optional::size(
+    "window",
+    (4_096, 1 << 30),
+    "the most bytes under way, and the room for what arrives behind a gap; a round is a \
+     quarter of it at most",
+)
+.or("8MB");
 
 fn rate(typed: &str) -> Result<Rate> {
     if typed == PROBE {
@@ -121,12 +121,12 @@ impl End {
         let headers = opening.headers() + HEADER as u32;
         let segment = u64::from(datagram - HEADER as u32).min(u16::MAX.into());
         let knobs = opening.knobs;
-        let window = knobs.size("window").map_or(0, |size| size.0).max(segment);
+        let window = knobs.get(&WINDOW).0.max(segment);
         // A message is taken whole, so there must be room for one.
         let message = PREFIX + opening.largest_message;
         let buffer = message.max(window as usize);
         let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
-        let rate = knobs.text("rate").map_or(Ok(Rate::Probe), rate)?;
+        let rate = knobs.get(&RATE);
         let terms = Terms { buffer, message, most, segment, headers: headers.into(), rate };
         Ok(End {
             sender: Sender::new(terms),

@@ -20,7 +20,7 @@ use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
 use crate::error::Result;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
 use crate::transport::options::Meaning;
@@ -28,6 +28,7 @@ use crate::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
 use crate::transport::{Effective, Info, options, told};
+use crate::units;
 
 mod guard;
 
@@ -52,9 +53,6 @@ const MOST_LANES: u16 = 255;
 
 /// Bytes that one visit may send.
 const BUDGET: usize = 60_000;
-
-/// Time after which what was not acknowledged is sent again, by the library's own settings.
-const RESEND: Nanos = Nanos::from_millis(300);
 
 /// The longest datagram: the library's buffer for one.
 const LONGEST_DATAGRAM: u32 = 1_400;
@@ -93,28 +91,13 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST as u64),
     },
     options: &[options::CC, options::WINDOW, TICK, AGAIN],
-    keys: &[
-        Key {
-            name: "window",
-            kind: Kind::Size(16_384, 1 << 30),
-            default: "256kB",
-            doc: "the most bytes of reliable messages that a sender keeps until they are acknowledged",
-        },
-        Key {
-            name: TICK.name,
-            kind: Kind::Span(1_000_000, 1_000_000_000),
-            default: "1ms",
-            doc: "the time after which what arrived is acknowledged, and what had no room leaves: 60,000 bytes at a time",
-        },
-        Key {
-            name: AGAIN.name,
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "300ms",
-            doc: "the time after which what was not acknowledged is sent again; the library's own is 300ms",
-        },
-    ],
+    keys: &[WINDOW.key(), TICK_KEY.key(), AGAIN_KEY.key()],
     deployed: &[
-        Own { knob: "window", value: "5MiB", source: "DefaultChannel: max_memory_usage_bytes" },
+        Own {
+            knob: WINDOW.name(),
+            value: "5MiB",
+            source: "DefaultChannel: max_memory_usage_bytes",
+        },
         Own {
             knob: TICK.name,
             value: "16667us",
@@ -124,6 +107,30 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
+const WINDOW: Preset<units::Bytes> = Optional::size(
+    "window",
+    (16_384, 1 << 30),
+    "the most bytes of reliable messages that a sender keeps until they are \
+     acknowledged",
+)
+.or("256kB");
+
+const TICK_KEY: Preset<Nanos> = Optional::span(
+    TICK.name,
+    (1_000_000, 1_000_000_000),
+    "the time after which what arrived is acknowledged, and what had no room leaves: \
+     60,000 bytes at a time",
+)
+.or("1ms");
+
+const AGAIN_KEY: Preset<Nanos> = Optional::span(
+    AGAIN.name,
+    (1_000_000, 60_000_000_000),
+    "the time after which what was not acknowledged is sent again; the library's own is \
+     300ms",
+)
+.or("300ms");
+
 impl Userspace for Renet {
     fn info(&self) -> &'static Info {
         &INFO
@@ -131,12 +138,12 @@ impl Userspace for Renet {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         opening.payload(INFO.id, LONGEST_DATAGRAM)?;
-        let window = opening.knobs.size("window").map_or(256_000, |window| window.0);
+        let window = opening.knobs.get(&WINDOW).0;
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         // What arrives behind a loss waits for it, and the sender goes on meanwhile.
         let held = window.saturating_mul(4);
         let memory = held.saturating_add(2 * LARGEST);
-        let resend = opening.knobs.span(AGAIN.name).unwrap_or(RESEND);
+        let resend = opening.knobs.get(&AGAIN_KEY);
         let channels: Vec<ChannelConfig> = (0..)
             .zip(opening.lanes)
             .map(|(channel_id, service)| ChannelConfig {
@@ -166,7 +173,7 @@ impl Userspace for Renet {
             unsent: 0,
             window,
             memory,
-            tick: opening.knobs.span(TICK.name).unwrap_or(Nanos::from_millis(1)),
+            tick: opening.knobs.get(&TICK_KEY),
             resend,
             counts: ProtocolStats::of(0, 0, HEADER),
         }))

@@ -18,7 +18,8 @@ use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, Came, MessageConn, Messenger};
 use crate::pending::present;
 use crate::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::Settings;
+use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::{self, Own};
@@ -43,7 +44,7 @@ const IPPROTO: Protocol = Protocol::SCTP;
 const LEVEL: libc::c_int = libc::IPPROTO_SCTP;
 const RTO_INFO: libc::c_int = 0;
 const INIT_MESSAGE: libc::c_int = 2;
-const NODELAY: libc::c_int = 3;
+const SCTP_NODELAY: libc::c_int = 3;
 const RECEIVE_INFO: libc::c_int = 32;
 const STATISTICS: libc::c_int = 112;
 
@@ -63,30 +64,28 @@ static INFO: Info = Info {
     guarantees: PROMISED,
     reach: Reach::Path,
     options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
-    keys: &[
-        Key {
-            name: "nodelay",
-            kind: Kind::Switch,
-            default: equal::NODELAY,
-            doc: "send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896",
-        },
-        Key {
-            name: "min-rto",
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "",
-            doc: "the shortest retransmission timeout, in whole milliseconds (SCTP_RTOINFO); not set: the host's \
-                  (`net.sctp.rto_min`), which is RFC 9260's 1s unless somebody changed it",
-        },
-        SNDBUF,
-        RCVBUF,
-    ],
+    keys: &[NODELAY.key(), MIN_RTO.key(), SNDBUF.key(), RCVBUF.key()],
     deployed: &[Own {
-        knob: "nodelay",
+        knob: NODELAY.name(),
         value: "off",
         source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
     }],
     ..Info::KERNEL
 };
+
+const NODELAY: Preset<bool> = Optional::switch(
+    "nodelay",
+    "send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896",
+)
+.or(equal::NODELAY);
+
+const MIN_RTO: Optional<Nanos> = Optional::span(
+    "min-rto",
+    (1_000_000, 60_000_000_000),
+    "the shortest retransmission timeout, in whole milliseconds (SCTP_RTOINFO); not \
+     set: the host's (`net.sctp.rto_min`), which is RFC 9260's 1s unless somebody \
+     changed it",
+);
 
 impl Transport for Sctp {
     fn info(&self) -> &'static Info {
@@ -148,10 +147,10 @@ impl Options {
     fn new(knobs: &Settings, lanes: &[Service], largest_message: usize) -> Options {
         let ms = |span: Nanos| u32::try_from((span.0 / 1_000_000).max(1)).unwrap_or(u32::MAX);
         Options {
-            nodelay: knobs.switch("nodelay").unwrap_or(true),
-            min_rto_ms: knobs.span("min-rto").map(ms),
-            sndbuf: knobs.size("sndbuf"),
-            rcvbuf: knobs.size("rcvbuf"),
+            nodelay: knobs.get(&NODELAY),
+            min_rto_ms: knobs.find(&MIN_RTO).map(ms),
+            sndbuf: knobs.find(&SNDBUF),
+            rcvbuf: knobs.find(&RCVBUF),
             lanes: lanes.to_vec(),
             largest_message,
         }
@@ -165,7 +164,7 @@ impl Options {
             set_words(socket.as_fd(), LEVEL, name, words)
                 .map_err(|e| Error::setup(format!("set {what} on an SCTP socket"), e))
         };
-        set(NODELAY, "SCTP_NODELAY", &[u32::from(self.nodelay)])?;
+        set(SCTP_NODELAY, "SCTP_NODELAY", &[u32::from(self.nodelay)])?;
         set(RECEIVE_INFO, "SCTP_RECVRCVINFO", &[1])?;
         // Streams out, most streams in, attempts and their longest timeout; 0 is the kernel's own.
         let streams = self.lanes.len().clamp(1, MOST_LANES.into()) as u16;
@@ -322,7 +321,7 @@ impl Messenger for Association {
             ("cc", CC.to_owned()),
             (
                 "nodelay",
-                match (read(NODELAY, &mut nodelay), nodelay[0]) {
+                match (read(SCTP_NODELAY, &mut nodelay), nodelay[0]) {
                     (false, _) => unknown(),
                     (_, 0) => "off".to_owned(),
                     _ => "on".to_owned(),

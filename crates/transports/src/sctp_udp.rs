@@ -21,7 +21,7 @@ use crate::contract::{
 use crate::error::Result;
 use crate::measurements::TcpView;
 use crate::sctp::CC;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
 use crate::transport::userspace::{
@@ -29,6 +29,7 @@ use crate::transport::userspace::{
     Transmit, Userspace, nowhere,
 };
 use crate::transport::{Effective, Info, options, told};
+use crate::units;
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -78,29 +79,30 @@ static INFO: Info = Info {
     summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
     guarantees: PROMISED,
     options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
-    keys: &[
-        Key {
-            name: "window",
-            kind: Kind::Size(65_536, 1 << 30),
-            default: "1MiB",
-            doc: "the receiver's buffer, and the most bytes that a sender keeps until they are acknowledged",
-        },
-        Key {
-            name: "min-rto",
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "1s",
-            doc: "the shortest retransmission timeout, in whole milliseconds; 1s is RFC 9260's",
-        },
-        MTU,
-    ],
+    keys: &[WINDOW.key(), MIN_RTO.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
     deployed: &[Own {
-        knob: MTU.name,
+        knob: MTU.name(),
         value: "1256",
         source: "INITIAL_MTU: packets of 1228 bytes",
     }],
     ..Info::IN_USER_SPACE
 };
+
+const WINDOW: Preset<units::Bytes> = Optional::size(
+    "window",
+    (65_536, 1 << 30),
+    "the receiver's buffer, and the most bytes that a sender keeps until they are \
+     acknowledged",
+)
+.or("1MiB");
+
+const MIN_RTO: Preset<Nanos> = Optional::span(
+    "min-rto",
+    (1_000_000, 60_000_000_000),
+    "the shortest retransmission timeout, in whole milliseconds; 1s is RFC 9260's",
+)
+.or("1s");
 
 impl Userspace for SctpUdp {
     fn info(&self) -> &'static Info {
@@ -111,8 +113,8 @@ impl Userspace for SctpUdp {
         const HEADERS: u32 = COMMON_HEADER + DATA_HEADER;
         // Fragments in whole words, so that no padding makes a packet too long.
         let payload = (opening.payload(INFO.id, HEADERS + 4)? - HEADERS) / 4 * 4;
-        let window = opening.knobs.size("window").map_or(1 << 20, |size| size.0);
-        let min_rto = opening.knobs.span("min-rto").map_or(1_000, |rto| (rto.0 / 1_000_000).max(1));
+        let window = opening.knobs.get(&WINDOW).0;
+        let min_rto = (opening.knobs.get(&MIN_RTO).0 / 1_000_000).max(1);
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(u32::try_from(window).unwrap_or(u32::MAX))
             .with_max_send_message_size(LARGEST as u32)

@@ -15,6 +15,7 @@ use crate::datapath::stamps::Stamps;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
 use crate::spec::Settings;
+use crate::spec::typed::{Optional, Preset};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::{Decoder, Encoder};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
@@ -133,45 +134,42 @@ pub(super) struct Engines {
     receive: ReceiveBy,
 }
 
-const SEND: &[(&str, SendBy)] = &[
-    ("write", SendBy::Write),
-    ("writev", SendBy::Writev),
-    ("sendfile", SendBy::Sendfile),
-    ("splice", SendBy::Splice),
-    ("vmsplice", SendBy::Vmsplice),
-    ("zerocopy", SendBy::Zerocopy),
-    ("uring", SendBy::Uring),
-    ("uring+zerocopy", SendBy::UringZerocopy),
-];
+/// Key for the engine that sends. A transport's table of keys has it with the words that the transport has.
+pub(super) const IO: Preset<SendBy> = Optional::choice(
+    "io",
+    &["write", "writev", "sendfile", "splice", "vmsplice", "zerocopy", "uring", "uring+zerocopy"],
+    &[
+        SendBy::Write,
+        SendBy::Writev,
+        SendBy::Sendfile,
+        SendBy::Splice,
+        SendBy::Vmsplice,
+        SendBy::Zerocopy,
+        SendBy::Uring,
+        SendBy::UringZerocopy,
+    ],
+    "how bulk data is sent",
+)
+.or("write");
 
-const RECEIVE: &[(&str, ReceiveBy)] = &[
-    ("read", ReceiveBy::Read),
-    ("trunc", ReceiveBy::Trunc),
-    ("splice", ReceiveBy::Splice),
-    ("uring", ReceiveBy::Uring),
-];
+/// Key for the engine that receives, likewise.
+pub(super) const RX: Preset<ReceiveBy> = Optional::choice(
+    "rx",
+    &["read", "trunc", "splice", "uring"],
+    &[ReceiveBy::Read, ReceiveBy::Trunc, ReceiveBy::Splice, ReceiveBy::Uring],
+    "how bulk data is received",
+)
+.or("read");
 
 impl From<&Settings> for Engines {
-    /// Reads the knobs `io` and `rx`; a transport's keys list the words that it has.
     fn from(knobs: &Settings) -> Engines {
-        Engines {
-            send: find(SEND, knobs.text("io")).unwrap_or(SendBy::Write),
-            receive: find(RECEIVE, knobs.text("rx")).unwrap_or(ReceiveBy::Read),
-        }
+        Engines { send: knobs.get(&IO), receive: knobs.get(&RX) }
     }
-}
-
-fn find<T: Copy>(words: &[(&str, T)], typed: Option<&str>) -> Option<T> {
-    words.iter().find(|(word, _)| Some(*word) == typed).map(|(_, engine)| *engine)
-}
-
-fn word<T: PartialEq>(words: &[(&'static str, T)], engine: T) -> String {
-    words.iter().find(|(_, other)| *other == engine).map_or("", |(word, _)| *word).to_owned()
 }
 
 impl Engines {
     fn effective(self, pump: &Pump) -> Effective {
-        let mut io = word(SEND, self.send);
+        let mut io = IO.word(self.send).to_owned();
         if let Some(pages) = pump.pages() {
             io.push_str(&format!(" (from {pages})"));
         }
@@ -185,7 +183,7 @@ impl Engines {
             }
             _ => {}
         }
-        [("io".to_owned(), io), ("rx".to_owned(), word(RECEIVE, self.receive))].into()
+        [("io".to_owned(), io), ("rx".to_owned(), RX.word(self.receive).to_owned())].into()
     }
 }
 
@@ -200,9 +198,10 @@ pub(super) fn check_engine<C: Channel>(
     channel: impl FnOnce() -> io::Result<C>,
 ) -> Result<()> {
     let tried = match key {
-        "io" => find(SEND, Some(value))
-            .map(|by| channel().and_then(|channel| Pump::new(by, &channel).map(drop))),
-        "rx" => find(RECEIVE, Some(value)).map(|by| Drain::new::<C>(by).map(drop)),
+        "io" => {
+            IO.read(value).map(|by| channel().and_then(|channel| Pump::new(by, &channel).map(drop)))
+        }
+        "rx" => RX.read(value).map(|by| Drain::new::<C>(by).map(drop)),
         _ => None,
     };
     tried.unwrap_or(Ok(())).map_err(|e| {

@@ -114,7 +114,11 @@ pub(super) fn check(variant: Variant) -> Result<()> {
 /// # Errors
 /// As [`Transport::check_settings`].
 pub(super) fn check_settings(variant: Variant, key: &str, value: &str, place: Place) -> Result<()> {
-    if (key, value) == (FASTOPEN.name, "on") { fastopen::check(variant.id, place) } else { Ok(()) }
+    if (key, value) == (FASTOPEN.name(), "on") {
+        fastopen::check(variant.id, place)
+    } else {
+        Ok(())
+    }
 }
 
 /// Creates a socket of either family: a host may have IPv6 only.

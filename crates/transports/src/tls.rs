@@ -15,8 +15,9 @@ use crate::contract::{Guarantees, Side};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
+use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{Flavour, FlavourFacts};
+use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::time::Nanos;
 use crate::transport::equal::Own;
@@ -78,39 +79,38 @@ static INFO: Info = Info {
 };
 
 const KEYS: &[Key] = &[
-    tcp::CC,
-    tcp::NODELAY,
-    tcp::SNDBUF,
-    tcp::RCVBUF,
-    tcp::FASTOPEN,
-    tcp::THIN,
-    identity::CIPHER,
-    CERTIFICATE,
-    identity::RESUME,
-    OFFLOAD,
+    tcp::CC.key(),
+    tcp::NODELAY.key(),
+    tcp::SNDBUF.key(),
+    tcp::RCVBUF.key(),
+    tcp::FASTOPEN.key(),
+    tcp::THIN.key(),
+    identity::CIPHER.key(),
+    CERTIFICATE.key(),
+    identity::RESUME.key(),
+    OFFLOAD.key(),
     Key {
-        name: "io",
         kind: Kind::Choice(&["write"]),
-        default: "write",
-        doc: "how bulk data is sent: encrypted a call at a time, and handed over by sendmsg(2); by the kernel, within \
-              send(2)",
+        doc: "how bulk data is sent: encrypted a call at a time, and handed over by sendmsg(2); \
+              by the kernel, within send(2)",
+        ..stream::IO.key()
     },
     Key {
-        name: "rx",
         kind: Kind::Choice(&["read"]),
-        default: "read",
         doc: "how bulk data is received: recv(2) of up to 256 KiB, decrypted",
+        ..stream::RX.key()
     },
 ];
 
 /// Party that encrypts: the library or the kernel.
-pub(super) const OFFLOAD: Key = Key {
-    name: "offload",
-    kind: Kind::Choice(&["off", "kernel"]),
-    default: "off",
-    doc: "kernel: once the handshake is through, the kernel encrypts and decrypts (TCP_ULP \"tls\"); off: this process \
-          does",
-};
+pub(super) const OFFLOAD: Preset<Offload> = Optional::choice(
+    "offload",
+    &["off", "kernel"],
+    &[Offload::Off, Offload::Kernel],
+    "kernel: once the handshake is through, the kernel encrypts and decrypts (TCP_ULP \
+     \"tls\"); off: this process does",
+)
+.or("off");
 
 const DEPLOYED: &[Own] =
     &[tcp::OWN_CC, tcp::OWN_NODELAY, identity::OWN_CIPHER, identity::OWN_RESUME];
@@ -150,7 +150,7 @@ impl Transport for Tls {
 /// # Errors
 /// As [`Transport::check_knob`].
 pub(super) fn check_knob(id: &str, key: &str, value: &str) -> Result<()> {
-    if (key, value) == (OFFLOAD.name, "kernel") { kernel::check(id) } else { Ok(()) }
+    if (key, value) == (OFFLOAD.name(), "kernel") { kernel::check(id) } else { Ok(()) }
 }
 
 fn invalid(error: rustls::Error) -> io::Error {
@@ -173,7 +173,7 @@ pub(super) struct Encrypted {
 
 /// Party that encrypts once the handshake is through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offload {
+pub(super) enum Offload {
     Off,
     Kernel,
 }
@@ -189,12 +189,9 @@ impl Encrypted {
         token: Token,
         tickets: &Tickets,
     ) -> Result<Encrypted> {
-        let (cipher, provider) = identity::provider(knobs.text("cipher"));
-        let (resume, tickets) = (Resume::of(knobs), tickets.clone());
-        let offload = match knobs.text(OFFLOAD.name) {
-            Some("kernel") => Offload::Kernel,
-            _ => Offload::Off,
-        };
+        let (cipher, provider) = identity::provider(knobs.find(&identity::CIPHER));
+        let (resume, tickets) = (knobs.get(&identity::RESUME), tickets.clone());
+        let offload = knobs.get(&OFFLOAD);
         if (offload, resume) == (Offload::Kernel, Resume::Early) {
             return Err(Error::usage(format!(
                 "`{id}:offload=kernel,resume=0rtt`: the kernel takes over once the handshake is through, and early data \
@@ -202,7 +199,7 @@ impl Encrypted {
             )));
         }
         let options = tcp::Options::from(knobs);
-        let certificate = knobs.text(CERTIFICATE.name).map(str::to_owned);
+        let certificate = knobs.text_of(&CERTIFICATE).map(str::to_owned);
         Ok(Encrypted { options, cipher, provider, token, certificate, resume, offload, tickets })
     }
 
@@ -285,9 +282,9 @@ impl Flavour for Encrypted {
         read.insert("cipher".to_owned(), cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
         let certificate = identity::certificate_word(self.certificate.as_deref());
-        read.insert(CERTIFICATE.name.to_owned(), certificate);
+        read.insert(CERTIFICATE.name().to_owned(), certificate);
         read.insert("resume".to_owned(), channel.resumed().to_owned());
-        read.insert(OFFLOAD.name.to_owned(), channel.offload().to_owned());
+        read.insert(OFFLOAD.name().to_owned(), channel.offload().to_owned());
         read
     }
 

@@ -25,7 +25,7 @@ use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::transport::hello::{self, Hello};
-use crate::transport::options::{self, COVERAGE, Meaning};
+use crate::transport::options::{self, Meaning};
 use crate::transport::udp_handshake::{self, Gate, Late, Variant};
 use crate::transport::*;
 
@@ -34,7 +34,7 @@ mod knobs;
 
 use knobs::{InUse, KEYS, Knobs};
 
-pub(super) use knobs::{BATCH, CONNECTED, DF, RCVBUF, SNDBUF};
+pub(super) use knobs::{BATCH, CONNECTED, COVERAGE, DF, IO, RCVBUF, RX, SNDBUF};
 
 /// The largest payload over IPv4: an IP packet of 65,535 bytes (RFC 791) less 20 for its header and
 /// 8 for that of UDP. IPv6 does not count its own header and so takes 65,527 (RFC 8200), but a
@@ -379,7 +379,7 @@ impl Conn for UdpConn {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         if self.knobs.variant.protocol == Protocol::UDPLITE {
-            shown.insert(COVERAGE.name.to_owned(), option::coverage(socket));
+            shown.insert(COVERAGE.name().to_owned(), option::coverage(socket));
         }
         if let Some(mtu) = self.path_mtu() {
             shown.insert("path_mtu".to_owned(), mtu.to_string());

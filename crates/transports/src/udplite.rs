@@ -8,10 +8,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::contract::{Guarantees, Reach};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind};
-use crate::transport::options::COVERAGE;
 use crate::transport::udp_handshake::Variant;
-use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, refuse_server};
-use crate::udp::{self, BATCH, CONNECTED, DF, LARGEST, RCVBUF, SNDBUF};
+use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, options, refuse_server};
+use crate::udp::{self, BATCH, CONNECTED, COVERAGE, DF, IO, LARGEST, RCVBUF, RX, SNDBUF};
 
 /// UDP-Lite over the kernel.
 pub(super) struct UdpLite;
@@ -25,37 +24,31 @@ static INFO: Info = Info {
     summary: "datagrams whose checksum covers as much of them as you say; without offloads",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     reach: Reach::Path,
-    options: &[COVERAGE],
+    options: &[options::COVERAGE],
     below: udp::OPTIONS,
     keys: &[
+        COVERAGE.key(),
         Key {
-            name: COVERAGE.name,
-            kind: Kind::Size(8, 65_535),
-            default: "",
-            doc: "bytes that the checksum covers, from the start of its header of 8 on, and that it must cover of \
-                  what arrives (UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV); not set: all",
-        },
-        Key {
-            name: "io",
             kind: Kind::Choice(&["send", "sendmmsg"]),
             default: "sendmmsg",
             doc: "how bulk data is sent: a datagram a call (send), or many a call (sendmmsg)",
+            ..IO.key()
         },
         Key {
-            name: "rx",
             kind: Kind::Choice(&["recv", "recvmmsg"]),
             default: "recvmmsg",
             doc: "how bulk data is received: a datagram a call (recv), or many a call (recvmmsg)",
+            ..RX.key()
         },
         Key {
             doc: "most datagrams per sendmmsg or recvmmsg; not set: 64. The workload's call size bounds what is \
                   sent at once, too",
-            ..BATCH
+            ..BATCH.key()
         },
-        CONNECTED,
-        DF,
-        RCVBUF,
-        SNDBUF,
+        CONNECTED.key(),
+        DF.key(),
+        RCVBUF.key(),
+        SNDBUF.key(),
     ],
     ..Info::KERNEL
 };

@@ -9,13 +9,15 @@ use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Se
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::pending::{StreamListener, present};
+use crate::spec::typed::Optional;
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{Engines, Flavour, FlavourFacts, StreamConn, check_engine};
+use crate::stream::{self, Engines, Flavour, FlavourFacts, StreamConn, check_engine};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Token;
 use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
+use crate::units::Bytes;
 
 /// Unix stream sockets.
 pub(super) struct UnixStream;
@@ -39,47 +41,41 @@ static INFO: Info = Info {
     framing_bytes: frame::PREFIX,
     options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX],
     keys: &[
-        SNDBUF,
-        RCVBUF,
+        SNDBUF.key(),
+        RCVBUF.key(),
         Key {
-            name: "io",
             // No zerocopy: SO_ZEROCOPY is for TCP, UDP, RDS and VSOCK only.
             kind: Kind::Choice(&["write", "writev", "sendfile", "splice", "uring"]),
-            default: "write",
             doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
-                 from a file's pages; splice: from them through a pipe, two calls; \
-                 uring, to measure whether io_uring would help: up to 16 sends, linked, handed over \
-                 at once",
+                  from a file's pages; splice: from them through a pipe, two calls; uring, to \
+                  measure whether io_uring would help: up to 16 sends, linked, handed over at once",
+            ..stream::IO.key()
         },
         Key {
-            name: "rx",
             // No trunc: on a Unix stream MSG_TRUNC has no effect, and the bytes are copied.
             kind: Kind::Choice(&["read", "splice", "uring"]),
-            default: "read",
             doc: "how bulk data is received: read: recv(2); splice: through a pipe into the sink's \
-                 file or /dev/null, two calls; \
-                 uring, to measure whether io_uring would help: one request fills buffer after \
-                 buffer",
+                  file or /dev/null, two calls; uring, to measure whether io_uring would help: one \
+                  request fills buffer after buffer",
+            ..stream::RX.key()
         },
     ],
     ..Info::KERNEL
 };
 
 /// The send buffer of Unix sockets, streams and datagrams alike.
-pub(super) const SNDBUF: Key = Key {
-    name: "sndbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
-};
+pub(super) const SNDBUF: Optional<Bytes> = Optional::size(
+    "sndbuf",
+    (2048, 1 << 30),
+    "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
+);
 
 /// The receive buffer of Unix sockets, streams and datagrams alike.
-pub(super) const RCVBUF: Key = Key {
-    name: "rcvbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
-};
+pub(super) const RCVBUF: Optional<Bytes> = Optional::size(
+    "rcvbuf",
+    (2048, 1 << 30),
+    "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
+);
 
 impl Transport for UnixStream {
     fn info(&self) -> &'static Info {
@@ -213,8 +209,8 @@ pub(super) struct Buffers {
 
 impl From<&Settings> for Buffers {
     fn from(knobs: &Settings) -> Buffers {
-        let size = |key| knobs.size(key).and_then(|size| usize::try_from(size.0).ok());
-        Buffers { sndbuf: size("sndbuf"), rcvbuf: size("rcvbuf") }
+        let size = |key| knobs.find(key).and_then(|size: Bytes| usize::try_from(size.0).ok());
+        Buffers { sndbuf: size(&SNDBUF), rcvbuf: size(&RCVBUF) }
     }
 }
 

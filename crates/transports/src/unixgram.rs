@@ -44,7 +44,7 @@ const LARGEST: usize = 128 * 1024;
 /// net/unix/af_unix.c).
 const SPARE: usize = 32;
 
-const KEYS: &[Key] = &[SNDBUF, RCVBUF];
+const KEYS: &[Key] = &[SNDBUF.key(), RCVBUF.key()];
 
 static INFO: Info = Info {
     id: "unixgram",

@@ -19,13 +19,14 @@ use std::io;
 
 use crate::contract::{Guarantees, Lane, Side};
 use crate::error::Result;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
 use crate::transport::{Effective, Info, options, told};
+use crate::units::Bytes;
 use receiver::Receiver;
 use sender::{Sender, Terms};
 use wire::{HEADER, Header, Packet};
@@ -55,29 +56,30 @@ static INFO: Info = Info {
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
     options: &[options::CC, options::TARGET, options::WINDOW, options::MIN_RTO, options::MTU],
-    keys: &[
-        Key {
-            name: "target",
-            kind: Kind::Span(1_000_000, 100_000_000),
-            default: "100ms",
-            doc: "the queueing delay that it aims at; RFC 6817 allows no more than 100ms",
-        },
-        Key {
-            name: "window",
-            kind: Kind::Size(4_096, 1 << 30),
-            default: "1MB",
-            doc: "the most bytes under way, and the room for what was not read",
-        },
-        Key {
-            name: "min-rto",
-            kind: Kind::Span(1_000_000, 60_000_000_000),
-            default: "500ms",
-            doc: "the shortest congestion timeout; 500ms is that of BEP 29, 1s that of RFC 6298",
-        },
-        MTU,
-    ],
+    keys: &[TARGET.key(), WINDOW.key(), MIN_RTO.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };
+
+const TARGET: Preset<Nanos> = Optional::span(
+    "target",
+    (1_000_000, 100_000_000),
+    "the queueing delay that it aims at; RFC 6817 allows no more than 100ms",
+)
+.or("100ms");
+
+const WINDOW: Preset<Bytes> = Optional::size(
+    "window",
+    (4_096, 1 << 30),
+    "the most bytes under way, and the room for what was not read",
+)
+.or("1MB");
+
+const MIN_RTO: Preset<Nanos> = Optional::span(
+    "min-rto",
+    (1_000_000, 60_000_000_000),
+    "the shortest congestion timeout; 500ms is that of BEP 29, 1s that of RFC 6298",
+)
+.or("500ms");
 
 impl Userspace for Utp {
     fn info(&self) -> &'static Info {
@@ -134,7 +136,7 @@ impl End {
         let header = HEADER as u32;
         let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
-        let window = knobs.size("window").map_or(0, |size| size.0).max(u64::from(segment));
+        let window = knobs.get(&WINDOW).0.max(u64::from(segment));
         // A message is taken whole, so there must be room for one.
         let message = PREFIX + opening.largest_message;
         let terms = Terms {
@@ -142,8 +144,8 @@ impl End {
             message,
             window,
             segment: u64::from(segment),
-            target: knobs.span("target").unwrap_or_default(),
-            least_timeout: knobs.span("min-rto").unwrap_or_default(),
+            target: knobs.get(&TARGET),
+            least_timeout: knobs.get(&MIN_RTO),
         };
         let token = opening.token.tag();
         // The near end's identifier and the far end's first number are random (BEP 29): parts of the trial's token.

@@ -9,8 +9,8 @@
 
 use crate::error::Result;
 use crate::quic::layer::{Heads, Layer};
-use crate::quic::{self, CONTROL, ECN, OWN_ECN, OWN_PACKET, OWN_WINDOW, PACKET, QLOG, WINDOW};
-use crate::transport::userspace::{Opening, Protocol, Userspace};
+use crate::quic::{self, CONTROL, OWN_ECN, OWN_PACKET, OWN_WINDOW, PACKET, QLOG, WINDOW};
+use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use crate::transport::{Info, identity};
 use session::Http3;
 
@@ -30,7 +30,15 @@ static INFO: Info = Info {
         env!("DEADHEAT_QUINN_PROTO")
     ),
     summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
-    keys: &[CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET, ECN, QLOG],
+    keys: &[
+        CONTROL.key(),
+        identity::CIPHER.key(),
+        identity::CERTIFICATE.key(),
+        WINDOW.key(),
+        PACKET.key(),
+        ECN.key(),
+        QLOG.key(),
+    ],
     deployed: &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER],
     ..quic::STREAM
 };

@@ -11,7 +11,7 @@ use socket2::Socket;
 use crate::contract::{Framing, Guarantees, Side};
 use crate::error::Result;
 use crate::spec::{Key, Kind};
-use crate::stream::{Flavour, FlavourFacts};
+use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::tls::{self, Encrypted, OFFLOAD, RECORD};
 use crate::transport::{
@@ -50,7 +50,16 @@ static WS_INFO: Info = Info {
     guarantees: PROMISED,
     framing_bytes: HEADER,
     below: tcp::OPTIONS,
-    keys: &[tcp::CC, tcp::NODELAY, tcp::SNDBUF, tcp::RCVBUF, tcp::FASTOPEN, tcp::THIN, IO, RX],
+    keys: &[
+        tcp::CC.key(),
+        tcp::NODELAY.key(),
+        tcp::SNDBUF.key(),
+        tcp::RCVBUF.key(),
+        tcp::FASTOPEN.key(),
+        tcp::THIN.key(),
+        IO,
+        RX,
+    ],
     // Nagle's algorithm is off: tungstenite's own client switches it off.
     deployed: &[tcp::OWN_CC],
     ..Info::KERNEL
@@ -66,16 +75,16 @@ static WSS_INFO: Info = Info {
     options: tls::OPTIONS,
     below: tcp::OPTIONS,
     keys: &[
-        tcp::CC,
-        tcp::NODELAY,
-        tcp::SNDBUF,
-        tcp::RCVBUF,
-        tcp::FASTOPEN,
-        tcp::THIN,
-        identity::CIPHER,
-        identity::CERTIFICATE,
-        identity::RESUME,
-        OFFLOAD,
+        tcp::CC.key(),
+        tcp::NODELAY.key(),
+        tcp::SNDBUF.key(),
+        tcp::RCVBUF.key(),
+        tcp::FASTOPEN.key(),
+        tcp::THIN.key(),
+        identity::CIPHER.key(),
+        identity::CERTIFICATE.key(),
+        identity::RESUME.key(),
+        OFFLOAD.key(),
         IO,
         RX,
     ],
@@ -85,17 +94,15 @@ static WSS_INFO: Info = Info {
 };
 
 const IO: Key = Key {
-    name: "io",
     kind: Kind::Choice(&["write"]),
-    default: "write",
     doc: "how bulk data is sent: frames are put together, and handed over by 128 KiB",
+    ..stream::IO.key()
 };
 
 const RX: Key = Key {
-    name: "rx",
     kind: Kind::Choice(&["read"]),
-    default: "read",
     doc: "how bulk data is received: by up to 128 KiB, and taken apart",
+    ..stream::RX.key()
 };
 
 const WS: Variant = Variant { id: "ws", ..tcp::TCP };

@@ -18,6 +18,7 @@
 //! ```
 
 use super::{Key, Kind, Settings, Value};
+use crate::error::Result;
 use crate::time::Nanos;
 use crate::units::{BitRate, Bytes};
 
@@ -32,6 +33,10 @@ pub struct Optional<T: 'static> {
 #[derive(Debug, Clone, Copy)]
 pub struct Preset<T: 'static>(Optional<T>);
 
+/// Key whose values are read as text: a word that the host knows, or a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Text(Key);
+
 /// Way from a value as it was read to the type of the key.
 #[derive(Debug, Clone, Copy)]
 enum Reading<T: 'static> {
@@ -39,6 +44,8 @@ enum Reading<T: 'static> {
     OfKind(fn(Value) -> Option<T>, T),
     /// The words that may be chosen, and the values that they stand for, at the same places.
     Chosen(&'static [&'static str], &'static [T]),
+    /// Reader of a form that the owner of the key defines, and the value where there is none.
+    Form(fn(&str) -> Result<T>, T),
 }
 
 impl<T: Copy> Reading<T> {
@@ -49,6 +56,7 @@ impl<T: Copy> Reading<T> {
                 let at = words.iter().position(|word| *word == text)?;
                 values.get(at).copied()
             }
+            Reading::Form(form, _) => form(text).ok(),
         }
     }
 }
@@ -73,6 +81,26 @@ impl<T: 'static> Optional<T> {
         Optional::new(name, Kind::Choice(words), Reading::Chosen(words, values), doc)
     }
 
+    /// Declares a form of the owner's, of kind [`Kind::Own`] with the check that `form` reads the value. `blank` is the value
+    /// where there is none.
+    pub const fn form(
+        name: &'static str,
+        kind: Kind,
+        form: fn(&str) -> Result<T>,
+        blank: T,
+        doc: &'static str,
+    ) -> Optional<T> {
+        Optional::new(name, kind, Reading::Form(form, blank), doc)
+    }
+
+    /// Gives it a default, as it would be typed, which [`Settings::assume`] may take away: then it has no value.
+    pub const fn assumed(self, default: &'static str) -> Optional<T>
+    where
+        T: Copy,
+    {
+        Optional { key: Key { default, ..self.key }, reading: self.reading }
+    }
+
     /// Gives it a default, as it would be typed.
     pub const fn or(self, default: &'static str) -> Preset<T>
     where
@@ -92,7 +120,28 @@ impl<T: 'static> Optional<T> {
     }
 }
 
+impl<T: Copy + PartialEq + 'static> Optional<T> {
+    /// Returns the word that stands for a value of a [`Optional::choice`]; empty where none does.
+    pub fn word(&self, value: T) -> &'static str {
+        let Reading::Chosen(words, values) = self.reading else { return "" };
+        let mut pairs = words.iter().zip(values);
+        pairs.find(|(_, other)| **other == value).map_or("", |(word, _)| *word)
+    }
+}
+
+impl<T: Copy + PartialEq + 'static> Preset<T> {
+    /// Returns the word that stands for a value of a [`Optional::choice`]; empty where none does.
+    pub fn word(&self, value: T) -> &'static str {
+        self.0.word(value)
+    }
+}
+
 impl<T: Copy + 'static> Preset<T> {
+    /// Reads a value as it would be typed; `None` if it is none of the key's.
+    pub fn read(&self, typed: &str) -> Option<T> {
+        self.0.read(typed)
+    }
+
     /// Returns the declaration, for the table of keys.
     pub const fn key(&self) -> Key {
         self.0.key
@@ -171,7 +220,39 @@ impl Optional<f64> {
     }
 }
 
+impl Text {
+    /// Declares a free word, of letters, digits, `_` and `-`.
+    pub const fn word(name: &'static str, doc: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Word, default: "", doc })
+    }
+
+    /// Declares a path of a file.
+    pub const fn path(name: &'static str, doc: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Path, default: "", doc })
+    }
+
+    /// Gives it a default, as it would be typed.
+    pub const fn or(self, default: &'static str) -> Text {
+        Text(Key { default, ..self.0 })
+    }
+
+    /// Returns the declaration, for the table of keys.
+    pub const fn key(&self) -> Key {
+        self.0
+    }
+
+    /// Returns its name.
+    pub const fn name(&self) -> &'static str {
+        self.0.name
+    }
+}
+
 impl Settings {
+    /// Returns the text of a key, as typed or as its default says; `None` where it is not set.
+    pub fn text_of(&self, key: &Text) -> Option<&str> {
+        self.text(key.0.name)
+    }
+
     /// Returns the value of a key; `None` where it is not set.
     pub fn find<T: Copy>(&self, key: &Optional<T>) -> Option<T> {
         let (text, value) = self.values.get(key.key.name)?;
@@ -186,13 +267,15 @@ impl Settings {
 }
 
 impl<T: Copy> Optional<T> {
-    /// Returns what its default stands for.
+    /// Reads a value as it would be typed; `None` if it is none of the key's.
+    pub fn read(&self, typed: &str) -> Option<T> {
+        self.reading.read(typed, self.key.kind.read(typed).ok()?)
+    }
+
+    /// Returns the value that its default stands for.
     fn usual(&self) -> T {
-        let default = self.key.default;
-        let value = self.key.kind.read(default).ok();
-        let read = value.and_then(|value| self.reading.read(default, value));
-        read.unwrap_or(match &self.reading {
-            Reading::OfKind(_, blank) => *blank,
+        self.read(self.key.default).unwrap_or(match &self.reading {
+            Reading::OfKind(_, blank) | Reading::Form(_, blank) => *blank,
             Reading::Chosen(_, values) => values[0],
         })
     }
@@ -228,6 +311,32 @@ mod tests {
         let said = check("link:order=fre").unwrap_err().to_string();
         assert!(said.contains("did you mean `free`?"), "{said}");
         assert!(check("link:mtu=575").unwrap_err().to_string().contains("outside 576..65535"));
+    }
+
+    #[test]
+    fn words_forms_and_texts_are_declared_once_too() {
+        const WORD: Text = Text::word("control", "").or("cubic");
+        const EVEN: fn(&str) -> Result<u64> = |typed| match typed.parse() {
+            Ok(number) if number % 2 == 0 => Ok(number),
+            _ => Err(crate::error::Error::usage("not an even number")),
+        };
+        const KIND: Kind = Kind::Own {
+            form: "EVEN",
+            check: |typed| EVEN(typed).map(drop),
+            refers: crate::spec::plain,
+        };
+        const PAIRS: Preset<u64> = Optional::form("pairs", KIND, EVEN, 0, "").or("4");
+        const ROOM: Optional<Bytes> = Optional::size("room", (0, 1_000_000), "").assumed("1kB");
+        const KEYS: &[Key] = &[WORD.key(), PAIRS.key(), ROOM.key()];
+        let check = |typed: &str| Settings::check(&Spec::parse(typed).unwrap(), KEYS);
+        let mut usual = check("link").unwrap();
+        assert_eq!((usual.text_of(&WORD), usual.get(&PAIRS)), (Some("cubic"), 4));
+        assert_eq!(usual.find(&ROOM), Some(Bytes(1_000)));
+        usual.assume(&ROOM.key(), "").unwrap();
+        assert_eq!(usual.find(&ROOM), None);
+        assert_eq!(check("link:pairs=6").unwrap().get(&PAIRS), 6);
+        assert!(check("link:pairs=5").is_err());
+        assert_eq!((ORDER.word(Order::Free), MTU.word(1)), ("free", ""));
     }
 
     #[test]

@@ -247,7 +247,7 @@ impl Contender {
         self.transport.check()?;
         self.via.check()?;
         self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
-        if let Some(file) = self.knobs.text(CERTIFICATE.name) {
+        if let Some(file) = self.knobs.text_of(&CERTIFICATE) {
             check_certificate(file, place)?;
         }
         let keys = self.transport.info().keys.iter();

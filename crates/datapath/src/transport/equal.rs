@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::Bytes;
 
-use super::{Contender, Transport, several};
+use super::{Contender, Transport, several, userspace};
 
 /// The congestion control of whoever has it to choose: CUBIC (RFC 9438), the default of Linux and of most stacks.
 pub const CC: &str = "cubic";
@@ -275,7 +275,7 @@ fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
         Kind::Size(_, most) => (contender.knobs.size(key.name)?.0, wanted, most),
         // In packets.
         Kind::Count(_, most) => {
-            let packet = contender.knobs.size("mtu").map_or(1_500, |mtu| mtu.0.max(1));
+            let packet = contender.knobs.find(&userspace::MTU).map_or(1_500, |mtu| mtu.0.max(1));
             (contender.knobs.count(key.name)?, wanted.div_ceil(packet), most)
         }
         _ => return None,

@@ -26,7 +26,7 @@ use super::equal::{self, Own};
 use super::hello::Token;
 use crate::error::{Error, Result as Checked};
 use crate::foreign;
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::typed::{Optional, Preset, Text};
 
 mod timed;
 
@@ -43,28 +43,39 @@ const LARGEST_PEM: u64 = 1 << 20;
 pub const KEY_EXCHANGE: &str = "x25519";
 
 /// The cipher suite.
-pub const CIPHER: Key = Key {
-    name: "cipher",
-    kind: Kind::Choice(&["aes128", "aes256", "chacha20"]),
-    default: equal::CIPHER,
-    doc: "the cipher suite of TLS 1.3, with X25519 as key exchange",
-};
+pub const CIPHER: Optional<Cipher> = Optional::choice(
+    "cipher",
+    &["aes128", "aes256", "chacha20"],
+    &[Cipher::Aes128, Cipher::Aes256, Cipher::ChaCha20],
+    "the cipher suite of TLS 1.3, with X25519 as key exchange",
+)
+.assumed(equal::CIPHER);
+
+/// Cipher suite that a knob asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cipher {
+    /// AES-128-GCM.
+    Aes128,
+    /// AES-256-GCM.
+    Aes256,
+    /// ChaCha20-Poly1305.
+    ChaCha20,
+}
 
 /// The certificate of the far end.
-pub const CERTIFICATE: Key = Key {
-    name: "certificate",
-    kind: Kind::Path,
-    default: "",
-    doc: "a PEM file with a certificate for the far end, those that vouch for it, and its private key; the near end takes this \
-          certificate and no other. Not set: each trial has one of its own, with an Ed25519 key",
-};
+pub const CERTIFICATE: Text = Text::path(
+    "certificate",
+    "a PEM file with a certificate for the far end, those that vouch for it, and its \
+     private key; the near end takes this certificate and no other. Not set: each trial \
+     has one of its own, with an Ed25519 key",
+);
 
 /// Defaults of rustls by itself.
 pub const OWN_CIPHER: Own =
-    Own { knob: CIPHER.name, value: "", source: "rustls: the first of the near end's list" };
+    Own { knob: CIPHER.name(), value: "", source: "rustls: the first of the near end's list" };
 /// Resumption that rustls has by itself.
 pub const OWN_RESUME: Own = Own {
-    knob: RESUME.name,
+    knob: RESUME.name(),
     value: "on",
     source: "rustls: the near end keeps tickets, the far end gives two",
 };
@@ -72,48 +83,51 @@ pub const OWN_RESUME: Own = Own {
 /// Returns the cipher that was asked for, by its name, and the library's part with this one alone; where none was
 /// asked for, the library's part as it is, and the cipher that two ends of it agree on: the first of the near end's
 /// list that the far end has (RFC 8446, 4.1.1, and rustls unless told otherwise), and both have the same.
-pub fn provider(asked: Option<&str>) -> (&'static str, Arc<CryptoProvider>) {
+pub fn provider(asked: Option<Cipher>) -> (&'static str, Arc<CryptoProvider>) {
     let Some(asked) = asked else {
         let whole = timed::timed(default_provider());
         let agreed = whole.cipher_suites.iter().find(|suite| suite.tls13().is_some());
         let name = agreed.and_then(|suite| cipher_word(suite.suite())).unwrap_or("unknown");
         return (name, Arc::new(whole));
     };
-    let (name, suite) = suite(asked);
     let provider = CryptoProvider {
-        cipher_suites: vec![suite],
+        cipher_suites: vec![asked.suite()],
         kx_groups: vec![kx_group::X25519],
         ..default_provider()
     };
-    (name, Arc::new(timed::timed(provider)))
+    (CIPHER.word(asked), Arc::new(timed::timed(provider)))
 }
 
 /// Returns the word for a cipher suite; `None` if it has none.
 pub fn cipher_word(suite: CipherSuite) -> Option<&'static str> {
     match suite {
-        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("aes128"),
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("aes256"),
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("chacha20"),
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(CIPHER.word(Cipher::Aes128)),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(CIPHER.word(Cipher::Aes256)),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(CIPHER.word(Cipher::ChaCha20)),
         _ => None,
     }
 }
 
-fn suite(asked: &str) -> (&'static str, SupportedCipherSuite) {
-    match asked {
-        "aes256" => ("aes256", cipher_suite::TLS13_AES_256_GCM_SHA384),
-        "chacha20" => ("chacha20", cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
-        _ => ("aes128", cipher_suite::TLS13_AES_128_GCM_SHA256),
+impl Cipher {
+    fn suite(self) -> SupportedCipherSuite {
+        match self {
+            Cipher::Aes128 => cipher_suite::TLS13_AES_128_GCM_SHA256,
+            Cipher::Aes256 => cipher_suite::TLS13_AES_256_GCM_SHA384,
+            Cipher::ChaCha20 => cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        }
     }
 }
 
 /// Knob for resumption (RFC 8446, 2.2) and early data (2.3; RFC 9001, 4.6).
-pub const RESUME: Key = Key {
-    name: "resume",
-    kind: Kind::Choice(&["off", "on", "0rtt"]),
-    default: equal::RESUME,
-    doc: "on: later connections of a trial resume one before by a ticket, without certificate and signature; 0rtt: and \
-          send their first data with the handshake, which whoever recorded it can send again",
-};
+pub const RESUME: Preset<Resume> = Optional::choice(
+    "resume",
+    &["off", "on", "0rtt"],
+    &[Resume::Off, Resume::Ticket, Resume::Early],
+    "on: later connections of a trial resume one before by a ticket, without \
+     certificate and signature; 0rtt: and send their first data with the handshake, \
+     which whoever recorded it can send again",
+)
+.or(equal::RESUME);
 
 /// Resumption asked of later connections by a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,22 +141,9 @@ pub enum Resume {
 }
 
 impl Resume {
-    /// Returns the resumption that knobs ask for.
-    pub fn of(knobs: &Settings) -> Resume {
-        match knobs.text(RESUME.name) {
-            Some("on") => Resume::Ticket,
-            Some("0rtt") => Resume::Early,
-            _ => Resume::Off,
-        }
-    }
-
     /// Returns it as typed.
     pub fn word(self) -> &'static str {
-        match self {
-            Resume::Off => "off",
-            Resume::Ticket => "on",
-            Resume::Early => "0rtt",
-        }
+        RESUME.word(self)
     }
 }
 

@@ -16,6 +16,7 @@ use super::*;
 use crate::contract::{Congestion, Delivery, Ending, Framing, Offers, Ordering, Service};
 use crate::error::Error;
 use crate::rng::{STEP, first};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Manual;
 
 mod conn;
@@ -96,22 +97,15 @@ static LOSSY: Info = Info {
         largest_message: Some(LARGEST),
     },
     options: &[options::LOSS, options::SEED],
-    keys: &[
-        Key {
-            name: "loss",
-            kind: Kind::Count(0, 1000),
-            default: "100",
-            doc: "messages lost in a thousand, each way",
-        },
-        Key {
-            name: "seed",
-            kind: Kind::Count(0, u64::MAX),
-            default: "1",
-            doc: "decides which messages are lost",
-        },
-    ],
+    keys: &[LOSS.key(), SEED.key()],
     ..MEM
 };
+
+const LOSS: Preset<u64> =
+    Optional::count("loss", (0, 1000), "messages lost in a thousand, each way").or("100");
+
+const SEED: Preset<u64> =
+    Optional::count("seed", (0, u64::MAX), "decides which messages are lost").or("1");
 
 impl Transport for Mem {
     fn info(&self) -> &'static Info {
@@ -134,8 +128,8 @@ impl Transport for LossyMem {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let loss = dial.knobs.count("loss").unwrap_or(0);
-        let seed = dial.knobs.count("seed").unwrap_or(0);
+        let loss = dial.knobs.get(&LOSS);
+        let seed = dial.knobs.get(&SEED);
         let (up, down) = (losing(loss, seed), losing(loss, !seed));
         send_hello(dial, connect(Time::Real, Full::Drops, up, down))
     }

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::figures::list;
 use crate::handed_in::HandedIn;
 use crate::measurements::{ConnStats, TcpView};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::{Key, Settings};
 use crate::time::Nanos;
 
 pub mod at_once;

@@ -1,6 +1,8 @@
 //! Knobs of KCP, as its machine takes them.
 
+use super::{CONTROL, FLUSH, INTERVAL, MIN_RTO, MODE, NODELAY, RESEND, WINDOW};
 use crate::spec::Settings;
+use crate::time::Nanos;
 
 /// The knobs as the machine takes them; times in milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -14,25 +16,34 @@ pub(super) struct Tuning {
     pub(super) flushes: bool,
 }
 
+/// Settings that come together, as [`MODE`] names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Default,
+    Normal,
+    Fast,
+    Turbo,
+}
+
 impl Tuning {
     /// Returns what the knobs ask for, and otherwise the mode's.
     pub(super) fn new(knobs: &Settings) -> Tuning {
         // nodelay, resend, congestion control and the least timeout of test.cpp and README.en.md.
-        let (nodelay, resend, is_controlled, min_rto) = match knobs.text("mode") {
-            Some("default") => (false, 0, true, None),
-            Some("normal") => (false, 0, false, None),
-            Some("fast") => (true, 1, false, Some(10)),
-            _ => (true, 2, false, None),
+        let (nodelay, resend, is_controlled, min_rto) = match knobs.get(&MODE) {
+            Mode::Default => (false, 0, true, None),
+            Mode::Normal => (false, 0, false, None),
+            Mode::Fast => (true, 1, false, Some(10)),
+            Mode::Turbo => (true, 2, false, None),
         };
-        let ms = |key| knobs.span(key).map(|span| (span.0 / 1_000_000).max(1) as u32);
+        let ms = |span: Nanos| (span.0 / 1_000_000).max(1) as u32;
         Tuning {
-            nodelay: knobs.switch("nodelay").unwrap_or(nodelay),
-            interval: ms("interval").unwrap_or(10),
-            resend: knobs.count("resend").map_or(resend, |count| count as u32),
-            is_controlled: knobs.text("cc").map_or(is_controlled, |cc| cc == super::INFO.id),
-            min_rto: ms("min-rto").or(min_rto),
-            window: knobs.count("window").map_or(128, |count| count as u16),
-            flushes: knobs.switch("flush").unwrap_or(true),
+            nodelay: knobs.find(&NODELAY).unwrap_or(nodelay),
+            interval: ms(knobs.get(&INTERVAL)),
+            resend: knobs.find(&RESEND).map_or(resend, |count| count as u32),
+            is_controlled: knobs.find(&CONTROL).unwrap_or(is_controlled),
+            min_rto: knobs.find(&MIN_RTO).map(ms).or(min_rto),
+            window: knobs.get(&WINDOW) as u16,
+            flushes: knobs.get(&FLUSH),
         }
     }
 }

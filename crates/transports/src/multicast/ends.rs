@@ -4,8 +4,9 @@ use std::io;
 
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::terms::{Control, Repair, Terms};
+use super::terms::Terms;
 use super::wire::{self, Call, Datagram, HEADER, Tag, write_call};
+use super::{CONTROL, REPAIR};
 use crate::contract::Lane;
 use crate::time::Nanos;
 use crate::transport::userspace::{
@@ -18,17 +19,9 @@ const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);
 
 impl Terms {
     fn effective(&self) -> Effective {
-        let repair = match self.repair {
-            Repair::Selective => "selective",
-            Repair::GoBackN => "go-back-n",
-        };
-        let control = match self.control {
-            Control::Reno => "reno",
-            Control::None => "none",
-        };
         told([
-            ("cc", control.to_owned()),
-            ("repair", repair.to_owned()),
+            (CONTROL.name(), CONTROL.word(self.control).to_owned()),
+            (REPAIR.name(), REPAIR.word(self.repair).to_owned()),
             ("window", format!("{} B", self.window)),
             ("mtu", format!("{} B", self.mtu)),
         ])

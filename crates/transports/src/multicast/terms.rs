@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::transport::userspace::Opening;
 
-use super::INFO;
 use super::wire::{Call, HEADER, STATUS_LEN};
+use super::{CONTROL, INFO, REPAIR, WINDOW};
 use crate::transport::frame::PREFIX;
 
 /// Rule by which lost data is sent again.
@@ -61,11 +61,10 @@ impl Terms {
     }
 
     fn read(opening: &Opening<'_>, receivers: u16, segment: usize) -> Terms {
-        let window = opening.knobs.size("window").map_or(0, |size| size.0);
-        let word = |key, other| opening.knobs.text(key) == Some(other);
+        let window = opening.knobs.get(&WINDOW).0;
         Terms {
-            repair: if word("repair", "go-back-n") { Repair::GoBackN } else { Repair::Selective },
-            control: if word("cc", "none") { Control::None } else { Control::Reno },
+            repair: opening.knobs.get(&REPAIR),
+            control: opening.knobs.get(&CONTROL),
             packets: (window / segment as u64).max(1),
             segment,
             receivers,

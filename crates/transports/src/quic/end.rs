@@ -12,12 +12,12 @@ use quinn_proto::{
     Event, Incoming, StreamEvent,
 };
 
-use super::AROUND;
 use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
 use super::qlog::{Direction, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, Setup};
+use super::{AROUND, ECN};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
@@ -103,7 +103,7 @@ impl End {
             window: setup.window,
             headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
-            ecn: Ecn::new(opening.knobs.switch("ecn")),
+            ecn: Ecn::new(opening.knobs.find(&ECN)),
             held: Held::default(),
             is_early: false,
             qlog,
@@ -408,7 +408,7 @@ impl Protocol for End {
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
-            (identity::CERTIFICATE.name, self.certificate.clone()),
+            (identity::CERTIFICATE.name(), self.certificate.clone()),
             ("resume", self.resume.word().to_owned()),
             ("ecn", self.ecn.word(acknowledgements).to_owned()),
             ("window", window),

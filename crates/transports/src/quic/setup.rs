@@ -9,6 +9,7 @@ use rustls::crypto::ring::cipher_suite;
 use sha2::{Digest, Sha256};
 
 use super::layer::Layer;
+use super::{CONTROL, Control, PACKET, WINDOW};
 use crate::transport::identity::{self, Failure, Resume, Terms};
 use crate::transport::userspace::Opening;
 
@@ -40,14 +41,14 @@ impl Setup {
         payload: u32,
         least: u32,
     ) -> Result<Setup, Failure> {
-        let window = opening.knobs.size("window").map(|size| size.0);
-        let is_mtu_fixed = opening.knobs.text("mtu").is_some();
-        let (control, factory): (_, Arc<dyn ControllerFactory + Send + Sync>) =
-            match opening.knobs.text("cc") {
-                Some("reno") => ("reno", Arc::new(NewRenoConfig::default())),
-                Some("bbr") => ("bbr", Arc::new(BbrConfig::default())),
-                _ => ("cubic", Arc::new(CubicConfig::default())),
-            };
+        let window = opening.knobs.find(&WINDOW).map(|size| size.0);
+        let is_mtu_fixed = opening.knobs.find(&PACKET).is_some();
+        let control = opening.knobs.get(&CONTROL);
+        let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
+            Control::Cubic => Arc::new(CubicConfig::default()),
+            Control::Reno => Arc::new(NewRenoConfig::default()),
+            Control::Bbr => Arc::new(BbrConfig::default()),
+        };
         let whole = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX);
         let (payload, first) = match is_mtu_fixed {
             true => (whole(payload), whole(payload)),
@@ -72,9 +73,9 @@ impl Setup {
                 .datagram_send_buffer_size(1 << 20);
         }
         let transport = Arc::new(transport);
-        let (cipher, provider) = identity::provider(opening.knobs.text("cipher"));
-        let resume = Resume::of(opening.knobs);
-        let asked = opening.knobs.text(identity::CERTIFICATE.name);
+        let (cipher, provider) = identity::provider(opening.knobs.find(&identity::CIPHER));
+        let resume = opening.knobs.get(&identity::RESUME);
+        let asked = opening.knobs.text_of(&identity::CERTIFICATE);
         let terms = Terms {
             token: &opening.token,
             provider: &provider,
@@ -101,7 +102,7 @@ impl Setup {
             endpoint,
             client,
             server,
-            control,
+            control: CONTROL.word(control),
             cipher,
             certificate,
             resume,

@@ -15,7 +15,7 @@ use s2n_quic::{Client, Server};
 
 use super::endpoint::{Leaving, Machine, PEER, nanos, timestamp};
 use super::seen::Seen;
-use super::{CONNECTION_ID, Setup};
+use super::{CONNECTION_ID, CONTROL, Control, Setup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
 use crate::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
@@ -125,8 +125,10 @@ impl End {
                     .with_connection_id(setup.ids)?
                     .with_event(seen.clone())?;
                 let client = match setup.control {
-                    "bbr" => builder.with_congestion_controller(Bbr::default())?.start()?,
-                    _ => builder.with_congestion_controller(Cubic::default())?.start()?,
+                    Control::Bbr => builder.with_congestion_controller(Bbr::default())?.start()?,
+                    Control::Cubic => {
+                        builder.with_congestion_controller(Cubic::default())?.start()?
+                    }
                 };
                 Way::Asks(client, None)
             }
@@ -139,8 +141,10 @@ impl End {
                     .with_connection_id(setup.ids)?
                     .with_event(seen.clone())?;
                 Way::Waits(match setup.control {
-                    "bbr" => builder.with_congestion_controller(Bbr::default())?.start()?,
-                    _ => builder.with_congestion_controller(Cubic::default())?.start()?,
+                    Control::Bbr => builder.with_congestion_controller(Bbr::default())?.start()?,
+                    Control::Cubic => {
+                        builder.with_congestion_controller(Cubic::default())?.start()?
+                    }
                 })
             }
         };
@@ -158,7 +162,7 @@ impl End {
             payload: setup.payload as usize,
             headers: opening.headers(),
             is_mtu_fixed: setup.is_mtu_fixed,
-            control: setup.control,
+            control: CONTROL.word(setup.control),
             cipher: setup.cipher,
             window: setup.window,
             certificate: setup.certificate,
@@ -399,7 +403,7 @@ impl Protocol for End {
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
-            (identity::CERTIFICATE.name, self.certificate.clone()),
+            (identity::CERTIFICATE.name(), self.certificate.clone()),
             ("window", window),
             ("mtu", format!("{packet} B")),
         ])

@@ -12,97 +12,77 @@ use crate::datapath::stamps::{Counts, Stamps};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
+use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Engines, Flavour, FlavourFacts};
 use crate::transport::equal::{self, Own};
 use crate::transport::{ConnInfo, Effective, frame, unstamped};
+use crate::units::Bytes;
 
 /// The congestion control.
-pub(crate) const CC: Key = Key {
-    name: "cc",
-    kind: Kind::Word,
-    default: equal::CC,
-    doc: "congestion control; `host` leaves the host's default",
-};
+pub(crate) const CC: Text =
+    Text::word("cc", "congestion control; `host` leaves the host's default").or(equal::CC);
 
 /// Nagle's algorithm or not.
-pub(crate) const NODELAY: Key = Key {
-    name: "nodelay",
-    kind: Kind::Switch,
-    default: equal::NODELAY,
-    doc: "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
-};
+pub(crate) const NODELAY: Preset<bool> = Optional::switch(
+    "nodelay",
+    "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
+)
+.or(equal::NODELAY);
 
 /// Defaults of a kernel by itself.
 pub(crate) const OWN_CC: Own =
-    Own { knob: CC.name, value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
+    Own { knob: CC.name(), value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
 pub(crate) const OWN_NODELAY: Own = Own {
-    knob: NODELAY.name,
+    knob: NODELAY.name(),
     value: "off",
     source: "tcp(7): Nagle's algorithm unless TCP_NODELAY",
 };
 
 /// The send buffer.
-pub(crate) const SNDBUF: Key = Key {
-    name: "sndbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
-};
+pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
+    "sndbuf",
+    (2048, 1 << 30),
+    "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
+);
 
 /// The receive buffer.
-pub(crate) const RCVBUF: Key = Key {
-    name: "rcvbuf",
-    kind: Kind::Size(2048, 1 << 30),
-    default: "",
-    doc: "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
-};
+pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
+    "rcvbuf",
+    (2048, 1 << 30),
+    "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
+);
 
 /// Data in the SYN or not.
-pub(crate) const FASTOPEN: Key = Key {
-    name: "fastopen",
-    kind: Kind::Choice(&["off", "on"]),
-    default: "off",
-    doc: "on: TCP Fast Open (RFC 7413), data travels in the SYN once a first connection of the trial has fetched the \
-          cookie; takes bits 1 (near end) and 2 (far end) of sysctl net.ipv4.tcp_fastopen",
-};
+pub(crate) const FASTOPEN: Preset<bool> = Optional::choice(
+    "fastopen",
+    &["off", "on"],
+    &[false, true],
+    "on: TCP Fast Open (RFC 7413), data travels in the SYN once a first connection of \
+     the trial has fetched the cookie; takes bits 1 (near end) and 2 (far end) of \
+     sysctl net.ipv4.tcp_fastopen",
+)
+.or("off");
 
 /// Timeouts of streams with little under way.
-pub(crate) const THIN: Key = Key {
-    name: "thin",
-    kind: Kind::Switch,
-    default: "off",
-    doc: "on: while fewer than 4 packets are under way, the first 6 retransmission timeouts do not double \
-          (TCP_THIN_LINEAR_TIMEOUTS)",
-};
+pub(crate) const THIN: Preset<bool> = Optional::switch(
+    "thin",
+    "on: while fewer than 4 packets are under way, the first 6 retransmission timeouts \
+     do not double (TCP_THIN_LINEAR_TIMEOUTS)",
+)
+.or("off");
 
 pub(super) const KEYS: &[Key] = &[
-    CC,
-    NODELAY,
-    SNDBUF,
-    RCVBUF,
-    FASTOPEN,
-    THIN,
+    CC.key(),
+    NODELAY.key(),
+    SNDBUF.key(),
+    RCVBUF.key(),
+    FASTOPEN.key(),
+    THIN.key(),
+    MSS.key(),
+    QUICKACK.key(),
+    NOTSENT_LOWAT.key(),
     Key {
-        name: "mss",
-        kind: Kind::Size(88, 32_767),
-        default: "",
-        doc: "largest segment (TCP_MAXSEG); not set: what the path allows",
-    },
-    Key {
-        name: "quickack",
-        kind: Kind::Switch,
-        default: "",
-        doc: "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the kernel decides",
-    },
-    Key {
-        name: "notsent_lowat",
-        kind: Kind::Size(1, 1 << 30),
-        default: "",
-        doc: "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
-    },
-    Key {
-        name: "io",
         kind: Kind::Choice(&[
             "write",
             "writev",
@@ -112,22 +92,39 @@ pub(super) const KEYS: &[Key] = &[
             "uring",
             "uring+zerocopy",
         ]),
-        default: "write",
-        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a \
-             file's pages; splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, \
-             with completions; \
-             uring and uring+zerocopy, to measure whether io_uring would help: up to 16 sends, \
-             linked, handed over at once",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
+              from a file's pages; splice: from them through a pipe, two calls; zerocopy: \
+              MSG_ZEROCOPY, with completions; uring and uring+zerocopy, to measure whether \
+              io_uring would help: up to 16 sends, linked, handed over at once",
+        ..stream::IO.key()
     },
     Key {
-        name: "rx",
         kind: Kind::Choice(&["read", "trunc", "splice", "uring"]),
-        default: "read",
         doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
-             (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
-             uring, to measure whether io_uring would help: one request fills buffer after buffer",
+              (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
+              uring, to measure whether io_uring would help: one request fills buffer after \
+              buffer",
+        ..stream::RX.key()
     },
 ];
+
+const MSS: Optional<Bytes> = Optional::size(
+    "mss",
+    (88, 32_767),
+    "largest segment (TCP_MAXSEG); not set: what the path allows",
+);
+
+const QUICKACK: Optional<bool> = Optional::switch(
+    "quickack",
+    "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the \
+     kernel decides",
+);
+
+const NOTSENT_LOWAT: Optional<Bytes> = Optional::size(
+    "notsent_lowat",
+    (1, 1 << 30),
+    "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
+);
 
 /// The knobs as the socket takes them.
 #[derive(Debug, Clone)]
@@ -157,21 +154,21 @@ pub(super) enum ControlledBy {
 impl From<&Settings> for Options {
     fn from(knobs: &Settings) -> Options {
         // The keys' ranges keep every size within 32 bits.
-        let size = |key| knobs.size(key).and_then(|size| u32::try_from(size.0).ok());
+        let size = |key| knobs.find(key).and_then(|size: Bytes| u32::try_from(size.0).ok());
         Options {
-            cc: match knobs.text("cc") {
+            cc: match knobs.text_of(&CC) {
                 None | Some("host") => ControlledBy::Host,
-                Some(name) if knobs.given("cc") => ControlledBy::Asked(name.to_owned()),
+                Some(name) if knobs.given(CC.name()) => ControlledBy::Asked(name.to_owned()),
                 Some(name) => ControlledBy::Preferred(name.to_owned()),
             },
-            nodelay: knobs.switch("nodelay").unwrap_or(true),
-            sndbuf: size("sndbuf").map(|size| size as usize),
-            rcvbuf: size("rcvbuf").map(|size| size as usize),
-            mss: size("mss"),
-            quickack: knobs.switch("quickack"),
-            notsent_lowat: size("notsent_lowat"),
-            fastopen: knobs.text(FASTOPEN.name) == Some("on"),
-            thin: knobs.switch(THIN.name).unwrap_or(false),
+            nodelay: knobs.get(&NODELAY),
+            sndbuf: size(&SNDBUF).map(|size| size as usize),
+            rcvbuf: size(&RCVBUF).map(|size| size as usize),
+            mss: size(&MSS),
+            quickack: knobs.find(&QUICKACK),
+            notsent_lowat: size(&NOTSENT_LOWAT),
+            fastopen: knobs.get(&FASTOPEN),
+            thin: knobs.get(&THIN),
             engines: Engines::from(knobs),
         }
     }

@@ -10,7 +10,9 @@ use crate::datapath::datagram::{
 };
 use crate::datapath::option::{Buffer, Fragmenting, cover};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings};
+use crate::transport::options;
 use crate::transport::udp_handshake::Variant;
 use crate::units::Bytes;
 
@@ -21,73 +23,78 @@ const MESSAGES: usize = 64;
 /// cache.
 const COALESCED: usize = 8;
 
-pub(super) const KEYS: &[Key] = &[
-    Key {
-        name: "io",
-        kind: Kind::Choice(SendEngine::WORDS),
-        default: "gso",
-        doc: "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that \
-             the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a call; \
-             uring, to measure whether io_uring would help: up to 16 datagrams a call, linked",
-    },
-    Key {
-        name: "rx",
-        kind: Kind::Choice(ReceiveEngine::WORDS),
-        default: "gro+recvmmsg",
-        doc: "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer \
-             of datagrams that the kernel put together (gro, UDP_GRO), or many such buffers a call; \
-             uring, to measure whether io_uring would help: one request fills up to 16 buffers",
-    },
-    BATCH,
-    CONNECTED,
-    DF,
-    RCVBUF,
-    SNDBUF,
-];
+pub(super) const KEYS: &[Key] =
+    &[IO.key(), RX.key(), BATCH.key(), CONNECTED.key(), DF.key(), RCVBUF.key(), SNDBUF.key()];
+
+pub(crate) const IO: Preset<SendEngine> = Optional::choice(
+    "io",
+    SendEngine::WORDS,
+    SendEngine::ALL,
+    "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer \
+     that the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a \
+     call; uring, to measure whether io_uring would help: up to 16 datagrams a call, \
+     linked",
+)
+.or("gso");
+
+pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice(
+    "rx",
+    ReceiveEngine::WORDS,
+    ReceiveEngine::ALL,
+    "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a \
+     buffer of datagrams that the kernel put together (gro, UDP_GRO), or many such \
+     buffers a call; uring, to measure whether io_uring would help: one request fills \
+     up to 16 buffers",
+)
+.or("gro+recvmmsg");
 
 /// The knob for how many go in a call.
-pub(crate) const BATCH: Key = Key {
-    name: "batch",
-    kind: Kind::Count(1, 1024),
-    default: "",
-    doc: "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: 64, \
-          and 8 for gro. The workload's call size bounds what is sent at once, too",
-};
+pub(crate) const BATCH: Optional<u64> = Optional::count(
+    "batch",
+    (1, 1024),
+    "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: \
+     64, and 8 for gro. The workload's call size bounds what is sent at once, too",
+);
 
 /// The knob for how calls know the peer.
-pub(crate) const CONNECTED: Key = Key {
-    name: "connected",
-    kind: Kind::Switch,
-    default: "on",
-    doc: "on: the socket is connected to its peer; off: each call carries the address, and the \
-          kernel looks up the route each time",
-};
+pub(crate) const CONNECTED: Preset<bool> = Optional::switch(
+    "connected",
+    "on: the socket is connected to its peer; off: each call carries the address, and \
+     the kernel looks up the route each time",
+)
+.or("on");
 
 /// The knob for fragments.
-pub(crate) const DF: Key = Key {
-    name: "df",
-    kind: Kind::Choice(&["on", "off", "probe"]),
-    default: "",
-    doc: "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over the \
-          path MTU, off lets hosts and routers cut, probe sets the bit and ignores the path MTU; \
-          not set: the host's way, which cuts what exceeds the path MTU here",
-};
+pub(crate) const DF: Optional<Fragmenting> = Optional::choice(
+    "df",
+    &["on", "off", "probe"],
+    &[Fragmenting::Refused, Fragmenting::Allowed, Fragmenting::Probed],
+    "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over \
+     the path MTU, off lets hosts and routers cut, probe sets the bit and ignores the \
+     path MTU; not set: the host's way, which cuts what exceeds the path MTU here",
+);
 
 /// The knob for the receive buffer. Not set by default: the host's own (`net.core.rmem_default`).
-pub(crate) const RCVBUF: Key = Key {
-    name: "rcvbuf",
-    kind: Kind::Size(4_096, 1 << 29),
-    default: "",
-    doc: "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
-};
+pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
+    "rcvbuf",
+    (4_096, 1 << 29),
+    "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
+);
 
 /// The knob for the send buffer.
-pub(crate) const SNDBUF: Key = Key {
-    name: "sndbuf",
-    kind: Kind::Size(4_096, 1 << 29),
-    default: "",
-    doc: "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
-};
+pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
+    "sndbuf",
+    (4_096, 1 << 29),
+    "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
+);
+
+/// Key for the checksum of UDP-Lite; UDP has none.
+pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
+    options::COVERAGE.name,
+    (8, 65_535),
+    "bytes that the checksum covers, from the start of its header of 8 on, and that it \
+     must cover of what arrives (UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV); not set: all",
+);
 
 /// Origin of a value: typed, and so required, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,21 +123,16 @@ pub(super) struct Knobs {
 impl Knobs {
     pub(super) fn new(variant: Variant, settings: &Settings) -> Knobs {
         let wish = |key| if settings.given(key) { Wish::Named } else { Wish::Default };
-        let io = settings.text("io").and_then(SendEngine::named).unwrap_or(SendEngine::Send);
-        let rx = settings.text("rx").and_then(ReceiveEngine::named).unwrap_or(ReceiveEngine::Recv);
         Knobs {
             variant,
-            coverage: settings.size("coverage"),
-            rcvbuf: settings.size("rcvbuf"),
-            sndbuf: settings.size("sndbuf"),
-            io: (io, wish("io")),
-            rx: (rx, wish("rx")),
-            batch: settings.count("batch").map(|n| n as usize),
-            binding: match settings.switch("connected") {
-                Some(false) => Binding::Loose,
-                _ => Binding::Connected,
-            },
-            df: settings.text("df").and_then(Fragmenting::named),
+            coverage: settings.find(&COVERAGE),
+            rcvbuf: settings.find(&RCVBUF),
+            sndbuf: settings.find(&SNDBUF),
+            io: (settings.get(&IO), wish(IO.name())),
+            rx: (settings.get(&RX), wish(RX.name())),
+            batch: settings.find(&BATCH).map(|n| n as usize),
+            binding: if settings.get(&CONNECTED) { Binding::Connected } else { Binding::Loose },
+            df: settings.find(&DF),
         }
     }
 

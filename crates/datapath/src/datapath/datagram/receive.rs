@@ -36,10 +36,11 @@ pub enum ReceiveEngine {
 
 impl ReceiveEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] =
+    pub const WORDS: &'static [&'static str; 5] =
         &["recv", "recvmmsg", "gro", "gro+recvmmsg", "uring"];
 
-    const ALL: &'static [ReceiveEngine] = &[
+    /// Every engine, in the order of [`ReceiveEngine::WORDS`].
+    pub const ALL: &'static [ReceiveEngine; 5] = &[
         ReceiveEngine::Recv,
         ReceiveEngine::RecvMmsg,
         ReceiveEngine::Gro,

@@ -37,10 +37,11 @@ pub enum SendEngine {
 
 impl SendEngine {
     /// Every engine, as knobs name them.
-    pub const WORDS: &'static [&'static str] =
+    pub const WORDS: &'static [&'static str; 5] =
         &["send", "sendmmsg", "gso", "gso+sendmmsg", "uring"];
 
-    const ALL: &'static [SendEngine] = &[
+    /// Every engine, in the order of [`SendEngine::WORDS`].
+    pub const ALL: &'static [SendEngine; 5] = &[
         SendEngine::Send,
         SendEngine::SendMmsg,
         SendEngine::Gso,

@@ -17,6 +17,7 @@ use super::preferring::{Bulk, Preferring, Strand};
 use super::{Part, any_is_kept_up, endpoints, named, open_beside, reach, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
+use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::external;
@@ -41,28 +42,28 @@ pub(super) const FORM: (&str, &str) = (
 );
 
 /// Knobs of the order itself, typed among those of the second.
-const KEYS: &[Key] = &[
-    Key {
-        name: "after",
-        // RFC 8305, section 5, has these bounds for the delay before the next attempt.
-        kind: Form::Span(10_000_000, 2_000_000_000),
-        default: "1s",
-        doc: "how long the first may take to connect before the second is tried; the default is TCP's first retransmission timeout (RFC 6298)",
-    },
-    Key {
-        name: "silence",
-        kind: Form::Own {
-            form: "10ms..60s|off",
-            check: |typed| silence(typed).map(drop),
-            refers: plain,
-        },
-        default: "",
-        doc: "how long nothing may come over the first once it is connected; not set: 1s where messages may be lost, and off where none may, since those under way would be",
-    },
-];
+const KEYS: &[Key] = &[AFTER.key(), SILENCE.key()];
+
+/// RFC 8305, section 5, has these bounds for the delay before the next attempt.
+const AFTER: Preset<Nanos> = Optional::span(
+    "after",
+    (10_000_000, 2_000_000_000),
+    "how long the first may take to connect before the second is tried; the default is TCP's \
+     first retransmission timeout (RFC 6298)",
+)
+.or("1s");
+
+const SILENCE: Optional<Option<Nanos>> = Optional::form(
+    "silence",
+    Form::Own { form: "10ms..60s|off", check: |typed| silence(typed).map(drop), refers: plain },
+    silence,
+    None,
+    "how long nothing may come over the first once it is connected; not set: 1s where messages \
+     may be lost, and off where none may, since those under way would be",
+);
 
 /// Time of silence where none is given: as long as TCP waits at first for an acknowledgement (RFC 6298, section 2).
-const SILENCE: Nanos = Nanos::from_secs(1);
+const USUAL_SILENCE: Nanos = Nanos::from_secs(1);
 
 fn silence(typed: &str) -> Result<Option<Nanos>> {
     if typed == "off" {
@@ -153,7 +154,7 @@ impl Preference {
         let reach = reach(typed, &parts)?;
         let promised = guarantees(&parts);
         let is_reliable = promised.service.delivery == Delivery::Reliable;
-        let silence = match knobs.text("silence").map(silence).transpose()? {
+        let silence = match knobs.find(&SILENCE) {
             Some(Some(_)) if is_reliable => {
                 return refuse(
                     "both promise that everything arrives, and what is under way would be lost in a change \
@@ -162,7 +163,7 @@ impl Preference {
                 );
             }
             None if is_reliable => None,
-            None => Some(SILENCE),
+            None => Some(USUAL_SILENCE),
             Some(asked) => asked,
         };
         let guarantees = match silence {
@@ -196,7 +197,7 @@ impl Preference {
             is_kept_up: silence.is_some() || any_is_kept_up(&parts),
             ..Info::KERNEL
         };
-        let after = knobs.span("after").unwrap_or(SILENCE);
+        let after = knobs.get(&AFTER);
         Ok(Preference { info, parts, after, silence })
     }
 

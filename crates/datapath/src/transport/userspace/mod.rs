@@ -5,6 +5,8 @@
 use super::equal;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
+use crate::spec::typed::Optional;
+use crate::units::Bytes;
 
 mod epoch;
 mod held;
@@ -31,13 +33,18 @@ pub use serial::Segments;
 
 pub use wrapped::{Around, Wrapped};
 
-/// The knob for the largest packet, for protocols that fill packets.
-pub const MTU: crate::spec::Key = crate::spec::Key {
-    name: "mtu",
-    kind: crate::spec::Kind::Size(576, 65_535),
-    default: equal::MTU,
-    doc: "the largest IP packet; the path's where that is less",
-};
+/// Key for the largest packet, of protocols that fill packets.
+pub const MTU: Optional<Bytes> =
+    Optional::size("mtu", (576, 65_535), "the largest IP packet; the path's where that is less")
+        .assumed(equal::MTU);
+
+/// Key for explicit congestion notification.
+pub const ECN: Optional<bool> = Optional::switch(
+    "ecn",
+    "marks packets as capable of congestion notification (RFC 3168), which a queue then marks \
+     instead of dropping them, until the path turns out to clear the marks (RFC 9000, 13.4)",
+)
+.assumed(equal::ECN);
 
 impl<T: Userspace + Copy + Send + 'static> Transport for T {
     fn info(&self) -> &'static Info {

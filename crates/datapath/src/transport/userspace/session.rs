@@ -4,6 +4,7 @@ use std::io;
 
 use super::protocol::{Opening, Protocol, ProtocolStats, Rest, UDP_HEADER, Userspace};
 use super::timed::timed;
+use super::{ECN, MTU};
 use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::datagram::Received;
@@ -53,14 +54,14 @@ impl Session {
         opening: &Opening<'_>,
         make: Make<'_>,
     ) -> Result<Session> {
-        let asked = opening.knobs.size("mtu").map_or(u64::MAX, |mtu| mtu.0);
+        let asked = opening.knobs.find(&MTU).map_or(u64::MAX, |mtu| mtu.0);
         let mtu = u64::from(opening.mtu).min(asked) as u32;
         let protocol = timed(make(&Opening { mtu, ..*opening })?);
         let is_stream = info.guarantees.framing == Framing::ByteStream;
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {
             lanes: lanes.collect(),
-            marks: (opening.knobs.switch("ecn") == Some(true)).then(Marks::default),
+            marks: (opening.knobs.find(&ECN) == Some(true)).then(Marks::default),
             protocol,
             info,
             pattern: if is_stream { pattern() } else { Box::default() },
