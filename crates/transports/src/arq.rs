@@ -18,9 +18,9 @@ use crate::transport::userspace::{
 };
 use crate::transport::{Effective, Info, options, told};
 use crate::units::Bytes;
-use receiver::Receiver;
-use segment::{HEADER, Segment, Then, write_header};
-use sender::{Control, Sender, Terms};
+use receiver::ArqReceiver;
+use segment::{ArqSegment, HEADER, SegmentFlag, write_header};
+use sender::{ArqControl, ArqSender, ArqTerms};
 
 mod receiver;
 mod segment;
@@ -42,10 +42,10 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const CONTROL: Preset<Control> = Optional::choice(
+const CONTROL: Preset<ArqControl> = Optional::choice(
     "cc",
     &["reno", "none"],
-    &[Control::Reno, Control::None],
+    &[ArqControl::Reno, ArqControl::None],
     "congestion control: RFC 5681, or nothing but the window",
 )
 .or("reno");
@@ -74,7 +74,7 @@ impl Userspace for Arq {
         let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
         let window = knobs.get(&WINDOW).0.max(u64::from(segment));
-        let terms = Terms {
+        let terms = ArqTerms {
             control: knobs.get(&CONTROL),
             window,
             segment: u64::from(segment),
@@ -82,31 +82,31 @@ impl Userspace for Arq {
         };
         // A message is taken whole, so there must be room for one.
         let buffer = (window as usize).max(PREFIX + opening.largest_message);
-        Ok(Box::new(End {
+        Ok(Box::new(ArqEnd {
             terms,
-            sender: Sender::new(terms, buffer),
-            receiver: Receiver::new(window as usize),
+            sender: ArqSender::new(terms, buffer),
+            receiver: ArqReceiver::new(window as usize),
             mtu: opening.mtu,
         }))
     }
 }
 
 /// End of a connection.
-struct End {
-    terms: Terms,
-    sender: Sender,
-    receiver: Receiver,
+struct ArqEnd {
+    terms: ArqTerms,
+    sender: ArqSender,
+    receiver: ArqReceiver,
     mtu: u32,
 }
 
-impl Protocol for End {
+impl Protocol for ArqEnd {
     /// Returns that it is open, from the start, as nothing has to be agreed.
     fn state(&self) -> State {
         State::Open
     }
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
-        if let Some(segment) = Segment::read(datagram) {
+        if let Some(segment) = ArqSegment::read(datagram) {
             self.sender.acknowledge(now, &segment);
             self.receiver.take(&segment);
         }
@@ -119,7 +119,7 @@ impl Protocol for End {
             self.receiver.answered();
         } else if self.receiver.owes_answer() {
             self.receiver.answered_once();
-            write_header(self.sender.next(), acknowledged, Then::More, batch);
+            write_header(self.sender.next(), acknowledged, SegmentFlag::More, batch);
         }
         Some(batch.len() - from).filter(|len| *len > 0).map(Transmit::plain)
     }

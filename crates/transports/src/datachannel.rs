@@ -92,7 +92,7 @@ impl Userspace for DataChannel {
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let (least, most) = (str0m::DATAGRAM_MTU_TARGET_MIN, str0m::DATAGRAM_MTU_TARGET_MAX);
         let payload = (opening.payload(INFO.id, least as u32)? as usize).min(most);
-        Ok(Box::new(End {
+        Ok(Box::new(DataChannelEnd {
             rtc: None,
             side: opening.side,
             token: opening.token,
@@ -114,7 +114,7 @@ impl Userspace for DataChannel {
 }
 
 /// End of a connection.
-struct End {
+struct DataChannelEnd {
     /// State of str0m, once the connection has begun.
     rtc: Option<Box<Rtc>>,
     side: Side,
@@ -140,7 +140,7 @@ struct End {
     mtu: u32,
 }
 
-impl End {
+impl DataChannelEnd {
     /// Returns the library's end, which begins with the first use.
     fn begun(&mut self, now: Nanos) -> std::result::Result<&mut Rtc, String> {
         let now = self.epoch.instant(now);
@@ -297,7 +297,7 @@ fn has_data(datagram: &[u8]) -> bool {
     datagram.first() == Some(&APPLICATION_DATA) && datagram.len() as u64 > RECORD + SCTP
 }
 
-impl Protocol for End {
+impl Protocol for DataChannelEnd {
     fn state(&self) -> State {
         self.state.clone()
     }

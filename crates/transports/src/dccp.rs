@@ -15,7 +15,7 @@ use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words}
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
-use crate::messages::{self, Came, MessageConn, Messenger};
+use crate::messages::{self, MessageConn, Messenger, Reception};
 use crate::spec::Settings;
 use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
@@ -122,7 +122,7 @@ impl Transport for Dccp {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let options = Options::new(dial.knobs);
+        let options = DccpOptions::new(dial.knobs);
         let deadline = Monotonic.now() + dial.timeout;
         let (socket, connect_ns) = tcp::connect(DCCP, dial, |socket| options.apply(socket))?;
         introduce(&socket, dial, deadline)?;
@@ -132,7 +132,7 @@ impl Transport for Dccp {
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let options = Options::new(listen.knobs);
+        let options = DccpOptions::new(listen.knobs);
         let (at, largest) = (listen.at.clone(), listen.largest_message);
         let welcome = move |socket: Socket, hello: Hello, deadline: Nanos| {
             let failed = |e| Error::setup(format!("set up a DCCP connection on {at}"), e);
@@ -199,16 +199,16 @@ fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
 
 /// The knobs as the socket takes them.
 #[derive(Debug, Clone, Copy)]
-struct Options {
+struct DccpOptions {
     ccid: u8,
     txqlen: u32,
     sndbuf: Option<Bytes>,
     rcvbuf: Option<Bytes>,
 }
 
-impl Options {
-    fn new(knobs: &Settings) -> Options {
-        Options {
+impl DccpOptions {
+    fn new(knobs: &Settings) -> DccpOptions {
+        DccpOptions {
             ccid: knobs.get(&CONTROL),
             txqlen: knobs.get(&TXQLEN_KEY) as u32,
             sndbuf: knobs.find(&SNDBUF),
@@ -254,7 +254,7 @@ struct Flow {
     socket: Counted,
     hello: [u8; hello::LEN],
     welcome: [u8; hello::LEN],
-    options: Options,
+    options: DccpOptions,
 }
 
 impl Flow {
@@ -306,18 +306,18 @@ impl Messenger for Flow {
     }
 
     #[inline]
-    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came> {
-        let Some(len) = self.socket.receive(room, patience)? else { return Ok(Came::Nothing) };
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Reception> {
+        let Some(len) = self.socket.receive(room, patience)? else { return Ok(Reception::Nothing) };
         if len == 0 {
-            return Ok(Came::End);
+            return Ok(Reception::End);
         }
         match udp_handshake::late(&room[..len], &self.hello, &self.welcome) {
-            None => return Ok(Came::Message(Lane(0), len)),
+            None => return Ok(Reception::Message(Lane(0), len)),
             // Another hello will come where this does not get through.
             Some(Late::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),
             Some(Late::Welcome) => {}
         }
-        Ok(Came::Other)
+        Ok(Reception::Other)
     }
 
     /// Returns true: DCCP sends nothing again.

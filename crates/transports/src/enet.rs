@@ -37,7 +37,7 @@ use crate::transport::{Effective, Info, options, told};
 
 mod wire;
 
-use wire::Wire;
+use wire::EnetSocket;
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -120,13 +120,13 @@ impl Userspace for Enet {
             seed: Some(if opening.side == Side::Near { token } else { !token }),
             ..HostSettings::default()
         };
-        let wire = Wire::new(opening.lanes.len().max(1));
+        let wire = EnetSocket::new(opening.lanes.len().max(1));
         let mut host = Host::new(wire, settings).map_err(|e| refused(e.to_string()))?;
         let datagram = opening.payload(INFO.id, LEAST_DATAGRAM)?.min(MTU_MAX as u32);
         let limited = host.set_mtu(datagram as u16);
         let limited = limited.and_then(|()| host.peer_mut(PEER).set_mtu(datagram as u16));
         limited.map_err(|_| refused(format!("it takes no datagrams of {datagram} bytes")))?;
-        Ok(Box::new(End {
+        Ok(Box::new(EnetEnd {
             host,
             clock,
             began: None,
@@ -149,8 +149,8 @@ impl Userspace for Enet {
 const LEAST_DATAGRAM: u32 = rusty_enet::consts::PROTOCOL_MINIMUM_MTU as u32;
 
 /// End of a connection.
-struct End {
-    host: Host<Wire>,
+struct EnetEnd {
+    host: Host<EnetSocket>,
     /// The library's clock, in milliseconds.
     clock: Arc<AtomicU64>,
     /// Time at which that clock was zero.
@@ -173,7 +173,7 @@ struct End {
     headers: u32,
 }
 
-impl End {
+impl EnetEnd {
     /// Tells the library the time, from 1 on: it takes zero for never.
     fn tell(&mut self, now: Nanos) {
         self.now = now;
@@ -255,11 +255,11 @@ impl End {
 
 /// Makes ENet wait for a peer that does not answer for as long as the trial does; by itself it
 /// gives up after 5 to 30 seconds.
-fn stay(peer: &mut rusty_enet::Peer<Wire>) {
+fn stay(peer: &mut rusty_enet::Peer<EnetSocket>) {
     peer.set_timeout(u32::MAX, u32::MAX, u32::MAX);
 }
 
-impl Protocol for End {
+impl Protocol for EnetEnd {
     fn state(&self) -> State {
         self.state.clone()
     }

@@ -26,7 +26,7 @@ mod fec;
 mod segments;
 mod tuning;
 
-use fec::{Came, Decoder, Encoder, Shape};
+use fec::{DecodedSegments, Decoder, Encoder, Shape};
 use segments::{is_sound, round_trips, segments, unmeasured};
 use tuning::{Mode, Tuning};
 
@@ -202,7 +202,7 @@ impl Userspace for Kcp {
         if let Some(least) = tuning.min_rto {
             machine.set_rx_minrto(least);
         }
-        Ok(Box::new(End {
+        Ok(Box::new(KcpEnd {
             machine,
             packets,
             fec: shape.map(|shape| Decoder::new(shape, room)).transpose()?,
@@ -221,10 +221,10 @@ impl Userspace for Kcp {
 
 /// Packets that the machine has put out, for whoever carries them. Each write is one datagram.
 #[derive(Debug, Clone, Default)]
-struct Packets(Arc<Mutex<Waiting>>);
+struct Packets(Arc<Mutex<PacketQueue>>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PacketQueue {
     bytes: Vec<u8>,
     /// The lengths of the datagrams in `bytes`, and how many of both are gone.
     lengths: Vec<usize>,
@@ -238,10 +238,10 @@ struct Waiting {
 impl Packets {
     fn new(shape: Option<Shape>) -> Result<Packets> {
         let fec = shape.map(Encoder::new).transpose()?;
-        Ok(Packets(Arc::new(Mutex::new(Waiting { fec, ..Waiting::default() }))))
+        Ok(Packets(Arc::new(Mutex::new(PacketQueue { fec, ..PacketQueue::default() }))))
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut PacketQueue) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -260,7 +260,7 @@ impl Write for Packets {
     }
 }
 
-impl Waiting {
+impl PacketQueue {
     /// Appends the next datagram to `batch`; its length.
     fn take(&mut self, batch: &mut Vec<u8>) -> Option<usize> {
         let Some(len) = self.lengths.get(self.taken).copied() else {
@@ -277,7 +277,7 @@ impl Waiting {
 
     /// Appends a datagram, with what corrects for its loss.
     fn put(&mut self, datagram: &[u8]) {
-        let Waiting { bytes, lengths, fec, now, .. } = self;
+        let PacketQueue { bytes, lengths, fec, now, .. } = self;
         let mut put = |datagram: &[u8]| {
             bytes.extend_from_slice(datagram);
             lengths.push(datagram.len());
@@ -297,7 +297,7 @@ impl Waiting {
 }
 
 /// End of a connection.
-struct End {
+struct KcpEnd {
     machine: Machine<Packets>,
     packets: Packets,
     /// Decoder of what corrects for losses, and the sizes of a group, if there is any.
@@ -321,7 +321,7 @@ fn milliseconds(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }
 
-impl End {
+impl KcpEnd {
     /// Tells the machine the time; it sends what its own clock wants to.
     fn tick(&mut self, now: Nanos) {
         self.packets.with(|waiting| waiting.now = now);
@@ -338,7 +338,7 @@ impl End {
     }
 }
 
-impl Protocol for End {
+impl Protocol for KcpEnd {
     fn state(&self) -> State {
         match self.machine.is_dead_link() {
             true => State::Closed("KCP sent one segment 20 times in vain (dead link)".to_owned()),
@@ -348,7 +348,7 @@ impl Protocol for End {
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.tick(now);
-        let End { machine, is_fresh, round_trip, least_ms, .. } = self;
+        let KcpEnd { machine, is_fresh, round_trip, least_ms, .. } = self;
         // What makes no sense is ignored.
         let mut input = |segments: &[u8]| {
             let is_taken = is_sound(segments) && machine.input(segments).is_ok();
@@ -360,8 +360,8 @@ impl Protocol for End {
         };
         match &mut self.fec {
             Some(decoder) => decoder.decode(datagram, |came| match came {
-                Came::Sent(segments) => input(segments),
-                Came::MadeUp(segments) => {
+                DecodedSegments::Sent(segments) => input(segments),
+                DecodedSegments::MadeUp(segments) => {
                     unmeasured(segments, milliseconds(now));
                     input(segments);
                 }
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn segments_are_counted_once_and_again_where_they_go_again() {
-        let mut waiting = Waiting::default();
+        let mut waiting = PacketQueue::default();
         for (numbers, counts) in [(&[0, 1][..], (1, 0)), (&[1, 2], (2, 1)), (&[0], (2, 2))] {
             let datagram: Vec<u8> =
                 numbers.iter().flat_map(|number| segment(*number, 0, b"data")).collect();

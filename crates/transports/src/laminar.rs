@@ -37,7 +37,7 @@ use crate::transport::{Effective, Info, options, told};
 mod alone;
 mod ledger;
 
-use ledger::{FRAMING, HEADER, Headers, Ledger};
+use ledger::{FRAMING, HEADER, Headers, MessageLedger};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -123,10 +123,10 @@ impl Userspace for Laminar {
             )));
         }
         let config = Config { fragment_size: (FRAMING + LARGEST) as u16, ..Config::default() };
-        Ok(Box::new(End {
+        Ok(Box::new(LaminarEnd {
             // No later than what it is told of afterwards.
             connection: VirtualConnection::new(PEER, &config, Instant::now()),
-            wire: Wire { config, out: VecDeque::new(), ledger: Ledger::default() },
+            wire: LaminarOutbox { config, out: VecDeque::new(), ledger: MessageLedger::default() },
             epoch: Epoch::default(),
             delivered: vec![0; opening.lanes.len()],
             lanes: opening.lanes.to_vec(),
@@ -135,19 +135,19 @@ impl Userspace for Laminar {
             tick: opening.knobs.get(&TICK_KEY),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             came: 0,
-            repair: Repair::Done,
+            repair: LossCheck::Done,
         }))
     }
 }
 
 /// What the library sends.
-struct Wire {
+struct LaminarOutbox {
     config: Config,
     out: VecDeque<Vec<u8>>,
-    ledger: Ledger,
+    ledger: MessageLedger,
 }
 
-impl ConnectionMessenger<SocketEvent> for Wire {
+impl ConnectionMessenger<SocketEvent> for LaminarOutbox {
     fn config(&self) -> &Config {
         &self.config
     }
@@ -163,15 +163,15 @@ impl ConnectionMessenger<SocketEvent> for Wire {
 
 /// Whether the library has looked for losses since something arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Repair {
+enum LossCheck {
     Due,
     Done,
 }
 
 /// End of a connection.
-struct End {
+struct LaminarEnd {
     connection: VirtualConnection,
-    wire: Wire,
+    wire: LaminarOutbox,
     epoch: Epoch,
     /// Their services; the number of a lane is that of its stream.
     lanes: Vec<Service>,
@@ -185,10 +185,10 @@ struct End {
     due: Option<Nanos>,
     /// Reliable messages that came since this end last acknowledged.
     came: u32,
-    repair: Repair,
+    repair: LossCheck,
 }
 
-impl End {
+impl LaminarEnd {
     /// Sends a packet with `payload`, and puts the next empty one off if it acknowledges, too.
     fn send(&mut self, now: Nanos, packet: Packet) {
         let acknowledges = packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable;
@@ -210,7 +210,7 @@ impl End {
     fn repair(&mut self, now: Nanos) {
         let instant = self.epoch.instant(now);
         self.connection.update(&mut self.wire, instant);
-        self.repair = Repair::Done;
+        self.repair = LossCheck::Done;
         if self.state == State::Open && self.connection.should_drop(&mut self.wire, instant) {
             self.state = State::Closed(format!(
                 "laminar gives up a peer that is silent for {} s, or has not acknowledged {} packets",
@@ -250,7 +250,7 @@ impl End {
     }
 }
 
-impl Protocol for End {
+impl Protocol for LaminarEnd {
     fn state(&self) -> State {
         self.state.clone()
     }
@@ -268,7 +268,7 @@ impl Protocol for End {
         if let Some(reliable) = headers.reliable {
             self.wire.ledger.acknowledged(reliable.acknowledged);
         }
-        self.repair = Repair::Due;
+        self.repair = LossCheck::Due;
         self.came += u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
         if self.came >= SOON {
             self.acknowledge(now);
@@ -281,7 +281,7 @@ impl Protocol for End {
     }
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
-        if self.repair == Repair::Due {
+        if self.repair == LossCheck::Due {
             self.repair(now);
         }
         let datagram = self.wire.out.pop_front()?;

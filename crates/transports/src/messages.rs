@@ -24,7 +24,7 @@ use crate::transport::{
 
 /// Result of a receiving call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Reception {
     /// Nothing was received.
     Nothing,
     /// A datagram that is no message: a part of one, or what belongs to opening the connection.
@@ -44,7 +44,7 @@ pub(super) trait Messenger: Send {
     /// Makes one call that sends a message; whether it went.
     fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
     /// Makes one receiving call into `room`.
-    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came>;
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Reception>;
     /// Returns true if the peer has acknowledged all that was sent and is sent again until then.
     fn is_acknowledged(&self) -> bool;
     /// Returns the options as read back.
@@ -119,7 +119,7 @@ impl<M: Messenger> MessageConn<M> {
         MessageConn { messenger, incoming, bulk, connect_ns }
     }
 
-    fn next(&mut self, patience: Patience) -> io::Result<Came> {
+    fn next(&mut self, patience: Patience) -> io::Result<Reception> {
         self.messenger.receive(&mut self.incoming, patience)
     }
 }
@@ -153,13 +153,13 @@ impl<M: Messenger> Conn for MessageConn<M> {
     #[inline]
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         Ok(match self.next(patience)? {
-            Came::Nothing => Progress::Idle,
-            Came::Other => Progress::Moved,
-            Came::Message(lane, len) => {
+            Reception::Nothing => Progress::Idle,
+            Reception::Other => Progress::Moved,
+            Reception::Message(lane, len) => {
                 inbox.message(lane, &self.incoming[..len]);
                 Progress::Moved
             }
-            Came::End => Progress::Closed,
+            Reception::End => Progress::Closed,
         })
     }
 
@@ -179,13 +179,13 @@ impl<M: Messenger> Conn for MessageConn<M> {
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
         Ok(match self.next(patience)? {
-            Came::Nothing => Progress::Idle,
-            Came::Other => Progress::Moved,
-            Came::Message(_, len) => {
+            Reception::Nothing => Progress::Idle,
+            Reception::Other => Progress::Moved,
+            Reception::Message(_, len) => {
                 sink.take(&self.incoming[..len]);
                 Progress::Moved
             }
-            Came::End => Progress::Closed,
+            Reception::End => Progress::Closed,
         })
     }
 

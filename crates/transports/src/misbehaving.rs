@@ -26,10 +26,16 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const HOW_KEY: Preset<How> = Optional::choice(
+const HOW_KEY: Preset<BreakdownKind> = Optional::choice(
     "how",
     &["no", "panic", "allocate", "spin", "restless"],
-    &[How::Nothing, How::Panic, How::Allocate, How::Spin, How::Restless],
+    &[
+        BreakdownKind::Nothing,
+        BreakdownKind::Panic,
+        BreakdownKind::Allocate,
+        BreakdownKind::Spin,
+        BreakdownKind::Restless,
+    ],
     "what it does: nothing wrong, panic, take memory without end, never return, or want \
      to act all the time",
 )
@@ -53,7 +59,7 @@ const fn breaks(name: &'static str, matters: &'static str) -> Meaning {
 
 /// Kind of breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum BreakdownKind {
     Nothing,
     Panic,
     Allocate,
@@ -63,7 +69,7 @@ enum How {
 
 /// A breakdown that is to come.
 struct Breakdown {
-    how: How,
+    how: BreakdownKind,
     /// Calls that go well until then.
     left: u64,
     asked: Effective,
@@ -80,7 +86,7 @@ impl Userspace for Misbehaving {
         let protocol = Arq.open(&Opening { knobs: &own.knobs, ..*opening })?;
         let (at, asked_how, left) =
             (knobs.get(&AT_KEY), knobs.get(&HOW_KEY), knobs.get(&AFTER_KEY));
-        let how = if at == opening.side { asked_how } else { How::Nothing };
+        let how = if at == opening.side { asked_how } else { BreakdownKind::Nothing };
         let asked = told([
             (HOW.name, HOW_KEY.word(asked_how).to_owned()),
             (AT.name, AT_KEY.word(at).to_owned()),
@@ -100,7 +106,7 @@ impl Around for Breakdown {
     }
 
     fn deadline(&self, own: Option<Nanos>) -> Option<Nanos> {
-        let is_restless = self.how == How::Restless && self.left == 0;
+        let is_restless = self.how == BreakdownKind::Restless && self.left == 0;
         if is_restless { Some(Nanos::ZERO) } else { own }
     }
 
@@ -110,20 +116,20 @@ impl Around for Breakdown {
     }
 }
 
-impl How {
+impl BreakdownKind {
     #[allow(clippy::panic, reason = "it is what this is for")]
     fn break_down(self) {
         match self {
-            How::Nothing | How::Restless => {}
-            How::Panic => panic!("asked to"),
-            How::Allocate => {
+            BreakdownKind::Nothing | BreakdownKind::Restless => {}
+            BreakdownKind::Panic => panic!("asked to"),
+            BreakdownKind::Allocate => {
                 let mut taken = Vec::new();
                 loop {
                     // Never touched, so that the host has to find none of it.
                     taken.push(std::hint::black_box(Vec::<u8>::with_capacity(1 << 26)));
                 }
             }
-            How::Spin => loop {
+            BreakdownKind::Spin => loop {
                 std::hint::spin_loop();
             },
         }

@@ -83,25 +83,25 @@ impl Transport for Mptcp {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let options = tcp::Options::from(dial.knobs);
-        tcp::dial(MPTCP, dial, Multipath { options, to: Some(dial.to.clone()) })
+        let options = tcp::TcpOptions::from(dial.knobs);
+        tcp::dial(MPTCP, dial, MptcpFlavour { options, to: Some(dial.to.clone()) })
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let options = tcp::Options::from(listen.knobs);
-        tcp::listen(MPTCP, listen, Multipath { options, to: None })
+        let options = tcp::TcpOptions::from(listen.knobs);
+        tcp::listen(MPTCP, listen, MptcpFlavour { options, to: None })
     }
 }
 
 /// Properties of multipath TCP that TCP does not have.
 #[derive(Debug, Clone)]
-struct Multipath {
-    options: tcp::Options,
+struct MptcpFlavour {
+    options: tcp::TcpOptions,
     /// Whom a near end dials.
     to: Option<Address>,
 }
 
-impl Flavour for Multipath {
+impl Flavour for MptcpFlavour {
     type Channel = Counted;
 
     /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.

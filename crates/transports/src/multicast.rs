@@ -40,9 +40,9 @@ use crate::transport::userspace::MTU;
 use crate::transport::userspace::over_udp::{self, Asked, Ends, Sockets};
 use crate::transport::*;
 use crate::units::Bytes;
-use ends::{Receiving, Sending};
-use terms::{Control, Repair, Terms};
-use wire::{Call, Datagram, Tag};
+use ends::{ReceivingEnd, SendingEnd};
+use terms::{GroupTerms, MulticastControl, RepairRule};
+use wire::{Call, MulticastDatagram, Tag};
 
 mod ends;
 mod receiver;
@@ -77,19 +77,19 @@ const WINDOW: Preset<Bytes> = Optional::size(
 )
 .or("256kB");
 
-const REPAIR: Preset<Repair> = Optional::choice(
+const REPAIR: Preset<RepairRule> = Optional::choice(
     "repair",
     &["selective", "go-back-n"],
-    &[Repair::Selective, Repair::GoBackN],
+    &[RepairRule::Selective, RepairRule::GoBackN],
     "what leaves again: the packets that a receiver misses, or all from the first of \
      them on",
 )
 .or("selective");
 
-const CONTROL: Preset<Control> = Optional::choice(
+const CONTROL: Preset<MulticastControl> = Optional::choice(
     "cc",
     &["reno", "none"],
-    &[Control::Reno, Control::None],
+    &[MulticastControl::Reno, MulticastControl::None],
     "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
      window",
 )
@@ -145,8 +145,8 @@ impl Transport for Multicast {
         };
         let tag = Tag::of(&dial.hello.token);
         let conn = over_udp::connect(&INFO, sockets, &ends, asked, deadline, &|opening| {
-            let terms = Terms::new(opening, far.len() as u16)?;
-            Ok(Box::new(Sending::new(tag, terms, port)))
+            let terms = GroupTerms::new(opening, far.len() as u16)?;
+            Ok(Box::new(SendingEnd::new(tag, terms, port)))
         });
         conn.map_err(|error| match error {
             Error::Blocked { evidence } => Error::blocked(format!(
@@ -210,7 +210,7 @@ impl Listener for MemberListener {
         let sockets = Sockets { out: guest.socket, arrivals: Some(arrivals) };
         let (tag, index) = (Tag::of(&self.token), guest.hello.flow);
         let conn = over_udp::connect(&INFO, sockets, &ends, asked, deadline, &|opening| {
-            Ok(Box::new(Receiving::new(tag, Terms::called(opening, &call), index)))
+            Ok(Box::new(ReceivingEnd::new(tag, GroupTerms::called(opening, &call), index)))
         })?;
         Ok((index, conn))
     }
@@ -236,7 +236,7 @@ impl MemberListener {
             let mut bytes = [0; 64];
             match destination::receive_from(&self.arrivals, &mut bytes) {
                 Ok((len, ..)) => match wire::read(tag, &bytes[..len]) {
-                    Some(Datagram::Call(call)) => return Ok(call),
+                    Some(MulticastDatagram::Call(call)) => return Ok(call),
                     _ => strangers += 1,
                 },
                 Err(error) if is_full(&error) || is_network_error(&error) => {}

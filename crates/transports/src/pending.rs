@@ -226,12 +226,12 @@ fn take(
 pub(super) struct PendingAccepts {
     socket: Socket,
     visitors: Vec<Visitor>,
-    seen: Seen,
+    seen: VisitorCounts,
 }
 
 /// Counts of the connections that came, for the evidence when nobody was let in.
 #[derive(Default)]
-struct Seen {
+struct VisitorCounts {
     came: u64,
     wrong: u64,
     silent: u64,
@@ -244,7 +244,7 @@ struct Visitor {
     until: Nanos,
 }
 
-enum Said {
+enum HelloState {
     NothingYet,
     Hello(Hello),
     Nonsense,
@@ -260,7 +260,11 @@ impl PendingAccepts {
             .listen(BACKLOG)
             .and_then(|()| socket.set_nonblocking(true))
             .map_err(|e| Error::setup(format!("listen on {endpoint}"), e))?;
-        Ok(PendingAccepts { socket, visitors: Vec::with_capacity(ROOM), seen: Seen::default() })
+        Ok(PendingAccepts {
+            socket,
+            visitors: Vec::with_capacity(ROOM),
+            seen: VisitorCounts::default(),
+        })
     }
 
     /// Waits for the next connection with `token`: its flow and its socket, which is not yet
@@ -297,11 +301,11 @@ impl PendingAccepts {
             for index in self.ready(wake - now)?.into_iter().rev() {
                 let said = self.visitors[index].listen();
                 match said {
-                    Said::NothingYet => {}
-                    Said::Hello(hello) if hello.token == token => {
+                    HelloState::NothingYet => {}
+                    HelloState::Hello(hello) if hello.token == token => {
                         return Ok(Some((hello.flow, self.visitors.remove(index).socket)));
                     }
-                    Said::Hello(_) | Said::Nonsense => {
+                    HelloState::Hello(_) | HelloState::Nonsense => {
                         self.seen.wrong += 1;
                         self.visitors.remove(index);
                     }
@@ -360,7 +364,7 @@ impl PendingAccepts {
     }
 
     fn nobody(&self, endpoint: &Address, timeout: Nanos) -> Error {
-        let Seen { came, wrong, silent } = self.seen;
+        let VisitorCounts { came, wrong, silent } = self.seen;
         Error::blocked(format!(
             "listened on {endpoint} for {timeout}: {came} connections came, {wrong} of them with \
              something other than this trial's token, {silent} without a hello in {}",
@@ -370,16 +374,16 @@ impl PendingAccepts {
 }
 
 impl Visitor {
-    fn listen(&mut self) -> Said {
+    fn listen(&mut self) -> HelloState {
         match read(&self.socket, &mut self.hello[self.have..]) {
-            Ok(None) => return Said::NothingYet,
-            Ok(Some(0)) | Err(_) => return Said::Nonsense,
+            Ok(None) => return HelloState::NothingYet,
+            Ok(Some(0)) | Err(_) => return HelloState::Nonsense,
             Ok(Some(got)) => self.have += got,
         }
         if self.have < LEN {
-            return Said::NothingYet;
+            return HelloState::NothingYet;
         }
-        Hello::decode(&self.hello).map_or(Said::Nonsense, Said::Hello)
+        Hello::decode(&self.hello).map_or(HelloState::Nonsense, HelloState::Hello)
     }
 }
 
@@ -395,7 +399,7 @@ mod tests {
     use super::*;
     use crate::datapath::stream::Counted;
     use crate::spec::Settings;
-    use crate::stream::{Engines, FlavourFacts};
+    use crate::stream::{FlavourFacts, StreamEngines};
     use crate::transport::Effective;
 
     const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
@@ -408,7 +412,7 @@ mod tests {
         type Channel = Counted;
 
         fn facts(&self) -> FlavourFacts {
-            FlavourFacts::moved_by(Engines::from(&Settings::default()))
+            FlavourFacts::moved_by(StreamEngines::from(&Settings::default()))
         }
         fn apply(&self, _: &Socket) -> Result<()> {
             Ok(())

@@ -14,7 +14,7 @@ use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::typed::Optional;
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{self, Engines, Flavour, FlavourFacts, check_engine};
+use crate::stream::{self, Flavour, FlavourFacts, StreamEngines, check_engine};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
 use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
@@ -89,12 +89,12 @@ impl Transport for Pipes {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        dial_stream(dial, Options::from(dial.knobs))
+        dial_stream(dial, PipeOptions::from(dial.knobs))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         refuse_handed(INFO.id, &listen.door)?;
-        let options = Options::from(listen.knobs);
+        let options = PipeOptions::from(listen.knobs);
         options.try_capacity()?;
         listen_stream(&listen, options)
     }
@@ -102,19 +102,19 @@ impl Transport for Pipes {
 
 /// The knobs as pipes take them.
 #[derive(Debug, Clone)]
-struct Options {
+struct PipeOptions {
     capacity: Option<usize>,
-    engines: Engines,
+    engines: StreamEngines,
 }
 
-impl From<&Settings> for Options {
-    fn from(knobs: &Settings) -> Options {
+impl From<&Settings> for PipeOptions {
+    fn from(knobs: &Settings) -> PipeOptions {
         let capacity = knobs.find(&CAPACITY).and_then(|size| usize::try_from(size.0).ok());
-        Options { capacity, engines: Engines::from(knobs) }
+        PipeOptions { capacity, engines: StreamEngines::from(knobs) }
     }
 }
 
-impl Options {
+impl PipeOptions {
     fn pipe(&self) -> io::Result<Pipe> {
         let pipe = Pipe::open()?;
         if let Some(capacity) = self.capacity {
@@ -149,7 +149,7 @@ fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
     }
 }
 
-impl Flavour for Options {
+impl Flavour for PipeOptions {
     type Channel = pipe::Pipes;
 
     fn facts(&self) -> FlavourFacts {

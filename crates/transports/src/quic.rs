@@ -16,7 +16,7 @@ use crate::transport::options::Meaning;
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use crate::transport::{Info, identity, options};
 use crate::units::Bytes;
-use end::End;
+use end::QuicEnd;
 use layer::Layer;
 
 mod ecn;
@@ -116,16 +116,16 @@ const KEYS: &[Key] = &[
 
 /// Congestion control of quinn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Control {
+pub(super) enum QuicControl {
     Cubic,
     Reno,
     Bbr,
 }
 
-pub(super) const CONTROL: Preset<Control> = Optional::choice(
+pub(super) const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
-    &[Control::Cubic, Control::Reno, Control::Bbr],
+    &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
     "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is \
      of version 1",
 )
@@ -214,11 +214,11 @@ pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box
             if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
         )));
     }
-    let setup = setup::Setup::new(layer, opening, payload, least).map_err(|e| {
+    let setup = setup::QuicSetup::new(layer, opening, payload, least).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
     let qlog = opening.knobs.text_of(&QLOG).map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
-    Ok(Box::new(End::new(layer, opening, setup, qlog)))
+    Ok(Box::new(QuicEnd::new(layer, opening, setup, qlog)))
 }

@@ -27,7 +27,7 @@ use crate::transport::equal::{self, Own};
 use crate::transport::identity::{self, Failure, NAME, Resume, Terms};
 use crate::transport::userspace::{Opening, Protocol, Userspace};
 use crate::transport::{Info, options};
-use end::End;
+use end::S2nEnd;
 
 mod end;
 mod endpoint;
@@ -74,15 +74,15 @@ static INFO: Info = Info {
 
 /// Congestion control of s2n-quic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Control {
+enum S2nControl {
     Cubic,
     Bbr,
 }
 
-const CONTROL: Preset<Control> = Optional::choice(
+const CONTROL: Preset<S2nControl> = Optional::choice(
     "cc",
     &["cubic", "bbr"],
-    &[Control::Cubic, Control::Bbr],
+    &[S2nControl::Cubic, S2nControl::Bbr],
     "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
 )
 .or(equal::CC);
@@ -103,11 +103,11 @@ const DEPLOYED: &[Own] = &[
 ];
 
 /// Everything that an end is made of, but for its side.
-struct Setup {
-    io: endpoint::Handed,
+struct S2nSetup {
+    io: endpoint::EndpointSlot,
     limits: Limits,
     ids: Format,
-    control: Control,
+    control: S2nControl,
     cipher: &'static str,
     provider: Arc<CryptoProvider>,
     /// Flow-control window in bytes, where it was asked for.
@@ -126,7 +126,7 @@ impl Userspace for QuicS2n {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         let payload = opening.payload(INFO.id, LEAST_PAYLOAD)?;
-        let end = Setup::new(opening, payload).and_then(|setup| End::new(opening, setup));
+        let end = S2nSetup::new(opening, payload).and_then(|setup| S2nEnd::new(opening, setup));
         let end = end.map_err(|e| {
             Error::setup(format!("set up the endpoint of `{}`", INFO.id), io::Error::other(e))
         })?;
@@ -134,9 +134,9 @@ impl Userspace for QuicS2n {
     }
 }
 
-impl Setup {
+impl S2nSetup {
     /// Creates the setup of an end for datagrams of at most `payload` bytes.
-    fn new(opening: &Opening<'_>, payload: u32) -> std::result::Result<Setup, Failure> {
+    fn new(opening: &Opening<'_>, payload: u32) -> std::result::Result<S2nSetup, Failure> {
         let knobs = opening.knobs;
         let window = knobs.find(&WINDOW).map(|size| size.0);
         let control = knobs.get(&CONTROL);
@@ -174,9 +174,9 @@ impl Setup {
             .with_len(CONNECTION_ID)
             .map_err(|error| error.to_string())?
             .build()?;
-        let io = endpoint::Handed::new(mtu);
+        let io = endpoint::EndpointSlot::new(mtu);
         let certificate = identity::certificate_word(knobs.text_of(&identity::CERTIFICATE));
-        Ok(Setup {
+        Ok(S2nSetup {
             io,
             limits,
             ids,

@@ -30,10 +30,10 @@ use crate::transport::userspace::{
 };
 use crate::transport::{Effective, Info, options, told};
 use crate::units::{BitRate, Bytes, parse_rate, rate_text};
-use pace::Rate;
-use receiver::Receiver;
-use sender::{Sender, Terms};
-use wire::{Datagram, HEADER, TALLY};
+use pace::RateSource;
+use receiver::RbudpReceiver;
+use sender::{RbudpSender, RbudpTerms};
+use wire::{HEADER, RbudpDatagram, TALLY};
 
 mod pace;
 mod receiver;
@@ -64,11 +64,11 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const RATE: Preset<Rate> = Optional::form(
+const RATE: Preset<RateSource> = Optional::form(
     "rate",
     Kind::Own { form: "probe|64kbit..1tbit", check: |typed| rate(typed).map(drop), refers: plain },
     rate,
-    Rate::Probe,
+    RateSource::Probe,
     "the rate at which IP packets leave; probe: twice the rate at which the last round \
      arrived, later 9/8 of the fastest of ten",
 )
@@ -82,13 +82,13 @@ const WINDOW: Preset<Bytes> = Optional::size(
 )
 .or("8MB");
 
-fn rate(typed: &str) -> Result<Rate> {
+fn rate(typed: &str) -> Result<RateSource> {
     if typed == PROBE {
-        return Ok(Rate::Probe);
+        return Ok(RateSource::Probe);
     }
     let rate = parse_rate(typed)?;
     if (pace::LEAST..=pace::MOST).contains(&rate.0) {
-        return Ok(Rate::Fixed(rate));
+        return Ok(RateSource::Fixed(rate));
     }
     let [least, most] = [pace::LEAST, pace::MOST].map(|rate| rate_text(BitRate(rate)));
     Err(Error::usage(format!("`{typed}` is outside {least}..{most}; `{PROBE}` finds a rate")))
@@ -100,22 +100,22 @@ impl Userspace for Rbudp {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        Ok(Box::new(End::open(opening)?))
+        Ok(Box::new(RbudpEnd::open(opening)?))
     }
 }
 
 /// End of a connection.
-struct End {
-    sender: Sender,
-    receiver: Receiver,
+struct RbudpEnd {
+    sender: RbudpSender,
+    receiver: RbudpReceiver,
     /// The longest datagram in bytes.
     datagram: usize,
     window: u64,
     mtu: u32,
 }
 
-impl End {
-    fn open(opening: &Opening<'_>) -> Result<End> {
+impl RbudpEnd {
+    fn open(opening: &Opening<'_>) -> Result<RbudpEnd> {
         // A tally has the longer header, and says nothing without a byte of a bitmap.
         let datagram = opening.payload(INFO.id, TALLY as u32 + 1)?;
         let headers = opening.headers() + HEADER as u32;
@@ -127,10 +127,10 @@ impl End {
         let buffer = message.max(window as usize);
         let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
         let rate = knobs.get(&RATE);
-        let terms = Terms { buffer, message, most, segment, headers: headers.into(), rate };
-        Ok(End {
-            sender: Sender::new(terms),
-            receiver: Receiver::new(buffer, most),
+        let terms = RbudpTerms { buffer, message, most, segment, headers: headers.into(), rate };
+        Ok(RbudpEnd {
+            sender: RbudpSender::new(terms),
+            receiver: RbudpReceiver::new(buffer, most),
             datagram: datagram as usize,
             window,
             mtu: opening.mtu,
@@ -138,7 +138,7 @@ impl End {
     }
 }
 
-impl Protocol for End {
+impl Protocol for RbudpEnd {
     /// Returns that it is open, from the start, as nothing has to be agreed.
     fn state(&self) -> State {
         State::Open
@@ -146,9 +146,9 @@ impl Protocol for End {
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         match wire::read(datagram) {
-            Some(Datagram::Data(data)) => self.receiver.take(now, &data),
-            Some(Datagram::Ask(round)) => self.receiver.asked(round),
-            Some(Datagram::Tally(tally)) => self.sender.answered(now, &tally),
+            Some(RbudpDatagram::Data(data)) => self.receiver.take(now, &data),
+            Some(RbudpDatagram::Ask(round)) => self.receiver.asked(round),
+            Some(RbudpDatagram::Tally(tally)) => self.sender.answered(now, &tally),
             None => {}
         }
     }
@@ -201,8 +201,8 @@ impl Protocol for End {
 
     fn effective(&self) -> Effective {
         let rate = match self.sender.pace().origin() {
-            Rate::Fixed(rate) => rate_text(rate),
-            Rate::Probe => PROBE.to_owned(),
+            RateSource::Fixed(rate) => rate_text(rate),
+            RateSource::Probe => PROBE.to_owned(),
         };
         told([
             ("cc", "none".to_owned()),

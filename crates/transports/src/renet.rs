@@ -158,14 +158,14 @@ impl Userspace for Renet {
             client_channels_config: channels,
         });
         client.set_connected();
-        Ok(Box::new(End {
+        Ok(Box::new(RenetEnd {
             client,
             guard: Guard::new(opening.lanes, held),
             lanes: opening.lanes.to_vec(),
             state: State::Open,
             told: None,
             visited: None,
-            visit: Visit::Idle,
+            visit: VisitReason::Idle,
             waiting: BTreeMap::new(),
             out: VecDeque::new(),
             arrived: VecDeque::new(),
@@ -192,7 +192,7 @@ fn send_type(service: Service, resend: Nanos) -> SendType {
 
 /// Reason for the next visit, beside what is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Visit {
+enum VisitReason {
     /// None.
     Idle,
     /// Something to acknowledge, or what the last visit had no room for: a tick after that one.
@@ -202,7 +202,7 @@ enum Visit {
 }
 
 /// End of a connection.
-struct End {
+struct RenetEnd {
     client: RenetClient,
     guard: Guard,
     /// Their services; the number of a lane is that of its channel.
@@ -212,7 +212,7 @@ struct End {
     told: Option<Nanos>,
     /// Time of the last visit.
     visited: Option<Nanos>,
-    visit: Visit,
+    visit: VisitReason,
     /// Reliable packets that are not acknowledged, by number, with the time at which they left.
     waiting: BTreeMap<u64, Nanos>,
     out: VecDeque<Vec<u8>>,
@@ -229,7 +229,7 @@ struct End {
     counts: ProtocolStats,
 }
 
-impl End {
+impl RenetEnd {
     /// Tells the library the time.
     fn tell(&mut self, now: Nanos) {
         let told = self.told.replace(now).unwrap_or(now);
@@ -243,9 +243,9 @@ impl End {
         let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
         let next = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
         let asked = match self.visit {
-            Visit::Idle => None,
-            Visit::NextTick => Some(next),
-            Visit::Now => Some(Nanos::ZERO),
+            VisitReason::Idle => None,
+            VisitReason::NextTick => Some(next),
+            VisitReason::Now => Some(Nanos::ZERO),
         };
         let again = again.map(|again| again.max(next));
         asked.into_iter().chain(again).min().filter(|_| self.state == State::Open)
@@ -277,7 +277,7 @@ impl End {
         self.visited = Some(now);
         self.unsent = 0;
         // One that has used up what it may send has left some.
-        self.visit = if bytes + SLICE > BUDGET { Visit::NextTick } else { Visit::Idle };
+        self.visit = if bytes + SLICE > BUDGET { VisitReason::NextTick } else { VisitReason::Idle };
         self.note_end();
     }
 
@@ -306,7 +306,7 @@ impl End {
     }
 }
 
-impl Protocol for End {
+impl Protocol for RenetEnd {
     fn state(&self) -> State {
         self.state.clone()
     }
@@ -317,7 +317,7 @@ impl Protocol for End {
         self.client.process_packet(datagram);
         match content {
             // It acknowledges best effort, too, though it does nothing with that but count losses.
-            Content::Data => self.visit = self.visit.max(Visit::NextTick),
+            Content::Data => self.visit = self.visit.max(VisitReason::NextTick),
             Content::Acknowledgement(ranges) => {
                 for range in ranges {
                     let found: Vec<u64> = self.waiting.range(range).map(|(n, _)| *n).collect();
@@ -375,7 +375,7 @@ impl Protocol for End {
             Delivery::Reliable => self.owed += bytes.len(),
             Delivery::BestEffort | Delivery::Within(_) => self.unsent += bytes.len(),
         }
-        self.visit = Visit::Now;
+        self.visit = VisitReason::Now;
         self.note_end();
         Ok(bytes.len())
     }

@@ -15,7 +15,7 @@ use crate::datapath::option::{
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
-use crate::messages::{self, Came, MessageConn, Messenger};
+use crate::messages::{self, MessageConn, Messenger, Reception};
 use crate::pending::present;
 use crate::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
 use crate::spec::Settings;
@@ -104,7 +104,7 @@ impl Transport for Sctp {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let options = Options::new(dial.knobs, dial.lanes, dial.largest_message);
+        let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
         let deadline = Monotonic.now() + dial.timeout;
         let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
         present(&socket, &dial.hello, dial.to, deadline)?;
@@ -114,7 +114,7 @@ impl Transport for Sctp {
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let options = Options::new(listen.knobs, listen.lanes, listen.largest_message);
+        let options = SctpOptions::new(listen.knobs, listen.lanes, listen.largest_message);
         let prepared = options.clone();
         let at = listen.at.clone();
         let welcome = move |socket: Socket, hello: Hello, _: Nanos| {
@@ -134,7 +134,7 @@ impl Transport for Sctp {
 
 /// The knobs as the socket takes them, and what its connection is for.
 #[derive(Debug, Clone)]
-struct Options {
+struct SctpOptions {
     nodelay: bool,
     min_rto_ms: Option<u32>,
     sndbuf: Option<Bytes>,
@@ -143,10 +143,10 @@ struct Options {
     largest_message: usize,
 }
 
-impl Options {
-    fn new(knobs: &Settings, lanes: &[Service], largest_message: usize) -> Options {
+impl SctpOptions {
+    fn new(knobs: &Settings, lanes: &[Service], largest_message: usize) -> SctpOptions {
         let ms = |span: Nanos| u32::try_from((span.0 / 1_000_000).max(1)).unwrap_or(u32::MAX);
-        Options {
+        SctpOptions {
             nodelay: knobs.get(&NODELAY),
             min_rto_ms: knobs.find(&MIN_RTO).map(ms),
             sndbuf: knobs.find(&SNDBUF),
@@ -243,7 +243,7 @@ struct Association {
     /// Bytes of a message whose end has not come.
     have: usize,
     mtu: Option<usize>,
-    options: Options,
+    options: SctpOptions,
 }
 
 impl Association {
@@ -286,25 +286,25 @@ impl Messenger for Association {
     }
 
     #[inline]
-    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Came> {
+    fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Reception> {
         let wanted = (LEVEL, RECEIVED_INFO);
         let rest = &mut room[self.have..];
         let Some(arrived) = self.socket.receive_beside::<2>(rest, wanted, patience)? else {
-            return Ok(Came::Nothing);
+            return Ok(Reception::Nothing);
         };
         if arrived.len == 0 {
-            return Ok(Came::End);
+            return Ok(Reception::End);
         }
         self.have += arrived.len;
         if arrived.ends {
             let lane = Lane(arrived.beside.map_or(0, u16::from_ne_bytes));
-            return Ok(Came::Message(lane, std::mem::take(&mut self.have)));
+            return Ok(Reception::Message(lane, std::mem::take(&mut self.have)));
         }
         if self.have == room.len() {
             let what = format!("a message of more than {} B", room.len() - 1);
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        Ok(Came::Other)
+        Ok(Reception::Other)
     }
 
     /// Returns true if no chunk is left: each is charged to the socket until it is acknowledged or given up.

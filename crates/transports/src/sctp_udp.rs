@@ -128,7 +128,7 @@ impl Userspace for SctpUdp {
         let mut client = ClientConfig::new();
         client.transport = Arc::clone(&server.transport);
         let server = (opening.side == Side::Far).then(|| Arc::new(server));
-        Ok(Box::new(End {
+        Ok(Box::new(SctpUdpEnd {
             endpoint: Endpoint::new(Arc::new(endpoint), server),
             client: (opening.side == Side::Near).then_some(client),
             association: None,
@@ -140,7 +140,7 @@ impl Userspace for SctpUdp {
             buffered: 0,
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             sent: Segments::default(),
-            timed: Timed::default(),
+            timed: RoundTripProbe::default(),
             window,
             min_rto,
             mtu: opening.mtu,
@@ -149,7 +149,7 @@ impl Userspace for SctpUdp {
 }
 
 /// End of an association.
-struct End {
+struct SctpUdpEnd {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     association: Option<(AssociationHandle, Association)>,
@@ -165,7 +165,7 @@ struct End {
     buffered: usize,
     due: Option<Nanos>,
     sent: Segments,
-    timed: Timed,
+    timed: RoundTripProbe,
     window: u64,
     min_rto: u64,
     mtu: u32,
@@ -174,14 +174,14 @@ struct End {
 /// Round trips as RFC 9260, 6.3.1, has them measured: of one DATA chunk at a time, which was sent once. They are read from
 /// the packets, since the library keeps them to itself (what it calls `rtt` is its timeout).
 #[derive(Debug, Default)]
-struct Timed {
+struct RoundTripProbe {
     /// TSN of the chunk, and the time at which it left.
     chunk: Option<(u32, Nanos)>,
     round_trip: RoundTrip,
     least: Option<Nanos>,
 }
 
-impl Timed {
+impl RoundTripProbe {
     /// Notes DATA chunks that leave.
     fn left(&mut self, now: Nanos, numbers: impl Iterator<Item = u32>, is_again: bool) {
         for number in numbers {
@@ -231,7 +231,7 @@ fn chunks(packet: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     })
 }
 
-impl End {
+impl SctpUdpEnd {
     /// Begins the handshake.
     fn connect(&mut self, now: Nanos, client: ClientConfig) {
         match self.endpoint.connect(client, PEER) {
@@ -312,7 +312,7 @@ fn open_stream(association: &mut Association, stream: u16, service: Service) {
     let _ = stream.set_reliability_params(is_unordered, kind, value);
 }
 
-impl Protocol for End {
+impl Protocol for SctpUdpEnd {
     fn state(&self) -> State {
         self.state.clone()
     }
@@ -494,7 +494,7 @@ mod tests {
             packet
         };
         let ms = Nanos::from_millis;
-        let mut timed = Timed::default();
+        let mut timed = RoundTripProbe::default();
         timed.left(ms(0), [u32::MAX, 0].into_iter(), false);
         timed.left(ms(5), [1].into_iter(), false);
         timed.came(ms(40), &sack(u32::MAX - 1));

@@ -41,19 +41,22 @@ impl Userspace for SimDatagram {
     }
 
     fn open(&self, _opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        Ok(Box::new(Datagrams { outgoing: Line::default(), arrived: Line::default() }))
+        Ok(Box::new(SimDatagramEnd {
+            outgoing: MessageQueue::default(),
+            arrived: MessageQueue::default(),
+        }))
     }
 }
 
 /// Messages that wait in line, and the memory of those that are gone.
 #[derive(Default)]
-struct Line {
+struct MessageQueue {
     waiting: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Line {
+impl MessageQueue {
     fn push(&mut self, message: &[u8]) {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
@@ -73,13 +76,13 @@ impl Line {
 }
 
 /// End of a connection.
-struct Datagrams {
+struct SimDatagramEnd {
     /// The socket's buffer, which the interface empties.
-    outgoing: Line,
-    arrived: Line,
+    outgoing: MessageQueue,
+    arrived: MessageQueue,
 }
 
-impl Protocol for Datagrams {
+impl Protocol for SimDatagramEnd {
     fn state(&self) -> State {
         State::Open
     }

@@ -89,7 +89,7 @@ pub(super) trait Flavour: Clone + Send + 'static {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlavourFacts {
     /// Engines by which bulk bytes are moved.
-    pub(super) engines: Engines,
+    pub(super) engines: StreamEngines,
     /// True if a connection is to open with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
     /// True if further connections join an open connection, and need its listener for that.
@@ -100,7 +100,7 @@ pub(super) struct FlavourFacts {
 
 impl FlavourFacts {
     /// Creates the facts of a flavour that asks for engines alone.
-    pub(super) fn moved_by(engines: Engines) -> FlavourFacts {
+    pub(super) fn moved_by(engines: StreamEngines) -> FlavourFacts {
         FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
     }
 }
@@ -129,7 +129,7 @@ pub(super) fn reported(info: ConnInfo, view: TcpView, headers: Headers) -> ConnI
 
 /// Engines by which both ends of a connection move bulk bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Engines {
+pub(super) struct StreamEngines {
     send: SendBy,
     receive: ReceiveBy,
 }
@@ -161,13 +161,13 @@ pub(super) const RX: Preset<ReceiveBy> = Optional::choice(
 )
 .or("read");
 
-impl From<&Settings> for Engines {
-    fn from(knobs: &Settings) -> Engines {
-        Engines { send: knobs.get(&IO), receive: knobs.get(&RX) }
+impl From<&Settings> for StreamEngines {
+    fn from(knobs: &Settings) -> StreamEngines {
+        StreamEngines { send: knobs.get(&IO), receive: knobs.get(&RX) }
     }
 }
 
-impl Engines {
+impl StreamEngines {
     fn effective(self, pump: &Pump) -> Effective {
         let mut io = IO.word(self.send).to_owned();
         if let Some(pages) = pump.pages() {
@@ -217,7 +217,7 @@ pub(super) fn check_engine<C: Channel>(
 pub(super) struct StreamConn<F: Flavour> {
     channel: F::Channel,
     flavour: F,
-    engines: Engines,
+    engines: StreamEngines,
     rearms: bool,
     outgoing: Encoder,
     incoming: Decoder,

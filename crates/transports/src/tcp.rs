@@ -16,7 +16,9 @@ use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
 use knobs::KEYS;
-pub(super) use knobs::{CC, FASTOPEN, NODELAY, OWN_CC, OWN_NODELAY, Options, RCVBUF, SNDBUF, THIN};
+pub(super) use knobs::{
+    CC, FASTOPEN, NODELAY, OWN_CC, OWN_NODELAY, RCVBUF, SNDBUF, THIN, TcpOptions,
+};
 
 mod fastopen;
 pub(super) mod info;
@@ -73,11 +75,11 @@ impl Transport for Tcp {
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        dial(TCP, to, Options::from(to.knobs))
+        dial(TCP, to, TcpOptions::from(to.knobs))
     }
 
     fn listen(&self, at: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let options = Options::from(at.knobs);
+        let options = TcpOptions::from(at.knobs);
         listen(TCP, at, options)
     }
 }
@@ -274,7 +276,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::thread;
 
-    use super::knobs::ControlledBy;
+    use super::knobs::CongestionChoice;
     use super::*;
     use crate::contract::{Service, Source};
     use crate::spec::{Settings, Spec};
@@ -291,8 +293,8 @@ mod tests {
         Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
     }
 
-    fn knobs_of(typed: &str) -> Options {
-        Options::from(&knobs(typed))
+    fn knobs_of(typed: &str) -> TcpOptions {
+        TcpOptions::from(&knobs(typed))
     }
 
     fn anywhere() -> Address {
@@ -378,9 +380,9 @@ mod tests {
     fn the_default_congestion_control_gives_way_and_an_asked_one_does_not() {
         let socket = open(TCP, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let host = socket.tcp_congestion().unwrap();
-        let mut options = Options::from(&knobs("tcp"));
-        assert!(matches!(&options.cc, ControlledBy::Preferred(name) if name == "cubic"));
-        options.cc = ControlledBy::Preferred("no_such_cc".into());
+        let mut options = TcpOptions::from(&knobs("tcp"));
+        assert!(matches!(&options.cc, CongestionChoice::Preferred(name) if name == "cubic"));
+        options.cc = CongestionChoice::Preferred("no_such_cc".into());
         options.apply(&socket).unwrap();
         assert_eq!(socket.tcp_congestion().unwrap(), host);
 

@@ -136,11 +136,11 @@ impl Transport for Tls {
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let (token, tickets) = (dial.hello.token, dial.tickets);
-        tcp::dial(TLS, dial, Encrypted::new(INFO.id, dial.knobs, token, tickets)?)
+        tcp::dial(TLS, dial, TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?)
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let encrypted = Encrypted::new(INFO.id, listen.knobs, listen.token, &listen.tickets)?;
+        let encrypted = TlsFlavour::new(INFO.id, listen.knobs, listen.token, &listen.tickets)?;
         tcp::listen(TLS, listen, encrypted)
     }
 }
@@ -159,8 +159,8 @@ fn invalid(error: rustls::Error) -> io::Error {
 
 /// Properties of TLS that TCP does not have.
 #[derive(Clone)]
-pub(super) struct Encrypted {
-    options: tcp::Options,
+pub(super) struct TlsFlavour {
+    options: tcp::TcpOptions,
     cipher: &'static str,
     /// The library's part, with that cipher alone.
     provider: Arc<CryptoProvider>,
@@ -178,7 +178,7 @@ pub(super) enum Offload {
     Kernel,
 }
 
-impl Encrypted {
+impl TlsFlavour {
     /// Reads the knobs of the transport `id`.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Encrypted {
         knobs: &Settings,
         token: Token,
         tickets: &Tickets,
-    ) -> Result<Encrypted> {
+    ) -> Result<TlsFlavour> {
         let (cipher, provider) = identity::provider(knobs.find(&identity::CIPHER));
         let (resume, tickets) = (knobs.get(&identity::RESUME), tickets.clone());
         let offload = knobs.get(&OFFLOAD);
@@ -198,9 +198,9 @@ impl Encrypted {
                  goes before; choose resume=on, or offload=off"
             )));
         }
-        let options = tcp::Options::from(knobs);
+        let options = tcp::TcpOptions::from(knobs);
         let certificate = knobs.text_of(&CERTIFICATE).map(str::to_owned);
-        Ok(Encrypted { options, cipher, provider, token, certificate, resume, offload, tickets })
+        Ok(TlsFlavour { options, cipher, provider, token, certificate, resume, offload, tickets })
     }
 
     fn terms(&self) -> Terms<'_> {
@@ -239,7 +239,7 @@ impl Encrypted {
     }
 }
 
-impl Flavour for Encrypted {
+impl Flavour for TlsFlavour {
     type Channel = TlsChannel;
 
     fn facts(&self) -> FlavourFacts {

@@ -32,7 +32,7 @@ use crate::transport::*;
 mod bulk;
 mod knobs;
 
-use knobs::{InUse, KEYS, Knobs};
+use knobs::{EngineInUse, KEYS, Knobs};
 
 pub(super) use knobs::{BATCH, CONNECTED, COVERAGE, DF, IO, RCVBUF, RX, SNDBUF};
 
@@ -99,7 +99,7 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         return Err(not_ip(variant.id, dial.to));
     };
     let knobs = Knobs::new(variant, dial.knobs);
-    let engines = Engines::new(&knobs)?;
+    let engines = UdpEngines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
     let socket = udp_handshake::dial(variant, *to, hello, timeout, binding, &prepare)?;
@@ -118,7 +118,7 @@ pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Lis
         return Err(not_ip(variant.id, listen.at));
     };
     let knobs = Knobs::new(variant, listen.knobs);
-    Engines::new(&knobs)?;
+    UdpEngines::new(&knobs)?;
     Ok(Box::new(UdpListener {
         gate: Gate::open(variant, *at, listen.token, listen.door)?,
         knobs,
@@ -144,7 +144,7 @@ impl Listener for UdpListener {
         let what = || format!("set up a {} socket on {}", knobs.variant.label, self.gate.at());
         let socket = take_over(guest.socket, guest.peer, knobs.binding)
             .map_err(|e| Error::setup(what(), e))?;
-        let engines = Engines::new(&knobs)?;
+        let engines = UdpEngines::new(&knobs)?;
         let conn = UdpConn::new(socket, hello, Side::Far, (knobs, engines), largest);
         Ok((hello.flow, Box::new(conn)))
     }
@@ -167,15 +167,18 @@ fn take_over(
 
 /// The engines in use.
 #[derive(Debug)]
-struct Engines {
-    io: InUse<SendEngine>,
-    rx: InUse<ReceiveEngine>,
+struct UdpEngines {
+    io: EngineInUse<SendEngine>,
+    rx: EngineInUse<ReceiveEngine>,
 }
 
-impl Engines {
-    fn new(knobs: &Knobs) -> Result<Engines> {
+impl UdpEngines {
+    fn new(knobs: &Knobs) -> Result<UdpEngines> {
         knobs.check_together()?;
-        Ok(Engines { io: InUse::sending(knobs.io)?, rx: InUse::receiving(knobs.rx)? })
+        Ok(UdpEngines {
+            io: EngineInUse::sending(knobs.io)?,
+            rx: EngineInUse::receiving(knobs.rx)?,
+        })
     }
 }
 
@@ -185,7 +188,7 @@ struct UdpConn {
     welcome: [u8; hello::LEN],
     side: Side,
     knobs: Knobs,
-    engines: Engines,
+    engines: UdpEngines,
     largest_message: usize,
     message: Box<[u8]>,
     outbound: Option<SendBatch>,
@@ -200,7 +203,7 @@ impl UdpConn {
         socket: DatagramSocket,
         hello: Hello,
         side: Side,
-        (knobs, engines): (Knobs, Engines),
+        (knobs, engines): (Knobs, UdpEngines),
         largest_message: usize,
     ) -> UdpConn {
         UdpConn {
@@ -704,7 +707,7 @@ mod tests {
         for knob in ["io", "rx"] {
             let spec = format!("udp:{knob}=uring,connected=off");
             let knobs = Knobs::new(UDP, &settings(&spec));
-            let error = Engines::new(&knobs).unwrap_err();
+            let error = UdpEngines::new(&knobs).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
             let text = error.to_string();
             assert!(text.starts_with(&format!("udp:{knob}=uring: ")), "{text}");

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::pending::{StreamListener, present};
 use crate::spec::typed::Optional;
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{self, Engines, Flavour, FlavourFacts, StreamConn, check_engine};
+use crate::stream::{self, Flavour, FlavourFacts, StreamConn, StreamEngines, check_engine};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::ConnectionSource;
@@ -93,12 +93,12 @@ impl Transport for UnixStream {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        dial_stream(dial, Options::from(dial.knobs))
+        dial_stream(dial, UnixOptions::from(dial.knobs))
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         refuse_handed(INFO.id, &listen.door)?;
-        let options = Options::from(listen.knobs);
+        let options = UnixOptions::from(listen.knobs);
         listen_stream(&listen, options)
     }
 }
@@ -238,18 +238,18 @@ impl Buffers {
 
 /// The knobs as a Unix stream takes them.
 #[derive(Debug, Clone)]
-struct Options {
+struct UnixOptions {
     buffers: Buffers,
-    engines: Engines,
+    engines: StreamEngines,
 }
 
-impl From<&Settings> for Options {
-    fn from(knobs: &Settings) -> Options {
-        Options { buffers: Buffers::from(knobs), engines: Engines::from(knobs) }
+impl From<&Settings> for UnixOptions {
+    fn from(knobs: &Settings) -> UnixOptions {
+        UnixOptions { buffers: Buffers::from(knobs), engines: StreamEngines::from(knobs) }
     }
 }
 
-impl Flavour for Options {
+impl Flavour for UnixOptions {
     type Channel = Counted;
 
     fn facts(&self) -> FlavourFacts {

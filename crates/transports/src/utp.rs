@@ -27,9 +27,9 @@ use crate::transport::userspace::{
 };
 use crate::transport::{Effective, Info, options, told};
 use crate::units::Bytes;
-use receiver::Receiver;
-use sender::{Sender, Terms};
-use wire::{HEADER, Header, Packet};
+use receiver::UtpReceiver;
+use sender::{UtpSender, UtpTerms};
+use wire::{HEADER, Header, UtpPacket};
 
 mod ledbat;
 mod receiver;
@@ -87,7 +87,7 @@ impl Userspace for Utp {
     }
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-        Ok(Box::new(End::open(opening)?))
+        Ok(Box::new(UtpEnd::open(opening)?))
     }
 }
 
@@ -108,7 +108,7 @@ enum Phase {
 }
 
 /// End of a connection.
-struct End {
+struct UtpEnd {
     phase: Phase,
     side: Side,
     /// Identifiers of packets that come, and of those that leave.
@@ -120,9 +120,9 @@ struct End {
     owes_answer: bool,
     /// Delay of the last packet that came, in microseconds, by two clocks.
     difference: u32,
-    sender: Sender,
-    receiver: Receiver,
-    terms: Terms,
+    sender: UtpSender,
+    receiver: UtpReceiver,
+    terms: UtpTerms,
     mtu: u32,
 }
 
@@ -131,15 +131,15 @@ fn micros(now: Nanos) -> u32 {
     (now.0 / 1_000) as u32
 }
 
-impl End {
-    fn open(opening: &Opening<'_>) -> Result<End> {
+impl UtpEnd {
+    fn open(opening: &Opening<'_>) -> Result<UtpEnd> {
         let header = HEADER as u32;
         let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
         let window = knobs.get(&WINDOW).0.max(u64::from(segment));
         // A message is taken whole, so there must be room for one.
         let message = PREFIX + opening.largest_message;
-        let terms = Terms {
+        let terms = UtpTerms {
             buffer: message.max(window as usize),
             message,
             window,
@@ -154,7 +154,7 @@ impl End {
             Side::Near => ((asked, asked.wrapping_add(1)), FIRST + 1),
             Side::Far => ((0, 0), number),
         };
-        Ok(End {
+        Ok(UtpEnd {
             phase: Phase::Waiting,
             side: opening.side,
             comes,
@@ -162,8 +162,8 @@ impl End {
             first,
             owes_answer: false,
             difference: 0,
-            sender: Sender::new(terms, first),
-            receiver: Receiver::new(window),
+            sender: UtpSender::new(terms, first),
+            receiver: UtpReceiver::new(window),
             terms,
             mtu: opening.mtu,
         })
@@ -187,11 +187,11 @@ impl End {
     }
 
     /// Handles a packet of the connection.
-    fn take(&mut self, now: Nanos, packet: &Packet<'_>) {
+    fn take(&mut self, now: Nanos, packet: &UtpPacket<'_>) {
         let header = &packet.header;
         match self.phase {
             Phase::Asking { times, last, .. } => {
-                if header.kind != wire::Kind::State || header.acknowledged != FIRST {
+                if header.kind != wire::PacketKind::State || header.acknowledged != FIRST {
                     return;
                 }
                 self.receiver.begin(header.sequence);
@@ -201,7 +201,7 @@ impl End {
             }
             Phase::Open => {
                 self.sender.acknowledge(now, packet);
-                if header.kind != wire::Kind::State {
+                if header.kind != wire::PacketKind::State {
                     self.receiver.take(header.sequence, packet.bytes);
                 }
             }
@@ -213,7 +213,7 @@ impl End {
     /// Returns the header of an acknowledgement that leaves now.
     fn header(&self, now: Nanos) -> Header {
         Header {
-            kind: wire::Kind::State,
+            kind: wire::PacketKind::State,
             connection: self.leaves,
             timestamp: micros(now),
             difference: self.difference,
@@ -228,7 +228,7 @@ impl End {
         let header = self.header(now);
         match self.phase {
             Phase::Asking { times, again, is_due: true, .. } => {
-                let kind = wire::Kind::Syn;
+                let kind = wire::PacketKind::Syn;
                 let (connection, sequence) = (self.comes, FIRST);
                 wire::write(
                     &Header { kind, connection, sequence, acknowledged: 0, ..header },
@@ -245,7 +245,7 @@ impl End {
     }
 }
 
-impl Protocol for End {
+impl Protocol for UtpEnd {
     fn state(&self) -> State {
         match self.phase {
             Phase::Waiting | Phase::Asking { .. } => State::Handshaking,
@@ -258,15 +258,15 @@ impl Protocol for End {
         let Some(packet) = wire::read(datagram) else { return };
         let header = &packet.header;
         match header.kind {
-            wire::Kind::Syn => self.asked(now, header),
+            wire::PacketKind::Syn => self.asked(now, header),
             // Whoever does not know the connection answers with the identifier of what came.
-            wire::Kind::Reset => {
+            wire::PacketKind::Reset => {
                 let is_ours = [self.comes, self.leaves].contains(&header.connection);
                 if is_ours && self.phase != Phase::Waiting {
                     self.phase = Phase::Reset;
                 }
             }
-            wire::Kind::Data | wire::Kind::Fin | wire::Kind::State => {
+            wire::PacketKind::Data | wire::PacketKind::Fin | wire::PacketKind::State => {
                 if header.connection == self.comes {
                     self.take(now, &packet);
                 }

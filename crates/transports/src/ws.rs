@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::spec::{Key, Kind};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
-use crate::tls::{self, Encrypted, OFFLOAD, RECORD};
+use crate::tls::{self, OFFLOAD, RECORD, TlsFlavour};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
 };
@@ -122,12 +122,12 @@ impl Transport for Ws {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let flavour = Framed { below: tcp::Options::from(dial.knobs), around: 0 };
+        let flavour = WsFlavour { below: tcp::TcpOptions::from(dial.knobs), around: 0 };
         tcp::dial(WS, dial, flavour)
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let flavour = Framed { below: tcp::Options::from(listen.knobs), around: 0 };
+        let flavour = WsFlavour { below: tcp::TcpOptions::from(listen.knobs), around: 0 };
         tcp::listen(WS, listen, flavour)
     }
 }
@@ -150,26 +150,26 @@ impl Transport for Wss {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let below = Encrypted::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
-        tcp::dial(WSS, dial, Framed { below, around: RECORD })
+        let below = TlsFlavour::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
+        tcp::dial(WSS, dial, WsFlavour { below, around: RECORD })
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let below = Encrypted::new(WSS.id, listen.knobs, listen.token, &listen.tickets)?;
-        tcp::listen(WSS, listen, Framed { below, around: RECORD })
+        let below = TlsFlavour::new(WSS.id, listen.knobs, listen.token, &listen.tickets)?;
+        tcp::listen(WSS, listen, WsFlavour { below, around: RECORD })
     }
 }
 
 /// WebSocket over a byte stream.
 #[derive(Clone)]
-struct Framed<F> {
+struct WsFlavour<F> {
     /// The byte stream.
     below: F,
     /// Bytes that it adds to each frame.
     around: usize,
 }
 
-impl<F: Flavour> Flavour for Framed<F> {
+impl<F: Flavour> Flavour for WsFlavour<F> {
     type Channel = F::Channel;
 
     fn facts(&self) -> FlavourFacts {

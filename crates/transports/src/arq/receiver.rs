@@ -1,9 +1,9 @@
 //! The receiving half of an end: puts segments in order, and says up to where it has everything.
 
-use super::segment::{Segment, Then};
+use super::segment::{ArqSegment, SegmentFlag};
 use crate::transport::userspace::{InOrder, Ring};
 
-pub(super) struct Receiver {
+pub(super) struct ArqReceiver {
     ring: Ring,
     /// Number of the first byte that is missing, and of the first that its user has not read.
     next: u64,
@@ -16,24 +16,24 @@ pub(super) struct Receiver {
     owed: u32,
 }
 
-impl Receiver {
+impl ArqReceiver {
     /// Creates a receiver with room for a window of so many bytes.
-    pub(super) fn new(window: usize) -> Receiver {
+    pub(super) fn new(window: usize) -> ArqReceiver {
         // One gap between any two segments of a window is more than ever happens.
         let early = Vec::with_capacity(64);
-        Receiver { ring: Ring::new(window), next: 0, read: 0, early, end: None, owed: 0 }
+        ArqReceiver { ring: Ring::new(window), next: 0, read: 0, early, end: None, owed: 0 }
     }
 
-    pub(super) fn take(&mut self, segment: &Segment<'_>) {
+    pub(super) fn take(&mut self, segment: &ArqSegment<'_>) {
         if segment.is_empty() {
             return;
         }
         let end = segment.offset + segment.bytes.len() as u64;
-        if segment.then == Then::End {
+        if segment.then == SegmentFlag::End {
             self.end = Some(end);
         }
         let in_order = segment.offset <= self.next && end >= self.next;
-        let news = end > self.next || (segment.then == Then::End && end == self.next);
+        let news = end > self.next || (segment.then == SegmentFlag::End && end == self.next);
         // Each segment that tells the sender of a gap, or of a copy, is answered on its own, as that is
         // what it counts (RFC 5681, 4.2); others may share an answer.
         self.owed = if in_order && news { self.owed.max(1) } else { self.owed.saturating_add(1) };
@@ -91,7 +91,7 @@ impl Receiver {
     }
 }
 
-impl InOrder for Receiver {
+impl InOrder for ArqReceiver {
     fn readable(&self) -> &[u8] {
         self.ring.piece(self.read, self.next - self.read)
     }
@@ -105,22 +105,22 @@ impl InOrder for Receiver {
 mod tests {
     use super::*;
 
-    fn segment(offset: u64, bytes: &[u8], then: Then) -> Segment<'_> {
-        Segment { offset, acknowledged: 0, then, bytes }
+    fn segment(offset: u64, bytes: &[u8], then: SegmentFlag) -> ArqSegment<'_> {
+        ArqSegment { offset, acknowledged: 0, then, bytes }
     }
 
     #[test]
     fn gaps_are_closed_in_any_order_and_each_early_segment_is_answered() {
         let stream: Vec<u8> = (0..100).collect();
-        let mut receiver = Receiver::new(100);
+        let mut receiver = ArqReceiver::new(100);
         for (at, owed) in [(20, 1), (60, 2), (40, 3), (20, 4)] {
-            receiver.take(&segment(at as u64, &stream[at..at + 20], Then::More));
+            receiver.take(&segment(at as u64, &stream[at..at + 20], SegmentFlag::More));
             assert_eq!((receiver.acknowledged(), receiver.owed), (0, owed));
         }
         receiver.answered();
-        receiver.take(&segment(0, &stream[..20], Then::More));
+        receiver.take(&segment(0, &stream[..20], SegmentFlag::More));
         assert_eq!((receiver.acknowledged(), receiver.owed), (80, 1));
-        receiver.take(&segment(70, &stream[70..], Then::End));
+        receiver.take(&segment(70, &stream[70..], SegmentFlag::End));
         assert_eq!((receiver.acknowledged(), receiver.owed), (101, 1));
         assert_eq!(receiver.readable(), stream);
         receiver.consumed(100);
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_the_window_is_left_out() {
-        let mut receiver = Receiver::new(10);
-        receiver.take(&segment(0, &[7; 30], Then::More));
+        let mut receiver = ArqReceiver::new(10);
+        receiver.take(&segment(0, &[7; 30], SegmentFlag::More));
         assert_eq!(receiver.acknowledged(), 10);
-        receiver.take(&segment(30, &[7; 30], Then::More));
+        receiver.take(&segment(30, &[7; 30], SegmentFlag::More));
         assert_eq!((receiver.acknowledged(), receiver.early.len()), (10, 0));
     }
 }

@@ -5,14 +5,14 @@
 //! RFC 6298, which times one segment at a time and none that was sent twice (Karn). After a timeout all
 //! that is not acknowledged is sent again in order.
 
-use super::segment::{Segment, Then, write_header};
+use super::segment::{ArqSegment, SegmentFlag, write_header};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Control {
+pub(super) enum ArqControl {
     /// A congestion window.
     Reno,
     /// No further limit.
@@ -21,8 +21,8 @@ pub(super) enum Control {
 
 /// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) control: Control,
+pub(super) struct ArqTerms {
+    pub(super) control: ArqControl,
     /// The most bytes that may be under way.
     pub(super) window: u64,
     /// The largest number of bytes in one segment.
@@ -31,8 +31,8 @@ pub(super) struct Terms {
     pub(super) least_timeout: Nanos,
 }
 
-pub(super) struct Sender {
-    terms: Terms,
+pub(super) struct ArqSender {
+    terms: ArqTerms,
     buffer: SendBuffer,
     /// The first byte that is not acknowledged, the next to send, and the first never sent.
     unacknowledged: u64,
@@ -57,17 +57,17 @@ pub(super) struct Sender {
     pub(super) sent: u64,
 }
 
-impl Sender {
-    pub(super) fn new(terms: Terms, buffer: usize) -> Sender {
-        Sender {
+impl ArqSender {
+    pub(super) fn new(terms: ArqTerms, buffer: usize) -> ArqSender {
+        ArqSender {
             terms,
             buffer: SendBuffer::new(buffer),
             unacknowledged: 0,
             next: 0,
             fresh: 0,
             congestion_window: match terms.control {
-                Control::Reno => 10 * terms.segment,
-                Control::None => u64::MAX,
+                ArqControl::Reno => 10 * terms.segment,
+                ArqControl::None => u64::MAX,
             },
             threshold: u64::MAX,
             repeated: 0,
@@ -162,7 +162,7 @@ impl Sender {
     }
 
     fn write(&mut self, now: Nanos, from: u64, len: u64, acknowledged: u64, room: &mut Vec<u8>) {
-        let then = if self.ends_with(from + len) { Then::End } else { Then::More };
+        let then = if self.ends_with(from + len) { SegmentFlag::End } else { SegmentFlag::More };
         write_header(from, acknowledged, then, room);
         self.buffer.append(from, len, room);
         if from < self.fresh {
@@ -176,7 +176,7 @@ impl Sender {
     }
 
     /// Handles the acknowledgement of this stream in a segment from the other end.
-    pub(super) fn acknowledge(&mut self, now: Nanos, segment: &Segment<'_>) {
+    pub(super) fn acknowledge(&mut self, now: Nanos, segment: &ArqSegment<'_>) {
         let acknowledged = segment.acknowledged;
         if acknowledged > self.fresh {
             return;
@@ -208,14 +208,14 @@ impl Sender {
         match self.recovers_to {
             Some(to) if acknowledged >= to => {
                 self.recovers_to = None;
-                if self.terms.control == Control::Reno {
+                if self.terms.control == ArqControl::Reno {
                     self.congestion_window = self.threshold;
                 }
             }
             Some(_) => {
                 // What follows the gap that was just closed is missing, too.
                 self.resend = true;
-                if self.terms.control == Control::Reno {
+                if self.terms.control == ArqControl::Reno {
                     let deflated = self.congestion_window.saturating_sub(news);
                     self.congestion_window = deflated + self.terms.segment;
                 }
@@ -226,7 +226,7 @@ impl Sender {
 
     fn grow(&mut self, news: u64) {
         let segment = self.terms.segment;
-        if self.terms.control == Control::None {
+        if self.terms.control == ArqControl::None {
             return;
         }
         let more = if self.congestion_window < self.threshold {
@@ -242,12 +242,12 @@ impl Sender {
     fn repeat(&mut self) {
         self.repeated += 1;
         if self.recovers_to.is_some() {
-            if self.terms.control == Control::Reno {
+            if self.terms.control == ArqControl::Reno {
                 self.congestion_window += self.terms.segment;
             }
         } else if self.repeated == 3 && self.unacknowledged >= self.no_news_before {
             self.lost();
-            if self.terms.control == Control::Reno {
+            if self.terms.control == ArqControl::Reno {
                 self.congestion_window = self.threshold + 3 * self.terms.segment;
             }
             self.recovers_to = Some(self.fresh);
@@ -275,7 +275,7 @@ impl Sender {
         if self.backoff == 0 {
             self.lost();
         }
-        if self.terms.control == Control::Reno {
+        if self.terms.control == ArqControl::Reno {
             self.congestion_window = self.terms.segment;
         }
         self.recovers_to = None;
@@ -298,32 +298,32 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    fn sender(control: Control) -> Sender {
-        let terms = Terms { control, window: 1 << 20, segment: 100, least_timeout: MS(200) };
-        let mut sender = Sender::new(terms, 1 << 16);
+    fn sender(control: ArqControl) -> ArqSender {
+        let terms = ArqTerms { control, window: 1 << 20, segment: 100, least_timeout: MS(200) };
+        let mut sender = ArqSender::new(terms, 1 << 16);
         sender.put(&[7; 50_000]);
         sender
     }
 
     /// The offsets of all that may leave now.
-    fn leaves(sender: &mut Sender, now: Nanos) -> Vec<u64> {
+    fn leaves(sender: &mut ArqSender, now: Nanos) -> Vec<u64> {
         let mut offsets = Vec::new();
         let mut room = Vec::new();
         while sender.transmit(now, 0, &mut room) {
-            offsets.push(Segment::read(&room).unwrap().offset);
+            offsets.push(ArqSegment::read(&room).unwrap().offset);
             room.clear();
         }
         offsets
     }
 
-    fn answer(sender: &mut Sender, now: Nanos, acknowledged: u64) {
-        let segment = Segment { offset: 0, acknowledged, then: Then::More, bytes: &[] };
+    fn answer(sender: &mut ArqSender, now: Nanos, acknowledged: u64) {
+        let segment = ArqSegment { offset: 0, acknowledged, then: SegmentFlag::More, bytes: &[] };
         sender.acknowledge(now, &segment);
     }
 
     #[test]
     fn it_starts_with_ten_segments_and_doubles_each_round_trip() {
-        let mut sender = sender(Control::Reno);
+        let mut sender = sender(ArqControl::Reno);
         assert_eq!(leaves(&mut sender, MS(0)).len(), 10);
         for n in 1..=10 {
             answer(&mut sender, MS(50), 100 * n);
@@ -331,14 +331,14 @@ mod tests {
         assert_eq!(leaves(&mut sender, MS(50)).len(), 20);
         // RFC 6298: 50 ms and a variation of half of it, and no less than was asked for.
         assert_eq!(sender.timeout(), MS(200));
-        let terms = Terms { least_timeout: MS(1), ..sender.terms };
+        let terms = ArqTerms { least_timeout: MS(1), ..sender.terms };
         sender.terms = terms;
         assert_eq!(sender.timeout(), MS(150));
     }
 
     #[test]
     fn three_repeats_send_one_segment_again_and_halve_the_window() {
-        let mut sender = sender(Control::Reno);
+        let mut sender = sender(ArqControl::Reno);
         assert_eq!(leaves(&mut sender, MS(0)).len(), 10);
         answer(&mut sender, MS(50), 100);
         assert_eq!(leaves(&mut sender, MS(50)), [1000, 1100]);
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_timeout_goes_back_to_the_first_gap_and_waits_twice_as_long() {
-        let mut sender = sender(Control::Reno);
+        let mut sender = sender(ArqControl::Reno);
         leaves(&mut sender, MS(0));
         assert_eq!(sender.timer(), Some(MS(1000)));
         sender.on_timer(MS(999));
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn without_control_only_the_window_holds_it_back() {
-        let mut sender = sender(Control::None);
+        let mut sender = sender(ArqControl::None);
         sender.terms.window = 2_000;
         assert_eq!(leaves(&mut sender, MS(0)).len(), 20);
         for _ in 0..3 {
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_end_takes_a_number_and_is_sent_again_like_bytes() {
-        let mut sender = sender(Control::None);
+        let mut sender = sender(ArqControl::None);
         let mut room = Vec::new();
         sender.finish();
         assert_eq!(leaves(&mut sender, MS(0)).len(), 500);
@@ -400,8 +400,8 @@ mod tests {
         assert_eq!(sender.room(), 1 << 16);
         sender.on_timer(MS(5_000));
         assert!(sender.transmit(MS(5_000), 0, &mut room));
-        let last = Segment::read(&room).unwrap();
-        assert_eq!((last.offset, last.then, last.bytes.len()), (50_000, Then::End, 0));
+        let last = ArqSegment::read(&room).unwrap();
+        assert_eq!((last.offset, last.then, last.bytes.len()), (50_000, SegmentFlag::End, 0));
         answer(&mut sender, MS(5_050), 50_001);
         assert_eq!(sender.timer(), None);
     }

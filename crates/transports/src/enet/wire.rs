@@ -13,13 +13,13 @@ const PING_INTERVAL: u64 = rusty_enet::consts::PEER_PING_INTERVAL as u64;
 
 /// Datagrams in a row, in memory that is used again.
 #[derive(Debug, Default)]
-struct Datagrams {
+struct DatagramQueue {
     bytes: Vec<u8>,
     lengths: VecDeque<usize>,
     taken: usize,
 }
 
-impl Datagrams {
+impl DatagramQueue {
     fn put(&mut self, datagram: &[u8]) {
         self.bytes.extend_from_slice(datagram);
         self.lengths.push_back(datagram.len());
@@ -44,22 +44,22 @@ impl Datagrams {
 
 /// Socket as the library sees it.
 #[derive(Debug)]
-pub(super) struct Wire {
-    incoming: Datagrams,
-    outgoing: Datagrams,
+pub(super) struct EnetSocket {
+    incoming: DatagramQueue,
+    outgoing: DatagramQueue,
     /// The channels of the connection.
     channels: usize,
     /// Ledger of the commands that left and came.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: CommandLedger,
 }
 
-impl Wire {
-    pub(super) fn new(channels: usize) -> Wire {
-        Wire {
+impl EnetSocket {
+    pub(super) fn new(channels: usize) -> EnetSocket {
+        EnetSocket {
             channels,
-            incoming: Datagrams::default(),
-            outgoing: Datagrams::default(),
-            ledger: Ledger::new(),
+            incoming: DatagramQueue::default(),
+            outgoing: DatagramQueue::default(),
+            ledger: CommandLedger::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Wire {
     }
 }
 
-impl Socket for Wire {
+impl Socket for EnetSocket {
     type Address = ();
     type Error = Infallible;
 
@@ -175,7 +175,7 @@ fn commands(datagram: &[u8]) -> impl Iterator<Item = Command<'_>> {
 
 /// A command that was sent and not acknowledged.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
+struct SentCommand {
     channel: u8,
     number: u16,
     data: usize,
@@ -188,8 +188,8 @@ struct Sent {
 /// Commands that are under way, in the order in which the library sent them, which is that in which it looks at their
 /// timeouts.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    sent: VecDeque<Sent>,
+pub(super) struct CommandLedger {
+    sent: VecDeque<SentCommand>,
     /// Next number of each channel that was never sent.
     next: Box<[u16; 256]>,
     /// Time of the library, and the timeout of what it sends, in milliseconds.
@@ -206,9 +206,9 @@ pub(super) struct Ledger {
     pub(super) resent: u64,
 }
 
-impl Ledger {
-    fn new() -> Ledger {
-        Ledger {
+impl CommandLedger {
+    fn new() -> CommandLedger {
+        CommandLedger {
             sent: VecDeque::new(),
             next: Box::new([1; 256]),
             now: 0,
@@ -260,8 +260,14 @@ impl Ledger {
                 is_new |= has_data;
                 continue;
             }
-            let mut sent =
-                Sent { channel, number, data, at: self.now, timeout: self.timeout, is_first: true };
+            let mut sent = SentCommand {
+                channel,
+                number,
+                data,
+                at: self.now,
+                timeout: self.timeout,
+                is_first: true,
+            };
             let next = &mut self.next[usize::from(channel)];
             if (number.wrapping_sub(*next) as i16) < 0 {
                 self.resent += u64::from(has_data);
@@ -297,8 +303,8 @@ impl Ledger {
     }
 
     /// Takes a command out.
-    fn find(&mut self, channel: u8, number: u16) -> Option<Sent> {
-        let is_it = |sent: &Sent| sent.channel == channel && sent.number == number;
+    fn find(&mut self, channel: u8, number: u16) -> Option<SentCommand> {
+        let is_it = |sent: &SentCommand| sent.channel == channel && sent.number == number;
         let at = self.sent.iter().position(is_it)?;
         let sent = self.sent.remove(at)?;
         self.flying -= sent.data;
@@ -345,7 +351,7 @@ mod tests {
 
     #[test]
     fn commands_are_owed_until_they_are_acknowledged_and_counted_once() {
-        let mut ledger = Ledger::new();
+        let mut ledger = CommandLedger::new();
         ledger.begin(100, 20);
         ledger.wrote(6);
         ledger.left(&datagram(&[reliable(1, b"abc"), reliable(2, b"def")]));
@@ -369,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_granted_is_asked_for_no_longer() {
-        let mut ledger = Ledger::new();
+        let mut ledger = CommandLedger::new();
         ledger.begin(1, 500);
         let connect = |kind: u8, len: usize| {
             let mut command = vec![kind, 255, 0, 1];
@@ -395,7 +401,7 @@ mod tests {
 
     #[test]
     fn datagrams_pass_in_order_and_too_long_ones_do_not() {
-        let mut wire = Wire::new(4);
+        let mut wire = EnetSocket::new(4);
         wire.arrived(&[7; MTU_MAX + 1]);
         let grant = |channels: u8| {
             let mut command = vec![128 | VERIFY_CONNECT, 255, 0, 1];

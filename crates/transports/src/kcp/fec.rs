@@ -155,7 +155,7 @@ impl Encoder {
 
 /// Segments that a decoder has for its connection.
 #[derive(Debug)]
-pub(super) enum Came<'a> {
+pub(super) enum DecodedSegments<'a> {
     /// As they arrived.
     Sent(&'a [u8]),
     /// Made up for, and so late.
@@ -197,7 +197,7 @@ impl Decoder {
     }
 
     /// Hands the segments of a datagram to `take`, and those that it makes up for. What makes no sense is ignored.
-    pub(super) fn decode(&mut self, datagram: &[u8], mut take: impl FnMut(Came<'_>)) {
+    pub(super) fn decode(&mut self, datagram: &[u8], mut take: impl FnMut(DecodedSegments<'_>)) {
         let Some((front, shard)) = datagram.split_first_chunk::<FRONT>() else { return };
         let [a, b, c, d, e, f] = *front;
         let (number, kind) = (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([e, f]));
@@ -210,14 +210,20 @@ impl Decoder {
         };
         // Data is data, also from a peer whose groups are of another size.
         if kind == DATA && shard.len() > 2 {
-            take(Came::Sent(&shard[2..]));
+            take(DecodedSegments::Sent(&shard[2..]));
         }
         if fits && number < self.shape.wrap() && shard.len() > 2 && datagram.len() <= self.longest {
             self.keep(group, at, shard, &mut take);
         }
     }
 
-    fn keep(&mut self, number: u32, at: usize, shard: &[u8], take: &mut impl FnMut(Came<'_>)) {
+    fn keep(
+        &mut self,
+        number: u32,
+        at: usize,
+        shard: &[u8],
+        take: &mut impl FnMut(DecodedSegments<'_>),
+    ) {
         let known = self.groups.iter().position(|group| group.number == number);
         let place = known.unwrap_or_else(|| {
             // The oldest gives its memory to the newest.
@@ -255,7 +261,7 @@ impl Decoder {
             let length = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
             if (3..=bytes.len()).contains(&length) {
                 self.recovered += 1;
-                take(Came::MadeUp(&mut bytes[2..length]));
+                take(DecodedSegments::MadeUp(&mut bytes[2..length]));
             }
         }
     }
@@ -295,8 +301,8 @@ mod tests {
     fn decoded(decoder: &mut Decoder, datagram: &[u8]) -> Vec<Vec<u8>> {
         let mut came = Vec::new();
         decoder.decode(datagram, |segments| match segments {
-            Came::Sent(segments) => came.push(segments.to_vec()),
-            Came::MadeUp(segments) => came.push(segments.to_vec()),
+            DecodedSegments::Sent(segments) => came.push(segments.to_vec()),
+            DecodedSegments::MadeUp(segments) => came.push(segments.to_vec()),
         });
         came
     }

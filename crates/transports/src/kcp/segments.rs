@@ -3,7 +3,7 @@
 use super::{HEADER, MOST_SEGMENTS};
 
 /// The fields of a segment's header that are looked at here.
-pub(super) struct Segment {
+pub(super) struct SegmentHeader {
     pub(super) command: u8,
     /// Number of segments of its message that follow.
     follow: u8,
@@ -13,7 +13,7 @@ pub(super) struct Segment {
 }
 
 /// Returns the segments of a datagram, as far as they are whole.
-pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
+pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = SegmentHeader> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let (header, after) = rest.split_first_chunk::<{ HEADER as usize }>()?;
@@ -21,7 +21,12 @@ pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = Segment> {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         rest = after.get(word(20) as usize..).unwrap_or_default();
-        Some(Segment { command: header[4], follow: header[5], stamp: word(8), number: word(12) })
+        Some(SegmentHeader {
+            command: header[4],
+            follow: header[5],
+            stamp: word(8),
+            number: word(12),
+        })
     })
 }
 

@@ -8,7 +8,7 @@ use super::*;
 
 /// Two ends that only do what they are told.
 struct Pair {
-    ends: [(VirtualConnection, Wire); 2],
+    ends: [(VirtualConnection, LaminarOutbox); 2],
     now: Instant,
     came: usize,
 }
@@ -19,7 +19,10 @@ impl Pair {
         let end = || {
             let config = Config::default();
             let connection = VirtualConnection::new(PEER, &config, now);
-            (connection, Wire { config, out: VecDeque::new(), ledger: Ledger::default() })
+            (
+                connection,
+                LaminarOutbox { config, out: VecDeque::new(), ledger: MessageLedger::default() },
+            )
         };
         Pair { ends: [end(), end()], now, came: 0 }
     }
@@ -60,8 +63,9 @@ fn a_peer_that_only_listens_is_given_up_at_the_513th_message() {
         pair.say(1, Packet::unreliable(PEER, vec![1]));
     }
     let now = pair.now;
-    let gives_up =
-        |(connection, wire): &mut (VirtualConnection, Wire)| connection.should_drop(wire, now);
+    let gives_up = |(connection, wire): &mut (VirtualConnection, LaminarOutbox)| {
+        connection.should_drop(wire, now)
+    };
     assert_eq!((pair.came, gives_up(&mut pair.ends[0])), (512, false));
     pair.say(0, Pair::message(512));
     assert!(gives_up(&mut pair.ends[0]));

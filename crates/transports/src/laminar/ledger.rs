@@ -22,7 +22,7 @@ const REMEMBERED: usize = 1_024;
 const TOLD: u16 = 33;
 
 /// Place of a message: its stream, and its number there.
-pub(super) type Place = (u8, u16);
+pub(super) type MessagePlace = (u8, u16);
 
 /// Headers of a packet, as far as an end looks at them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct Reliable {
     /// The last packet that its sender has received, and a bit for each of those before it.
     pub(super) acknowledged: (u16, u32),
     /// Place of its message; absent for one without order.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<MessagePlace>,
 }
 
 impl<'a> Headers<'a> {
@@ -79,7 +79,7 @@ impl<'a> Headers<'a> {
 }
 
 impl Reliable {
-    fn read(header: &[u8], place: Option<Place>) -> Option<Reliable> {
+    fn read(header: &[u8], place: Option<MessagePlace>) -> Option<Reliable> {
         let header: [u8; ACKNOWLEDGED] = header.try_into().ok()?;
         let [n0, n1, a0, a1, bits @ ..] = header;
         Some(Reliable {
@@ -91,28 +91,28 @@ impl Reliable {
 }
 
 /// Packet that left: its number, and the place of its message if that has one.
-type Sent = (u16, Option<Place>);
+type SentPacket = (u16, Option<MessagePlace>);
 
 /// Messages that are under way.
-pub(super) struct Ledger {
+pub(super) struct MessageLedger {
     /// The last packets that left, each at its number modulo their count.
-    sent: Box<[Option<Sent>]>,
+    sent: Box<[Option<SentPacket>]>,
     /// Messages that the peer has not acknowledged.
-    owed: HashSet<Place>,
+    owed: HashSet<MessagePlace>,
     /// Packets with a message that left for the first time.
     pub(super) packets: u64,
     /// Packets with a message that left again.
     pub(super) resent: u64,
 }
 
-impl Default for Ledger {
-    fn default() -> Ledger {
+impl Default for MessageLedger {
+    fn default() -> MessageLedger {
         let sent = vec![None; REMEMBERED].into_boxed_slice();
-        Ledger { sent, owed: HashSet::new(), packets: 0, resent: 0 }
+        MessageLedger { sent, owed: HashSet::new(), packets: 0, resent: 0 }
     }
 }
 
-impl Ledger {
+impl MessageLedger {
     /// Notes a packet that leaves.
     pub(super) fn left(&mut self, packet: &[u8]) {
         let Some(headers) = Headers::read(packet) else { return };
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_message_is_owed_until_one_of_its_packets_is_acknowledged() {
-        let mut ledger = Ledger::default();
+        let mut ledger = MessageLedger::default();
         for (number, place) in [(65_535, 0), (0, 1), (1, 0)] {
             ledger.left(&ordered(number, place, b"hello"));
         }

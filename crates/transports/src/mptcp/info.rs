@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 
 use crate::measurements::TcpView;
-use crate::tcp::info::{Info, LONGEST, parse};
+use crate::tcp::info::{LONGEST, TcpInfo, parse};
 
 /// Option level, as of include/linux/socket.h; the C library does not have it.
 const SOL_MPTCP: libc::c_int = 284;
@@ -21,7 +21,7 @@ const HEAD: usize = 16;
 const MOST: usize = 9;
 
 /// The subflows of one connection.
-pub(super) struct Subflows(Vec<Info>);
+pub(super) struct Subflows(Vec<TcpInfo>);
 
 impl Subflows {
     /// The header of each packet in bytes: TCP's 20, 12 for timestamps (RFC 7323, appendix A), and 28 for

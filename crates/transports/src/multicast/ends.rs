@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::receiver::Receiver;
-use super::sender::Sender;
-use super::terms::Terms;
-use super::wire::{self, Call, Datagram, HEADER, Tag, write_call};
+use super::receiver::MulticastReceiver;
+use super::sender::MulticastSender;
+use super::terms::GroupTerms;
+use super::wire::{self, Call, HEADER, MulticastDatagram, Tag, write_call};
 use super::{CONTROL, REPAIR};
 use crate::contract::Lane;
 use crate::time::Nanos;
@@ -17,7 +17,7 @@ use crate::transport::{Effective, told};
 /// Time between two calls for those that have not answered.
 const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);
 
-impl Terms {
+impl GroupTerms {
     fn effective(&self) -> Effective {
         told([
             (CONTROL.name(), CONTROL.word(self.control).to_owned()),
@@ -29,10 +29,10 @@ impl Terms {
 }
 
 /// The sending end.
-pub(super) struct Sending {
+pub(super) struct SendingEnd {
     tag: Tag,
-    terms: Terms,
-    sender: Sender,
+    terms: GroupTerms,
+    sender: MulticastSender,
     /// Port at which it hears receivers.
     port: u16,
     /// Time of the next call; absent once all have answered.
@@ -40,11 +40,11 @@ pub(super) struct Sending {
     closed: Option<String>,
 }
 
-impl Sending {
-    pub(super) fn new(tag: Tag, terms: Terms, port: u16) -> Sending {
-        Sending {
+impl SendingEnd {
+    pub(super) fn new(tag: Tag, terms: GroupTerms, port: u16) -> SendingEnd {
+        SendingEnd {
             tag,
-            sender: Sender::new(tag, terms),
+            sender: MulticastSender::new(tag, terms),
             terms,
             port,
             calls: Some(Nanos::ZERO),
@@ -53,7 +53,7 @@ impl Sending {
     }
 }
 
-impl Protocol for Sending {
+impl Protocol for SendingEnd {
     fn state(&self) -> State {
         match (&self.closed, self.calls) {
             (Some(why), _) => State::Closed(why.clone()),
@@ -63,7 +63,7 @@ impl Protocol for Sending {
     }
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
-        if let Some(Datagram::Status(status)) = wire::read(self.tag, datagram) {
+        if let Some(MulticastDatagram::Status(status)) = wire::read(self.tag, datagram) {
             self.sender.heard(now, &status);
             if self.sender.is_complete() {
                 self.calls = None;
@@ -82,7 +82,7 @@ impl Protocol for Sending {
             None => return self.sender.transmit(now, most, batch).map(Transmit::plain),
         }
         let from = batch.len();
-        let Terms { receivers, segment, .. } = self.terms;
+        let GroupTerms { receivers, segment, .. } = self.terms;
         let call = Call { port: self.port, receivers, segment: segment as u16 };
         write_call(self.tag, &call, batch);
         Some(Transmit::plain(batch.len() - from))
@@ -141,22 +141,22 @@ impl Protocol for Sending {
 }
 
 /// A receiving end.
-pub(super) struct Receiving {
+pub(super) struct ReceivingEnd {
     tag: Tag,
-    terms: Terms,
-    receiver: Receiver,
+    terms: GroupTerms,
+    receiver: MulticastReceiver,
 }
 
-impl Receiving {
-    pub(super) fn new(tag: Tag, terms: Terms, index: u16) -> Receiving {
-        let mut receiver = Receiver::new(tag, terms, index);
+impl ReceivingEnd {
+    pub(super) fn new(tag: Tag, terms: GroupTerms, index: u16) -> ReceivingEnd {
+        let mut receiver = MulticastReceiver::new(tag, terms, index);
         // It is there because it was called.
         receiver.called();
-        Receiving { tag, terms, receiver }
+        ReceivingEnd { tag, terms, receiver }
     }
 }
 
-impl Protocol for Receiving {
+impl Protocol for ReceivingEnd {
     /// Returns that it is open: whoever was called is there.
     fn state(&self) -> State {
         State::Open
@@ -164,9 +164,9 @@ impl Protocol for Receiving {
 
     fn handle(&mut self, Received { bytes: datagram, .. }: Received<'_>) {
         match wire::read(self.tag, datagram) {
-            Some(Datagram::Data(data)) => self.receiver.take(&data),
-            Some(Datagram::Call(_)) => self.receiver.called(),
-            Some(Datagram::Status(_)) | None => {}
+            Some(MulticastDatagram::Data(data)) => self.receiver.take(&data),
+            Some(MulticastDatagram::Call(_)) => self.receiver.called(),
+            Some(MulticastDatagram::Status(_)) | None => {}
         }
     }
 

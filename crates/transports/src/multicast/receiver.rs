@@ -1,23 +1,23 @@
 //! The receiving half: keeps what arrives until it is read in order, and tells the sender how it stands.
 
-use super::terms::{Repair, Terms};
-use super::wire::{Data, Status, Tag, write_status};
+use super::terms::{GroupTerms, RepairRule};
+use super::wire::{DataPacket, Status, Tag, write_status};
 use crate::transport::userspace::InOrder;
 
 /// Packet that waits to be read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct PacketSlot {
     /// Number of the packet in it, plus one; 0 for none.
     holds: u64,
     len: usize,
 }
 
-pub(super) struct Receiver {
+pub(super) struct MulticastReceiver {
     tag: Tag,
-    terms: Terms,
+    terms: GroupTerms,
     /// Number of this receiver.
     index: u16,
-    slots: Box<[Slot]>,
+    slots: Box<[PacketSlot]>,
     bytes: Box<[u8]>,
     /// First number that is missing, the first that was not read, and the bytes of that one that were.
     next: u64,
@@ -35,13 +35,13 @@ pub(super) struct Receiver {
     bitmap: Vec<u8>,
 }
 
-impl Receiver {
-    pub(super) fn new(tag: Tag, terms: Terms, index: u16) -> Receiver {
+impl MulticastReceiver {
+    pub(super) fn new(tag: Tag, terms: GroupTerms, index: u16) -> MulticastReceiver {
         let slots = terms.packets as usize;
-        Receiver {
+        MulticastReceiver {
             tag,
             index,
-            slots: vec![Slot::default(); slots].into(),
+            slots: vec![PacketSlot::default(); slots].into(),
             bytes: vec![0; slots * terms.segment].into(),
             next: 0,
             read: 0,
@@ -75,7 +75,7 @@ impl Receiver {
     }
 
     /// Takes a packet.
-    pub(super) fn take(&mut self, data: &Data<'_>) {
+    pub(super) fn take(&mut self, data: &DataPacket<'_>) {
         if data.bytes.len() > self.terms.segment || data.number >= u64::MAX - self.terms.packets {
             return;
         }
@@ -86,7 +86,7 @@ impl Receiver {
             return;
         }
         let is_early = data.number > self.next;
-        if data.number >= self.room() || (is_early && self.terms.repair == Repair::GoBackN) {
+        if data.number >= self.room() || (is_early && self.terms.repair == RepairRule::GoBackN) {
             // Nothing of it is kept, and the sender is to know what is missing.
             self.owes = true;
             return;
@@ -94,7 +94,7 @@ impl Receiver {
         let place = self.place(data.number);
         let from = place * self.terms.segment;
         self.bytes[from..from + data.bytes.len()].copy_from_slice(data.bytes);
-        self.slots[place] = Slot { holds: data.number + 1, len: data.bytes.len() };
+        self.slots[place] = PacketSlot { holds: data.number + 1, len: data.bytes.len() };
         self.end = self.end.max(data.number + 1);
         if data.ends {
             self.over = Some(data.number + 1);
@@ -144,7 +144,7 @@ impl Receiver {
     }
 }
 
-impl InOrder for Receiver {
+impl InOrder for MulticastReceiver {
     fn readable(&self) -> &[u8] {
         if self.read == self.next {
             return &[];

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::terms::{Control, Repair, Terms};
-use super::wire::{Data, HEADER, Status, Tag, write_data};
+use super::terms::{GroupTerms, MulticastControl, RepairRule};
+use super::wire::{DataPacket, HEADER, Status, Tag, write_data};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
@@ -23,7 +23,7 @@ const INITIAL: f64 = 10.0;
 
 /// Packet of the window.
 #[derive(Debug, Clone, Copy)]
-struct Packet {
+struct WindowPacket {
     offset: u64,
     len: usize,
     ends: bool,
@@ -44,14 +44,14 @@ struct Member {
     heard: Nanos,
 }
 
-pub(super) struct Sender {
+pub(super) struct MulticastSender {
     tag: Tag,
-    terms: Terms,
+    terms: GroupTerms,
     buffer: SendBuffer,
     members: Box<[Member]>,
     /// Number of the first packet that some receiver misses, and the packets from it on.
     base: u64,
-    window: VecDeque<Packet>,
+    window: VecDeque<WindowPacket>,
     /// Numbers to be sent again: single ones, and all from one on.
     missing: VecDeque<u64>,
     rewind: Option<u64>,
@@ -76,11 +76,11 @@ pub(super) struct Sender {
     pub(super) resent: u64,
 }
 
-impl Sender {
-    pub(super) fn new(tag: Tag, terms: Terms) -> Sender {
+impl MulticastSender {
+    pub(super) fn new(tag: Tag, terms: GroupTerms) -> MulticastSender {
         let window = terms.packets as usize * terms.segment;
         let member = Member { room: terms.packets, ..Member::default() };
-        Sender {
+        MulticastSender {
             tag,
             buffer: SendBuffer::new(2 * window.max(terms.message)),
             members: vec![member; terms.receivers.into()].into(),
@@ -139,8 +139,8 @@ impl Sender {
     /// Returns the number of transmissions that may be under way.
     fn limit(&self) -> u64 {
         match self.terms.control {
-            Control::Reno => (self.congestion_window as u64).min(self.terms.packets),
-            Control::None => self.terms.packets,
+            MulticastControl::Reno => (self.congestion_window as u64).min(self.terms.packets),
+            MulticastControl::None => self.terms.packets,
         }
     }
 
@@ -176,7 +176,7 @@ impl Sender {
         (fits && may && self.buffer.has_new()).then_some(number)
     }
 
-    fn packet(&mut self, number: u64) -> Option<&mut Packet> {
+    fn packet(&mut self, number: u64) -> Option<&mut WindowPacket> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         self.window.get_mut(at)
     }
@@ -194,7 +194,7 @@ impl Sender {
         if ends {
             self.buffer.cut_end();
         }
-        let packet = Packet { offset, len, ends, serial: 0, is_listed: false };
+        let packet = WindowPacket { offset, len, ends, serial: 0, is_listed: false };
         self.window.push_back(packet);
     }
 
@@ -240,13 +240,13 @@ impl Sender {
         self.serial += 1;
         let packet = &mut self.window[at];
         (packet.serial, packet.is_listed) = (self.serial, false);
-        let Packet { offset, len, ends, serial, .. } = *packet;
+        let WindowPacket { offset, len, ends, serial, .. } = *packet;
         // Nothing follows that would make them answer, or too little for each to have its turn.
         let has_little = self.next_len() < self.terms.segment;
         let is_last = self.pick().is_none();
         let asks = std::mem::take(&mut self.asks)
             || (is_last && (has_little || self.limit() < 2 * self.terms.every()));
-        let data = Data { number, serial, asks, ends, bytes: &[] };
+        let data = DataPacket { number, serial, asks, ends, bytes: &[] };
         write_data(self.tag, &data, batch);
         self.buffer.append(offset, len as u64, batch);
         self.timed.get_or_insert((serial, now));
@@ -332,18 +332,18 @@ impl Sender {
             if is_lost {
                 found = found.max(Some(packet.serial));
                 match repair {
-                    Repair::GoBackN => {
+                    RepairRule::GoBackN => {
                         self.rewind = Some(self.rewind.map_or(number, |from| from.min(number)));
                     }
-                    Repair::Selective if packet.is_listed => {}
-                    Repair::Selective => {
+                    RepairRule::Selective if packet.is_listed => {}
+                    RepairRule::Selective => {
                         packet.is_listed = true;
                         self.missing.push_back(number);
                     }
                 }
             }
             // Behind the bitmap they are as they left first, so nothing later can be lost if this one is not.
-            if repair == Repair::GoBackN || (!is_lost && !in_bitmap) {
+            if repair == RepairRule::GoBackN || (!is_lost && !in_bitmap) {
                 break;
             }
         }
@@ -385,8 +385,8 @@ impl Sender {
         self.timer = (!self.is_drained()).then(|| now + self.timeout());
         let base = self.base;
         match (self.terms.repair, self.window.front_mut()) {
-            (Repair::GoBackN, Some(_)) => self.rewind = Some(base),
-            (Repair::Selective, Some(packet)) if !packet.is_listed => {
+            (RepairRule::GoBackN, Some(_)) => self.rewind = Some(base),
+            (RepairRule::Selective, Some(packet)) if !packet.is_listed => {
                 packet.is_listed = true;
                 self.missing.push_front(base);
             }

@@ -9,7 +9,7 @@ use crate::transport::frame::PREFIX;
 
 /// Rule by which lost data is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repair {
+pub(super) enum RepairRule {
     /// Only the segments that a receiver misses.
     Selective,
     /// All from the first packet on that a receiver misses; receivers keep nothing behind a gap.
@@ -18,7 +18,7 @@ pub(super) enum Repair {
 
 /// Limit on what is under way, besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Control {
+pub(super) enum MulticastControl {
     /// Reno's congestion window (RFC 5681), for which the receiver that loses most counts.
     Reno,
     /// None.
@@ -27,9 +27,9 @@ pub(super) enum Control {
 
 /// Parameters of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Terms {
-    pub(super) repair: Repair,
-    pub(super) control: Control,
+pub(super) struct GroupTerms {
+    pub(super) repair: RepairRule,
+    pub(super) control: MulticastControl,
     /// The most packets that any receiver may be behind.
     pub(super) packets: u64,
     /// The most bytes of the stream in a packet.
@@ -42,27 +42,27 @@ pub(super) struct Terms {
     pub(super) message: usize,
 }
 
-impl Terms {
+impl GroupTerms {
     /// Reads a sender's terms from its contender's knobs.
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] where the path's packets are too small.
-    pub(super) fn new(opening: &Opening<'_>, receivers: u16) -> Result<Terms> {
+    pub(super) fn new(opening: &Opening<'_>, receivers: u16) -> Result<GroupTerms> {
         // A status has the longer header, and says nothing of a gap without a byte of a bitmap.
         let payload = opening.payload(INFO.id, STATUS_LEN as u32 + 1)?;
         let segment = payload as usize - HEADER;
         let segment = segment.min(u16::MAX.into());
-        Ok(Terms::read(opening, receivers.max(1), segment))
+        Ok(GroupTerms::read(opening, receivers.max(1), segment))
     }
 
     /// Reads a receiver's terms, as the sender calls it.
-    pub(super) fn called(opening: &Opening<'_>, call: &Call) -> Terms {
-        Terms::read(opening, call.receivers, call.segment.into())
+    pub(super) fn called(opening: &Opening<'_>, call: &Call) -> GroupTerms {
+        GroupTerms::read(opening, call.receivers, call.segment.into())
     }
 
-    fn read(opening: &Opening<'_>, receivers: u16, segment: usize) -> Terms {
+    fn read(opening: &Opening<'_>, receivers: u16, segment: usize) -> GroupTerms {
         let window = opening.knobs.get(&WINDOW).0;
-        Terms {
+        GroupTerms {
             repair: opening.knobs.get(&REPAIR),
             control: opening.knobs.get(&CONTROL),
             packets: (window / segment as u64).max(1),

@@ -1,8 +1,8 @@
 //! A group in virtual time: each receiver loses other packets, and answers are lost, too.
 
-use super::ends::{Receiving, Sending};
-use super::terms::{Control, Repair, Terms};
-use super::wire::{self, Datagram, Tag};
+use super::ends::{ReceivingEnd, SendingEnd};
+use super::terms::{GroupTerms, MulticastControl, RepairRule};
+use super::wire::{self, MulticastDatagram, Tag};
 use crate::contract::Lane;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
@@ -19,9 +19,23 @@ fn tag() -> Tag {
     Tag::of(&Token::from_bytes([7; 16]))
 }
 
-fn terms(repair: Repair, control: Control, packets: u64, receivers: u16) -> Terms {
+fn terms(
+    repair: RepairRule,
+    control: MulticastControl,
+    packets: u64,
+    receivers: u16,
+) -> GroupTerms {
     let window = packets * SEGMENT as u64;
-    Terms { repair, control, packets, segment: SEGMENT, receivers, window, mtu: 154, message: 104 }
+    GroupTerms {
+        repair,
+        control,
+        packets,
+        segment: SEGMENT,
+        receivers,
+        window,
+        mtu: 154,
+        message: 104,
+    }
 }
 
 /// Fates of a copy of a datagram: the times after which it arrives; none if it is lost.
@@ -32,8 +46,8 @@ const SENDER: usize = usize::MAX;
 
 struct Group {
     now: Nanos,
-    sending: Sending,
-    receiving: Vec<Receiving>,
+    sending: SendingEnd,
+    receiving: Vec<ReceivingEnd>,
     flying: Vec<(Nanos, u64, usize, Vec<u8>)>,
     carried: u64,
     /// Content of the receivers, and how much each takes; none takes all.
@@ -44,12 +58,12 @@ struct Group {
 }
 
 impl Group {
-    fn new(terms: Terms) -> Group {
+    fn new(terms: GroupTerms) -> Group {
         let receivers = terms.receivers;
         Group {
             now: MS(1_000),
-            sending: Sending::new(tag(), terms, 9),
-            receiving: (0..receivers).map(|index| Receiving::new(tag(), terms, index)).collect(),
+            sending: SendingEnd::new(tag(), terms, 9),
+            receiving: (0..receivers).map(|index| ReceivingEnd::new(tag(), terms, index)).collect(),
             flying: Vec::new(),
             carried: 0,
             got: vec![Vec::new(); receivers.into()],
@@ -71,7 +85,7 @@ impl Group {
             self.sending.transmit(self.now, 64, &mut batch)
         {
             for datagram in std::mem::take(&mut batch).chunks(len) {
-                if let Some(Datagram::Data(data)) = wire::read(tag(), datagram) {
+                if let Some(MulticastDatagram::Data(data)) = wire::read(tag(), datagram) {
                     self.left.push(data.number);
                 }
                 for to in 0..self.receiving.len() {
@@ -168,7 +182,7 @@ fn on_time(_to: usize, _datagram: &[u8]) -> Vec<Nanos> {
 /// Number and serial of a packet; `None` for any other datagram.
 fn packet(datagram: &[u8]) -> Option<(u64, u64)> {
     match wire::read(tag(), datagram) {
-        Some(Datagram::Data(data)) => Some((data.number, data.serial)),
+        Some(MulticastDatagram::Data(data)) => Some((data.number, data.serial)),
         _ => None,
     }
 }
@@ -176,8 +190,8 @@ fn packet(datagram: &[u8]) -> Option<(u64, u64)> {
 #[test]
 fn every_receiver_gets_everything_in_order_whatever_each_one_s_path_does() {
     let all = stream(30_050);
-    for repair in [Repair::Selective, Repair::GoBackN] {
-        for control in [Control::Reno, Control::None] {
+    for repair in [RepairRule::Selective, RepairRule::GoBackN] {
+        for control in [MulticastControl::Reno, MulticastControl::None] {
             for (receivers, packets, seed) in [(1, 1, 1), (1, 16, 2), (4, 24, 3), (9, 100, 4)] {
                 let mut rng = SplitMix64::new(seed);
                 let mut fate = |_to: usize, _: &[u8]| match rng.below(20) {
@@ -200,7 +214,7 @@ fn every_receiver_gets_everything_in_order_whatever_each_one_s_path_does() {
 #[test]
 fn each_packet_leaves_once_if_none_is_lost() {
     let all = stream(10_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 8));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::None, 16, 8));
     group.run(&all, &mut on_time);
     let expected: Vec<u64> = (0..100).collect();
     assert_eq!((group.left.clone(), group.resent()), (expected, 0));
@@ -225,7 +239,8 @@ fn loses(to: usize, datagram: &[u8], again: &mut Vec<(usize, u64)>) -> Vec<Nanos
 fn selective_repair_sends_again_what_is_missing_and_no_more() {
     for receivers in [1, 4, 8] {
         let (all, mut lost) = (stream(40_000), Vec::new());
-        let mut group = Group::new(terms(Repair::Selective, Control::None, 40, receivers));
+        let mut group =
+            Group::new(terms(RepairRule::Selective, MulticastControl::None, 40, receivers));
         group.run(&all, &mut |to, datagram| loses(to, datagram, &mut lost));
         // 400 packets: eight times each receiver loses one of its own.
         assert_eq!(
@@ -238,7 +253,7 @@ fn selective_repair_sends_again_what_is_missing_and_no_more() {
 #[test]
 fn what_all_of_them_miss_leaves_again_once() {
     let all = stream(20_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 8));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::None, 16, 8));
     group.run(&all, &mut |to, datagram| match packet(datagram) {
         Some((20, serial)) if to != SENDER && serial == 21 => vec![],
         _ => vec![DELAY],
@@ -252,7 +267,7 @@ fn going_back_sends_a_window_again_for_each_loss() {
     for receivers in [1, 4] {
         let all = stream(40_000);
         let mut lost = Vec::new();
-        let terms = terms(Repair::GoBackN, Control::None, WINDOW, receivers);
+        let terms = terms(RepairRule::GoBackN, MulticastControl::None, WINDOW, receivers);
         let mut group = Group::new(terms);
         group.run(&all, &mut |to, datagram| match packet(datagram) {
             Some((number, _)) if to == 0 && number % 100 == 50 && !lost.contains(&number) => {
@@ -273,7 +288,7 @@ fn going_back_sends_a_window_again_for_each_loss() {
 #[test]
 fn a_receiver_that_falls_silent_ends_it_and_is_named() {
     let all = stream(100_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 4));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::None, 16, 4));
     group.gather(&mut on_time);
     let mut at = 0;
     let dies = group.now + MS(100);
@@ -304,7 +319,7 @@ fn a_receiver_that_falls_silent_ends_it_and_is_named() {
 #[test]
 fn a_receiver_that_does_not_read_holds_all_back_and_lost_word_of_room_does_no_harm() {
     let all = stream(20_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 3));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::None, 16, 3));
     group.gather(&mut on_time);
     group.reads[1] = false;
     group.sending.write(group.now, Lane(0), &all[..3_200], Rest::Kept).unwrap();
@@ -326,7 +341,7 @@ fn a_receiver_that_does_not_read_holds_all_back_and_lost_word_of_room_does_no_ha
 #[test]
 fn reno_begins_with_ten_doubles_and_halves_once_for_a_loss() {
     let all = stream(100_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::Reno, 400, 2));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::Reno, 400, 2));
     group.gather(&mut on_time);
     group.sending.write(group.now, Lane(0), &all[..80_000], Rest::Kept).unwrap();
     let began = group.now;
@@ -358,7 +373,7 @@ fn reno_begins_with_ten_doubles_and_halves_once_for_a_loss() {
 #[test]
 fn what_strangers_send_changes_nothing() {
     let all = stream(20_000);
-    let mut group = Group::new(terms(Repair::Selective, Control::None, 16, 2));
+    let mut group = Group::new(terms(RepairRule::Selective, MulticastControl::None, 16, 2));
     group.gather(&mut on_time);
     let other = Tag::of(&Token::from_bytes([8; 16]));
     let mut rng = SplitMix64::new(3);
@@ -372,15 +387,16 @@ fn what_strangers_send_changes_nothing() {
     };
     wire::write_status(tag(), &status, &mut forged);
     let mut from_other = Vec::new();
-    let data = wire::Data { number: 0, serial: 1, asks: false, ends: true, bytes: b"not this" };
+    let data =
+        wire::DataPacket { number: 0, serial: 1, asks: false, ends: true, bytes: b"not this" };
     wire::write_data(other, &data, &mut from_other);
     let mut too_far = Vec::new();
-    let far = wire::Data { number: u64::MAX - 1, serial: 1, ..data };
+    let far = wire::DataPacket { number: u64::MAX - 1, serial: 1, ..data };
     wire::write_data(tag(), &far, &mut too_far);
     let mut too_long = Vec::new();
     wire::write_data(
         tag(),
-        &wire::Data { number: 3, serial: 1, bytes: &[1; 101], ..data },
+        &wire::DataPacket { number: 3, serial: 1, bytes: &[1; 101], ..data },
         &mut too_long,
     );
     for _ in 0..200 {

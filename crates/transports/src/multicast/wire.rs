@@ -41,7 +41,7 @@ impl Tag {
 
 /// Packet of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Data<'a> {
+pub(super) struct DataPacket<'a> {
     pub(super) number: u64,
     pub(super) serial: u64,
     /// True if each receiver is to answer.
@@ -88,9 +88,9 @@ pub(super) struct Call {
 
 /// Datagram of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Datagram<'a> {
+pub(super) enum MulticastDatagram<'a> {
     Call(Call),
-    Data(Data<'a>),
+    Data(DataPacket<'a>),
     Status(Status<'a>),
 }
 
@@ -103,7 +103,7 @@ pub(super) fn write_call(tag: Tag, call: &Call, into: &mut Vec<u8>) {
 }
 
 /// Writes the header of a packet, whose bytes follow.
-pub(super) fn write_data(tag: Tag, data: &Data<'_>, into: &mut Vec<u8>) {
+pub(super) fn write_data(tag: Tag, data: &DataPacket<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(&tag.0);
     into.push(DATA);
     into.push(if data.asks { ASKS } else { 0 } | if data.ends { ENDS } else { 0 });
@@ -130,7 +130,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 /// Reads a datagram of the trial; `None` for anything else.
-pub(super) fn read(tag: Tag, datagram: &[u8]) -> Option<Datagram<'_>> {
+pub(super) fn read(tag: Tag, datagram: &[u8]) -> Option<MulticastDatagram<'_>> {
     let mut rest = datagram;
     if *take::<8>(&mut rest)? != tag.0 {
         return None;
@@ -143,20 +143,20 @@ pub(super) fn read(tag: Tag, datagram: &[u8]) -> Option<Datagram<'_>> {
             let call = Call { port: number()?, receivers: number()?, segment: number()? };
             let is_sane =
                 rest.is_empty() && call.port > 0 && call.receivers > 0 && call.segment > 0;
-            is_sane.then_some(Datagram::Call(call))
+            is_sane.then_some(MulticastDatagram::Call(call))
         }
         DATA => {
             let [flags] = *take(&mut rest)?;
             let (asks, ends) = (flags & ASKS != 0, flags & ENDS != 0);
             let (number, serial) = (number(&mut rest)?, number(&mut rest)?);
             let is_known = flags & !(ASKS | ENDS) == 0;
-            let data = Data { number, serial, asks, ends, bytes: rest };
-            is_known.then_some(Datagram::Data(data))
+            let data = DataPacket { number, serial, asks, ends, bytes: rest };
+            is_known.then_some(MulticastDatagram::Data(data))
         }
         STATUS => {
             let receiver = u16::from_be_bytes(*take(&mut rest)?);
             let [next, room, serial] = [number(&mut rest)?, number(&mut rest)?, number(&mut rest)?];
-            Some(Datagram::Status(Status { receiver, next, room, serial, bitmap: rest }))
+            Some(MulticastDatagram::Status(Status { receiver, next, room, serial, bitmap: rest }))
         }
         _ => None,
     }
@@ -174,20 +174,20 @@ mod tests {
         let call = Call { port: 0x1234, receivers: 8, segment: 1_446 };
         write_call(TAG, &call, &mut bytes);
         assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 1, 0x12, 0x34, 0, 8, 5, 166]);
-        assert_eq!(read(TAG, &bytes), Some(Datagram::Call(call)));
+        assert_eq!(read(TAG, &bytes), Some(MulticastDatagram::Call(call)));
 
-        let data = Data { number: 5, serial: 9, asks: true, ends: false, bytes: b"abc" };
+        let data = DataPacket { number: 5, serial: 9, asks: true, ends: false, bytes: b"abc" };
         bytes.clear();
         write_data(TAG, &data, &mut bytes);
         assert_eq!(bytes.len(), HEADER + 3);
         assert_eq!(bytes[8..10], [2, 1]);
-        assert_eq!(read(TAG, &bytes), Some(Datagram::Data(data)));
+        assert_eq!(read(TAG, &bytes), Some(MulticastDatagram::Data(data)));
 
         let status = Status { receiver: 3, next: 100, room: 116, serial: 140, bitmap: &[0b10, 1] };
         bytes.clear();
         write_status(TAG, &status, &mut bytes);
         assert_eq!(bytes.len(), STATUS_LEN + 2);
-        assert_eq!(read(TAG, &bytes), Some(Datagram::Status(status)));
+        assert_eq!(read(TAG, &bytes), Some(MulticastDatagram::Status(status)));
         let has = |number| status.has(number);
         assert!(has(99) && !has(100) && has(101) && !has(102) && has(108) && !has(1_000));
         assert_eq!(status.end(), 116);

@@ -15,8 +15,8 @@ use quinn_proto::{
 use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
-use super::qlog::{Direction, Qlog};
-use super::setup::{OWN_STREAM_WINDOW, Setup};
+use super::qlog::{PacketDirection, Qlog};
+use super::setup::{OWN_STREAM_WINDOW, QuicSetup};
 use super::{AROUND, ECN};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
@@ -43,7 +43,7 @@ pub(crate) const WINDOWS_KEPT: u64 = 2;
 pub(crate) const LEAST_WINDOW: u64 = 10;
 
 /// End of a connection.
-pub(super) struct End {
+pub(super) struct QuicEnd {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
@@ -73,18 +73,18 @@ pub(super) struct End {
     qlog: Option<Qlog>,
 }
 
-impl End {
+impl QuicEnd {
     pub(super) fn new(
         layer: &Layer,
         opening: &Opening<'_>,
-        setup: Setup,
+        setup: QuicSetup,
         qlog: Option<Qlog>,
-    ) -> End {
+    ) -> QuicEnd {
         let (client, server) = match opening.side {
             Side::Near => (Some(setup.client), None),
             Side::Far => (None, Some(Arc::new(setup.server))),
         };
-        End {
+        QuicEnd {
             endpoint: Endpoint::new(Arc::new(setup.endpoint), server, false, None),
             client,
             connection: None,
@@ -182,7 +182,7 @@ impl End {
     }
 
     /// Notes datagrams, all of `size` bytes but the last, and what the connection then says of itself.
-    fn note(&mut self, now: Nanos, way: Direction, datagrams: &[u8], size: usize) {
+    fn note(&mut self, now: Nanos, way: PacketDirection, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
         for datagram in datagrams.chunks(size.max(1)) {
             qlog.datagram(now, way, datagram);
@@ -260,7 +260,7 @@ fn nanoseconds(duration: std::time::Duration) -> Option<u64> {
     u64::try_from(duration.as_nanos()).ok()
 }
 
-impl Protocol for End {
+impl Protocol for QuicEnd {
     fn state(&self) -> State {
         self.state.clone()
     }
@@ -285,13 +285,13 @@ impl Protocol for End {
         self.attend();
         self.bound_what_is_kept();
         self.plan();
-        self.note(at, Direction::Received, datagram, datagram.len());
+        self.note(at, PacketDirection::Received, datagram, datagram.len());
     }
 
     fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(answer) = self.answers.pop_front() {
             batch.extend_from_slice(&answer);
-            self.note(at, Direction::Sent, &answer, answer.len());
+            self.note(at, PacketDirection::Sent, &answer, answer.len());
             return Some(Transmit::plain(answer.len()));
         }
         let now = self.epoch.instant(at);
@@ -316,7 +316,7 @@ impl Protocol for End {
             ecn: self.ecn.leaves(sent.ecn),
         });
         match sent {
-            Some(sent) => self.note(at, Direction::Sent, &batch[start..], sent.segment),
+            Some(sent) => self.note(at, PacketDirection::Sent, &batch[start..], sent.segment),
             None => self.note_wait(at),
         }
         sent
@@ -337,7 +337,7 @@ impl Protocol for End {
         self.attend();
         self.bound_what_is_kept();
         self.plan();
-        self.note(at, Direction::Sent, &[], 1);
+        self.note(at, PacketDirection::Sent, &[], 1);
     }
 
     fn room(&self, lane: Lane) -> usize {

@@ -31,7 +31,7 @@ enum Carrier {
 
 /// End of a stream, as far as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum StreamEnd {
     NotYet,
     /// End behind what still has to be handed to quinn.
     Soon,
@@ -40,7 +40,7 @@ enum Ends {
 
 /// All lanes of one end.
 pub(crate) struct Lanes {
-    lanes: Vec<LaneEnd>,
+    lanes: Vec<QuicLane>,
     /// Lane numbers of those with a stream of their own, in the order of their streams.
     pub(crate) streams: Vec<u16>,
     /// Streams of one message each that have begun to arrive.
@@ -51,7 +51,7 @@ pub(crate) struct Lanes {
 }
 
 /// Lane of one end.
-struct LaneEnd {
+struct QuicLane {
     carrier: Carrier,
     outgoing: Option<StreamId>,
     incoming: Option<StreamId>,
@@ -60,7 +60,7 @@ struct LaneEnd {
     unsent_from: usize,
     /// True if quinn did not take all of what was offered last.
     was_refused: bool,
-    ends: Ends,
+    ends: StreamEnd,
     /// Bytes that were read and not yet taken.
     unread: Bytes,
     peer_ended: bool,
@@ -74,7 +74,7 @@ struct Message {
 
 impl Lanes {
     pub(super) fn new(services: &[Service], heads: Heads) -> Lanes {
-        let lanes: Vec<LaneEnd> = services.iter().map(|service| LaneEnd::new(*service)).collect();
+        let lanes: Vec<QuicLane> = services.iter().map(|service| QuicLane::new(*service)).collect();
         let of = |carrier| lanes.iter().filter(move |lane| lane.carrier == carrier).count();
         let tags = [false, of(Carrier::StreamEach) > 1, of(Carrier::Datagram) > 1];
         let streams = (0..).zip(&lanes).filter(|(_, lane)| lane.carrier == Carrier::Stream);
@@ -111,7 +111,7 @@ impl Lanes {
     /// Returns true if a lane takes more.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let lane = self.lanes.get(usize::from(lane.0));
-        lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == Ends::NotYet)
+        lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == StreamEnd::NotYet)
     }
 
     /// Takes bytes of a lane, and returns how many: all, but for what the rest of a stream's leaves with the caller.
@@ -157,9 +157,9 @@ impl Lanes {
     pub(super) fn finish(&mut self, lane: Lane) {
         if let Some(lane) = self.lanes.get_mut(usize::from(lane.0))
             && lane.carrier == Carrier::Stream
-            && lane.ends == Ends::NotYet
+            && lane.ends == StreamEnd::NotYet
         {
-            lane.ends = Ends::Soon;
+            lane.ends = StreamEnd::Soon;
             lane.was_refused = false;
         }
     }
@@ -171,7 +171,7 @@ impl Lanes {
 
     /// Returns true if something has not been handed to quinn yet.
     pub(super) fn wait(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == Ends::Soon)
+        self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == StreamEnd::Soon)
     }
 
     /// Returns true if something waits for room at quinn, here or at whoever offered it last.
@@ -247,21 +247,21 @@ impl Lanes {
     }
 }
 
-impl LaneEnd {
-    fn new(service: Service) -> LaneEnd {
+impl QuicLane {
+    fn new(service: Service) -> QuicLane {
         let carrier = match (service.delivery, service.ordering) {
             (Delivery::Reliable, Ordering::Ordered) => Carrier::Stream,
             (Delivery::Reliable, Ordering::Unordered) => Carrier::StreamEach,
             (Delivery::BestEffort | Delivery::Within(_), _) => Carrier::Datagram,
         };
-        LaneEnd {
+        QuicLane {
             carrier,
             outgoing: None,
             incoming: None,
             unsent: Vec::new(),
             unsent_from: 0,
             was_refused: false,
-            ends: Ends::NotYet,
+            ends: StreamEnd::NotYet,
             unread: Bytes::new(),
             peer_ended: false,
         }
@@ -305,11 +305,11 @@ impl LaneEnd {
                 let _ = connection.send_stream(stream).finish();
             }
         }
-        if self.ends == Ends::Soon
+        if self.ends == StreamEnd::Soon
             && let Some(stream) = self.outgoing
         {
             let _ = connection.send_stream(stream).finish();
-            self.ends = Ends::Now;
+            self.ends = StreamEnd::Now;
         }
         Ok(())
     }

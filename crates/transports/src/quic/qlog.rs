@@ -50,7 +50,7 @@ struct Metrics {
 
 /// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum PacketDirection {
     Sent,
     Received,
 }
@@ -99,10 +99,10 @@ impl Qlog {
     }
 
     /// Notes the packets of a datagram.
-    pub(super) fn datagram(&mut self, now: Nanos, way: Direction, datagram: &[u8]) {
+    pub(super) fn datagram(&mut self, now: Nanos, way: PacketDirection, datagram: &[u8]) {
         let name = match way {
-            Direction::Sent => "transport:packet_sent",
-            Direction::Received => "transport:packet_received",
+            PacketDirection::Sent => "transport:packet_sent",
+            PacketDirection::Received => "transport:packet_received",
         };
         for (kind, length) in packets(datagram) {
             let data = format!(

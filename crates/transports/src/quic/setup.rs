@@ -9,12 +9,12 @@ use rustls::crypto::ring::cipher_suite;
 use sha2::{Digest, Sha256};
 
 use super::layer::Layer;
-use super::{CONTROL, Control, PACKET, WINDOW};
+use super::{CONTROL, PACKET, QuicControl, WINDOW};
 use crate::transport::identity::{self, Failure, Resume, Terms};
 use crate::transport::userspace::Opening;
 
 /// Everything that an end is made of.
-pub(super) struct Setup {
+pub(super) struct QuicSetup {
     pub(super) endpoint: EndpointConfig,
     pub(super) client: ClientConfig,
     pub(super) server: ServerConfig,
@@ -33,21 +33,21 @@ pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
 /// The largest datagram that an end takes where nobody asked for another (`EndpointConfig::default`), in bytes.
 const OWN_PAYLOAD: u16 = 1_472;
 
-impl Setup {
+impl QuicSetup {
     /// Creates a setup of `layer` for datagrams of at most `payload` bytes, of which the work needs `least`.
     pub(super) fn new(
         layer: &Layer,
         opening: &Opening<'_>,
         payload: u32,
         least: u32,
-    ) -> Result<Setup, Failure> {
+    ) -> Result<QuicSetup, Failure> {
         let window = opening.knobs.find(&WINDOW).map(|size| size.0);
         let is_mtu_fixed = opening.knobs.find(&PACKET).is_some();
         let control = opening.knobs.get(&CONTROL);
         let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
-            Control::Cubic => Arc::new(CubicConfig::default()),
-            Control::Reno => Arc::new(NewRenoConfig::default()),
-            Control::Bbr => Arc::new(BbrConfig::default()),
+            QuicControl::Cubic => Arc::new(CubicConfig::default()),
+            QuicControl::Reno => Arc::new(NewRenoConfig::default()),
+            QuicControl::Bbr => Arc::new(BbrConfig::default()),
         };
         let whole = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX);
         let (payload, first) = match is_mtu_fixed {
@@ -98,7 +98,7 @@ impl Setup {
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
         let certificate = identity::certificate_word(asked);
-        Ok(Setup {
+        Ok(QuicSetup {
             endpoint,
             client,
             server,

@@ -13,9 +13,9 @@ use s2n_quic::provider::random;
 use s2n_quic::stream::{ReceiveStream, SendStream};
 use s2n_quic::{Client, Server};
 
-use super::endpoint::{Leaving, Machine, PEER, nanos, timestamp};
-use super::seen::Seen;
-use super::{CONNECTION_ID, CONTROL, Control, Setup};
+use super::endpoint::{Machine, OutboundDatagrams, PEER, nanos, timestamp};
+use super::seen::EventSubscriber;
+use super::{CONNECTION_ID, CONTROL, S2nControl, S2nSetup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
 use crate::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
@@ -36,7 +36,7 @@ const AROUND: u64 = 1 + CONNECTION_ID as u64 + 2 + 16 + 8;
 const OWN_WINDOW: u64 = 3_750_000;
 
 /// Way to the connection.
-enum Way {
+enum Establishment {
     /// The near end asks for one. The client closes all of them once nobody has it any more.
     Asks(Client, Option<ConnectionAttempt>),
     /// The far end waits for one.
@@ -44,14 +44,14 @@ enum Way {
 }
 
 /// End of a connection.
-pub(super) struct End {
+pub(super) struct S2nEnd {
     endpoint: Box<dyn Machine>,
-    way: Way,
+    way: Establishment,
     connection: Option<Connection>,
     /// Behind a cell, as even to ask a stream for its room changes it.
-    lanes: RefCell<Vec<LaneEnd>>,
+    lanes: RefCell<Vec<S2nLane>>,
     state: State,
-    seen: Seen,
+    seen: EventSubscriber,
     scratch: Vec<u8>,
     due: Option<Nanos>,
     held: Held,
@@ -67,7 +67,7 @@ pub(super) struct End {
 
 /// Lane of one end: a stream in each direction.
 #[derive(Default)]
-struct LaneEnd {
+struct S2nLane {
     outgoing: Option<SendStream>,
     incoming: Option<ReceiveStream>,
     /// True if something was written, or the end of it, that was not seen acknowledged.
@@ -81,9 +81,9 @@ struct LaneEnd {
 }
 
 /// Randomness of a trial, for both of what the library asks for.
-struct Seeded(SplitMix64);
+struct TrialRandom(SplitMix64);
 
-impl random::Generator for Seeded {
+impl random::Generator for TrialRandom {
     fn public_random_fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.0.next_u64().to_le_bytes()[..chunk.len()]);
@@ -95,11 +95,11 @@ impl random::Generator for Seeded {
     }
 }
 
-impl random::Provider for Seeded {
-    type Generator = Seeded;
+impl random::Provider for TrialRandom {
+    type Generator = TrialRandom;
     type Error = std::convert::Infallible;
 
-    fn start(self) -> Result<Seeded, Self::Error> {
+    fn start(self) -> Result<TrialRandom, Self::Error> {
         Ok(self)
     }
 }
@@ -109,12 +109,12 @@ fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-impl End {
-    pub(super) fn new(opening: &Opening<'_>, setup: Setup) -> Result<End, Failure> {
-        let seen = Seen::default();
+impl S2nEnd {
+    pub(super) fn new(opening: &Opening<'_>, setup: S2nSetup) -> Result<S2nEnd, Failure> {
+        let seen = EventSubscriber::default();
         let (half, _) = opening.token.bytes().split_first_chunk().ok_or("a token of no bytes")?;
         let seed = first(u64::from_le_bytes(*half) ^ opening.side as u64);
-        let random = Seeded(SplitMix64::new(seed));
+        let random = TrialRandom(SplitMix64::new(seed));
         let way = match opening.side {
             Side::Near => {
                 let builder = Client::builder()
@@ -125,12 +125,14 @@ impl End {
                     .with_connection_id(setup.ids)?
                     .with_event(seen.clone())?;
                 let client = match setup.control {
-                    Control::Bbr => builder.with_congestion_controller(Bbr::default())?.start()?,
-                    Control::Cubic => {
+                    S2nControl::Bbr => {
+                        builder.with_congestion_controller(Bbr::default())?.start()?
+                    }
+                    S2nControl::Cubic => {
                         builder.with_congestion_controller(Cubic::default())?.start()?
                     }
                 };
-                Way::Asks(client, None)
+                Establishment::Asks(client, None)
             }
             Side::Far => {
                 let builder = Server::builder()
@@ -140,19 +142,21 @@ impl End {
                     .with_random(random)?
                     .with_connection_id(setup.ids)?
                     .with_event(seen.clone())?;
-                Way::Waits(match setup.control {
-                    Control::Bbr => builder.with_congestion_controller(Bbr::default())?.start()?,
-                    Control::Cubic => {
+                Establishment::Waits(match setup.control {
+                    S2nControl::Bbr => {
+                        builder.with_congestion_controller(Bbr::default())?.start()?
+                    }
+                    S2nControl::Cubic => {
                         builder.with_congestion_controller(Cubic::default())?.start()?
                     }
                 })
             }
         };
-        Ok(End {
+        Ok(S2nEnd {
             endpoint: setup.io.endpoint().ok_or("the library did not start its endpoint")?,
             way,
             connection: None,
-            lanes: RefCell::new(opening.lanes.iter().map(|_| LaneEnd::default()).collect()),
+            lanes: RefCell::new(opening.lanes.iter().map(|_| S2nLane::default()).collect()),
             state: State::Handshaking,
             seen,
             scratch: Vec::new(),
@@ -171,18 +175,18 @@ impl End {
 
     /// Hears how far the connection is.
     fn attend(&mut self) {
-        if let Some(why) = self.seen.told().closed.take() {
+        if let Some(why) = self.seen.events().closed.take() {
             self.state = State::Closed(why);
         }
         if self.state != State::Handshaking {
             return;
         }
         let connected = match &mut self.way {
-            Way::Asks(_, None) => Poll::Pending,
-            Way::Asks(_, Some(attempt)) => Pin::new(attempt)
+            Establishment::Asks(_, None) => Poll::Pending,
+            Establishment::Asks(_, Some(attempt)) => Pin::new(attempt)
                 .poll(&mut context())
                 .map(|connected| connected.map_err(|error| error.to_string())),
-            Way::Waits(server) => server
+            Establishment::Waits(server) => server
                 .poll_accept(&mut context())
                 .map(|connected| connected.ok_or_else(|| "the endpoint has closed".to_owned())),
         };
@@ -200,7 +204,7 @@ impl End {
                 lane.outgoing = Some(stream);
             }
         }
-        if let Way::Asks(_, attempt) = &mut self.way {
+        if let Establishment::Asks(_, attempt) = &mut self.way {
             *attempt = None;
         }
         self.connection = Some(connection);
@@ -211,11 +215,11 @@ impl End {
     /// of now asks for, as `quic` has it.
     fn most_kept(&self, lanes: usize) -> u64 {
         let least = LEAST_WINDOW * self.payload as u64;
-        if lanes == 1 { WINDOWS_KEPT * self.seen.told().window.max(least) } else { u64::MAX }
+        if lanes == 1 { WINDOWS_KEPT * self.seen.events().window.max(least) } else { u64::MAX }
     }
 
     /// Returns the bytes that a lane has room for.
-    fn room_of(&self, lane: &mut LaneEnd, most_kept: u64) -> usize {
+    fn room_of(&self, lane: &mut S2nLane, most_kept: u64) -> usize {
         let Some(stream) = lane.outgoing.as_mut().filter(|_| !lane.is_finished) else { return 0 };
         let Poll::Ready(Ok(free)) = stream.poll_send_ready(&mut context()) else { return 0 };
         let Some(window) = self.window else { return free };
@@ -229,7 +233,7 @@ impl End {
         let lanes = self.lanes.get_mut();
         let is_owed = lanes.iter_mut().any(|lane| !lane.is_drained());
         let is_full = lanes.iter().any(|lane| lane.is_full);
-        let seen = self.seen.told();
+        let seen = self.seen.events();
         let is_wider = seen.window >= self.window.unwrap_or(OWN_WINDOW);
         let waits = match (is_owed, is_full && is_wider) {
             (false, _) => Waits::Nothing,
@@ -240,7 +244,7 @@ impl End {
     }
 }
 
-impl LaneEnd {
+impl S2nLane {
     /// Returns true if the peer has all of it, the end included.
     fn is_drained(&mut self) -> bool {
         if let Some(stream) = self.outgoing.as_mut().filter(|_| self.is_owed) {
@@ -276,7 +280,7 @@ impl LaneEnd {
     }
 }
 
-impl Protocol for End {
+impl Protocol for S2nEnd {
     fn state(&self) -> State {
         self.state.clone()
     }
@@ -289,7 +293,7 @@ impl Protocol for End {
     }
 
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
-        let mut leaving = Leaving::new(batch, most, self.payload);
+        let mut leaving = OutboundDatagrams::new(batch, most, self.payload);
         self.endpoint.write(timestamp(now), &mut leaving);
         let size = leaving.size();
         self.due = self.endpoint.due().map(nanos);
@@ -307,7 +311,7 @@ impl Protocol for End {
     /// Asks for the connection, if it has not. Timers fire as it transmits.
     fn on_deadline(&mut self, _now: Nanos) {
         self.due = None;
-        if let Way::Asks(client, attempt @ None) = &mut self.way
+        if let Establishment::Asks(client, attempt @ None) = &mut self.way
             && self.state == State::Handshaking
         {
             *attempt = Some(client.connect(Connect::new(PEER).with_server_name(NAME)));
@@ -370,11 +374,11 @@ impl Protocol for End {
     }
 
     fn is_drained(&self) -> bool {
-        self.lanes.borrow_mut().iter_mut().all(LaneEnd::is_drained)
+        self.lanes.borrow_mut().iter_mut().all(S2nLane::is_drained)
     }
 
     fn stats(&self) -> ProtocolStats {
-        let seen = self.seen.told();
+        let seen = self.seen.events();
         let stats = ProtocolStats::of(seen.frames.saturating_sub(seen.lost), seen.lost, AROUND);
         let view = self.connection.as_ref().map(|_| {
             self.held.tell(TcpView {
@@ -397,7 +401,7 @@ impl Protocol for End {
             Some(window) => format!("{window} B"),
             None => format!("{OWN_WINDOW} B (the connection)"),
         };
-        let payload = self.seen.told().payload.filter(|_| !self.is_mtu_fixed);
+        let payload = self.seen.events().payload.filter(|_| !self.is_mtu_fixed);
         let packet = self.headers + payload.unwrap_or(self.payload as u32);
         told([
             ("cc", self.control.to_owned()),

@@ -26,7 +26,7 @@ pub(super) trait Machine: Send {
     fn take(&mut self, now: Timestamp, datagram: &mut [u8]);
 
     /// Hears what the application asked for since, and writes what is to leave.
-    fn write(&mut self, now: Timestamp, leaving: &mut Leaving<'_>);
+    fn write(&mut self, now: Timestamp, leaving: &mut OutboundDatagrams<'_>);
 
     /// Returns the time at which a timer fires.
     fn due(&self) -> Option<Timestamp>;
@@ -34,10 +34,10 @@ pub(super) trait Machine: Send {
 
 impl<E: Endpoint<PathHandle = Tuple>> Machine for E {
     fn take(&mut self, now: Timestamp, datagram: &mut [u8]) {
-        self.receive(&mut Arrived(Some(datagram)), &now);
+        self.receive(&mut InboundDatagram(Some(datagram)), &now);
     }
 
-    fn write(&mut self, now: Timestamp, leaving: &mut Leaving<'_>) {
+    fn write(&mut self, now: Timestamp, leaving: &mut OutboundDatagrams<'_>) {
         // It is closed where nobody uses it any more.
         let _ = self.poll_wakeups(&mut Context::from_waker(Waker::noop()), &now);
         self.transmit(leaving, &now);
@@ -63,15 +63,15 @@ pub(super) fn nanos(timestamp: Timestamp) -> Nanos {
 
 /// I/O provider that keeps the endpoint for whoever runs it. Every clone has the same place.
 #[derive(Clone)]
-pub(super) struct Handed {
+pub(super) struct EndpointSlot {
     place: Arc<Mutex<Option<Box<dyn Machine>>>>,
     mtu: mtu::Config,
 }
 
-impl Handed {
+impl EndpointSlot {
     /// Creates a place for an endpoint with packets of these sizes.
-    pub(super) fn new(mtu: mtu::Config) -> Handed {
-        Handed { place: Arc::default(), mtu }
+    pub(super) fn new(mtu: mtu::Config) -> EndpointSlot {
+        EndpointSlot { place: Arc::default(), mtu }
     }
 
     /// Takes the endpoint out, once it is there.
@@ -80,7 +80,7 @@ impl Handed {
     }
 }
 
-impl io::Provider for Handed {
+impl io::Provider for EndpointSlot {
     type PathHandle = Tuple;
     type Error = std::convert::Infallible;
 
@@ -95,9 +95,9 @@ impl io::Provider for Handed {
 }
 
 /// One datagram that arrived.
-struct Arrived<'a>(Option<&'a mut [u8]>);
+struct InboundDatagram<'a>(Option<&'a mut [u8]>);
 
-impl rx::Queue for Arrived<'_> {
+impl rx::Queue for InboundDatagram<'_> {
     type Handle = Tuple;
 
     fn for_each<F: FnMut(datagram::Header<Tuple>, &mut [u8])>(&mut self, mut take: F) {
@@ -114,7 +114,7 @@ impl rx::Queue for Arrived<'_> {
 }
 
 /// Datagrams that leave together: all as long as the first, but for the last.
-pub(super) struct Leaving<'a> {
+pub(super) struct OutboundDatagrams<'a> {
     batch: &'a mut Vec<u8>,
     most: usize,
     /// The most bytes of a datagram.
@@ -125,10 +125,14 @@ pub(super) struct Leaving<'a> {
     has_ended: bool,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> OutboundDatagrams<'a> {
     /// Has at most `most` datagrams of at most `longest` bytes appended to `batch`.
-    pub(super) fn new(batch: &'a mut Vec<u8>, most: usize, longest: usize) -> Leaving<'a> {
-        Leaving { batch, most, longest, size: None, count: 0, has_ended: false }
+    pub(super) fn new(
+        batch: &'a mut Vec<u8>,
+        most: usize,
+        longest: usize,
+    ) -> OutboundDatagrams<'a> {
+        OutboundDatagrams { batch, most, longest, size: None, count: 0, has_ended: false }
     }
 
     /// Returns the bytes of each of them; `None` if there is none.
@@ -137,7 +141,7 @@ impl<'a> Leaving<'a> {
     }
 }
 
-impl tx::Queue for Leaving<'_> {
+impl tx::Queue for OutboundDatagrams<'_> {
     type Handle = Tuple;
 
     fn push<M: tx::Message<Handle = Tuple>>(

@@ -11,7 +11,7 @@ use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 
 /// What it has told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ConnectionEvents {
     /// STREAM frames, and packets of any kind, that were sent, and packets that were lost.
     pub(super) frames: u64,
     pub(super) packets: u64,
@@ -31,40 +31,40 @@ pub(super) struct Told {
 
 /// Subscriber to what it tells. Every clone hears and has the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Told>>);
+pub(super) struct EventSubscriber(Arc<Mutex<ConnectionEvents>>);
 
-impl Seen {
+impl EventSubscriber {
     /// Returns what it has told so far.
-    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+    pub(super) fn events(&self) -> MutexGuard<'_, ConnectionEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Subscriber for Seen {
+impl Subscriber for EventSubscriber {
     type ConnectionContext = ();
 
     fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo<'_>) {}
 
     fn on_packet_sent(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketSent) {
-        self.told().packets += 1;
+        self.events().packets += 1;
     }
 
     fn on_frame_sent(&mut self, _: &mut (), _: &ConnectionMeta, event: &FrameSent) {
         if matches!(event.frame, Frame::Stream { .. }) {
-            self.told().frames += 1;
+            self.events().frames += 1;
         }
     }
 
     fn on_packet_lost(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketLost<'_>) {
-        self.told().lost += 1;
+        self.events().lost += 1;
     }
 
     fn on_congestion(&mut self, _: &mut (), _: &ConnectionMeta, _: &Congestion<'_>) {
-        self.told().congestion_events += 1;
+        self.events().congestion_events += 1;
     }
 
     fn on_recovery_metrics(&mut self, _: &mut (), _: &ConnectionMeta, now: &RecoveryMetrics<'_>) {
-        let mut told = self.told();
+        let mut told = self.events();
         told.window = now.congestion_window.into();
         told.smoothed_ns = nanoseconds(now.smoothed_rtt);
         told.variation_ns = nanoseconds(now.rtt_variance);
@@ -72,11 +72,11 @@ impl Subscriber for Seen {
     }
 
     fn on_mtu_updated(&mut self, _: &mut (), _: &ConnectionMeta, event: &MtuUpdated) {
-        self.told().payload = Some(event.mtu.into());
+        self.events().payload = Some(event.mtu.into());
     }
 
     fn on_connection_closed(&mut self, _: &mut (), _: &ConnectionMeta, event: &ConnectionClosed) {
-        self.told().closed = Some(event.error.to_string());
+        self.events().closed = Some(event.error.to_string());
     }
 }
 

@@ -39,7 +39,7 @@ const ROUND: Nanos = Nanos::from_millis(100);
 
 /// Origin of the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rate {
+pub(super) enum RateSource {
     Fixed(BitRate),
     Probe,
 }
@@ -54,7 +54,7 @@ enum Search {
 }
 
 pub(super) struct Pace {
-    origin: Rate,
+    origin: RateSource,
     /// Bits of IP packets per second; `None` while nobody knows.
     rate: Option<u64>,
     delivered: Option<u64>,
@@ -73,10 +73,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(origin: Rate) -> Pace {
+    pub(super) fn new(origin: RateSource) -> Pace {
         let rate = match origin {
-            Rate::Fixed(rate) => Some(rate.0.clamp(LEAST, MOST)),
-            Rate::Probe => None,
+            RateSource::Fixed(rate) => Some(rate.0.clamp(LEAST, MOST)),
+            RateSource::Probe => None,
         };
         Pace {
             origin,
@@ -92,7 +92,7 @@ impl Pace {
         }
     }
 
-    pub(super) fn origin(&self) -> Rate {
+    pub(super) fn origin(&self) -> RateSource {
         self.origin
     }
 
@@ -168,7 +168,7 @@ impl Pace {
         };
         let came = rate.map_or(came, |rate| came.min(rate));
         self.delivered = Some(came);
-        if self.origin != Rate::Probe {
+        if self.origin != RateSource::Probe {
             return;
         }
         if rate.is_some_and(|rate| came < rate - rate / 8) {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn batches_leave_at_their_deadlines_and_keep_the_rate() {
-        let mut pace = Pace::new(Rate::Fixed(BitRate(120_000_000)));
+        let mut pace = Pace::new(RateSource::Fixed(BitRate(120_000_000)));
         // 15,000 bytes a millisecond: ten packets, then nothing before the next.
         let start = 5_000_000_000;
         assert_eq!(left(&mut pace, [start, start + 500_000].into_iter()), [15_000, 15_000]);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_fast_rate_leaves_in_batches_that_a_socket_has_room_for() {
-        let mut pace = Pace::new(Rate::Fixed(BitRate(100_000_000_000)));
+        let mut pace = Pace::new(RateSource::Fixed(BitRate(100_000_000_000)));
         let batch = left(&mut pace, [1_000_000_000].into_iter())[0];
         assert!((BATCH..BATCH + 2 * PACKET).contains(&batch), "{batch}");
     }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_probe_takes_the_rate_of_its_first_train_doubles_and_then_follows() {
-        let mut pace = Pace::new(Rate::Probe);
+        let mut pace = Pace::new(RateSource::Probe);
         assert_eq!((pace.rate(), pace.train()), (None, Some(TRAIN)));
         // A handful of datagrams tells nothing, and a train that took no time nothing but to try a longer one.
         pace.learn(TRAIN - 1, None, &census(30, 10_000_000), 52);
@@ -273,7 +273,7 @@ mod tests {
     fn chance_losses_of_less_than_a_ninth_do_not_slow_a_probe_down() {
         // (9/8 of 0.95)^20 and of 0.9; and twice 0.9 in twenty rounds.
         for (loss, after) in [(5, 3.7..3.8), (10, 1.27..1.29), (20, 0.8..0.82)] {
-            let mut pace = Pace::new(Rate::Probe);
+            let mut pace = Pace::new(RateSource::Probe);
             (pace.rate, pace.search) = (Some(100_000_000), Search::Following);
             for _ in 0..20 {
                 let rate = pace.rate;
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn nonsense_of_a_peer_stays_within_bounds() {
-        let mut pace = Pace::new(Rate::Probe);
+        let mut pace = Pace::new(RateSource::Probe);
         let absurd = Census { round: 1, later: u32::MAX, bytes: u64::MAX / 2, span: Nanos(1) };
         pace.learn(100, None, &absurd, u64::MAX);
         assert_eq!(pace.rate(), Some(MOST));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_given_stays() {
-        let mut pace = Pace::new(Rate::Fixed(BitRate(50_000_000)));
+        let mut pace = Pace::new(RateSource::Fixed(BitRate(50_000_000)));
         pace.learn(100, Some(50_000_000), &census(90, 10_000_000), 52);
         assert_eq!((pace.rate(), pace.delivered()), (Some(50_000_000), Some(10_000_000)));
     }

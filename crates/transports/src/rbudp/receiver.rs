@@ -2,24 +2,24 @@
 
 use std::collections::VecDeque;
 
-use super::wire::{Census, Data, TALLY, Tally, write_tally};
+use super::wire::{Census, DataDatagram, TALLY, Tally, write_tally};
 use crate::time::Nanos;
 use crate::transport::userspace::{InOrder, Ring};
 
 /// Datagram behind the first that is missing.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct DatagramSlot {
     offset: u64,
     len: u16,
     ends: bool,
     is_here: bool,
 }
 
-pub(super) struct Receiver {
+pub(super) struct RbudpReceiver {
     ring: Ring,
     /// Number of the first datagram that is missing, and those from it on.
     missing: u64,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<DatagramSlot>,
     /// The most datagrams that are kept behind a gap.
     most: usize,
     /// Offset up to which all is here, and up to which its user has read.
@@ -39,7 +39,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn note(&mut self, now: Nanos, data: &Data<'_>) {
+    fn note(&mut self, now: Nanos, data: &DataDatagram<'_>) {
         if data.round > self.census.round {
             self.first = now;
             self.census = Census { round: data.round, ..Census::default() };
@@ -60,10 +60,10 @@ struct Answer {
     census: Census,
 }
 
-impl Receiver {
+impl RbudpReceiver {
     /// Creates a receiver with room for `buffer` bytes and `most` datagrams behind a gap.
-    pub(super) fn new(buffer: usize, most: usize) -> Receiver {
-        Receiver {
+    pub(super) fn new(buffer: usize, most: usize) -> RbudpReceiver {
+        RbudpReceiver {
             ring: Ring::new(buffer),
             missing: 0,
             slots: VecDeque::new(),
@@ -77,7 +77,7 @@ impl Receiver {
     }
 
     /// Takes a datagram with bytes of the stream.
-    pub(super) fn take(&mut self, now: Nanos, data: &Data<'_>) {
+    pub(super) fn take(&mut self, now: Nanos, data: &DataDatagram<'_>) {
         self.arrivals.note(now, data);
         self.keep(data);
         if data.asks {
@@ -95,7 +95,7 @@ impl Receiver {
 
     /// Keeps a datagram that is new, where there is room for it. What contradicts the stream before it is left
     /// out, so whoever sends such waits in vain.
-    fn keep(&mut self, data: &Data<'_>) {
+    fn keep(&mut self, data: &DataDatagram<'_>) {
         let Some(ahead) = data.number.checked_sub(self.missing) else { return };
         let ends_at = data.offset + data.bytes.len() as u64;
         let has_room = ahead < self.most as u64 && ends_at <= self.read + self.ring.capacity();
@@ -109,14 +109,14 @@ impl Receiver {
         }
         let ahead = ahead as usize;
         if self.slots.len() <= ahead {
-            self.slots.resize(ahead + 1, Slot::default());
+            self.slots.resize(ahead + 1, DatagramSlot::default());
         }
         let slot = &mut self.slots[ahead];
         if slot.is_here {
             return;
         }
         let len = data.bytes.len() as u16;
-        *slot = Slot { offset: data.offset, len, ends: data.ends, is_here: true };
+        *slot = DatagramSlot { offset: data.offset, len, ends: data.ends, is_here: true };
         self.ring.write(data.offset, data.bytes);
         self.advance();
     }
@@ -178,7 +178,7 @@ impl Receiver {
     }
 }
 
-impl InOrder for Receiver {
+impl InOrder for RbudpReceiver {
     fn readable(&self) -> &[u8] {
         self.ring.piece(self.read, self.in_order - self.read)
     }
@@ -190,20 +190,20 @@ impl InOrder for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{Datagram, read};
+    use super::super::wire::{RbudpDatagram, read};
     use super::*;
 
-    fn data(number: u64, offset: u64, bytes: &[u8]) -> Data<'_> {
-        Data { round: 1, number, offset, ends: false, asks: false, bytes }
+    fn data(number: u64, offset: u64, bytes: &[u8]) -> DataDatagram<'_> {
+        DataDatagram { round: 1, number, offset, ends: false, asks: false, bytes }
     }
 
     /// The numbers that an answer in datagrams of `len` bytes says are here behind the gap, and its parts.
-    fn answered(receiver: &mut Receiver, len: usize) -> (u64, Vec<u64>, usize) {
+    fn answered(receiver: &mut RbudpReceiver, len: usize) -> (u64, Vec<u64>, usize) {
         let (mut missing, mut here, mut parts) = (0, Vec::new(), 0);
         let mut room = Vec::new();
         while receiver.transmit(len, &mut room) {
             assert!(room.len() <= len);
-            let Some(Datagram::Tally(tally)) = read(&room) else { panic!("no tally") };
+            let Some(RbudpDatagram::Tally(tally)) = read(&room) else { panic!("no tally") };
             here.extend(tally.bits().filter(|(_, is_here)| *is_here).map(|(number, _)| number));
             missing = tally.missing;
             parts += 1;
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn bytes_come_in_order_and_an_ask_is_answered_once() {
         let stream: Vec<u8> = (0..100).collect();
-        let mut receiver = Receiver::new(100, 100);
+        let mut receiver = RbudpReceiver::new(100, 100);
         for number in [0, 3, 1, 4, 3] {
             let at = 20 * number as usize;
             receiver.take(Nanos(1), &data(number, at as u64, &stream[at..at + 20]));
@@ -224,9 +224,9 @@ mod tests {
         assert!(!receiver.transmit(1_000, &mut Vec::new()));
         receiver.asked(1);
         assert_eq!(answered(&mut receiver, 1_000), (2, vec![3, 4], 1));
-        receiver.take(Nanos(1), &Data { asks: true, ..data(2, 40, &stream[40..60]) });
+        receiver.take(Nanos(1), &DataDatagram { asks: true, ..data(2, 40, &stream[40..60]) });
         assert_eq!(answered(&mut receiver, 1_000), (5, vec![], 1));
-        let end = Data { ends: true, ..data(5, 100, &[]) };
+        let end = DataDatagram { ends: true, ..data(5, 100, &[]) };
         receiver.take(Nanos(1), &end);
         assert_eq!(receiver.readable(), stream);
         receiver.consumed(100);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_bitmap_that_is_too_long_goes_in_parts() {
-        let mut receiver = Receiver::new(10_000, 10_000);
+        let mut receiver = RbudpReceiver::new(10_000, 10_000);
         for number in (1..2_000).step_by(2) {
             receiver.take(Nanos(1), &data(number, number, &[7]));
         }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_left_out() {
-        let mut receiver = Receiver::new(100, 8);
+        let mut receiver = RbudpReceiver::new(100, 8);
         for (number, offset, len) in [
             (8, 50, 1),              // more datagrams behind a gap than are kept
             (2, 90, 11),             // more bytes than there is room for
@@ -266,20 +266,20 @@ mod tests {
         receiver.take(Nanos(1), &data(1, 20, &[1; 10]));
         assert_eq!(receiver.readable().len(), 30);
         // Behind the end there is nothing.
-        receiver.take(Nanos(1), &Data { ends: true, ..data(2, 30, &[2]) });
+        receiver.take(Nanos(1), &DataDatagram { ends: true, ..data(2, 30, &[2]) });
         receiver.take(Nanos(1), &data(3, 31, &[3]));
         assert_eq!(receiver.readable().len(), 31);
     }
 
     #[test]
     fn a_round_is_timed_from_its_first_moment_to_its_last() {
-        let mut receiver = Receiver::new(10_000, 100);
+        let mut receiver = RbudpReceiver::new(10_000, 100);
         // Two at each of three moments, a microsecond apart; one of an earlier round among them.
         for number in 0..6 {
             let now = Nanos(1_000 + number / 2 * 1_000);
-            receiver.take(now, &Data { round: 4, ..data(number, 10 * number, &[0; 10]) });
+            receiver.take(now, &DataDatagram { round: 4, ..data(number, 10 * number, &[0; 10]) });
         }
-        receiver.take(Nanos(9_000), &Data { round: 3, ..data(6, 60, &[0; 10]) });
+        receiver.take(Nanos(9_000), &DataDatagram { round: 3, ..data(6, 60, &[0; 10]) });
         let census = Census { round: 4, later: 4, bytes: 40, span: Nanos(2_000) };
         assert_eq!(receiver.arrivals.census, census);
     }

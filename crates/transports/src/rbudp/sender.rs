@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::pace::{Pace, Rate};
-use super::wire::{Data, HEADER, Tally, write_ask, write_data};
+use super::pace::{Pace, RateSource};
+use super::wire::{DataDatagram, HEADER, Tally, write_ask, write_data};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
@@ -23,7 +23,7 @@ const ROUNDS_AHEAD: u64 = 2;
 
 /// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct RbudpTerms {
     /// Bytes that are kept until the peer has them.
     pub(super) buffer: usize,
     /// Bytes of the largest message, which is taken whole.
@@ -34,12 +34,12 @@ pub(super) struct Terms {
     pub(super) segment: u64,
     /// Bytes of the headers of a packet, ours included.
     pub(super) headers: u64,
-    pub(super) rate: Rate,
+    pub(super) rate: RateSource,
 }
 
 /// Fate of a datagram, as far as this end knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum DatagramFate {
     /// Sent, and not yet told of.
     Unknown,
     /// Missing, and to be sent again.
@@ -50,11 +50,11 @@ enum Fate {
 
 /// Datagram that the peer does not have, or has behind a gap.
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct DatagramInFlight {
     offset: u64,
     len: u16,
     ends: bool,
-    fate: Fate,
+    fate: DatagramFate,
     /// Round in which it last left.
     round: u64,
     /// True if it is among those to be sent again.
@@ -73,17 +73,17 @@ struct Round {
 
 /// Next datagram to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextDatagram {
     Again(u64),
     New,
 }
 
-pub(super) struct Sender {
-    terms: Terms,
+pub(super) struct RbudpSender {
+    terms: RbudpTerms,
     buffer: SendBuffer,
     /// Number of the first datagram that the peer does not have, and those from it on.
     base: u64,
-    flights: VecDeque<Flight>,
+    flights: VecDeque<DatagramInFlight>,
     /// Numbers to send again, some of which may have come meanwhile.
     missing: VecDeque<u64>,
     /// Number of datagrams whose fate is unknown.
@@ -105,9 +105,9 @@ pub(super) struct Sender {
     pub(super) resent: u64,
 }
 
-impl Sender {
-    pub(super) fn new(terms: Terms) -> Sender {
-        Sender {
+impl RbudpSender {
+    pub(super) fn new(terms: RbudpTerms) -> RbudpSender {
+        RbudpSender {
             buffer: SendBuffer::new(terms.buffer),
             base: 0,
             flights: VecDeque::new(),
@@ -167,7 +167,8 @@ impl Sender {
         TcpView {
             cwnd_bytes: self.buffer.capacity(),
             mss_bytes: self.terms.segment,
-            lost_segments: self.flights.iter().filter(|f| f.fate == Fate::Missing).count() as u64,
+            lost_segments: self.flights.iter().filter(|f| f.fate == DatagramFate::Missing).count()
+                as u64,
             unacked_segments: self.flights.len() as u64,
             delivery_rate_bps: self.pace.delivered(),
             pacing_rate_bps: self.pace.rate(),
@@ -215,58 +216,61 @@ impl Sender {
     }
 
     /// Returns what is next to send, whatever the rate says: first what is missing, then what is new.
-    fn next(&mut self) -> Option<Next> {
+    fn next(&mut self) -> Option<NextDatagram> {
         if self.pace.train().is_some_and(|most| self.unknown as u64 >= most) {
             return None;
         }
         while let Some(number) = self.missing.front().copied() {
-            if self.flight(number).is_some_and(|flight| flight.fate == Fate::Missing) {
-                return Some(Next::Again(number));
+            if self.flight(number).is_some_and(|flight| flight.fate == DatagramFate::Missing) {
+                return Some(NextDatagram::Again(number));
             }
             self.missing.pop_front();
             if let Some(flight) = self.flight(number) {
                 flight.is_listed = false;
             }
         }
-        (self.flights.len() < self.terms.most && self.buffer.has_new()).then_some(Next::New)
+        (self.flights.len() < self.terms.most && self.buffer.has_new()).then_some(NextDatagram::New)
     }
 
-    fn flight(&mut self, number: u64) -> Option<&mut Flight> {
+    fn flight(&mut self, number: u64) -> Option<&mut DatagramInFlight> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         self.flights.get_mut(at)
     }
 
     /// Returns the length of a datagram that is next.
-    fn len_of(&mut self, next: Next) -> usize {
+    fn len_of(&mut self, next: NextDatagram) -> usize {
         let left = self.buffer.uncut().min(self.terms.segment) as usize;
         let len = match next {
-            Next::Again(number) => self.flight(number).map_or(left, |flight| flight.len.into()),
-            Next::New => left,
+            NextDatagram::Again(number) => {
+                self.flight(number).map_or(left, |flight| flight.len.into())
+            }
+            NextDatagram::New => left,
         };
         HEADER + len
     }
 
     /// Appends the next datagram. The last one of a round asks.
-    fn send(&mut self, now: Nanos, next: Next, batch: &mut Vec<u8>) {
+    fn send(&mut self, now: Nanos, next: NextDatagram, batch: &mut Vec<u8>) {
         let (number, flight) = match next {
-            Next::Again(number) => {
+            NextDatagram::Again(number) => {
                 self.missing.pop_front();
                 let round = self.round;
                 let Some(flight) = self.flight(number) else { return };
-                (flight.fate, flight.round, flight.is_listed) = (Fate::Unknown, round, false);
+                (flight.fate, flight.round, flight.is_listed) =
+                    (DatagramFate::Unknown, round, false);
                 let flight = *flight;
                 self.resent += 1;
                 (number, flight)
             }
-            Next::New => {
+            NextDatagram::New => {
                 let len = self.buffer.uncut().min(self.terms.segment);
                 let (offset, round) = (self.buffer.cut(len), self.round);
                 let ends = self.buffer.is_at_end();
                 if ends {
                     self.buffer.cut_end();
                 }
-                let (fate, len16, is_listed) = (Fate::Unknown, len as u16, false);
-                let flight = Flight { offset, len: len16, ends, fate, round, is_listed };
+                let (fate, len16, is_listed) = (DatagramFate::Unknown, len as u16, false);
+                let flight = DatagramInFlight { offset, len: len16, ends, fate, round, is_listed };
                 self.flights.push_back(flight);
                 self.sent += 1;
                 (self.base + self.flights.len() as u64 - 1, flight)
@@ -280,7 +284,7 @@ impl Sender {
         let is_over = self.bytes >= self.longest_round();
         let asks = is_over || self.next().is_none();
         let (offset, ends) = (flight.offset, flight.ends);
-        let data = Data { round: self.round, number, offset, ends, asks, bytes: &[] };
+        let data = DataDatagram { round: self.round, number, offset, ends, asks, bytes: &[] };
         write_data(&data, flight.len.into(), batch);
         self.buffer.append(offset, len, batch);
         if asks {
@@ -332,7 +336,7 @@ impl Sender {
         while self.base < tally.missing {
             self.base += 1;
             let Some(flight) = self.flights.pop_front() else { break };
-            self.unknown -= usize::from(flight.fate == Fate::Unknown);
+            self.unknown -= usize::from(flight.fate == DatagramFate::Unknown);
             self.buffer.acknowledge(flight.offset + u64::from(flight.len));
         }
         let mut next = tally.from;
@@ -359,15 +363,16 @@ impl Sender {
         // What is there stays there, unless it turned out to be damaged.
         let is_missing = !is_here
             && flight.round <= round
-            && (was == Fate::Unknown || (was == Fate::Here && is_latest));
+            && (was == DatagramFate::Unknown || (was == DatagramFate::Here && is_latest));
         if is_here {
-            flight.fate = Fate::Here;
+            flight.fate = DatagramFate::Here;
         } else if is_missing {
-            flight.fate = Fate::Missing;
+            flight.fate = DatagramFate::Missing;
         }
-        let is_new = flight.fate == Fate::Missing && !flight.is_listed;
+        let is_new = flight.fate == DatagramFate::Missing && !flight.is_listed;
         flight.is_listed |= is_new;
-        self.unknown -= usize::from(was == Fate::Unknown && flight.fate != Fate::Unknown);
+        self.unknown -=
+            usize::from(was == DatagramFate::Unknown && flight.fate != DatagramFate::Unknown);
         if is_new {
             self.missing.push_back(number);
         }

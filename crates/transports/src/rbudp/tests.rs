@@ -15,9 +15,9 @@ const PACKET: u64 = 1_500;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-fn try_open(typed: &str, mtu: u32) -> Result<End> {
+fn try_open(typed: &str, mtu: u32) -> Result<RbudpEnd> {
     let knobs = Settings::check(&Spec::parse(typed)?, INFO.keys)?;
-    End::open(&Opening {
+    RbudpEnd::open(&Opening {
         side: Side::Near,
         token: Token::from_bytes([7; 16]),
         knobs: &knobs,
@@ -46,7 +46,7 @@ struct Line {
 
 /// Path between two ends, 10 ms long each way.
 struct Path {
-    ends: [End; 2],
+    ends: [RbudpEnd; 2],
     lines: [Line; 2],
     flying: BTreeMap<(Nanos, u64), (usize, Vec<u8>)>,
     now: Nanos,
@@ -95,8 +95,8 @@ impl Path {
             self.datagrams += 1;
             self.packet_bytes += packet;
             match wire::read(datagram) {
-                Some(Datagram::Data(data)) => drop(self.rounds.insert(data.round)),
-                Some(Datagram::Ask(_)) => self.asks += 1,
+                Some(RbudpDatagram::Data(data)) => drop(self.rounds.insert(data.round)),
+                Some(RbudpDatagram::Ask(_)) => self.asks += 1,
                 _ => {}
             }
         }
@@ -431,7 +431,7 @@ fn a_hostile_peer_finds_no_panic_and_no_more_memory_than_a_window() {
                 0 => {
                     let (number, offset) = (small(&mut rng), small(&mut rng).wrapping_mul(397));
                     let (ends, asks) = (rng.below(9) == 0, rng.below(3) == 0);
-                    let data = wire::Data { round, number, offset, ends, asks, bytes: &[] };
+                    let data = wire::DataDatagram { round, number, offset, ends, asks, bytes: &[] };
                     wire::write_data(&data, bytes.len(), &mut datagram);
                     datagram.extend_from_slice(&bytes);
                 }

@@ -47,8 +47,8 @@ const MOST_48: u64 = (1 << 48) - 1;
 
 /// Datagram of either end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Datagram<'a> {
-    Data(Data<'a>),
+pub(super) enum RbudpDatagram<'a> {
+    Data(DataDatagram<'a>),
     /// The end of the round with this number.
     Ask(u64),
     Tally(Tally<'a>),
@@ -56,7 +56,7 @@ pub(super) enum Datagram<'a> {
 
 /// Bytes of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Data<'a> {
+pub(super) struct DataDatagram<'a> {
     pub(super) round: u64,
     pub(super) number: u64,
     pub(super) offset: u64,
@@ -104,7 +104,7 @@ impl Tally<'_> {
 }
 
 /// Reads a datagram; `None` if it is none of this protocol's.
-pub(super) fn read(datagram: &[u8]) -> Option<Datagram<'_>> {
+pub(super) fn read(datagram: &[u8]) -> Option<RbudpDatagram<'_>> {
     let flags = *datagram.get(1)?;
     let round = u48(datagram, 2)?;
     match *datagram.first()? {
@@ -115,9 +115,9 @@ pub(super) fn read(datagram: &[u8]) -> Option<Datagram<'_>> {
             // Without a byte there is nothing in it but the end.
             (len == bytes.len() && (len > 0 || ends)).then_some(())?;
             let (number, offset) = (number(header, 8)?, u48(header, 16)?);
-            Some(Datagram::Data(Data { round, number, offset, ends, asks, bytes }))
+            Some(RbudpDatagram::Data(DataDatagram { round, number, offset, ends, asks, bytes }))
         }
-        ASK if flags == 0 && datagram.len() == 8 => Some(Datagram::Ask(round)),
+        ASK if flags == 0 && datagram.len() == 8 => Some(RbudpDatagram::Ask(round)),
         ANSWER if flags & !NOTHING_BEHIND == 0 => {
             let (header, bitmap) = datagram.split_at_checked(TALLY)?;
             let len = usize::from(u16::from_be_bytes([header[52], header[53]]));
@@ -130,7 +130,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<Datagram<'_>> {
             };
             let (missing, from) = (number(header, 8)?, number(header, 16)?);
             let is_last = flags == NOTHING_BEHIND;
-            Some(Datagram::Tally(Tally { round, missing, from, census, is_last, bitmap }))
+            Some(RbudpDatagram::Tally(Tally { round, missing, from, census, is_last, bitmap }))
         }
         _ => None,
     }
@@ -152,7 +152,7 @@ fn put_u48(number: u64, room: &mut Vec<u8>) {
 }
 
 /// Appends the header of a datagram with `len` bytes of the stream; they follow.
-pub(super) fn write_data(data: &Data<'_>, len: usize, room: &mut Vec<u8>) {
+pub(super) fn write_data(data: &DataDatagram<'_>, len: usize, room: &mut Vec<u8>) {
     let flags = (if data.ends { ENDS } else { 0 }) | (if data.asks { ASKS } else { 0 });
     room.extend_from_slice(&[DATA, flags]);
     put_u48(data.round, room);
@@ -196,7 +196,8 @@ mod tests {
     use super::*;
 
     fn data() -> Vec<u8> {
-        let data = Data { round: 7, number: 9, offset: 300, ends: true, asks: false, bytes: &[] };
+        let data =
+            DataDatagram { round: 7, number: 9, offset: 300, ends: true, asks: false, bytes: &[] };
         let mut room = Vec::new();
         write_data(&data, 5, &mut room);
         room.extend_from_slice(b"bytes");
@@ -214,11 +215,11 @@ mod tests {
     #[test]
     fn each_datagram_reads_as_it_was_written() {
         let room = data();
-        let Some(Datagram::Data(read_back)) = read(&room) else { panic!("no data") };
+        let Some(RbudpDatagram::Data(read_back)) = read(&room) else { panic!("no data") };
         assert_eq!((read_back.round, read_back.number, read_back.offset), (7, 9, 300));
         assert_eq!((read_back.ends, read_back.asks, read_back.bytes), (true, false, &b"bytes"[..]));
         let room = tally();
-        let Some(Datagram::Tally(read_back)) = read(&room) else { panic!("no tally") };
+        let Some(RbudpDatagram::Tally(read_back)) = read(&room) else { panic!("no tally") };
         assert_eq!((read_back.round, read_back.missing, read_back.from), (7, 9, 9));
         let census = Census { round: 6, later: 3, bytes: 4_000, span: Nanos(1_000) };
         assert_eq!((read_back.census, read_back.is_last), (census, true));
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!((here, read_back.bits().count()), (vec![10, 13, 16], 16));
         let mut room = Vec::new();
         write_ask(MOST_48, &mut room);
-        assert_eq!(read(&room), Some(Datagram::Ask(MOST_48)));
+        assert_eq!(read(&room), Some(RbudpDatagram::Ask(MOST_48)));
     }
 
     #[test]

@@ -29,25 +29,25 @@ pub(super) enum Content {
 
 /// Message that has not been handed over: slices that it has, and the memory that it takes at most.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct PartialMessage {
     slices: u64,
     bytes: usize,
 }
 
 /// Messages of a lane that arrive.
 #[derive(Debug)]
-struct Arriving {
+struct LaneReassembly {
     service: Service,
     /// Number of messages that were handed over.
     delivered: u64,
     /// Those that wait, by number.
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, PartialMessage>,
 }
 
 /// Messages of all lanes that arrive.
 #[derive(Debug)]
 pub(super) struct Guard {
-    lanes: Vec<Arriving>,
+    lanes: Vec<LaneReassembly>,
     /// Memory that messages may take that wait for others.
     most: usize,
     held: usize,
@@ -55,8 +55,11 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(lanes: &[Service], most: usize) -> Guard {
-        let arriving =
-            |service: &Service| Arriving { service: *service, delivered: 0, held: BTreeMap::new() };
+        let arriving = |service: &Service| LaneReassembly {
+            service: *service,
+            delivered: 0,
+            held: BTreeMap::new(),
+        };
         Guard { lanes: lanes.iter().map(arriving).collect(), most, held: 0 }
     }
 
@@ -106,7 +109,7 @@ impl Guard {
                 && !arriving.held.contains_key(&message);
             if waits {
                 bytes += length;
-                new.push((message, Held { slices: 0, bytes: length }));
+                new.push((message, PartialMessage { slices: 0, bytes: length }));
             }
         }
         self.hold(lane, new, bytes, is_next, reader)?;
@@ -134,7 +137,7 @@ impl Guard {
             Some(held) if held.slices != slices => return None,
             None if message >= arriving.delivered => {
                 bytes = slices as usize * SLICE;
-                new.push((message, Held { slices, bytes }));
+                new.push((message, PartialMessage { slices, bytes }));
             }
             _ => {}
         }
@@ -148,7 +151,7 @@ impl Guard {
     fn hold(
         &mut self,
         lane: usize,
-        new: Vec<(u64, Held)>,
+        new: Vec<(u64, PartialMessage)>,
         bytes: usize,
         is_next: bool,
         reader: &Reader<'_>,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::Socket;
 
-use super::info::{self, Negotiated};
+use super::info::{self, HandshakeFacts};
 use super::{Variant, unreached};
 use crate::datapath::option;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ const SERVER: u32 = 2;
 const QUEUE: u32 = 128;
 
 /// Returns the value that a connection reads back.
-pub(super) fn word(asked: bool, state: Negotiated) -> String {
+pub(super) fn word(asked: bool, state: HandshakeFacts) -> String {
     match (asked, state.syn_data) {
         (_, true) => "on",
         (true, false) => {

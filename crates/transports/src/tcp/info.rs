@@ -70,18 +70,18 @@ const REORD_SEEN: usize = 220;
 const SND_WND: usize = 228;
 
 /// Fields of `TCP_INFO` that are read.
-pub(crate) struct Info {
+pub(crate) struct TcpInfo {
     /// The kernel's view of the connection.
     pub(crate) view: TcpView,
     /// The path MTU.
     pub(crate) pmtu_bytes: u64,
     /// State and agreements of the handshake.
-    pub(crate) negotiated: Negotiated,
+    pub(crate) negotiated: HandshakeFacts,
 }
 
 /// State of a connection, and what its handshake agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Negotiated {
+pub(crate) struct HandshakeFacts {
     /// True if the handshake is through, and neither end has closed.
     pub(crate) established: bool,
     /// True if segments carry timestamps (RFC 7323).
@@ -94,10 +94,10 @@ pub(crate) struct Negotiated {
     pub(crate) syn_data: bool,
 }
 
-impl Negotiated {
-    fn of(answer: &[u8]) -> Negotiated {
+impl HandshakeFacts {
+    fn of(answer: &[u8]) -> HandshakeFacts {
         let has = |bit| answer[OPTIONS] & bit != 0;
-        Negotiated {
+        HandshakeFacts {
             established: answer[STATE] == ESTABLISHED,
             timestamps: has(TIMESTAMPS),
             ecn: has(ECN),
@@ -120,7 +120,7 @@ impl Negotiated {
 ///
 /// # Errors
 /// The error of getsockopt(2), or that the answer is too short to mean anything.
-pub(crate) fn read(socket: &Socket) -> io::Result<Info> {
+pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
     let mut answer = [0u8; LONGEST];
     let mut len = LONGEST as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `answer`, and any bytes are valid there.
@@ -145,10 +145,14 @@ pub(crate) fn read(socket: &Socket) -> io::Result<Info> {
 }
 
 /// Parses an answer; `None` if it is shorter than [`LEAST`].
-pub(crate) fn parse(answer: &[u8]) -> Option<Info> {
+pub(crate) fn parse(answer: &[u8]) -> Option<TcpInfo> {
     let view = view(answer)?;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
-    Some(Info { view, pmtu_bytes: u64::from(pmtu_bytes), negotiated: Negotiated::of(answer) })
+    Some(TcpInfo {
+        view,
+        pmtu_bytes: u64::from(pmtu_bytes),
+        negotiated: HandshakeFacts::of(answer),
+    })
 }
 
 fn view(answer: &[u8]) -> Option<TcpView> {

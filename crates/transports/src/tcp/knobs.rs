@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Kind, Settings};
-use crate::stream::{self, Engines, Flavour, FlavourFacts};
+use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
 use crate::transport::equal::{self, Own};
 use crate::transport::{ConnInfo, Effective, frame, unstamped};
 use crate::units::Bytes;
@@ -128,8 +128,8 @@ const NOTSENT_LOWAT: Optional<Bytes> = Optional::size(
 
 /// The knobs as the socket takes them.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(super) cc: ControlledBy,
+pub(crate) struct TcpOptions {
+    pub(super) cc: CongestionChoice,
     nodelay: bool,
     sndbuf: Option<usize>,
     rcvbuf: Option<usize>,
@@ -138,11 +138,11 @@ pub(crate) struct Options {
     notsent_lowat: Option<u32>,
     fastopen: bool,
     thin: bool,
-    engines: Engines,
+    engines: StreamEngines,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum ControlledBy {
+pub(super) enum CongestionChoice {
     /// The host's default.
     Host,
     /// This one, or the host's default where the kernel lacks it: nobody asked for it by name.
@@ -151,15 +151,15 @@ pub(super) enum ControlledBy {
     Asked(String),
 }
 
-impl From<&Settings> for Options {
-    fn from(knobs: &Settings) -> Options {
+impl From<&Settings> for TcpOptions {
+    fn from(knobs: &Settings) -> TcpOptions {
         // The keys' ranges keep every size within 32 bits.
         let size = |key| knobs.find(key).and_then(|size: Bytes| u32::try_from(size.0).ok());
-        Options {
+        TcpOptions {
             cc: match knobs.text_of(&CC) {
-                None | Some("host") => ControlledBy::Host,
-                Some(name) if knobs.given(CC.name()) => ControlledBy::Asked(name.to_owned()),
-                Some(name) => ControlledBy::Preferred(name.to_owned()),
+                None | Some("host") => CongestionChoice::Host,
+                Some(name) if knobs.given(CC.name()) => CongestionChoice::Asked(name.to_owned()),
+                Some(name) => CongestionChoice::Preferred(name.to_owned()),
             },
             nodelay: knobs.get(&NODELAY),
             sndbuf: size(&SNDBUF).map(|size| size as usize),
@@ -169,21 +169,21 @@ impl From<&Settings> for Options {
             notsent_lowat: size(&NOTSENT_LOWAT),
             fastopen: knobs.get(&FASTOPEN),
             thin: knobs.get(&THIN),
-            engines: Engines::from(knobs),
+            engines: StreamEngines::from(knobs),
         }
     }
 }
 
-impl Options {
+impl TcpOptions {
     fn set_congestion_control(&self, socket: &Socket) -> Result<()> {
         match &self.cc {
-            ControlledBy::Host => Ok(()),
-            ControlledBy::Preferred(name) => {
+            CongestionChoice::Host => Ok(()),
+            CongestionChoice::Preferred(name) => {
                 // Where this fails the host's default stays, and `effective` tells which that is.
                 let _ = socket.set_tcp_congestion(name.as_bytes());
                 Ok(())
             }
-            ControlledBy::Asked(name) => socket
+            CongestionChoice::Asked(name) => socket
                 .set_tcp_congestion(name.as_bytes())
                 .map_err(|e| no_congestion_control(name, &e)),
         }
@@ -227,7 +227,7 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
     value.map_or(Ok(()), setter).map_err(|e| Error::setup(format!("set {key} on a tcp socket"), e))
 }
 
-impl Flavour for Options {
+impl Flavour for TcpOptions {
     type Channel = Counted;
 
     /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).

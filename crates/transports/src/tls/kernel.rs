@@ -9,7 +9,7 @@ use rustls::{ConnectionTrafficSecrets, ContentType, HandshakeKind, HandshakeType
 use socket2::Socket;
 
 use super::ULP;
-use super::unbuffered::{Keeper, Outcome, Unbuffered};
+use super::unbuffered::{HandshakeOutcome, TrafficKeys, Unbuffered};
 use crate::contract::Patience;
 use crate::datapath::control::Control;
 use crate::datapath::option;
@@ -37,7 +37,7 @@ const SET_RECORD_TYPE: libc::c_int = 1;
 
 /// A direction of a connection.
 #[derive(Debug, Clone, Copy)]
-enum Direction {
+enum CryptoDirection {
     Sent,
     Received,
 }
@@ -45,7 +45,7 @@ enum Direction {
 /// A socket that encrypts and decrypts.
 pub(crate) struct KernelTls {
     wire: Counted,
-    keeper: Keeper,
+    keeper: TrafficKeys,
     kind: Option<HandshakeKind>,
     cipher: &'static str,
     /// Records that may still be sent with this key.
@@ -71,7 +71,7 @@ impl KernelTls {
         // Before the handshake, after which a peer may close at once, and the kernel takes TLS on open connections
         // only. One that is yet to send its SYN (Fast Open) gets it afterwards; its peer waits for it.
         let attached = attach(&wire);
-        let Outcome { secrets, keeper, kind } = tls.see_through(&mut wire)?;
+        let HandshakeOutcome { secrets, keeper, kind } = tls.see_through(&mut wire)?;
         match attached {
             Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => attach(&wire),
             done => done,
@@ -87,8 +87,8 @@ impl KernelTls {
             ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => u64::MAX,
             _ => MOST_RECORDS,
         };
-        install(&wire, Direction::Sent, &secrets.tx)?;
-        install(&wire, Direction::Received, &secrets.rx)?;
+        install(&wire, CryptoDirection::Sent, &secrets.tx)?;
+        install(&wire, CryptoDirection::Received, &secrets.rx)?;
         let handshake = Monotonic.now() - began;
         let (left, message) = (most, Vec::new());
         Ok(KernelTls { wire, keeper, kind, cipher, left, most, message, is_over: false, handshake })
@@ -114,12 +114,16 @@ impl KernelTls {
 
     /// Returns `kernel` where the socket says that it has keys for both directions.
     pub(super) fn offload(&self) -> &'static str {
-        let has = |way: Direction| {
+        let has = |way: CryptoDirection| {
             let mut info = [0; 1];
             option::get(self.wire.as_fd(), libc::SOL_TLS, way.name(), &mut info).is_some()
                 && info[0].to_ne_bytes()[..2] == TLS_1_3.to_ne_bytes()
         };
-        if has(Direction::Sent) && has(Direction::Received) { "kernel" } else { "unknown" }
+        if has(CryptoDirection::Sent) && has(CryptoDirection::Received) {
+            "kernel"
+        } else {
+            "unknown"
+        }
     }
 
     pub(super) fn handshake(&self) -> Nanos {
@@ -174,7 +178,7 @@ impl KernelTls {
                 (HandshakeType::NewSessionTicket, ticket) => self.keeper.keep_ticket(ticket)?,
                 (HandshakeType::KeyUpdate, [asks @ (0 | 1)]) => {
                     let keys = self.keeper.update_receiving()?;
-                    install(&self.wire, Direction::Received, &keys).map_err(keeps_its_key)?;
+                    install(&self.wire, CryptoDirection::Received, &keys).map_err(keeps_its_key)?;
                     if *asks == 1 {
                         self.change_key()?;
                     }
@@ -194,7 +198,7 @@ impl KernelTls {
             rest = &rest[self.send_record(ContentType::Handshake, rest)?..];
         }
         let keys = self.keeper.update_sending()?;
-        install(&self.wire, Direction::Sent, &keys).map_err(keeps_its_key)?;
+        install(&self.wire, CryptoDirection::Sent, &keys).map_err(keeps_its_key)?;
         self.left = self.most;
         Ok(())
     }
@@ -217,11 +221,11 @@ impl KernelTls {
     }
 }
 
-impl Direction {
+impl CryptoDirection {
     fn name(self) -> libc::c_int {
         match self {
-            Direction::Sent => libc::TLS_TX,
-            Direction::Received => libc::TLS_RX,
+            CryptoDirection::Sent => libc::TLS_TX,
+            CryptoDirection::Received => libc::TLS_RX,
         }
     }
 }
@@ -229,7 +233,7 @@ impl Direction {
 /// Hands a key and the number of its next record to the socket.
 fn install(
     wire: &Counted,
-    way: Direction,
+    way: CryptoDirection,
     keys: &(u64, ConnectionTrafficSecrets),
 ) -> io::Result<()> {
     let (number, secrets) = keys;

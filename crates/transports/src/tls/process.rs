@@ -24,7 +24,7 @@ pub(crate) struct ProcessTls {
     to: usize,
     /// Decrypted bytes that were not taken yet.
     decrypted: usize,
-    early: Early,
+    early: EarlyData,
     /// True if data came with the handshake.
     was_early: bool,
     /// True if more of it may be there than was taken.
@@ -39,7 +39,7 @@ pub(crate) struct ProcessTls {
 
 /// State of data before the end of the handshake (RFC 8446, 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Early {
+enum EarlyData {
     /// None, or all of it was there.
     No,
     /// It goes with the handshake, which the far end has not answered.
@@ -61,7 +61,7 @@ impl ProcessTls {
             from: 0,
             to: 0,
             decrypted: 0,
-            early: Early::No,
+            early: EarlyData::No,
             was_early: false,
             holds_early: false,
             is_over: false,
@@ -73,10 +73,10 @@ impl ProcessTls {
         if let Connection::Client(near) = &mut channel.tls
             && near.early_data().is_some()
         {
-            channel.early = Early::Sending;
+            channel.early = EarlyData::Sending;
             channel.flush(Patience::Block)?;
         }
-        while channel.early == Early::No
+        while channel.early == EarlyData::No
             && (channel.tls.is_handshaking() || channel.tls.wants_write())
         {
             channel.flush(Patience::Block)?;
@@ -102,7 +102,7 @@ impl ProcessTls {
         if let Connection::Server(far) = &mut self.tls
             && far.early_data().is_some()
         {
-            (self.early, self.was_early, self.holds_early) = (Early::Receiving, true, true);
+            (self.early, self.was_early, self.holds_early) = (EarlyData::Receiving, true, true);
         }
     }
 
@@ -163,10 +163,10 @@ impl ProcessTls {
 
     /// Ends the time of early data once the far end has answered the handshake.
     fn settle_early(&mut self) -> io::Result<()> {
-        if self.early != Early::Sending || self.tls.is_handshaking() {
+        if self.early != EarlyData::Sending || self.tls.is_handshaking() {
             return Ok(());
         }
-        self.early = Early::No;
+        self.early = EarlyData::No;
         if let Connection::Client(near) = &self.tls
             && !near.is_early_data_accepted()
         {
@@ -182,13 +182,13 @@ impl ProcessTls {
     /// Takes data that came with the handshake.
     fn take_early(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let Connection::Server(far) = &mut self.tls else { return Ok(0) };
-        if self.early != Early::Receiving {
+        if self.early != EarlyData::Receiving {
             return Ok(0);
         }
         let read = far.early_data().map_or(Ok(0), |mut early| early.read(room))?;
         self.holds_early = read == room.len();
         if read == 0 && !far.is_handshaking() {
-            self.early = Early::No;
+            self.early = EarlyData::No;
         }
         Ok(read)
     }
@@ -200,7 +200,7 @@ impl ProcessTls {
             return Ok(None);
         }
         let taken = match &mut self.tls {
-            Connection::Client(near) if self.early == Early::Sending => {
+            Connection::Client(near) if self.early == EarlyData::Sending => {
                 // None is left where the far end wants no more of it: the rest waits for its answer.
                 near.early_data().map_or(Ok(0), |mut early| early.write(bytes))?
             }
@@ -254,7 +254,7 @@ impl ProcessTls {
 
     pub(super) fn flush(&mut self, patience: Patience) -> io::Result<()> {
         while self.tls.wants_write() {
-            let mut wire = Wire { wire: &mut self.wire, patience };
+            let mut wire = RecordSink { wire: &mut self.wire, patience };
             match self.tls.write_tls(&mut wire) {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -276,12 +276,12 @@ impl ProcessTls {
 }
 
 /// Destination of records.
-struct Wire<'a> {
+struct RecordSink<'a> {
     wire: &'a mut Counted,
     patience: Patience,
 }
 
-impl Write for Wire<'_> {
+impl Write for RecordSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.wire.send(bytes, self.patience)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }

@@ -25,17 +25,17 @@ pub(super) enum Unbuffered {
 }
 
 /// Part that stays with the library once the kernel encrypts: new keys, and tickets at the near end.
-pub(super) enum Keeper {
+pub(super) enum TrafficKeys {
     Near(KernelConnection<ClientConnectionData>),
     Far(KernelConnection<ServerConnectionData>),
 }
 
-impl Keeper {
+impl TrafficKeys {
     /// Returns the next keys for what is sent.
     pub(super) fn update_sending(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
         match self {
-            Keeper::Near(keeper) => keeper.update_tx_secret(),
-            Keeper::Far(keeper) => keeper.update_tx_secret(),
+            TrafficKeys::Near(keeper) => keeper.update_tx_secret(),
+            TrafficKeys::Far(keeper) => keeper.update_tx_secret(),
         }
         .map_err(invalid)
     }
@@ -43,8 +43,8 @@ impl Keeper {
     /// Returns the next keys for what is received.
     pub(super) fn update_receiving(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
         match self {
-            Keeper::Near(keeper) => keeper.update_rx_secret(),
-            Keeper::Far(keeper) => keeper.update_rx_secret(),
+            TrafficKeys::Near(keeper) => keeper.update_rx_secret(),
+            TrafficKeys::Far(keeper) => keeper.update_rx_secret(),
         }
         .map_err(invalid)
     }
@@ -55,8 +55,8 @@ impl Keeper {
     /// `InvalidData` for one that the near end sent, or that is none.
     pub(super) fn keep_ticket(&mut self, payload: &[u8]) -> io::Result<()> {
         match self {
-            Keeper::Near(keeper) => keeper.handle_new_session_ticket(payload).map_err(invalid),
-            Keeper::Far(_) => Err(io::Error::new(
+            TrafficKeys::Near(keeper) => keeper.handle_new_session_ticket(payload).map_err(invalid),
+            TrafficKeys::Far(_) => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "TLS: the near end sent a ticket, which is the far end's to give",
             )),
@@ -65,7 +65,7 @@ impl Keeper {
 }
 
 /// Next step of a handshake.
-enum Step {
+enum HandshakeStep {
     Go,
     Send,
     Receive,
@@ -73,9 +73,9 @@ enum Step {
 }
 
 /// Result of a handshake.
-pub(super) struct Outcome {
+pub(super) struct HandshakeOutcome {
     pub(super) secrets: ExtractedSecrets,
-    pub(super) keeper: Keeper,
+    pub(super) keeper: TrafficKeys,
     pub(super) kind: Option<HandshakeKind>,
 }
 
@@ -84,15 +84,15 @@ impl Unbuffered {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
-    pub(super) fn see_through(mut self, wire: &mut Counted) -> io::Result<Outcome> {
+    pub(super) fn see_through(mut self, wire: &mut Counted) -> io::Result<HandshakeOutcome> {
         let deadline = Monotonic.now() + HANDSHAKE;
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
         loop {
             match self.turn(&mut incoming, &mut outgoing)? {
-                Step::Go => {}
-                Step::Send => send_all(wire, &mut outgoing, deadline)?,
-                Step::Receive => receive_record(wire, &mut incoming, deadline)?,
-                Step::Done => break,
+                HandshakeStep::Go => {}
+                HandshakeStep::Send => send_all(wire, &mut outgoing, deadline)?,
+                HandshakeStep::Receive => receive_record(wire, &mut incoming, deadline)?,
+                HandshakeStep::Done => break,
             }
         }
         if !incoming.is_empty() {
@@ -103,7 +103,11 @@ impl Unbuffered {
     }
 
     /// Lets the library look at what came, and takes what it has to send.
-    fn turn(&mut self, incoming: &mut Vec<u8>, outgoing: &mut Vec<u8>) -> io::Result<Step> {
+    fn turn(
+        &mut self,
+        incoming: &mut Vec<u8>,
+        outgoing: &mut Vec<u8>,
+    ) -> io::Result<HandshakeStep> {
         let (discard, step) = match self {
             Unbuffered::Near(tls) => step(tls.process_tls_records(incoming), outgoing)?,
             Unbuffered::Far(tls) => step(tls.process_tls_records(incoming), outgoing)?,
@@ -112,17 +116,17 @@ impl Unbuffered {
         Ok(step)
     }
 
-    fn hand_over(self) -> io::Result<Outcome> {
+    fn hand_over(self) -> io::Result<HandshakeOutcome> {
         match self {
             Unbuffered::Near(tls) => {
                 let kind = tls.handshake_kind();
                 let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
-                Ok(Outcome { secrets, keeper: Keeper::Near(keeper), kind })
+                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Near(keeper), kind })
             }
             Unbuffered::Far(tls) => {
                 let kind = tls.handshake_kind();
                 let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
-                Ok(Outcome { secrets, keeper: Keeper::Far(keeper), kind })
+                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Far(keeper), kind })
             }
         }
     }
@@ -132,7 +136,7 @@ impl Unbuffered {
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
-) -> io::Result<(usize, Step)> {
+) -> io::Result<(usize, HandshakeStep)> {
     let UnbufferedStatus { discard, state } = status;
     let step = match state.map_err(invalid)? {
         ConnectionState::EncodeTlsData(mut record) => {
@@ -146,14 +150,14 @@ fn step<Data>(
             if needed > 0 {
                 record.encode(&mut outgoing[from..]).map_err(io::Error::other)?;
             }
-            Step::Go
+            HandshakeStep::Go
         }
         ConnectionState::TransmitTlsData(records) => {
             records.done();
-            Step::Send
+            HandshakeStep::Send
         }
-        ConnectionState::BlockedHandshake => Step::Receive,
-        ConnectionState::WriteTraffic(_) => Step::Done,
+        ConnectionState::BlockedHandshake => HandshakeStep::Receive,
+        ConnectionState::WriteTraffic(_) => HandshakeStep::Done,
         ConnectionState::PeerClosed | ConnectionState::Closed => {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -219,7 +223,7 @@ mod tests {
     use socket2::Socket;
 
     use super::super::process::ProcessTls;
-    use super::super::{Encrypted, KEYS};
+    use super::super::{KEYS, TlsFlavour};
     use super::*;
     use crate::contract::Side;
     use crate::spec::{Settings, Spec};
@@ -232,9 +236,9 @@ mod tests {
         [near, listener.accept().unwrap().0]
     }
 
-    fn encrypted(typed: &str) -> Encrypted {
+    fn encrypted(typed: &str) -> TlsFlavour {
         let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
-        Encrypted::new("tls", &knobs, Token::from_bytes([7; 16]), &Tickets::default()).unwrap()
+        TlsFlavour::new("tls", &knobs, Token::from_bytes([7; 16]), &Tickets::default()).unwrap()
     }
 
     /// With the library's own peer at either end: what that one sends behind the handshake stays in the socket, whole.

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::UdpConn;
-use super::knobs::{self, Wish};
+use super::knobs::{self, ValueOrigin};
 use crate::contract::Source;
 use crate::datapath::datagram::{
     Room, SendBatch, SendEngine, is_full, is_segmentation_refused, past_network_errors,
@@ -55,7 +55,7 @@ impl UdpConn {
     /// Uses another engine, unless this one was asked for by name.
     fn do_without_segmentation(&mut self, why: String) -> io::Result<()> {
         let (asked, wish) = self.knobs.io;
-        if wish == Wish::Named {
+        if wish == ValueOrigin::Named {
             let error = knobs::unsupported("io", asked.word(), &why);
             return Err(io::Error::new(io::ErrorKind::Unsupported, error.to_string()));
         }

@@ -98,7 +98,7 @@ pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
 
 /// Origin of a value: typed, and so required, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum ValueOrigin {
     /// Typed: refused where it cannot be.
     Named,
     /// A default: something else is used where it cannot be, and said.
@@ -113,8 +113,8 @@ pub(super) struct Knobs {
     pub(super) coverage: Option<Bytes>,
     pub(super) rcvbuf: Option<Bytes>,
     pub(super) sndbuf: Option<Bytes>,
-    pub(super) io: (SendEngine, Wish),
-    pub(super) rx: (ReceiveEngine, Wish),
+    pub(super) io: (SendEngine, ValueOrigin),
+    pub(super) rx: (ReceiveEngine, ValueOrigin),
     pub(super) batch: Option<usize>,
     pub(super) binding: Binding,
     pub(super) df: Option<Fragmenting>,
@@ -122,7 +122,8 @@ pub(super) struct Knobs {
 
 impl Knobs {
     pub(super) fn new(variant: Variant, settings: &Settings) -> Knobs {
-        let wish = |key| if settings.given(key) { Wish::Named } else { Wish::Default };
+        let wish =
+            |key| if settings.given(key) { ValueOrigin::Named } else { ValueOrigin::Default };
         Knobs {
             variant,
             coverage: settings.find(&COVERAGE),
@@ -206,18 +207,22 @@ pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
 
 /// An engine in use, and why it is not the one that was asked for.
 #[derive(Debug)]
-pub(super) struct InUse<T> {
+pub(super) struct EngineInUse<T> {
     pub(super) engine: T,
     instead_of: Option<(&'static str, String)>,
 }
 
-impl InUse<SendEngine> {
+impl EngineInUse<SendEngine> {
     /// Returns the engine asked for, or, where nobody typed it and this host lacks it, one without
     /// segmentation.
-    pub(super) fn sending((asked, wish): (SendEngine, Wish)) -> Result<InUse<SendEngine>> {
-        let mut used = InUse { engine: asked, instead_of: None };
+    pub(super) fn sending(
+        (asked, wish): (SendEngine, ValueOrigin),
+    ) -> Result<EngineInUse<SendEngine>> {
+        let mut used = EngineInUse { engine: asked, instead_of: None };
         match (check("io", asked.word()), wish) {
-            (Err(error), Wish::Default) => used.fall_back(SendEngine::SendMmsg, error.to_string()),
+            (Err(error), ValueOrigin::Default) => {
+                used.fall_back(SendEngine::SendMmsg, error.to_string())
+            }
             (result, _) => result?,
         }
         Ok(used)
@@ -235,16 +240,18 @@ impl InUse<SendEngine> {
     }
 }
 
-impl InUse<ReceiveEngine> {
+impl EngineInUse<ReceiveEngine> {
     /// Returns the engine asked for, or, where nobody typed it and this host lacks it, the same
     /// without coalescing.
-    pub(super) fn receiving((asked, wish): (ReceiveEngine, Wish)) -> Result<InUse<ReceiveEngine>> {
+    pub(super) fn receiving(
+        (asked, wish): (ReceiveEngine, ValueOrigin),
+    ) -> Result<EngineInUse<ReceiveEngine>> {
         match (check("rx", asked.word()), wish) {
-            (Err(error), Wish::Default) => Ok(InUse {
+            (Err(error), ValueOrigin::Default) => Ok(EngineInUse {
                 engine: ReceiveEngine::RecvMmsg,
                 instead_of: Some((asked.word(), error.to_string())),
             }),
-            (result, _) => result.map(|()| InUse { engine: asked, instead_of: None }),
+            (result, _) => result.map(|()| EngineInUse { engine: asked, instead_of: None }),
         }
     }
 

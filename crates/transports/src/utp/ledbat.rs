@@ -75,7 +75,7 @@ impl Delays {
 
 /// What an acknowledgement measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct AckSample {
     /// One-way delay in microseconds, by two clocks.
     pub(super) delay: u32,
     /// Round trip, smoothed.
@@ -118,7 +118,7 @@ impl Ledbat {
     }
 
     /// Handles an acknowledgement of `bytes`, before which `flight` bytes were sent and not acknowledged, with what was measured.
-    pub(super) fn acknowledged(&mut self, now: Nanos, sample: Sample, flight: u64, bytes: u64) {
+    pub(super) fn acknowledged(&mut self, now: Nanos, sample: AckSample, flight: u64, bytes: u64) {
         self.delays.note(now, sample.delay, sample.round_trip);
         let off_target = (self.target - self.delays.queueing() as f64) / self.target;
         let change = GAIN * off_target * bytes as f64 * self.segment / self.window;
@@ -154,8 +154,8 @@ mod tests {
     const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 
     /// A delay in microseconds.
-    fn sample(delay: u32) -> Sample {
-        Sample { delay, round_trip: ROUND_TRIP }
+    fn sample(delay: u32) -> AckSample {
+        AckSample { delay, round_trip: ROUND_TRIP }
     }
 
     fn ledbat() -> Ledbat {

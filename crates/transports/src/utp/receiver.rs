@@ -9,13 +9,13 @@ use crate::transport::userspace::InOrder;
 
 /// Packet that came.
 #[derive(Debug, PartialEq, Eq)]
-enum Packet {
+enum EarlyPacket {
     Bytes(Vec<u8>),
     /// The end of the stream.
     End,
 }
 
-pub(super) struct Receiver {
+pub(super) struct UtpReceiver {
     /// The most bytes that are kept.
     window: u64,
     /// Number of the first packet that is missing.
@@ -25,7 +25,7 @@ pub(super) struct Receiver {
     read: usize,
     ready_bytes: u64,
     /// Packets from the missing one on; empty without a gap.
-    early: VecDeque<Option<Packet>>,
+    early: VecDeque<Option<EarlyPacket>>,
     early_bytes: u64,
     /// Memory of packets that were read.
     spare: Vec<Vec<u8>>,
@@ -38,10 +38,10 @@ pub(super) struct Receiver {
     made_room: Option<Nanos>,
 }
 
-impl Receiver {
+impl UtpReceiver {
     /// Creates a receiver with room for so many bytes.
-    pub(super) fn new(window: u64) -> Receiver {
-        Receiver {
+    pub(super) fn new(window: u64) -> UtpReceiver {
+        UtpReceiver {
             window,
             next: 0,
             ready: VecDeque::new(),
@@ -76,11 +76,11 @@ impl Receiver {
             return;
         }
         let packet = if bytes.is_empty() {
-            Packet::End
+            EarlyPacket::End
         } else {
             let mut room = self.spare.pop().unwrap_or_default();
             room.extend_from_slice(bytes);
-            Packet::Bytes(room)
+            EarlyPacket::Bytes(room)
         };
         if self.early.len() <= at {
             self.early.resize_with(at + 1, || None);
@@ -97,13 +97,13 @@ impl Receiver {
         let Some(Some(packet)) = self.early.pop_front() else { return };
         self.next = self.next.wrapping_add(1);
         match packet {
-            Packet::Bytes(bytes) => {
+            EarlyPacket::Bytes(bytes) => {
                 self.early_bytes -= bytes.len() as u64;
                 self.ready_bytes += bytes.len() as u64;
                 self.ready.push_back(bytes);
             }
             // Nothing follows it.
-            Packet::End => {
+            EarlyPacket::End => {
                 self.is_over = true;
                 self.early.clear();
                 self.early_bytes = 0;
@@ -175,7 +175,7 @@ impl Receiver {
     }
 }
 
-impl InOrder for Receiver {
+impl InOrder for UtpReceiver {
     fn readable(&self) -> &[u8] {
         self.ready.front().map_or(&[], |bytes| &bytes[self.read..])
     }
@@ -195,19 +195,19 @@ impl InOrder for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{self, Kind};
+    use super::super::wire::{self, PacketKind};
     use super::*;
 
-    fn receiver(window: u64, first: u16) -> Receiver {
-        let mut receiver = Receiver::new(window);
+    fn receiver(window: u64, first: u16) -> UtpReceiver {
+        let mut receiver = UtpReceiver::new(window);
         receiver.begin(first);
         receiver
     }
 
     /// The acknowledgement that is owed: the number in order, and those behind the gap.
-    fn answer(receiver: &mut Receiver) -> Option<(u16, Vec<u16>)> {
+    fn answer(receiver: &mut UtpReceiver) -> Option<(u16, Vec<u16>)> {
         let header = Header {
-            kind: Kind::State,
+            kind: PacketKind::State,
             connection: 1,
             timestamp: 0,
             difference: 0,
@@ -223,7 +223,7 @@ mod tests {
         })
     }
 
-    fn all(receiver: &mut Receiver) -> Vec<u8> {
+    fn all(receiver: &mut UtpReceiver) -> Vec<u8> {
         let mut all = Vec::new();
         receiver.read(Nanos(7), &mut |bytes| {
             // Piece by piece.

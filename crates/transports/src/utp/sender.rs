@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use super::MOST_PACKETS;
-use super::ledbat::{Ledbat, Reaction, Sample};
-use super::wire::{HEADER, Header, Kind, Packet, write};
+use super::ledbat::{AckSample, Ledbat, Reaction};
+use super::wire::{HEADER, Header, PacketKind, UtpPacket, write};
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
@@ -21,7 +21,7 @@ const WINDOWS_AHEAD: u64 = 2;
 
 /// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct UtpTerms {
     /// Bytes that are kept until the peer has them.
     pub(super) buffer: usize,
     /// Bytes of the largest message, which is taken whole.
@@ -38,7 +38,7 @@ pub(super) struct Terms {
 
 /// Fate of a packet, as far as this end knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum PacketFate {
     UnderWay,
     /// Lost, and to be sent again.
     Lost,
@@ -48,11 +48,11 @@ enum Fate {
 
 /// Packet that left and was not acknowledged in order.
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct PacketInFlight {
     offset: u64,
     len: u16,
-    kind: Kind,
-    fate: Fate,
+    kind: PacketKind,
+    fate: PacketFate,
     /// Its place among all that left, from 1 on, and the time when it last did.
     order: u64,
     left: Nanos,
@@ -62,7 +62,7 @@ struct Flight {
 
 /// Next packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextPacket {
     /// One that was lost, by its place among those that are kept.
     Again(usize),
     New,
@@ -70,20 +70,20 @@ enum Next {
 
 /// What one acknowledgement told of.
 #[derive(Debug, Default)]
-struct News {
+struct AckEffects {
     packets: u64,
     bytes: u64,
     /// Time at which the latest of them left, of those that left once: of others nobody knows which of them came (Karn).
     left: Option<Nanos>,
 }
 
-pub(super) struct Sender {
-    terms: Terms,
+pub(super) struct UtpSender {
+    terms: UtpTerms,
     buffer: SendBuffer,
     control: Ledbat,
     /// Number of the first packet that is not acknowledged, and those from it on.
     base: u16,
-    flights: VecDeque<Flight>,
+    flights: VecDeque<PacketInFlight>,
     /// Bytes that left and are not acknowledged; those of them that are not lost; and number of packets that are.
     outstanding: u64,
     under_way: u64,
@@ -101,10 +101,10 @@ pub(super) struct Sender {
     pub(super) resent: u64,
 }
 
-impl Sender {
+impl UtpSender {
     /// Creates a sender whose first packet has the number `first`.
-    pub(super) fn new(terms: Terms, first: u16) -> Sender {
-        Sender {
+    pub(super) fn new(terms: UtpTerms, first: u16) -> UtpSender {
+        UtpSender {
             buffer: SendBuffer::new(terms.buffer),
             control: Ledbat::new(terms.target, terms.segment),
             base: first,
@@ -205,53 +205,61 @@ impl Sender {
     }
 
     /// Returns what is next to send and may leave: first what was lost, then what is new.
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<NextPacket> {
         if self.lost > 0 {
-            let at = self.flights.iter().position(|flight| flight.fate == Fate::Lost)?;
-            return self.fits(Next::Again(at)).then_some(Next::Again(at));
+            let at = self.flights.iter().position(|flight| flight.fate == PacketFate::Lost)?;
+            return self.fits(NextPacket::Again(at)).then_some(NextPacket::Again(at));
         }
-        let is_new =
-            self.buffer.has_new() && self.flights.len() < MOST_PACKETS && self.fits(Next::New);
-        is_new.then_some(Next::New)
+        let is_new = self.buffer.has_new()
+            && self.flights.len() < MOST_PACKETS
+            && self.fits(NextPacket::New);
+        is_new.then_some(NextPacket::New)
     }
 
-    fn len_of(&self, next: Next) -> u64 {
+    fn len_of(&self, next: NextPacket) -> u64 {
         match next {
-            Next::Again(at) => self.flights.get(at).map_or(0, |flight| flight.len.into()),
-            Next::New => self.buffer.uncut().min(self.terms.segment),
+            NextPacket::Again(at) => self.flights.get(at).map_or(0, |flight| flight.len.into()),
+            NextPacket::New => self.buffer.uncut().min(self.terms.segment),
         }
     }
 
     /// Returns true if the windows have room for a packet. What was sent before had room at the peer then.
-    fn fits(&self, next: Next) -> bool {
+    fn fits(&self, next: NextPacket) -> bool {
         let len = self.len_of(next);
         let has_room = match next {
-            Next::Again(_) => true,
-            Next::New => self.outstanding + len <= self.peer_window,
+            NextPacket::Again(_) => true,
+            NextPacket::New => self.outstanding + len <= self.peer_window,
         };
         let window = self.control.window().min(self.terms.window);
         self.is_free || (has_room && self.under_way + len <= window)
     }
 
     /// Appends the next packet.
-    fn send(&mut self, now: Nanos, next: Next, header: &Header, batch: &mut Vec<u8>) {
+    fn send(&mut self, now: Nanos, next: NextPacket, header: &Header, batch: &mut Vec<u8>) {
         let len = self.len_of(next);
         self.order += 1;
         self.is_free = false;
         let at = match next {
-            Next::Again(at) => {
+            NextPacket::Again(at) => {
                 self.lost -= 1;
                 self.resent += 1;
                 at
             }
-            Next::New => {
-                let kind = if len > 0 { Kind::Data } else { Kind::Fin };
-                if kind == Kind::Fin {
+            NextPacket::New => {
+                let kind = if len > 0 { PacketKind::Data } else { PacketKind::Fin };
+                if kind == PacketKind::Fin {
                     self.buffer.cut_end();
                 }
-                let (offset, fate) = (self.buffer.cut(len), Fate::UnderWay);
-                let flight =
-                    Flight { offset, len: len as u16, kind, fate, order: 0, left: now, times: 0 };
+                let (offset, fate) = (self.buffer.cut(len), PacketFate::UnderWay);
+                let flight = PacketInFlight {
+                    offset,
+                    len: len as u16,
+                    kind,
+                    fate,
+                    order: 0,
+                    left: now,
+                    times: 0,
+                };
                 self.flights.push_back(flight);
                 self.outstanding += len;
                 self.sent += 1;
@@ -261,7 +269,7 @@ impl Sender {
         self.under_way += len;
         let number = self.base.wrapping_add(at as u16);
         let Some(flight) = self.flights.get_mut(at) else { return };
-        (flight.fate, flight.order, flight.left) = (Fate::UnderWay, self.order, now);
+        (flight.fate, flight.order, flight.left) = (PacketFate::UnderWay, self.order, now);
         flight.times += 1;
         write(&Header { kind: flight.kind, sequence: number, ..*header }, batch);
         self.buffer.append(flight.offset, len, batch);
@@ -271,14 +279,14 @@ impl Sender {
 
     /// Handles what a packet of the peer says of this stream. One that acknowledges what never left, or less than one
     /// before it did, is ignored.
-    pub(super) fn acknowledge(&mut self, now: Nanos, packet: &Packet<'_>) {
+    pub(super) fn acknowledge(&mut self, now: Nanos, packet: &UtpPacket<'_>) {
         let header = &packet.header;
         let in_order = usize::from(header.acknowledged.wrapping_sub(self.base).wrapping_add(1));
         if in_order > self.flights.len() {
             return;
         }
         let flight_size = self.outstanding;
-        let mut news = News::default();
+        let mut news = AckEffects::default();
         for _ in 0..in_order {
             let Some(flight) = self.flights.pop_front() else { break };
             self.base = self.base.wrapping_add(1);
@@ -289,7 +297,7 @@ impl Sender {
         for at in packet.selected().map(|distance| usize::from(distance) - 1) {
             let Some(flight) = self.flights.get_mut(at) else { break };
             let was = *flight;
-            flight.fate = Fate::Here;
+            flight.fate = PacketFate::Here;
             self.came(&was, &mut news);
         }
         if news.packets > 0 {
@@ -297,7 +305,7 @@ impl Sender {
                 self.round_trip.note(now - left);
             }
             let round_trip = Nanos(self.round_trip.smoothed.unwrap_or(u64::MAX));
-            let sample = Sample { delay: header.difference, round_trip };
+            let sample = AckSample { delay: header.difference, round_trip };
             self.control.acknowledged(now, sample, flight_size, news.bytes);
             (self.backoff, self.timer, self.is_free) = (0, None, false);
             self.find_losses(now);
@@ -307,12 +315,12 @@ impl Sender {
     }
 
     /// Notes that a packet is at the peer.
-    fn came(&mut self, flight: &Flight, news: &mut News) {
+    fn came(&mut self, flight: &PacketInFlight, news: &mut AckEffects) {
         let len = u64::from(flight.len);
         match flight.fate {
-            Fate::Here => return,
-            Fate::Lost => self.lost -= 1,
-            Fate::UnderWay => self.under_way -= len,
+            PacketFate::Here => return,
+            PacketFate::Lost => self.lost -= 1,
+            PacketFate::UnderWay => self.under_way -= len,
         }
         self.outstanding -= len;
         news.packets += 1;
@@ -336,8 +344,8 @@ impl Sender {
                 // Those behind it left later still, but for what left again.
                 break;
             }
-            if flight.fate == Fate::UnderWay && flight.order < overtaken {
-                flight.fate = Fate::Lost;
+            if flight.fate == PacketFate::UnderWay && flight.order < overtaken {
+                flight.fate = PacketFate::Lost;
                 self.under_way -= u64::from(flight.len);
                 self.lost += 1;
                 self.is_free |= self.control.lost(now, flight.left) == Reaction::Halved;
@@ -356,8 +364,8 @@ impl Sender {
     }
 
     fn lose_all(&mut self) {
-        for flight in self.flights.iter_mut().filter(|flight| flight.fate == Fate::UnderWay) {
-            flight.fate = Fate::Lost;
+        for flight in self.flights.iter_mut().filter(|flight| flight.fate == PacketFate::UnderWay) {
+            flight.fate = PacketFate::Lost;
             self.lost += 1;
         }
         self.under_way = 0;

@@ -25,9 +25,9 @@ const AHEAD: Nanos = Nanos(4_294_000_000_000);
 /// Token whose halves are the connection's identifier, the last of all, and the far end's first number.
 const TOKEN: [u8; 16] = [0xff, 0xff, 0xff, 0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-fn try_open(typed: &str, side: Side, mtu: u32) -> Result<End> {
+fn try_open(typed: &str, side: Side, mtu: u32) -> Result<UtpEnd> {
     let knobs = Settings::check(&Spec::parse(typed)?, INFO.keys)?;
-    End::open(&Opening {
+    UtpEnd::open(&Opening {
         side,
         token: Token::from_bytes(TOKEN),
         knobs: &knobs,
@@ -65,7 +65,7 @@ enum Reader {
 
 /// Path between two ends.
 struct Path {
-    ends: [End; 2],
+    ends: [UtpEnd; 2],
     lines: [Line; 2],
     flying: BTreeMap<(Nanos, u64), (usize, Vec<u8>)>,
     now: Nanos,
@@ -406,7 +406,7 @@ fn alone_it_takes_the_link_and_its_queue_stays_at_the_target() {
 fn a_reset_ends_the_connection_and_a_stranger_s_does_not() {
     let reset = |connection| {
         let mut room = Vec::new();
-        let kind = wire::Kind::Reset;
+        let kind = wire::PacketKind::Reset;
         let (timestamp, difference, window) = (0, 0, 0);
         let header = Header {
             kind,

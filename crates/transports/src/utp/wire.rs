@@ -28,7 +28,7 @@ const SELECTIVE: u8 = 1;
 
 /// Kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PacketKind {
     Data,
     /// The last one of its direction.
     Fin,
@@ -38,14 +38,15 @@ pub(super) enum Kind {
     Syn,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Data, Kind::Fin, Kind::State, Kind::Reset, Kind::Syn];
+impl PacketKind {
+    const ALL: [PacketKind; 5] =
+        [PacketKind::Data, PacketKind::Fin, PacketKind::State, PacketKind::Reset, PacketKind::Syn];
 }
 
 /// Header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: PacketKind,
     pub(super) connection: u16,
     /// Time at which it leaves, by the clock of its sender.
     pub(super) timestamp: u32,
@@ -60,13 +61,13 @@ pub(super) struct Header {
 
 /// Packet that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packet<'a> {
+pub(super) struct UtpPacket<'a> {
     pub(super) header: Header,
     bitmap: &'a [u8],
     pub(super) bytes: &'a [u8],
 }
 
-impl Packet<'_> {
+impl UtpPacket<'_> {
     /// Returns the packets that came behind a gap, by their distance from the one acknowledged.
     pub(super) fn selected(&self) -> impl Iterator<Item = u16> + '_ {
         let bits =
@@ -76,11 +77,11 @@ impl Packet<'_> {
 }
 
 /// Reads a datagram; `None` if it is no packet of this protocol.
-pub(super) fn read(datagram: &[u8]) -> Option<Packet<'_>> {
+pub(super) fn read(datagram: &[u8]) -> Option<UtpPacket<'_>> {
     let (header, mut rest) = datagram.split_first_chunk::<HEADER>()?;
     let two = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let four = |at: usize| u32::from(two(at)) << 16 | u32::from(two(at + 2));
-    let kind = *Kind::ALL.get(usize::from(header[0] >> 4))?;
+    let kind = *PacketKind::ALL.get(usize::from(header[0] >> 4))?;
     (header[0] & 0xf == VERSION).then_some(())?;
     let (mut extension, mut bitmap) = (header[1], &[][..]);
     while extension != 0 {
@@ -93,7 +94,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<Packet<'_>> {
         (extension, rest) = (*next, tail);
     }
     // Data has bytes, and nothing else has.
-    ((kind == Kind::Data) != rest.is_empty()).then_some(())?;
+    ((kind == PacketKind::Data) != rest.is_empty()).then_some(())?;
     let header = Header {
         kind,
         connection: two(2),
@@ -103,7 +104,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<Packet<'_>> {
         sequence: two(16),
         acknowledged: two(18),
     };
-    Some(Packet { header, bitmap, bytes: rest })
+    Some(UtpPacket { header, bitmap, bytes: rest })
 }
 
 /// Appends a header without extensions; bytes of the stream may follow.
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     const STATE: Header = Header {
-        kind: Kind::State,
+        kind: PacketKind::State,
         connection: 0x0102,
         timestamp: 0x0304_0506,
         difference: 0x0708_090a,
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut room = Vec::new();
-        write(&Header { kind: Kind::Syn, ..STATE }, &mut room);
+        write(&Header { kind: PacketKind::Syn, ..STATE }, &mut room);
         let tail = *b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12";
         assert_eq!((&room[..2], &room[2..]), (&b"\x41\0"[..], &tail[..]));
         // Packets 2, 4 and 11 behind the one acknowledged.
@@ -176,13 +177,13 @@ mod tests {
 
     #[test]
     fn each_kind_reads_as_it_was_written() {
-        for kind in Kind::ALL {
+        for kind in PacketKind::ALL {
             let header = Header { kind, ..STATE };
             let mut room = Vec::new();
             write(&header, &mut room);
-            let bytes = if kind == Kind::Data { &b"bytes"[..] } else { &[] };
+            let bytes = if kind == PacketKind::Data { &b"bytes"[..] } else { &[] };
             room.extend_from_slice(bytes);
-            assert_eq!(read(&room), Some(Packet { header, bitmap: &[], bytes }));
+            assert_eq!(read(&room), Some(UtpPacket { header, bitmap: &[], bytes }));
         }
     }
 

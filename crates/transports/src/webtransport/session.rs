@@ -47,12 +47,12 @@ pub(super) struct Http3 {
     has_told: bool,
     /// The peer's control stream, and SETTINGS as far as they arrived, or that they did.
     control: Option<StreamId>,
-    settings: Awaited,
+    settings: PeerFrame,
     /// The stream of the request, and what the peer sends on it likewise.
     request: Option<StreamId>,
-    message: Awaited,
+    message: PeerFrame,
     /// Streams of the peer whose type has not arrived.
-    unknown: Vec<Unknown>,
+    unknown: Vec<UntypedStream>,
     /// Streams of the peer of which nothing is needed.
     dropped: Vec<StreamId>,
     /// The peer's streams that lanes have.
@@ -60,7 +60,7 @@ pub(super) struct Http3 {
 }
 
 /// Something that a peer says once.
-enum Awaited {
+enum PeerFrame {
     /// So far.
     Bytes(Vec<u8>),
     /// It was understood; what follows is dropped.
@@ -68,14 +68,14 @@ enum Awaited {
 }
 
 /// A stream whose type has not arrived.
-struct Unknown {
+struct UntypedStream {
     stream: StreamId,
     head: Vec<u8>,
 }
 
 /// A stream's type.
 #[derive(Debug, PartialEq, Eq)]
-enum Type {
+enum StreamType {
     Control,
     /// A lane's.
     OfSession,
@@ -94,9 +94,9 @@ impl Http3 {
             state: State::Handshaking,
             has_told: false,
             control: None,
-            settings: Awaited::Bytes(Vec::new()),
+            settings: PeerFrame::Bytes(Vec::new()),
             request: None,
-            message: Awaited::Bytes(Vec::new()),
+            message: PeerFrame::Bytes(Vec::new()),
             unknown: Vec::new(),
             dropped: Vec::new(),
             handed: 0,
@@ -133,7 +133,7 @@ impl Http3 {
     /// Accepts the peer's streams. One request opens the session, and no other stream of two directions is served.
     fn accept(&mut self, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
-            self.unknown.push(Unknown { stream, head: Vec::new() });
+            self.unknown.push(UntypedStream { stream, head: Vec::new() });
         }
         while let Some(stream) = connection.streams().accept(Dir::Bi) {
             if self.side == Side::Far && u64::from(stream) == u64::from(SESSION) {
@@ -151,7 +151,7 @@ impl Http3 {
     fn sort(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> Result<(), String> {
         let mut at = 0;
         while at < self.unknown.len() {
-            let Unknown { stream, head } = &mut self.unknown[at];
+            let UntypedStream { stream, head } = &mut self.unknown[at];
             let stream = *stream;
             let Some(kind) = read_type(connection, stream, head) else {
                 if self.handed < lanes.streams.len() {
@@ -162,22 +162,22 @@ impl Http3 {
             };
             let head = self.unknown.remove(at).head;
             match kind {
-                Type::Control if self.control.is_some() => {
+                StreamType::Control if self.control.is_some() => {
                     return Err("the peer has two control streams".to_owned());
                 }
-                Type::Control => {
+                StreamType::Control => {
                     self.control = Some(stream);
-                    self.settings = Awaited::Bytes(head);
+                    self.settings = PeerFrame::Bytes(head);
                 }
-                Type::OfSession => {
+                StreamType::OfSession => {
                     lanes.take(stream, self.handed);
                     self.handed += 1;
                 }
-                Type::Instructions => self.dropped.push(stream),
-                Type::Unwanted => {
+                StreamType::Instructions => self.dropped.push(stream),
+                StreamType::Unwanted => {
                     let _ = connection.recv_stream(stream).stop(UNWANTED);
                 }
-                Type::Gone => {}
+                StreamType::Gone => {}
             }
         }
         Ok(())
@@ -186,9 +186,9 @@ impl Http3 {
     fn read_settings(&mut self, connection: &mut Connection) -> Result<(), String> {
         let Some(control) = self.control else { return Ok(()) };
         self.settings.read(connection, control)?;
-        let Awaited::Bytes(bytes) = &self.settings else { return Ok(()) };
+        let PeerFrame::Bytes(bytes) = &self.settings else { return Ok(()) };
         match Settings::decode(&mut &bytes[..]) {
-            Ok(settings) if settings.supports_webtransport() > 0 => self.settings = Awaited::Here,
+            Ok(settings) if settings.supports_webtransport() > 0 => self.settings = PeerFrame::Here,
             Ok(_) => return Err("the peer speaks HTTP/3 without WebTransport".to_owned()),
             Err(SettingsError::UnexpectedEnd) => {}
             Err(error) => return Err(format!("the peer's SETTINGS make no sense: {error}")),
@@ -199,7 +199,7 @@ impl Http3 {
     /// Asks for the session, or answers; the peer's SETTINGS come first in both cases
     /// (draft-ietf-webtrans-http3, 3.1).
     fn read_message(&mut self, connection: &mut Connection) -> Result<(), String> {
-        if matches!(self.settings, Awaited::Bytes(_)) {
+        if matches!(self.settings, PeerFrame::Bytes(_)) {
             return Ok(());
         }
         if self.side == Side::Near && self.request.is_none() {
@@ -210,7 +210,7 @@ impl Http3 {
         }
         let Some(stream) = self.request else { return Ok(()) };
         self.message.read(connection, stream)?;
-        let Awaited::Bytes(bytes) = &self.message else { return Ok(()) };
+        let PeerFrame::Bytes(bytes) = &self.message else { return Ok(()) };
         let understood = match self.side {
             Side::Near => ConnectResponse::decode(&mut &bytes[..]).map(|_| ()),
             Side::Far => ConnectRequest::decode(&mut &bytes[..]).map(|_| ()),
@@ -225,7 +225,7 @@ impl Http3 {
             ConnectResponse::OK.encode(&mut bytes).map_err(|e| e.to_string())?;
             say(connection, stream, &bytes)?;
         }
-        self.message = Awaited::Here;
+        self.message = PeerFrame::Here;
         self.state = State::Open;
         Ok(())
     }
@@ -247,11 +247,11 @@ impl Session for Http3 {
     }
 }
 
-impl Awaited {
+impl PeerFrame {
     /// Reads what arrived. Streams of which anything is awaited stay open as long as the session does.
     fn read(&mut self, connection: &mut Connection, stream: StreamId) -> Result<(), String> {
         let has_ended = read_chunks(connection, stream, &mut |chunk| {
-            if let Awaited::Bytes(bytes) = self {
+            if let PeerFrame::Bytes(bytes) = self {
                 bytes.extend_from_slice(&chunk);
             }
             !self.is_too_long()
@@ -263,7 +263,7 @@ impl Awaited {
     }
 
     fn is_too_long(&self) -> bool {
-        matches!(self, Awaited::Bytes(bytes) if bytes.len() > MOST)
+        matches!(self, PeerFrame::Bytes(bytes) if bytes.len() > MOST)
     }
 }
 
@@ -285,16 +285,20 @@ fn say(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<()
 }
 
 /// Reads the type that a stream begins with, and not a byte more; `None` while it has not arrived whole.
-fn read_type(connection: &mut Connection, stream: StreamId, head: &mut Vec<u8>) -> Option<Type> {
+fn read_type(
+    connection: &mut Connection,
+    stream: StreamId,
+    head: &mut Vec<u8>,
+) -> Option<StreamType> {
     let mut incoming = connection.recv_stream(stream);
-    let Ok(mut chunks) = incoming.read(true) else { return Some(Type::Gone) };
+    let Ok(mut chunks) = incoming.read(true) else { return Some(StreamType::Gone) };
     let kind = loop {
         if let Some(kind) = type_of(head) {
             break Some(kind);
         }
         match chunks.next(1) {
             Ok(Some(chunk)) => head.extend_from_slice(&chunk.bytes),
-            Ok(None) | Err(ReadError::Reset(_)) => break Some(Type::Gone),
+            Ok(None) | Err(ReadError::Reset(_)) => break Some(StreamType::Gone),
             Err(ReadError::Blocked) => break None,
         }
     };
@@ -303,16 +307,20 @@ fn read_type(connection: &mut Connection, stream: StreamId, head: &mut Vec<u8>) 
 }
 
 /// Returns the type of a stream that begins so; `None` if more of it has to arrive.
-fn type_of(head: &[u8]) -> Option<Type> {
+fn type_of(head: &[u8]) -> Option<StreamType> {
     let mut rest = head;
     match StreamUni::decode(&mut rest).ok()? {
-        StreamUni::CONTROL => Some(Type::Control),
-        StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER => Some(Type::Instructions),
+        StreamUni::CONTROL => Some(StreamType::Control),
+        StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER => Some(StreamType::Instructions),
         StreamUni::WEBTRANSPORT => {
             let session = Number::decode(&mut rest).ok()?.into_inner();
-            Some(if session == u64::from(SESSION) { Type::OfSession } else { Type::Unwanted })
+            Some(if session == u64::from(SESSION) {
+                StreamType::OfSession
+            } else {
+                StreamType::Unwanted
+            })
         }
-        _ => Some(Type::Unwanted),
+        _ => Some(StreamType::Unwanted),
     }
 }
 
@@ -322,16 +330,16 @@ mod tests {
 
     #[test]
     fn streams_say_what_they_are_in_their_first_bytes() {
-        assert_eq!(type_of(STREAM_HEAD), Some(Type::OfSession));
+        assert_eq!(type_of(STREAM_HEAD), Some(StreamType::OfSession));
         for len in 0..STREAM_HEAD.len() {
             assert_eq!(type_of(&STREAM_HEAD[..len]), None, "{len} bytes");
         }
-        assert_eq!(type_of(&[0]), Some(Type::Control));
-        assert_eq!(type_of(&[2]), Some(Type::Instructions));
-        assert_eq!(type_of(&[3]), Some(Type::Instructions));
+        assert_eq!(type_of(&[0]), Some(StreamType::Control));
+        assert_eq!(type_of(&[2]), Some(StreamType::Instructions));
+        assert_eq!(type_of(&[3]), Some(StreamType::Instructions));
         // A push stream, a type that is reserved so that nobody knows it, and a stream of another session.
         for head in [&[1][..], &[0x21], &[0x40, 0x54, 4]] {
-            assert_eq!(type_of(head), Some(Type::Unwanted), "{head:?}");
+            assert_eq!(type_of(head), Some(StreamType::Unwanted), "{head:?}");
         }
     }
 

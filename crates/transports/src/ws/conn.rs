@@ -27,7 +27,7 @@ const REQUEST: &str = "ws://deadheat/";
 const CONTROL: usize = 125;
 
 /// The byte stream below, as the library takes it.
-struct Wire<C> {
+struct LowerStream<C> {
     channel: C,
     /// Longest wait of a call.
     patience: Patience,
@@ -35,7 +35,7 @@ struct Wire<C> {
     calls: u32,
 }
 
-impl<C: Channel> Read for Wire<C> {
+impl<C: Channel> Read for LowerStream<C> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let patience = if self.calls > 0 { self.patience } else { Patience::None };
         if self.calls == 0 && !self.channel.holds_more() {
@@ -46,7 +46,7 @@ impl<C: Channel> Read for Wire<C> {
     }
 }
 
-impl<C: Channel> Write for Wire<C> {
+impl<C: Channel> Write for LowerStream<C> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.channel.send(bytes, self.patience)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
@@ -59,7 +59,7 @@ impl<C: Channel> Write for Wire<C> {
 
 /// End of a connection.
 pub(super) struct WsConn<F: Flavour> {
-    socket: WebSocket<Wire<F::Channel>>,
+    socket: WebSocket<LowerStream<F::Channel>>,
     flavour: F,
     side: Side,
     largest_message: usize,
@@ -90,7 +90,7 @@ impl<F: Flavour> WsConn<F> {
         connect_ns: u64,
     ) -> io::Result<WsConn<F>> {
         let began = Monotonic.now();
-        let wire = Wire { channel, patience: Patience::Block, calls: u32::MAX };
+        let wire = LowerStream { channel, patience: Patience::Block, calls: u32::MAX };
         let most = Some(largest_message.max(CONTROL));
         let config = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
         let socket = match side {

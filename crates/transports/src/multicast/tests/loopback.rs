@@ -97,8 +97,13 @@ fn each_receiver_gets_every_message_and_strangers_on_the_group_change_nothing() 
         let mut conn = dial(token, &knobs, to.clone()).unwrap();
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut forged = Vec::new();
-        let data =
-            wire::Data { number: 2, serial: 1 << 40, asks: false, ends: true, bytes: b"forged" };
+        let data = wire::DataPacket {
+            number: 2,
+            serial: 1 << 40,
+            asks: false,
+            ends: true,
+            bytes: b"forged",
+        };
         wire::write_data(tag(), &data, &mut forged);
         let mut sent = 0;
         while sent < COUNT {
