@@ -1,9 +1,9 @@
-//! Tells the versions of the libraries that are transports, as results name them.
+//! Sets environment variables with the versions of the libraries that are transports, as results name them.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
 
-/// The libraries that are contenders.
+/// Libraries that implement contenders.
 const PROTOCOLS: &[&str] = &[
     "kcp",
     "laminar",
@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The version of a package in Cargo.lock.
+/// Returns the version of a package in Cargo.lock.
 fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     let (_, after) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
     after.split('"').next()

@@ -1,10 +1,8 @@
-//! A reliable byte stream in user space, to teach and to test with: cumulative acknowledgements, a
-//! window, the timer of RFC 6298 and, unless told otherwise, Reno's congestion control (RFC 5681). Its
-//! segments travel in UDP datagrams.
+//! A reliable byte stream in user space, for teaching and tests: cumulative acknowledgements, a window, the timer of
+//! RFC 6298 and, by default, Reno's congestion control (RFC 5681). Its segments travel in UDP datagrams.
 //!
-//! It is not the kernel's TCP: no handshake of its own, no selective acknowledgements, no delayed
-//! ones, no pacing, no flow control beyond the window. What it has is the same code on real and on
-//! simulated paths.
+//! It is not the kernel's TCP: no handshake of its own, no selective or delayed acknowledgements, no pacing, no flow
+//! control beyond the window. The same code runs on real and on simulated paths.
 
 use std::io;
 
@@ -80,7 +78,7 @@ impl Userspace for Arq {
             segment: u64::from(segment),
             least_timeout: knobs.get(&MIN_RTO),
         };
-        // A message is taken whole, so there must be room for one.
+        // The buffer takes messages whole, so it has room for the largest.
         let buffer = (window as usize).max(PREFIX + opening.largest_message);
         Ok(Box::new(ArqEnd {
             terms,
@@ -100,7 +98,7 @@ struct ArqEnd {
 }
 
 impl Protocol for ArqEnd {
-    /// Returns that it is open, from the start, as nothing has to be agreed.
+    /// Returns [`State::Open`] from the start: the ends have nothing to agree on.
     fn state(&self) -> State {
         State::Open
     }
@@ -209,8 +207,8 @@ mod tests {
         }
     }
 
-    /// Sends messages over a path that delays by 10 ms, and loses, doubles and reorders at random;
-    /// what arrived, and how long it took.
+    /// Sends messages over a path that delays by 10 ms, and loses, duplicates and reorders at random; returns the
+    /// messages that arrived and the time that took.
     fn carry(messages: &[Vec<u8>], seed: u64) -> (Vec<Vec<u8>>, Nanos) {
         let clock = Manual::default();
         let mut ends = [Side::Near, Side::Far].map(|side| end(side, &clock));

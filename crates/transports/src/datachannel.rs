@@ -1,11 +1,11 @@
-//! Data channels of WebRTC (RFC 8831) by str0m: SCTP (RFC 9260) inside DTLS 1.2 (RFC 8261) over the flow of UDP that ICE
-//! (RFC 8445) agrees on. A lane is a channel; it may do without order, and give up messages after a lifetime or
+//! Data channels of WebRTC (RFC 8831) by str0m: SCTP (RFC 9260) inside DTLS 1.2 (RFC 8261) over the UDP flow that ICE
+//! (RFC 8445) agrees on. Each lane is a channel, which may be unordered, and may give up messages after a lifetime or
 //! at their first loss (RFC 3758).
 //!
-//! The near end checks the path and begins each handshake; the far one answers, as a server with ICE lite does.
-//! There is no signalling: both ends derive the credentials of ICE from the trial's token and know the channels
-//! (RFC 8831, 6.6, negotiated by the application). Each end makes a certificate of its own, as browsers do, and takes
-//! any: the other one's cannot be derived, and who the peer is, is proved by the credentials of ICE.
+//! The near end checks the path and begins each handshake; the far end answers, as a server with ICE lite does. There
+//! is no signalling: both ends derive the credentials of ICE from the trial's token and know the channels (RFC 8831,
+//! 6.6, negotiated by the application). Each end makes a certificate of its own, as browsers do, and accepts any: it
+//! cannot derive the peer's, and the credentials of ICE prove the peer's identity.
 
 use std::collections::VecDeque;
 use std::io;
@@ -124,16 +124,16 @@ struct DataChannelEnd {
     channels: Vec<ChannelId>,
     epoch: Epoch,
     state: State,
-    /// Datagrams on their way out.
+    /// Datagrams that wait to leave.
     packets: VecDeque<Vec<u8>>,
-    /// Messages that nobody has read.
+    /// Messages that the application has not read.
     arrived: VecDeque<(Lane, Vec<u8>)>,
-    /// Bytes that were written and are not acknowledged.
+    /// Bytes that were written and not acknowledged.
     buffered: usize,
-    /// Messages that were written since datagrams were asked for.
+    /// Messages written since the last call for datagrams.
     unpolled: usize,
     due: Option<Nanos>,
-    /// Datagrams with data that were sent.
+    /// Datagrams with data sent.
     sent: u64,
     window: u64,
     payload: usize,
@@ -141,12 +141,12 @@ struct DataChannelEnd {
 }
 
 impl DataChannelEnd {
-    /// Returns the library's end, which begins with the first use.
+    /// Returns the library's end; creates it at the first use.
     fn begun(&mut self, now: Nanos) -> std::result::Result<&mut Rtc, String> {
         let now = self.epoch.instant(now);
         if self.rtc.is_none() {
             let window = u32::try_from(self.window).unwrap_or(u32::MAX);
-            // The receiver's buffer is as large as the largest message that it takes, or 1 MiB.
+            // The receiver's buffer is as large as the largest message that it accepts, or 1 MiB.
             let mut rtc = RtcConfig::new()
                 .clear_codecs()
                 .set_ice_lite(self.side == Side::Far)
@@ -164,7 +164,7 @@ impl DataChannelEnd {
         self.rtc.as_deref_mut().ok_or_else(|| "the library has no end".to_owned())
     }
 
-    /// Acts on the time, and on a datagram that arrived.
+    /// Passes the time, and a datagram that arrived, to the library.
     fn act(&mut self, now: Nanos, datagram: Option<&[u8]>) {
         if matches!(self.state, State::Closed(_)) {
             return;
@@ -178,7 +178,7 @@ impl DataChannelEnd {
             {
                 return Ok(());
             }
-            // Also after a datagram that was refused, which ends nothing.
+            // Needed also after a refused datagram, which does not end the connection.
             rtc.handle_input(Input::Timeout(at)).map_err(|error| error.to_string())
         });
         if let Err(why) = acted {
@@ -187,7 +187,7 @@ impl DataChannelEnd {
         self.hear();
     }
 
-    /// Hears what the library has to say until it only waits.
+    /// Handles the library's outputs until only a timeout is left.
     fn hear(&mut self) {
         self.unpolled = 0;
         let Some(rtc) = &mut self.rtc else { return };
@@ -226,7 +226,7 @@ impl DataChannelEnd {
     }
 }
 
-/// Gives an end what signalling would have told it; answers the channels of lanes.
+/// Sets what signalling would have exchanged; returns the channels of the lanes.
 fn set_up(
     rtc: &mut Rtc,
     side: Side,
@@ -237,7 +237,7 @@ fn set_up(
     rtc.add_remote_candidate(Candidate::host(address(peer_of(side)), Carrier::Udp)?);
     let begins = side == Side::Near;
     let mut api: DirectApi<'_> = rtc.direct_api();
-    // Of the form that is expected; nobody compares it.
+    // A value of the expected form, which nothing compares.
     api.set_remote_fingerprint(Fingerprint { hash_func: "sha-256".to_owned(), bytes: vec![0; 32] });
     api.set_remote_ice_credentials(credentials(token, peer_of(side)));
     api.set_ice_controlling(begins);
@@ -249,7 +249,7 @@ fn set_up(
         .collect())
 }
 
-/// Returns the channel for messages of `service`, on the SCTP stream of this number.
+/// Returns the channel for messages of `service`, on the SCTP stream of number `stream`.
 fn channel(stream: u16, service: Service) -> ChannelConfig {
     let reliability = match service.delivery {
         Delivery::Reliable => Reliability::Reliable,
@@ -270,8 +270,7 @@ fn peer_of(side: Side) -> Side {
     }
 }
 
-/// Returns the address of an end (RFC 5737), for a library that only compares them: whoever carries its datagrams
-/// knows where they go.
+/// Returns the address of an end (RFC 5737). The library only compares addresses; the socket below has the real ones.
 fn address(side: Side) -> SocketAddr {
     let last = match side {
         Side::Near => 1,
@@ -291,8 +290,8 @@ fn credentials(token: &Token, side: Side) -> IceCreds {
     IceCreds { ufrag: word(&seed[..8]), pass: word(&seed[8..]) }
 }
 
-/// Returns true if a datagram has application data that is longer than an acknowledgement without gaps, which is as long
-/// as the headers of data.
+/// Returns true if a datagram has application data longer than an acknowledgement without gaps, which is as long as the
+/// headers of data.
 fn has_data(datagram: &[u8]) -> bool {
     datagram.first() == Some(&APPLICATION_DATA) && datagram.len() as u64 > RECORD + SCTP
 }
@@ -323,7 +322,7 @@ impl Protocol for DataChannelEnd {
         self.act(now, None);
     }
 
-    /// A message is taken while there is room for the largest one.
+    /// Returns the largest message while the buffer has room for it.
     fn room(&self, _lane: Lane) -> usize {
         let has_room = (self.buffered as u64).saturating_add(LARGEST) <= self.window;
         if self.state == State::Open && has_room { LARGEST as usize } else { 0 }
@@ -352,7 +351,7 @@ impl Protocol for DataChannelEnd {
         }
     }
 
-    /// Does nothing: closing a channel closes both its directions (RFC 8831, 6.7).
+    /// Does nothing: closing a channel would close both directions (RFC 8831, 6.7).
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {
@@ -363,8 +362,8 @@ impl Protocol for DataChannelEnd {
         self.buffered == 0 && self.packets.is_empty()
     }
 
-    /// Counters by what shows outside of the encryption: what went again is not among it, and an acknowledgement that
-    /// names gaps passes for data.
+    /// Returns counters by the sizes of datagrams, since their content is encrypted: retransmissions do not show, and
+    /// an acknowledgement that lists gaps counts as data.
     fn stats(&self) -> ProtocolStats {
         ProtocolStats {
             packets: Some(self.sent),
@@ -423,7 +422,7 @@ mod tests {
         };
         assert!(!has_data(&record(12 + 16)));
         assert!(has_data(&record(SCTP + 4)));
-        // A handshake's.
+        // A datagram of the handshake.
         assert!(!has_data(&[22; 500]));
         assert!(!has_data(&[]));
     }

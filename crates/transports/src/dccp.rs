@@ -1,9 +1,9 @@
-//! DCCP (RFC 4340) as the kernel has it: datagrams that may be lost and come in any order, in a connection
-//! with congestion control. Options after Documentation/networking/dccp.rst and include/uapi/linux/dccp.h of
-//! Linux 6.1; Linux 6.16 has it no more.
+//! DCCP (RFC 4340) of the kernel: datagrams that may be lost and may arrive in any order, in a connection with
+//! congestion control. Options follow Documentation/networking/dccp.rst and include/uapi/linux/dccp.h of Linux 6.1;
+//! Linux 6.16 removed the protocol.
 //!
-//! Connecting is the protocol's own. What carries the token after that may be lost as any datagram, so
-//! hello and welcome are repeated as over UDP.
+//! The protocol connects by itself. The packets that carry the token after that may be lost as any datagram, so hello
+//! and welcome are repeated as over UDP.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -30,25 +30,25 @@ use crate::transport::{
 use crate::udp::{RCVBUF, SNDBUF};
 use crate::units::Bytes;
 
-/// DCCP over the kernel.
+/// DCCP of the kernel.
 pub(super) struct Dccp;
 
 const DCCP: Variant =
     Variant { id: "dccp", kind: Type::DCCP, protocol: Protocol::DCCP, request: "Request" };
 
-/// The largest message in bytes: what a packet of 1,500 bytes has room for beside IPv6's 40, the 16 of its own
-/// header, and 20 that the kernel keeps for options (`dccp_sync_mss` in net/dccp/output.c).
+/// Largest message in bytes: a packet of 1,500 bytes less 40 for IPv6, 16 for its own header, and 20 that the kernel
+/// reserves for options (`dccp_sync_mss` in net/dccp/output.c).
 const LARGEST: u64 = 1_500 - 40 - 16 - 20;
 
-/// The bytes of a DCCP-Data packet's header with long sequence numbers (RFC 4340, 5.1).
+/// Bytes of a DCCP-Data packet's header with long sequence numbers (RFC 4340, 5.1).
 const HEADER: u64 = 16;
 
-/// The service that both ends name (RFC 4340, 8.1.2): `DHRC`.
+/// Service that both ends name (RFC 4340, 8.1.2): `DHRC`.
 const SERVICE: u32 = u32::from_be_bytes(*b"DHRC").to_be();
 
 const LEVEL: libc::c_int = 269;
 
-/// Pause of a sender while the queue is full by number of packets: no poll(2) shows when it is not.
+/// Pause of a sender while the queue has its maximum number of packets: poll(2) does not show when that ends.
 const NAP: Nanos = Nanos::from_micros(100);
 
 static INFO: Info = Info {
@@ -64,7 +64,7 @@ static INFO: Info = Info {
     reach: Reach::Path,
     options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
     keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
-    // Its congestion control is ccid2 by itself, too (`net.dccp.default.tx_ccid`).
+    // Without this, its congestion control is ccid2, too (`net.dccp.default.tx_ccid`).
     deployed: &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }],
     ..Info::KERNEL
 };
@@ -147,7 +147,7 @@ impl Transport for Dccp {
     }
 }
 
-/// Says hello on a connected socket until it is welcomed.
+/// Sends the hello on a connected socket until the welcome arrives.
 fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
     let (question, answer) = (dial.hello.encode(), dial.hello.encode_welcome());
     let say = |bytes: &[u8]| {
@@ -157,7 +157,7 @@ fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
     let hear = || udp_handshake::is_answer(socket, &answer);
     match send_hello(socket, u32::MAX, timeout, || say(&question), hear) {
         Ok(_) => {
-            // Not to be waited for, and the far end gets on without it.
+            // The connection is open even if this answer is lost.
             let _ = say(&answer);
             Ok(())
         }
@@ -181,8 +181,7 @@ fn is_gone(error: &io::Error) -> bool {
     [BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof].contains(&error.kind())
 }
 
-/// Returns the number of a congestion control.
-/// Asks for a congestion control, of both directions. The kernel takes a list of bytes.
+/// Sets the congestion control of both directions. The kernel takes a list of bytes.
 fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
     // SAFETY: the pointer and length describe one byte.
     let done = unsafe {
@@ -197,7 +196,7 @@ fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The knobs as the socket takes them.
+/// Knobs as the socket takes them.
 #[derive(Debug, Clone, Copy)]
 struct DccpOptions {
     ccid: u8,
@@ -225,7 +224,7 @@ impl DccpOptions {
         self.buffers(socket)
     }
 
-    /// Sets the options of each connection.
+    /// Sets the buffers of a connection.
     fn buffers(&self, socket: &Socket) -> Result<()> {
         Buffer::Send.ask(socket, self.sndbuf)?;
         Buffer::Receive.ask(socket, self.rcvbuf)?;
@@ -263,7 +262,7 @@ impl Flow {
         get(self.socket.as_fd(), LEVEL, name, &mut word).map(|_| word[0])
     }
 
-    /// Returns the error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes if the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
@@ -293,7 +292,7 @@ impl Messenger for Flow {
                 Ok(Some(_)) => return Ok(true),
                 Ok(None) if patience == Patience::None => return Ok(false),
                 Ok(None) => {
-                    // The kernel has waited already where the buffer is full, and not where the queue is.
+                    // The kernel has waited already if the buffer is full, but not if the queue is.
                     let now = Monotonic.now();
                     if now >= *deadline.get_or_insert(now + GUARD) || self.options.txqlen == 0 {
                         return Ok(false);
@@ -313,14 +312,14 @@ impl Messenger for Flow {
         }
         match udp_handshake::late(&room[..len], &self.hello, &self.welcome) {
             None => return Ok(Reception::Message(Lane(0), len)),
-            // Another hello will come where this does not get through.
+            // The peer repeats its hello if this welcome is lost.
             Some(Late::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),
             Some(Late::Welcome) => {}
         }
         Ok(Reception::Other)
     }
 
-    /// Returns true: DCCP sends nothing again.
+    /// Returns true: DCCP does not retransmit.
     fn is_acknowledged(&self) -> bool {
         true
     }
@@ -373,7 +372,7 @@ mod tests {
         assert_eq!(read, [Some(2), Some(3), None]);
     }
 
-    /// `DHRC` is what goes over the wire, whatever the host's byte order.
+    /// `DHRC` is on the wire in this order for any byte order of the host.
     #[test]
     fn the_service_is_in_network_order() {
         assert_eq!(&SERVICE.to_ne_bytes(), b"DHRC");

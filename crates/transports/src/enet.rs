@@ -1,15 +1,13 @@
-//! ENet (github.com/lsalzman/enet) by the crate `rusty_enet`, the C library rewritten for Rust: messages over UDP as
-//! games have them, reliable and in order, or at best effort, on up to 255 channels of one connection, which are its
-//! lanes.
+//! ENet (github.com/lsalzman/enet) by the crate `rusty_enet`, a translation of the C library to Rust: messages over UDP
+//! for games, reliable and in order or at best effort, on up to 255 channels of one connection, which are its lanes.
 //!
-//! Two things of the protocol decide what it can do. At most 64 KiB of reliable messages are under way, so a round
-//! trip of 50 ms allows 1.3 MB/s whatever the path has. And nothing controls congestion: loss does not slow it down.
-//! All its times are in milliseconds.
+//! Two facts bound its speed. At most 64 KiB of reliable messages are under way, so a round trip of 50 ms allows 1.3
+//! MB/s on any path. And it has no congestion control: loss does not slow it down. All its times are in milliseconds.
 //!
-//! Its packet throttle looks at round trips alone. While they are slower than the fastest of the five seconds before, it
+//! Its packet throttle looks at round trips only. While they are slower than the fastest of the five seconds before, it
 //! narrows the window, down to one packet, and drops messages of best effort before they are sent; only round trips as
-//! fast as those widen it again. Where an idle peer answers within a millisecond, one that takes four to read what is
-//! under way is slow by that measure. `throttle=off` is ENet's own command for that.
+//! fast as that widen it again. If an idle peer answers within a millisecond, a peer that takes four to read the data
+//! under way counts as slow. `throttle=off` is a command of ENet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,27 +41,27 @@ use wire::EnetSocket;
 #[derive(Clone, Copy)]
 pub(super) struct Enet;
 
-/// The largest reliable message in bytes. ENet cuts it into packets, and each needs one of the 32,768 numbers that may
-/// be under way; this one takes 1,914 of them at the smallest mtu.
+/// Largest reliable message in bytes. ENet cuts it into packets, each with one of the 32,768 numbers that may be under
+/// way; this size takes 1,914 of them at the smallest mtu.
 const LARGEST: u64 = 1 << 20;
 
-/// The largest message of best effort in bytes, which fits into one packet of 1,500. Where packets are smaller it goes
-/// in several, and such messages ENet hands over in order only: one that was overtaken is lost.
+/// Largest message of best effort in bytes, which fits into one packet of 1,500. In smaller packets it is fragmented,
+/// and ENet delivers fragmented messages in order only: an overtaken message is lost.
 const LARGEST_UNRELIABLE: u64 = 1_400;
 
-/// The most lanes of a connection, each a channel.
+/// Most lanes of a connection, each a channel.
 const MOST_LANES: u16 = 255;
 
-/// The bytes of the header in front of a packet (4) and of a reliable message (6).
+/// Bytes of the header in front of a packet (4) and of a reliable message (6).
 const HEADER: u64 = 10;
 
-/// The most bytes of reliable messages that are under way.
+/// Most bytes of reliable messages under way.
 const WINDOW: usize = PROTOCOL_MAXIMUM_WINDOW_SIZE as usize;
 
-/// Bytes that are taken before the first of them is acknowledged: those under way, and as many that wait.
+/// Most bytes accepted before the first is acknowledged: the bytes under way, and as many that wait.
 const ROOM: usize = 2 * WINDOW;
 
-/// Peer that an end talks to.
+/// The only peer of an end.
 const PEER: PeerID = PeerID(0);
 
 static INFO: Info = Info {
@@ -156,17 +154,17 @@ struct EnetEnd {
     /// Time at which that clock was zero.
     began: Option<Nanos>,
     side: Side,
-    /// Their services; the number of a lane is that of its channel.
+    /// Services of the lanes; a lane's number is its channel's.
     lanes: Vec<Service>,
     state: State,
-    /// Messages that the library has put together and that were not read yet.
+    /// Messages that the library has assembled and the application has not read.
     arrived: VecDeque<(u8, Packet)>,
-    /// Bytes of best effort that were written since the library last sent.
+    /// Bytes of best effort written since the library last sent.
     unsent: usize,
     /// True if there is something new to send.
     is_fresh: bool,
     due: Option<Nanos>,
-    /// Time that the library was last told.
+    /// Time of the last call of the library.
     now: Nanos,
     held: Held,
     is_throttled: bool,
@@ -174,7 +172,7 @@ struct EnetEnd {
 }
 
 impl EnetEnd {
-    /// Tells the library the time, from 1 on: it takes zero for never.
+    /// Sets the library's clock, from 1 on: the library reads zero as never.
     fn tell(&mut self, now: Nanos) {
         self.now = now;
         let began = *self.began.get_or_insert(now);
@@ -184,23 +182,23 @@ impl EnetEnd {
         self.host.socket_mut().ledger.begin(time, timeout);
     }
 
-    /// Returns the time that what is sent now waits for an answer, in milliseconds.
+    /// Returns the timeout of the commands sent now, in milliseconds.
     fn timeout(&self) -> u64 {
         let peer = self.host.peer(PEER);
         (peer.round_trip_time() + 4 * peer.round_trip_time_variance()).as_millis() as u64
     }
 
-    /// Lets the library take what arrived, act on its timeouts, and send.
+    /// Has the library read datagrams, run its timers, and send.
     fn service(&mut self) {
         loop {
-            // Memory takes whatever is sent, so this does not fail.
+            // The socket is memory, so this does not fail.
             let Ok(event) = self.host.service();
             let is_last = event.is_none();
             match event {
                 Some(Event::Connect { peer, .. }) => {
                     stay(peer);
                     if !self.is_throttled && self.side == Side::Near {
-                        // The peer hears of it, and does the same.
+                        // The library sends these settings to the peer, which applies them, too.
                         let (interval, faster) =
                             (PEER_PACKET_THROTTLE_INTERVAL, PEER_PACKET_THROTTLE_ACCELERATION);
                         peer.set_throttle(interval, faster, 0);
@@ -215,7 +213,7 @@ impl EnetEnd {
                 }
                 None => {}
             }
-            // It takes so many datagrams a call, and no more.
+            // A call of the library reads a limited number of datagrams.
             if is_last && !self.host.socket().has_arrivals() {
                 break;
             }
@@ -224,13 +222,13 @@ impl EnetEnd {
         self.plan();
     }
 
-    /// Returns its smoothed round-trip time, in nanoseconds.
+    /// Returns the smoothed round-trip time in nanoseconds.
     fn srtt_ns(&self) -> u64 {
         self.host.peer(PEER).round_trip_time().as_nanos() as u64
     }
 
-    /// Notes what keeps it from sending more, after the library had its turn: nothing but its window, of 64 KiB or, by
-    /// its throttle, less, holds reliable messages back.
+    /// Notes the reason why no more is sent, after a call of the library: only its window, of 64 KiB or less by its
+    /// throttle, delays reliable messages.
     fn note_wait(&mut self) {
         let ledger = &self.host.socket().ledger;
         let waits = match ledger.owed() {
@@ -241,7 +239,7 @@ impl EnetEnd {
         self.held.note(self.now, waits, Some(self.srtt_ns()));
     }
 
-    /// Plans the next look. An end that has no peer yet waits for one.
+    /// Plans the next call of the library. An end without a peer waits for one.
     fn plan(&mut self) {
         self.note_wait();
         let timeout = self.timeout();
@@ -253,8 +251,7 @@ impl EnetEnd {
     }
 }
 
-/// Makes ENet wait for a peer that does not answer for as long as the trial does; by itself it
-/// gives up after 5 to 30 seconds.
+/// Makes ENet wait for a silent peer as long as the trial does; by default it gives up after 5 to 30 seconds.
 fn stay(peer: &mut rusty_enet::Peer<EnetSocket>) {
     peer.set_timeout(u32::MAX, u32::MAX, u32::MAX);
 }
@@ -264,8 +261,8 @@ impl Protocol for EnetEnd {
         self.state.clone()
     }
 
-    /// Takes a datagram. The library sees it with the next call that may send: it acknowledges once for all that it
-    /// sees at a time.
+    /// Takes a datagram. The library reads it in the next call that may send, because it acknowledges all datagrams of
+    /// a call at once.
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.tell(now);
         self.host.socket_mut().arrived(datagram);
@@ -340,21 +337,21 @@ impl Protocol for EnetEnd {
         }
     }
 
-    /// Does nothing: ENet has no end of one direction.
+    /// Does nothing: ENet cannot end one direction.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {
         false
     }
 
-    /// Returns true if the peer has everything that was sent. A question whether the peer is there
-    /// may still be open: it is not the application's.
+    /// Returns true if the peer has everything that was sent. A ping may still be unanswered: it is not the
+    /// application's.
     fn is_drained(&self) -> bool {
         let wire = self.host.socket();
         !self.is_fresh && wire.ledger.owed() == 0 && wire.waiting() == 0
     }
 
-    /// Its window is the library's own affair: it tells neither how wide the throttle left it nor how full it is.
+    /// Returns the counters without the window: the library shows neither its throttled size nor how full it is.
     fn stats(&self) -> ProtocolStats {
         let (peer, ledger) = (self.host.peer(PEER), &self.host.socket().ledger);
         let view = self.held.tell(TcpView {
@@ -400,7 +397,7 @@ mod tests {
         })
     }
 
-    /// Both ends, over a path that delays nothing.
+    /// Both ends, over a path without delay.
     struct Pair {
         ends: [Box<dyn Protocol>; 2],
         now: Nanos,
@@ -414,7 +411,7 @@ mod tests {
             Pair { ends, now }
         }
 
-        /// Carries what both send for a millisecond; what came to the far end.
+        /// Moves the datagrams of both ends for a millisecond; returns the messages that arrived at the far end.
         fn step(&mut self, mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
             let mut came = Vec::new();
             self.now += Nanos::from_millis(1);
@@ -462,7 +459,7 @@ mod tests {
         }
         assert!(came == [message], "{} messages", came.len());
         assert!(pair.ends[0].is_drained() && pair.ends[0].room(Lane(0)) > 0);
-        // The window is full, and no more than that, each millisecond.
+        // The window is exactly full in each millisecond.
         let counts = pair.ends[0].stats();
         assert_eq!((counts.packets, counts.resent), (Some(LARGEST.div_ceil(1_444)), Some(0)));
     }
@@ -477,7 +474,7 @@ mod tests {
                     let len = 1 + n * n * 37 % 5_000;
                     let len = if lane == 1 { len.min(1_400) } else { len };
                     if pair.ends[end].room(Lane(lane)) >= len {
-                        // It fails where what was changed has ended the connection.
+                        // This fails if a changed datagram has ended the connection.
                         let _ = pair.ends[end].write(
                             pair.now,
                             Lane(lane),
@@ -489,7 +486,7 @@ mod tests {
                 pair.step(|datagram| {
                     let mut changed = datagram.to_vec();
                     for _ in 0..1 + rng.below(3) {
-                        // Headers rather than data.
+                        // Changes headers rather than data.
                         let at = rng.below(changed.len().min(60) as u64) as usize;
                         changed[at] = rng.below(256) as u8;
                     }
@@ -499,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Number of connections that are tried.
+    /// Number of connections.
     const ROUNDS: u32 = 20;
 
     #[test]

@@ -1,13 +1,13 @@
-//! ICMP echo (RFC 792, RFC 4443): the far host's kernel answers, so a round trip has no far process
-//! in it and is the floor for every other transport on the path.
+//! ICMP echo (RFC 792, RFC 4443): the far host's kernel answers, so a round trip includes no far process and is the
+//! floor for every other transport on the path.
 //!
-//! The message is the payload. The socket is a ping socket (icmp(7)), to which the kernel gives its
-//! own identifier and checksum, or a raw socket (raw(7)), where both are ours.
+//! The message is the payload. The socket is a ping socket (icmp(7)), for which the kernel sets identifier and
+//! checksum, or a raw socket (raw(7)), for which this file sets both.
 //!
-//! Linux does not limit the rate of echo replies by default: `icmp_ratelimit` and
-//! `icmp_msgs_per_sec` hold only for the types in `icmp_ratemask`, whose default leaves bit 0 (echo
-//! reply) out, and over IPv6 `icmp/ratemask` is `0-1,3-127`, errors only
-//! (Documentation/networking/ip-sysctl.rst). Other systems, firewalls and routers may limit them.
+//! Linux does not limit the rate of echo replies by default: `icmp_ratelimit` and `icmp_msgs_per_sec` hold only for the
+//! types in `icmp_ratemask`, which by default leaves bit 0 (echo reply) out, and over IPv6 `icmp/ratemask` is
+//! `0-1,3-127`, errors only (Documentation/networking/ip-sysctl.rst). Other systems, firewalls and routers may limit
+//! them.
 
 use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Sink, Source};
 use crate::datapath::stamps::Stamps;
@@ -35,13 +35,13 @@ use crate::units::Bytes;
 
 mod echo;
 
-/// The largest payload: an IPv4 packet of 65,535 bytes less 20 for its header and 8 for ICMP's.
+/// Largest payload: an IPv4 packet of 65,535 bytes less 20 for its header and 8 for ICMP's.
 const LARGEST: u64 = 65_535 - 20 - 8;
 
-/// The longest IPv4 header, which a raw socket hands over, too.
+/// Longest IPv4 header, which a raw socket returns, too.
 const LONGEST_IP_HEADER: usize = 60;
 
-/// Echo requests sent before a path counts as blocked, as few as a rate limit lets pass.
+/// Echo requests sent before a path counts as blocked, few enough for a rate limit.
 const PROBES: u32 = 5;
 
 const KEYS: &[Key] = &[SOCKET.key(), RCVBUF.key()];
@@ -122,7 +122,7 @@ impl Transport for Icmp {
     }
 }
 
-/// Stands where other transports listen; the kernel does.
+/// Listener that does nothing: the far host's kernel answers.
 struct KernelListener(SocketAddr);
 
 impl Listener for KernelListener {
@@ -139,8 +139,7 @@ impl Listener for KernelListener {
     }
 }
 
-/// Returns the kind of socket that the knob asks for; `None` for whichever this host allows.
-/// Opens the kind of socket that was asked for, or the first that this host allows.
+/// Opens the kind of socket that the knob asks for, or the first kind that this host allows.
 fn open(domain: Domain, asked: Option<Access>) -> Result<(Socket, Access)> {
     let all = [Access::Ping, Access::Raw];
     let mut refusals = Vec::new();
@@ -164,7 +163,7 @@ fn refused(refusals: &[(Access, io::Error)]) -> Error {
     Error::unsupported("icmp", reasons.join("; "))
 }
 
-/// Returns an identifier for a raw socket; trials and flows differ.
+/// Returns an identifier for a raw socket, which differs between trials and flows.
 fn identifier(hello: &Hello) -> u16 {
     let tag = hello.token.tag();
     (tag as u16) ^ ((tag >> 16) as u16) ^ hello.flow
@@ -196,14 +195,14 @@ impl IcmpConn {
             seq: 0,
             hello: hello.encode(),
             request: vec![0xA5; largest].into(),
-            // One byte more than any reply, so that a longer stray shows by its length.
+            // One byte more than any reply, so that the length shows a longer stray packet.
             reply: vec![0xA5; LONGEST_IP_HEADER + largest + 1].into(),
             rcvbuf,
             network_errors: 0,
         })
     }
 
-    /// Sends the hello until an echo of it comes back.
+    /// Sends the hello until its echo arrives.
     fn prove(&mut self, ip: IpAddr, timeout: Nanos) -> Result<()> {
         let Self { socket, echo, seq, hello, request, reply, .. } = self;
         let fd = socket.socket().try_clone();
@@ -307,7 +306,7 @@ impl Conn for IcmpConn {
         }
     }
 
-    /// Does nothing: it keeps no backlog.
+    /// Does nothing: there is no backlog.
     fn flush(&mut self) -> io::Result<Progress> {
         Ok(Progress::Moved)
     }
@@ -320,12 +319,12 @@ impl Conn for IcmpConn {
         Err(no_bulk())
     }
 
-    /// Does nothing: an echo has no end.
+    /// Does nothing: echoes have no end of stream.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns true: no peer acknowledges anything.
+    /// Returns true: nothing is acknowledged.
     fn is_drained(&self) -> bool {
         true
     }
@@ -408,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Runs `test` in a network namespace of its own, with loopback up, if this user may make one.
+    /// Runs `test` in a network namespace of its own, with loopback up, if this user may create one.
     fn alone(test: impl FnOnce() + Send + 'static) {
         let ran = std::thread::spawn(|| {
             // SAFETY: unshare takes no pointer; it moves only this thread.
@@ -479,7 +478,7 @@ mod tests {
     #[test]
     fn auto_takes_what_the_host_allows_and_refusals_name_their_remedy() {
         alone(|| {
-            // A fresh namespace lets no group have ping sockets.
+            // A new namespace allows ping sockets to no group.
             sysctl("ipv4/ping_group_range", "1 0");
             let error = dial("127.0.0.1", "icmp:socket=dgram", SECOND).err().unwrap();
             assert!(error.to_string().contains("net.ipv4.ping_group_range"), "{error}");

@@ -1,9 +1,9 @@
 //! KCP (github.com/skywind3000/kcp) by the crate `kcp`: reliable, ordered messages over UDP, with timers
 //! and fast retransmission set for latency and, in most of its modes, no congestion control.
 //!
-//! The protocol thinks in milliseconds and, left to itself, sends every `interval` only, 10 ms at the
-//! least. Here what is written and what is to be acknowledged leaves at once (`flush=on`), as programs that
-//! care about latency have it; `flush=off` shows what it does by itself.
+//! The protocol counts in milliseconds and by default sends only every `interval`, 10 ms or more. Here, new data and
+//! acknowledgements leave at once (`flush=on`), as programs configure it for low latency; `flush=off` shows the
+//! default.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,19 +34,19 @@ use tuning::{Mode, Tuning};
 #[derive(Clone, Copy)]
 pub(super) struct Kcp;
 
-/// The most segments of one message: 127, as the machine refuses more than that.
+/// Most segments of one message, by the machine's limit.
 const MOST_SEGMENTS: u64 = 127;
 
-/// The largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
+/// Largest message in bytes: 127 segments in packets of 576 bytes over IPv6.
 const LARGEST: u64 = MOST_SEGMENTS * (576 - 40 - 8 - HEADER);
 
-/// The smallest datagram that the library takes (`Kcp::set_mtu`).
+/// Smallest datagram that the library accepts (`Kcp::set_mtu`).
 const LEAST_PAYLOAD: u32 = 50;
 
-/// The shortest datagram in which 127 segments hold the largest message.
+/// Shortest datagram in which 127 segments hold the largest message.
 const LEAST_DATAGRAM: usize = 576 - 40 - 8;
 
-/// The bytes of the header in front of each segment.
+/// Bytes of the header in front of each segment.
 const HEADER: u64 = 24;
 
 static INFO: Info = Info {
@@ -177,7 +177,7 @@ impl Userspace for Kcp {
         let tuning = Tuning::new(opening.knobs);
         let shape = opening.knobs.get(&FEC);
         let packets = Packets::new(shape)?;
-        // Each flow has a socket of its own, so all may have one number.
+        // Each flow has a socket of its own, so all may have the same number.
         let mut machine = Machine::new(1, packets.clone());
         let room = opening.payload(INFO.id, LEAST_PAYLOAD)? as usize;
         let around = shape.map_or(0, |_| fec::HEADER);
@@ -219,14 +219,14 @@ impl Userspace for Kcp {
     }
 }
 
-/// Packets that the machine has put out, for whoever carries them. Each write is one datagram.
+/// Datagrams that the machine has written and that wait to leave. Each write is one datagram.
 #[derive(Debug, Clone, Default)]
 struct Packets(Arc<Mutex<PacketQueue>>);
 
 #[derive(Debug, Default)]
 struct PacketQueue {
     bytes: Vec<u8>,
-    /// The lengths of the datagrams in `bytes`, and how many of both are gone.
+    /// Lengths of the datagrams in `bytes`, and the number of datagrams and bytes that have left.
     lengths: Vec<usize>,
     taken: usize,
     taken_bytes: usize,
@@ -261,7 +261,7 @@ impl Write for Packets {
 }
 
 impl PacketQueue {
-    /// Appends the next datagram to `batch`; its length.
+    /// Appends the next datagram to `batch`; returns its length.
     fn take(&mut self, batch: &mut Vec<u8>) -> Option<usize> {
         let Some(len) = self.lengths.get(self.taken).copied() else {
             self.bytes.clear();
@@ -275,7 +275,7 @@ impl PacketQueue {
         Some(len)
     }
 
-    /// Appends a datagram, with what corrects for its loss.
+    /// Appends a datagram, with its forward error correction.
     fn put(&mut self, datagram: &[u8]) {
         let PacketQueue { bytes, lengths, fec, now, .. } = self;
         let mut put = |datagram: &[u8]| {
@@ -288,7 +288,7 @@ impl PacketQueue {
         }
     }
 
-    /// ProtocolStats the segments of a datagram that carry data.
+    /// Counts the segments of a datagram that carry data.
     fn count(&mut self, datagram: &[u8]) {
         const PUSH: u8 = 81;
         let data = segments(datagram).filter(|segment| segment.command == PUSH);
@@ -300,36 +300,36 @@ impl PacketQueue {
 struct KcpEnd {
     machine: Machine<Packets>,
     packets: Packets,
-    /// Decoder of what corrects for losses, and the sizes of a group, if there is any.
+    /// Decoder and group sizes of forward error correction, if it is on.
     fec: Option<Decoder>,
     shape: Option<Shape>,
     tuning: Tuning,
     mode: &'static str,
-    /// Buffer in which a message is put together.
+    /// Buffer in which a message is assembled.
     message: Vec<u8>,
-    /// Round trips as the machine measures them, which it keeps to itself, and the shortest in milliseconds.
+    /// Round trips as the machine measures them internally, and the shortest in milliseconds.
     round_trip: RoundTrip,
     least_ms: Option<u32>,
     due: Option<Nanos>,
-    /// True if there is something new to send or to acknowledge.
+    /// True if there is new data or a new acknowledgement to send.
     is_fresh: bool,
     mtu: u32,
 }
 
-/// Returns the machine's clock, which wraps after 49 days as it expects.
+/// Returns the machine's clock, which wraps after 49 days as the protocol allows.
 fn milliseconds(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }
 
 impl KcpEnd {
-    /// Tells the machine the time; it sends what its own clock wants to.
+    /// Sets the machine's time; the machine sends the segments that are due.
     fn tick(&mut self, now: Nanos) {
         self.packets.with(|waiting| waiting.now = now);
         // Writing into memory does not fail.
         let _ = self.machine.update(milliseconds(now));
     }
 
-    /// Plans the next look. Nothing is due while nothing is under way: the peer asks where it must.
+    /// Plans the next update. Nothing is due while nothing is under way: the peer probes if it must.
     fn plan(&mut self, now: Nanos) {
         self.due = (self.is_fresh || self.machine.wait_snd() > 0).then(|| {
             let wait = self.machine.check(milliseconds(now)).max(1);
@@ -349,7 +349,7 @@ impl Protocol for KcpEnd {
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         self.tick(now);
         let KcpEnd { machine, is_fresh, round_trip, least_ms, .. } = self;
-        // What makes no sense is ignored.
+        // Malformed input is ignored.
         let mut input = |segments: &[u8]| {
             let is_taken = is_sound(segments) && machine.input(segments).is_ok();
             *is_fresh |= is_taken;
@@ -421,7 +421,7 @@ impl Protocol for KcpEnd {
         }
     }
 
-    /// Does nothing: KCP has no end of its own.
+    /// Does nothing: KCP has no end of stream.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {
@@ -432,8 +432,8 @@ impl Protocol for KcpEnd {
         self.machine.wait_snd() == 0
     }
 
-    /// Its congestion window, in `mode=default` or with `cc=kcp`, is the library's secret; without congestion control the
-    /// windows of both ends are the limit.
+    /// Returns the counters. The library does not show its congestion window, of `mode=default` or `cc=kcp`; without
+    /// congestion control the windows of both ends are the limit.
     fn stats(&self) -> ProtocolStats {
         let Segments { packets, resent, .. } = self.packets.with(|waiting| waiting.sent);
         let window = self.machine.snd_wnd().min(self.machine.rmt_wnd());

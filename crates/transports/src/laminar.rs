@@ -1,18 +1,18 @@
-//! laminar (github.com/amethyst/laminar) by its own crate, whose last release is of 2021: messages over UDP as games have
-//! them, reliable and in order on streams, which are its lanes, or at best effort.
+//! laminar (github.com/amethyst/laminar) by its own crate, last released in 2021: messages over UDP for games, reliable
+//! and in order on streams, which are its lanes, or at best effort.
 //!
-//! It has no timer that sends anything again. A packet is lost once the peer has acknowledged one that is 33 or more
-//! later, and acknowledgements ride on the peer's own reliable packets only. So where an application has nothing to
-//! say, nothing is acknowledged, and the last message before a silence is never sent again. Both ends are made to say
-//! something here, an empty reliable packet in each `tick` in which no message left, as a game would; with that, what is
-//! promised holds. A lost message then takes 33 ticks without other traffic.
+//! It has no retransmission timer. A packet counts as lost once the peer has acknowledged a packet that is 33 or more
+//! later, and only reliable packets of the peer carry acknowledgements. So while an application sends nothing, nothing
+//! is acknowledged, and the last message before a silence is never retransmitted. Here both ends send an empty reliable
+//! packet in each `tick` without a message, as a game would; with these, the guarantees hold. A lost message then takes
+//! 33 ticks without other traffic.
 //!
-//! An acknowledgement tells of 33 packets, so that more messages under way than that are sent again for nothing. There is
-//! no congestion control. 512 packets that are not acknowledged, or 5 seconds of silence, end the connection.
+//! An acknowledgement covers 33 packets, so with more messages under way some are retransmitted needlessly. There is no
+//! congestion control. 512 unacknowledged packets, or 5 seconds of silence, end the connection.
 //!
-//! Three of its services are left out, because they do not hold: messages in fragments, which are put together in the
-//! order of their arrival; reliable messages without order, which come twice where an acknowledgement was lost; and
-//! sequenced ones, which are at best effort with order.
+//! Three of its services are left out, because they are broken: fragmented messages, which are assembled in the order
+//! of arrival; reliable unordered messages, which arrive twice if an acknowledgement is lost; and sequenced messages,
+//! which are ordered messages at best effort.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,30 +43,29 @@ use ledger::{FRAMING, HEADER, Headers, MessageLedger};
 #[derive(Clone, Copy)]
 pub(super) struct Laminar;
 
-/// The largest message in bytes, which fits into one packet of 1,500.
+/// Largest message in bytes, which fits into one packet of 1,500.
 const LARGEST: usize = 1_400;
 
-/// The most lanes of a connection, each a stream.
+/// Most lanes of a connection, each a stream.
 const MOST_LANES: u16 = 255;
 
-/// Messages that are taken before the first of them is acknowledged: with the packets in between, those of which one
-/// acknowledgement tells.
+/// Most messages accepted before the first is acknowledged: with the packets in between, as many as one acknowledgement
+/// covers.
 const WINDOW: usize = 30;
 
-/// Messages after which an end acknowledges, though its tick has not come: half of those that may be under way.
+/// Messages after which an end acknowledges before its tick: half of the most that may be under way.
 const SOON: u32 = 15;
 
-/// Datagrams of best effort that may wait to leave.
+/// Most datagrams of best effort that wait to leave.
 const ROOM: usize = 64;
 
-/// Numbers ahead of the next message of a lane that are taken. No more packets are under way than that.
+/// Most numbers ahead of the next message of a lane that are accepted, more than the packets under way.
 const AHEAD: u16 = 1_024;
 
-/// Time between packets of an end that has not heard from its peer.
+/// Time between packets of an end that has received nothing from its peer.
 const KNOCK: Nanos = Nanos::from_millis(100);
 
-/// The address of the peer, for a state machine that only repeats it: whoever carries its datagrams
-/// knows where they go.
+/// Address of the peer. The library only repeats it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9);
 
 const TICK: Meaning = Meaning::always(
@@ -124,7 +123,7 @@ impl Userspace for Laminar {
         }
         let config = Config { fragment_size: (FRAMING + LARGEST) as u16, ..Config::default() };
         Ok(Box::new(LaminarEnd {
-            // No later than what it is told of afterwards.
+            // No later than any time passed to it afterwards.
             connection: VirtualConnection::new(PEER, &config, Instant::now()),
             wire: LaminarOutbox { config, out: VecDeque::new(), ledger: MessageLedger::default() },
             epoch: Epoch::default(),
@@ -140,7 +139,7 @@ impl Userspace for Laminar {
     }
 }
 
-/// What the library sends.
+/// Datagrams that the library sends.
 struct LaminarOutbox {
     config: Config,
     out: VecDeque<Vec<u8>>,
@@ -152,7 +151,7 @@ impl ConnectionMessenger<SocketEvent> for LaminarOutbox {
         &self.config
     }
 
-    /// Does nothing: what happens follows from what the library answers.
+    /// Does nothing: the caller acts on the library's return values.
     fn send_event(&mut self, _address: &SocketAddr, _event: SocketEvent) {}
 
     fn send_packet(&mut self, _address: &SocketAddr, payload: &[u8]) {
@@ -161,7 +160,7 @@ impl ConnectionMessenger<SocketEvent> for LaminarOutbox {
     }
 }
 
-/// Whether the library has looked for losses since something arrived.
+/// State of the search for losses: due after each arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LossCheck {
     Due,
@@ -173,23 +172,23 @@ struct LaminarEnd {
     connection: VirtualConnection,
     wire: LaminarOutbox,
     epoch: Epoch,
-    /// Their services; the number of a lane is that of its stream.
+    /// Services of the lanes; a lane's number is its stream's.
     lanes: Vec<Service>,
-    /// Number of messages that were put in order, by lane, modulo 65,536.
+    /// Number of messages delivered in order, by lane, modulo 65,536.
     delivered: Vec<u16>,
     state: State,
-    /// Messages that were not read yet.
+    /// Messages that the application has not read.
     arrived: VecDeque<(Lane, Box<[u8]>)>,
     tick: Nanos,
     /// Time of the next empty packet.
     due: Option<Nanos>,
-    /// Reliable messages that came since this end last acknowledged.
+    /// Reliable messages received since this end last acknowledged.
     came: u32,
     repair: LossCheck,
 }
 
 impl LaminarEnd {
-    /// Sends a packet with `payload`, and puts the next empty one off if it acknowledges, too.
+    /// Sends a packet with `payload`, and delays the next empty packet if this one acknowledges, too.
     fn send(&mut self, now: Nanos, packet: Packet) {
         let acknowledges = packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable;
         let instant = self.epoch.instant(now);
@@ -206,7 +205,7 @@ impl LaminarEnd {
         self.send(now, Packet::reliable_unordered(PEER, Vec::new()));
     }
 
-    /// Lets the library send again what it takes for lost.
+    /// Has the library retransmit packets that it considers lost.
     fn repair(&mut self, now: Nanos) {
         let instant = self.epoch.instant(now);
         self.connection.update(&mut self.wire, instant);
@@ -220,8 +219,8 @@ impl LaminarEnd {
         }
     }
 
-    /// Returns true if the library may see a packet: what it says makes sense, and takes no more memory than a peer that
-    /// keeps to the window asks for.
+    /// Returns true if the library may read a packet: its fields are consistent, and take no more memory than a peer
+    /// that respects the window needs.
     fn admits(&self, headers: &Headers<'_>) -> bool {
         let Some((lane, _)) = Headers::message(headers.payload) else {
             return headers.payload.is_empty();
@@ -238,7 +237,7 @@ impl LaminarEnd {
         }
     }
 
-    /// Keeps a message that the library hands over.
+    /// Stores a message that the library delivers.
     fn keep(&mut self, packet: &Packet) {
         let Some((lane, message)) = Headers::message(packet.payload()) else { return };
         if packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable
@@ -260,7 +259,7 @@ impl Protocol for LaminarEnd {
             return;
         };
         let instant = self.epoch.instant(now);
-        // It refuses packets of another version of itself.
+        // The library refuses packets of other versions of itself.
         let Ok(packets) = self.connection.process_incoming(datagram, instant) else { return };
         for (packet, _) in packets {
             self.keep(&packet);
@@ -275,7 +274,7 @@ impl Protocol for LaminarEnd {
         }
         if self.state == State::Handshaking {
             self.state = State::Open;
-            // Now the peer hears from this end, too, however long nothing else is asked of it.
+            // The peer needs a packet of this end even if no other is due.
             self.acknowledge(now);
         }
     }
@@ -342,7 +341,7 @@ impl Protocol for LaminarEnd {
         }
     }
 
-    /// Does nothing: laminar has no end of one direction.
+    /// Does nothing: laminar cannot end one direction.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -1,7 +1,7 @@
-//! The transports that deadheat races, one file each, both ends in it, with label, colour, guarantees and knobs.
+//! The transports that deadheat races: one file each, with both ends, label, colour, guarantees and knobs.
 //!
-//! [`ALL`] is the list, and a program hands it in. Adding a transport is its file and its line there. No transport knows
-//! a workload.
+//! [`ALL`] is the list, which a program hands in. A new transport is a file and a line there. No transport knows a
+//! workload.
 
 mod arq;
 #[cfg(feature = "datachannel")]

@@ -1,5 +1,5 @@
-//! Common part of the kernel's protocols that have connections, as TCP, and messages, as UDP:
-//! opening a connection, and one message a call.
+//! Shared code for the kernel's protocols with connections and messages: opens a connection, and sends one message per
+//! call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,33 +27,33 @@ use crate::transport::{
 pub(super) enum Reception {
     /// Nothing was received.
     Nothing,
-    /// A datagram that is no message: a part of one, or what belongs to opening the connection.
+    /// Datagram that is not a message: a part of one, or a packet of the handshake.
     Other,
-    /// A message of a lane and of so many bytes, which stand at the start of the room.
+    /// Message of a lane, with its length in bytes; it is at the start of the buffer.
     Message(Lane, usize),
-    /// The end: the peer sends no more.
+    /// End of stream: the peer sends no more.
     End,
 }
 
-/// End of an open connection.
+/// Socket of an open connection, as one protocol sends and receives on it.
 pub(super) trait Messenger: Send {
-    /// Returns its socket.
+    /// Returns the socket.
     fn socket(&self) -> &Counted;
-    /// Returns the largest message in bytes, and why that is so.
+    /// Returns the largest message in bytes, and the reason for the limit.
     fn largest(&self) -> (usize, &'static str);
-    /// Makes one call that sends a message; whether it went.
+    /// Makes one call that sends a message; returns true if it was sent.
     fn send(&mut self, lane: Lane, message: &[u8], patience: Patience) -> io::Result<bool>;
     /// Makes one receiving call into `room`.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Reception>;
-    /// Returns true if the peer has acknowledged all that was sent and is sent again until then.
+    /// Returns true if the peer has acknowledged everything; until then it is retransmitted.
     fn is_acknowledged(&self) -> bool;
     /// Returns the options as read back.
     fn effective(&self) -> Effective;
-    /// Returns the counters so far, but for those of calls and of connecting.
+    /// Returns the counters so far, without calls and connecting.
     fn stats(&self) -> ConnStats;
 }
 
-/// Lets connections in and has each welcomed.
+/// Listener that admits connections and answers their hellos.
 pub(super) struct MessageListener<W> {
     pending: PendingAccepts,
     endpoint: Address,
@@ -61,8 +61,8 @@ pub(super) struct MessageListener<W> {
     welcome: W,
 }
 
-/// Listens as `variant` says, with each socket prepared by `apply`; `welcome` makes a connection of one
-/// that was let in, or nothing of one that is gone.
+/// Listens as `variant` describes, with each socket prepared by `apply`; `welcome` turns an admitted socket into a
+/// connection, or returns `None` if the peer is gone.
 ///
 /// # Errors
 /// As [`crate::transport::Transport::listen`].
@@ -93,7 +93,7 @@ where
         let (deadline, token) = (Monotonic.now() + timeout, self.token);
         loop {
             let (flow, socket) = self.pending.next(token, &self.endpoint, deadline, timeout)?;
-            // Whoever is gone before its welcome is no reason to stop waiting for the others.
+            // A peer that leaves before its welcome does not end the wait for the others.
             if let Some(conn) = (self.welcome)(socket, Hello { token, flow }, deadline)? {
                 return Ok((flow, conn));
             }
@@ -101,7 +101,7 @@ where
     }
 }
 
-/// A connection of messages.
+/// Connection that carries messages.
 pub(super) struct MessageConn<M> {
     messenger: M,
     incoming: Box<[u8]>,
@@ -110,10 +110,9 @@ pub(super) struct MessageConn<M> {
 }
 
 impl<M: Messenger> MessageConn<M> {
-    /// Takes an open connection over, for messages of at most `largest` bytes.
+    /// Takes over an open connection, for messages of at most `largest` bytes.
     pub(super) fn new(messenger: M, largest: usize, connect_ns: u64) -> MessageConn<M> {
-        // One byte more than any message, so that a longer one shows by its length; and never less than
-        // what opens a connection.
+        // One byte more than any message, so that the length shows a longer one; and enough for the hello.
         let room = largest.max(crate::transport::hello::LEN) + 1;
         let (incoming, bulk) = (prefaulted(room), BulkMessage::of(room));
         MessageConn { messenger, incoming, bulk, connect_ns }
@@ -124,7 +123,7 @@ impl<M: Messenger> MessageConn<M> {
     }
 }
 
-/// Checks that a messenger takes a message of `len` bytes.
+/// Checks that a messenger can send a message of `len` bytes.
 fn fits<M: Messenger>(messenger: &M, len: usize) -> io::Result<()> {
     let (largest, why) = messenger.largest();
     if (1..=largest).contains(&len) {
@@ -163,7 +162,7 @@ impl<M: Messenger> Conn for MessageConn<M> {
         })
     }
 
-    /// Does nothing: it keeps no backlog.
+    /// Does nothing: there is no backlog.
     fn flush(&mut self) -> io::Result<Progress> {
         Ok(Progress::Moved)
     }
@@ -189,7 +188,7 @@ impl<M: Messenger> Conn for MessageConn<M> {
         })
     }
 
-    /// Does nothing: neither protocol ends one direction alone (RFC 9260, 9.2; RFC 4340, 8.3).
+    /// Does nothing: neither protocol can end one direction (RFC 9260, 9.2; RFC 4340, 8.3).
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

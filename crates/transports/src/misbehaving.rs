@@ -1,5 +1,5 @@
-//! A contender that breaks down on purpose, to see what a race does then: `arq` until some call, and then whatever a
-//! defect of a library may do.
+//! A contender that breaks down on purpose, to test the reaction of a race: `arq` until a given call, and then any of
+//! the effects of a defect in a library.
 
 use crate::arq::Arq;
 use crate::contract::{Guarantees, Side};
@@ -67,10 +67,10 @@ enum BreakdownKind {
     Restless,
 }
 
-/// A breakdown that is to come.
+/// Breakdown that is due after some calls.
 struct Breakdown {
     how: BreakdownKind,
-    /// Calls that go well until then.
+    /// Calls that remain until then.
     left: u64,
     asked: Effective,
 }
@@ -125,7 +125,7 @@ impl BreakdownKind {
             BreakdownKind::Allocate => {
                 let mut taken = Vec::new();
                 loop {
-                    // Never touched, so that the host has to find none of it.
+                    // Never written to, so that the host does not have to provide the memory.
                     taken.push(std::hint::black_box(Vec::<u8>::with_capacity(1 << 26)));
                 }
             }

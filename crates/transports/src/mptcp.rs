@@ -1,6 +1,6 @@
-//! Multipath TCP (RFC 8684) as the kernel has it: one byte stream over several TCP connections, the subflows,
-//! of which each may take another link. Where the peer or the path speaks TCP only a connection falls back to
-//! it; such a connection is refused here, since what it would measure is TCP.
+//! Multipath TCP (RFC 8684) of the kernel: one byte stream over several TCP connections, the subflows, each of which
+//! may take another link. If the peer or the path supports TCP only, the kernel falls back to it; such a connection is
+//! refused here, since it would measure TCP.
 
 use std::io;
 
@@ -97,14 +97,14 @@ impl Transport for Mptcp {
 #[derive(Debug, Clone)]
 struct MptcpFlavour {
     options: tcp::TcpOptions,
-    /// Whom a near end dials.
+    /// Address that a near end dials.
     to: Option<Address>,
 }
 
 impl Flavour for MptcpFlavour {
     type Channel = Counted;
 
-    /// A subflow comes in by the listener, as a connection of its own that names the one it belongs to.
+    /// Subflows arrive at the listener, as connections that name the one they belong to.
     fn facts(&self) -> FlavourFacts {
         FlavourFacts { joins: true, ..FlavourFacts::moved_by(self.options.facts().engines) }
     }
@@ -113,7 +113,8 @@ impl Flavour for MptcpFlavour {
         self.options.apply(socket)
     }
 
-    /// The first packets of a connection say whether both ends, and all between them, speak it.
+    /// Checks that the first packets did not fall back to TCP: both ends and all boxes between them must support the
+    /// protocol.
     fn connected(&self, socket: &Socket) -> Result<()> {
         match (&self.to, info::subflows(socket)) {
             (Some(to), Err(e)) => Err(Error::blocked(format!(
@@ -132,10 +133,10 @@ impl Flavour for MptcpFlavour {
         self.options.is_acknowledged(channel)
     }
 
-    /// Returns TCP's options and the number of subflows, which comes with the first data.
+    /// Returns TCP's options and the number of subflows, known after the first data.
     fn effective(&self, channel: &Counted) -> Effective {
         let mut read = self.options.effective(channel);
-        // Those of the first subflow, which is one of several.
+        // These belong to the first of several subflows.
         let of_one = ["mss", "quickack", "notsent_lowat", "thin", "fastopen", "ecn", "recovery"];
         read.retain(|key, _| !of_one.contains(&key.as_str()));
         let subflows = match info::subflows(channel.socket()) {
@@ -146,7 +147,7 @@ impl Flavour for MptcpFlavour {
         read
     }
 
-    /// Returns the view of all subflows together.
+    /// Returns the sum over all subflows.
     fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
         let Ok(subflows) = info::subflows(channel.socket()) else { return counted };

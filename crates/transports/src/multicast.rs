@@ -1,18 +1,19 @@
-//! Multicast with NACK repair: one sender sends each packet once to a group, and the network has as many copies made as
-//! there are receivers (RFC 1112). Receivers say by unicast what they have and what they miss, and what one misses leaves
+//! Multicast with NACK repair: one sender sends each packet once to a group, and the network makes a copy for each
+//! receiver (RFC 1112). Receivers report received and missing packets by unicast, and the sender sends missing packets
 //! again to all.
 //!
-//! It is the way in which Vrui feeds a cluster of displays (`Cluster/Multiplexer.cpp`): a window over all receivers, which the
-//! slowest holds back; each of n receivers answers every n-th packet, in turns; a gap is told of at once. Vrui sends all
-//! from the gap on again and has no congestion control: `repair=go-back-n,cc=none`, with `window=23136B` for the 16
-//! packets of its default and `window=34704B` for the 24 of the configuration it ships. The default repairs only what is
-//! missing, and halves a congestion window at each loss.
+//! The protocol is modelled on Vrui, which feeds a cluster of displays (`Cluster/Multiplexer.cpp`): one window over all
+//! receivers, limited by the slowest; each of n receivers answers every n-th packet, in turns, and reports a gap at
+//! once. Vrui sends all packets from the gap on again and has no congestion control: `repair=go-back-n,cc=none`, with
+//! `window=23136B` for the 16 packets of its default and `window=34704B` for the 24 of the configuration it ships. The
+//! default here repairs missing packets only, and halves a congestion window at each loss.
 //!
-//! - The group's address is of the IPv4 local scope, 239.255.0.0/16 (RFC 2365, 6.1), its port of those for private use
-//!   (RFC 6335, 6); both follow from the trial's token, so that nothing has to be agreed. Packets leave with a TTL of 1.
-//! - Each receiver first proves its address as every flow of datagrams does. Then the sender calls the group until each has
-//!   answered; from then on nobody joins, and nothing goes on without one who leaves.
-//! - The UDP checksum (RFC 768) finds what was damaged, and the token's tag what is another's.
+//! - The group's address is of the IPv4 local scope, 239.255.0.0/16 (RFC 2365, 6.1), its port from the range for
+//!   private use (RFC 6335, 6); both follow from the trial's token, so the ends agree on nothing. Packets leave with a
+//!   TTL of 1.
+//! - Each receiver first proves its address as every flow of datagrams does. Then the sender calls the group until all
+//!   have answered; from then on no receiver can join, and the transfer stops if one leaves.
+//! - The UDP checksum (RFC 768) detects damaged packets, and the token's tag detects packets of strangers.
 //!
 //! [`wire`] has the formats.
 
@@ -178,7 +179,7 @@ impl Transport for Multicast {
 }
 
 struct MemberListener {
-    /// Socket on which packets to the group arrive.
+    /// Socket that receives the group's packets.
     arrivals: Socket,
     gate: Gate,
     token: Token,
@@ -198,8 +199,9 @@ impl Listener for MemberListener {
         let guest = self.gate.accept(timeout, &over_udp::prepare)?;
         let group = group_of(&self.token);
         let failed = |source| Error::setup(format!("hear the group {group}"), source);
-        // The socket of the group stays unconnected: where frames have no address of their own (a TUN device), Linux looks for
-        // a connected socket first, finds one of several, and the others get nothing (`udp_v4_early_demux`).
+        // The socket of the group stays unconnected: for frames without an address of their own (a TUN device), Linux
+        // looks for a connected socket first, finds one of several, and the others receive nothing
+        // (`udp_v4_early_demux`).
         let call = self.called(deadline)?;
         let answers = SocketAddr::new(guest.peer.ip(), call.port);
         guest.socket.connect(&answers.into()).map_err(failed)?;
@@ -217,7 +219,7 @@ impl Listener for MemberListener {
 }
 
 impl MemberListener {
-    /// Waits until the sender calls the group, at most until `deadline`; its call.
+    /// Waits for the sender's call of the group, at most until `deadline`.
     fn called(&self, deadline: Nanos) -> Result<Call> {
         let group = group_of(&self.token);
         let failed = |source| Error::setup(format!("hear the group {group}"), source);
@@ -246,7 +248,7 @@ impl MemberListener {
     }
 }
 
-/// Returns the group of a trial: its address and port follow from bytes of the token that mark no datagram.
+/// Returns the group of a trial: address and port are derived from bytes of the token that mark no datagram.
 fn group_of(token: &Token) -> SocketAddrV4 {
     let [a, b, c, d] = [12, 13, 14, 15].map(|at| token.bytes()[at]);
     let port = 49_152 + (u16::from_be_bytes([c, d]) & 0x3fff);
@@ -286,7 +288,7 @@ fn socket() -> io::Result<Socket> {
 fn senders(near: Ipv4Addr, group: SocketAddrV4) -> io::Result<Sockets> {
     let here = SockAddr::from(SocketAddrV4::new(near, 0));
     let out = socket()?;
-    // The interface that has this address, whatever the routing table says of groups (ip(7)).
+    // Selects the interface by its address, whatever the routing table has for groups (ip(7)).
     out.set_multicast_if_v4(&near)?;
     out.set_multicast_ttl_v4(1)?;
     // Receivers may be on this host.
@@ -298,7 +300,7 @@ fn senders(near: Ipv4Addr, group: SocketAddrV4) -> io::Result<Sockets> {
     Ok(Sockets { out, arrivals: Some(arrivals) })
 }
 
-/// Returns the port for answers.
+/// Returns the port that receives answers.
 fn answered_at(sockets: &Sockets) -> io::Result<u16> {
     let at = sockets.arrivals.as_ref().unwrap_or(&sockets.out).local_addr()?;
     at.as_socket()
@@ -311,7 +313,7 @@ fn answered_at(sockets: &Sockets) -> io::Result<u16> {
 fn member(at: Ipv4Addr, group: SocketAddrV4) -> io::Result<Socket> {
     let arrivals = socket()?;
     arrivals.set_reuse_address(true)?;
-    // Bound to the group, it gets nothing that is for another one on this port.
+    // Bound to the group, the socket receives nothing sent to another group on this port.
     arrivals.bind(&group.into())?;
     arrivals.join_multicast_v4(group.ip(), &at)?;
     Ok(arrivals)

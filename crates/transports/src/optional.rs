@@ -1,9 +1,9 @@
-//! Transports behind a Cargo feature of their own, off by default. Adding one is its file, its line in
+//! Transports behind a Cargo feature of their own, off by default. A new one needs its file, its line in
 //! [`ALL`](super::ALL) under `#[cfg(feature = …)]`, and a line in the list here.
 
 use crate::transport::optional::{Optional, Presence};
 
-/// Every contender that a build may leave out, in the order in which lists show them.
+/// Contenders that a build may leave out, in the order in which lists show them.
 pub const ALL: &[&Optional] = &[
     &Optional {
         id: "renet",

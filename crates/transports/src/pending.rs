@@ -1,6 +1,5 @@
-//! The handshake over a byte stream: a near end presents its hello, a far end lets in whoever has
-//! the token. Nobody can hold the door: every connection says hello at its own pace, beside the
-//! others, and is shown out after [`PATIENCE`].
+//! Handshake over a byte stream: a near end sends its hello, a far end admits connections with the token. Slow
+//! connections do not block others: each sends its hello at its own pace, and is closed after [`PATIENCE`].
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,31 +15,31 @@ use crate::transport::handover::{HandOver, Handed, readable};
 use crate::transport::hello::{Hello, LEN, Token};
 use crate::transport::{Conn, Listener};
 
-/// Least time that a connection is given to say hello.
+/// Least time that a connection has for its hello.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// Returns the time that it is given if the listener itself waits for `timeout`: on a path on which
-/// a handshake takes its time, the hello does, too.
+/// Returns the time that a connection has for its hello if the listener waits for `timeout`: on a path with slow
+/// handshakes the hello is slow, too.
 fn patience(timeout: Nanos) -> Nanos {
     PATIENCE.max(Nanos(timeout.0 / 5 * 2))
 }
 
-/// Connections that may be saying hello at once; a further one takes the place of the oldest.
+/// Most connections that wait for a hello at once; a further one replaces the oldest.
 const ROOM: usize = 64;
 
-/// Connections that the kernel may hold for us.
+/// Connections that the kernel queues.
 const BACKLOG: i32 = 128;
 
-/// Presents `hello` on a connected socket and waits for the welcome until `deadline`.
+/// Sends `hello` on a connected socket and waits for the welcome until `deadline`.
 ///
 /// # Errors
-/// [`Error::Blocked`] where nothing came back in time; [`Error::Peer`] where something else did.
+/// [`Error::Blocked`] if no answer arrived in time; [`Error::Peer`] if it was not the welcome.
 pub(super) fn present(socket: &Socket, hello: &Hello, to: &Address, deadline: Nanos) -> Result<()> {
     say(socket, hello, to)?;
     hear(socket, hello, to, deadline)
 }
 
-/// Sends `hello`, without waiting for room: it is the first thing that is sent.
+/// Sends `hello` without waiting for room: the send buffer is empty.
 ///
 /// # Errors
 /// The error of send(2).
@@ -95,7 +94,7 @@ fn turned_away(to: &Address) -> Error {
     )
 }
 
-/// Makes one recv(2) that never sleeps: `None` if nothing is there.
+/// Makes one recv(2) that never sleeps; `None` if nothing has arrived.
 fn read(mut socket: &Socket, room: &mut [u8]) -> io::Result<Option<usize>> {
     match socket.read(room) {
         Ok(got) => Ok(Some(got)),
@@ -105,7 +104,7 @@ fn read(mut socket: &Socket, room: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// A far end of byte streams.
+/// Far end of byte streams.
 pub(super) struct StreamListener<F> {
     entrance: Entrance,
     endpoint: Address,
@@ -140,7 +139,7 @@ impl<F: Flavour> StreamListener<F> {
         })
     }
 
-    /// Takes what a server hands over; `endpoint` is where that server listens.
+    /// Takes the connections that a server hands over; `endpoint` is the address where that server listens.
     pub(super) fn handed(
         door: HandOver,
         endpoint: Address,
@@ -176,7 +175,7 @@ impl<F: Flavour> Listener for StreamListener<F> {
             self.flavour.connected(&socket)?;
             let token = self.token;
             let welcome = Hello { token, flow }.encode_welcome();
-            // Whoever is gone before its welcome is no reason to stop waiting for the others.
+            // A peer that leaves before its welcome does not end the wait for the others.
             if socket.send_with_flags(&welcome, libc::MSG_NOSIGNAL).ok() != Some(LEN) {
                 continue;
             }
@@ -222,14 +221,14 @@ fn take(
     }
 }
 
-/// A listening socket and those who have come in and not yet said who they are.
+/// Listening socket, with the connections that have not sent their hello.
 pub(super) struct PendingAccepts {
     socket: Socket,
     visitors: Vec<Visitor>,
     seen: VisitorCounts,
 }
 
-/// Counts of the connections that came, for the evidence when nobody was let in.
+/// Counts of connections, as evidence if none was admitted.
 #[derive(Default)]
 struct VisitorCounts {
     came: u64,
@@ -267,11 +266,10 @@ impl PendingAccepts {
         })
     }
 
-    /// Waits for the next connection with `token`: its flow and its socket, which is not yet
-    /// welcomed.
+    /// Waits for the next connection with `token`; returns its flow and its socket, without a welcome yet.
     ///
     /// # Errors
-    /// [`Error::Blocked`] with what was seen where none came until `deadline`, after `timeout`.
+    /// [`Error::Blocked`] with the counts if none arrived until `deadline`, after `timeout`.
     pub(super) fn next(
         &mut self,
         token: Token,
@@ -284,7 +282,7 @@ impl PendingAccepts {
             .ok_or_else(|| self.nobody(endpoint, timeout))
     }
 
-    /// Waits for the next connection with `token`, or `None` at the deadline.
+    /// Waits for the next connection with `token`; returns `None` at the deadline.
     fn admit(
         &mut self,
         token: Token,
@@ -318,8 +316,7 @@ impl PendingAccepts {
         }
     }
 
-    /// Returns the visitors who have something to say, in ascending order, after waiting for one of
-    /// them or for a new one.
+    /// Waits for a visitor's bytes or for a new connection; returns the visitors that have bytes, in ascending order.
     fn ready(&self, wait: Nanos) -> io::Result<Vec<usize>> {
         let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
         let mut polls: Vec<libc::pollfd> = sockets
@@ -327,7 +324,7 @@ impl PendingAccepts {
             .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
             .collect();
         let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `polls` is a live array of as many pollfds as are named.
+        // SAFETY: `polls` is a live array of `polls.len()` pollfds.
         let found = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) };
         if found < 0 {
             return match io::Error::last_os_error() {
@@ -338,7 +335,7 @@ impl PendingAccepts {
         Ok((0..self.visitors.len()).filter(|&index| polls[index].revents != 0).collect())
     }
 
-    /// Lets one new visitor in, if there is one.
+    /// Accepts one new connection, if there is one.
     fn let_in(&mut self, patience: Nanos) -> io::Result<()> {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         let socket = match self.socket.accept() {

@@ -1,8 +1,7 @@
-//! Two pipes (pipe(7)), one for each direction: what it costs to move bytes from one process to
-//! another when there is no socket at all.
+//! Two pipes (pipe(7)), one for each direction: the cost of moving bytes between two processes without a socket.
 //!
-//! The two ends meet on a Unix socket, as those of `unix` do. The far end makes the pipes and hands
-//! one end of each over (`SCM_RIGHTS`); then nobody needs the socket any more.
+//! The two ends meet on a Unix socket, as in `unix`. The far end makes the pipes and hands one end of each over
+//! (`SCM_RIGHTS`); then the socket is not needed any more.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,7 +68,7 @@ const CAPACITY: Optional<Bytes> = Optional::size(
      what the kernel gives, 64 KiB",
 );
 
-/// Time that the near end waits for its ends of the pipes once it has been let in.
+/// Time that the near end waits for its pipes after the welcome.
 const HAND_OVER: Nanos = Nanos::from_secs(2);
 
 impl Transport for Pipes {
@@ -100,7 +99,7 @@ impl Transport for Pipes {
     }
 }
 
-/// The knobs as pipes take them.
+/// Knobs as pipes take them.
 #[derive(Debug, Clone)]
 struct PipeOptions {
     capacity: Option<usize>,
@@ -123,7 +122,7 @@ impl PipeOptions {
         Ok(pipe)
     }
 
-    /// Checks that a pipe may be as large as asked for, before anybody dials.
+    /// Checks, before anything dials, that a pipe may have the requested capacity.
     fn try_capacity(&self) -> Result<()> {
         self.pipe().map(drop).map_err(|e| match (self.capacity, e.kind()) {
             (Some(capacity), io::ErrorKind::PermissionDenied) => Error::unsupported(
@@ -135,7 +134,7 @@ impl PipeOptions {
     }
 }
 
-/// Returns the next end of a pipe that the far end hands over.
+/// Returns the next pipe end that the far end hands over.
 fn take(door: &HandOver, deadline: Nanos) -> io::Result<OwnedFd> {
     loop {
         let now = Monotonic.now();

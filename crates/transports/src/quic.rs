@@ -1,10 +1,10 @@
 //! QUIC (RFC 9000) by quinn-proto: a reliable byte stream (`quic`), or unreliable datagrams (`quic-datagram`,
 //! RFC 9221), both encrypted and congestion-controlled.
 //!
-//! Only the protocol is quinn's. Sockets, batches and waiting are those of every protocol in user space
-//! here, so a difference is the protocol's and not a runtime's. Each direction has one stream of its own.
-//! Windows are the same at both ends and printed. Path MTU discovery is off: packets are as large as `mtu`
-//! says from the start. There is no idle timeout; a trial has a deadline of its own.
+//! Only the protocol is quinn's. Sockets, batches and waiting are the same for every protocol in user space here, so
+//! differences come from the protocol and not from a runtime. Each direction has one stream of its own. Windows are the
+//! same at both ends and printed. Path MTU discovery is off: packets have the size `mtu` from the start. There is no
+//! idle timeout; a trial has a deadline of its own.
 
 use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
@@ -37,20 +37,20 @@ pub(super) struct Quic;
 #[derive(Clone, Copy)]
 pub(super) struct QuicDatagram;
 
-/// The largest datagram frame's payload in bytes: an Ethernet's packet less the headers of IPv6 (40), UDP (8),
-/// a short header with its longest packet number (13), the tag (16) and the frame's own (9), rounded down
-/// to the size that `bulk` and `cbr` have by default.
+/// Largest payload of a datagram frame in bytes: an Ethernet packet less the headers of IPv6 (40), UDP (8), a short
+/// header with its longest packet number (13), the tag (16) and the frame's own (9), rounded down to the size that
+/// `bulk` and `cbr` have by default.
 pub(super) const LARGEST_DATAGRAM: u64 = 1_400;
 
-/// The most lanes of a connection. The peer may have as many streams open at once, and as many messages
-/// under way that have a stream each.
+/// Most lanes of a connection. The peer may have as many streams open at once, and as many messages under way that have
+/// a stream each.
 pub(super) const MOST_LANES: u16 = 256;
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID as long as quinn's (8), a packet
 /// number (2), the authentication tag (16), and a frame's header (8 at most for a stream).
 const AROUND: u64 = 1 + 8 + 2 + 16 + 8;
 
-/// The smallest packet that QUIC works with (RFC 9000, 14).
+/// Smallest packet that QUIC works with (RFC 9000, 14).
 pub(super) const LEAST_PAYLOAD: u32 = 1_200;
 
 pub(super) static STREAM: Info = Info {
@@ -200,7 +200,7 @@ impl Userspace for QuicDatagram {
 pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
     let payload = opening.mtu.saturating_sub(opening.headers());
     let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
-        // What quinn promises of a packet, at the least (`Datagrams::max_size`).
+        // The least that quinn guarantees of a packet (`Datagrams::max_size`).
         let message = layer.heads.datagram.len() + lanes::TAG + opening.largest_message;
         LEAST_PAYLOAD.max(message as u32 + 13 + 16 + 9)
     } else {

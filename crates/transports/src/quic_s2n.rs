@@ -1,13 +1,13 @@
-//! QUIC (RFC 9000) by s2n-quic: the reliable, encrypted byte streams of `quic`, by another hand.
+//! QUIC (RFC 9000) by s2n-quic: reliable, encrypted byte streams as in `quic`, by another implementation.
 //!
-//! What is said of QUIC from one implementation is said of that implementation: where packets are lost, two of them may
-//! differ by more than QUIC does from TCP. This is the second one. It has the same datapath, windows, packets, ciphers and
-//! keys as `quic`, so the two differ in what their authors wrote.
+//! A result about one implementation of QUIC need not hold for another: where packets are lost, two of them may differ
+//! by more than QUIC does from TCP. This is a second one. It has the same datapath, windows, packets, ciphers and keys
+//! as `quic`, so the two differ only in their libraries.
 //!
-//! s2n-quic leaves to its I/O provider when datagrams come and what time it is ([`endpoint`]), and towards the application
-//! it is asynchronous: calls are polled here where something may have changed, with a waker that wakes nobody. No runtime
-//! runs. A lane is a stream in each direction; what may be lost, messages without order, resumption, ECN and qlog are
-//! `quic`'s alone.
+//! s2n-quic leaves datagrams and time to its I/O provider ([`endpoint`]), and its interface to the application is
+//! asynchronous: calls are polled here after events that may have changed their result, with a waker that does nothing.
+//! No runtime runs. A lane is a stream in each direction; messages that may be lost, messages without order,
+//! resumption, ECN and qlog are available with `quic` only.
 
 use std::io;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ mod seen;
 #[derive(Clone, Copy)]
 pub(super) struct QuicS2n;
 
-/// Bytes of a connection ID: as many as quinn's have.
+/// Bytes of a connection ID, as many as in quinn.
 const CONNECTION_ID: usize = 8;
 
-/// Bytes that IPv4 and UDP put in front of a datagram, as s2n-quic reckons for its peer's address.
+/// Bytes of IPv4 and UDP headers, which s2n-quic assumes in front of a datagram for its peer's address.
 const AROUND_DATAGRAM: u32 = 28;
 
-/// The largest packet where nobody asked for another (`MaxMtu::default`), in bytes.
+/// Default of the largest packet (`MaxMtu::default`), in bytes.
 const OWN_PACKET: u32 = 1_500;
 
 static INFO: Info = Info {
@@ -102,7 +102,7 @@ const DEPLOYED: &[Own] = &[
     identity::OWN_CIPHER,
 ];
 
-/// Everything that an end is made of, but for its side.
+/// Configuration of an end of either side.
 struct S2nSetup {
     io: endpoint::EndpointSlot,
     limits: Limits,
@@ -110,12 +110,12 @@ struct S2nSetup {
     control: S2nControl,
     cipher: &'static str,
     provider: Arc<CryptoProvider>,
-    /// Flow-control window in bytes, where it was asked for.
+    /// Flow-control window in bytes, if one was requested.
     window: Option<u64>,
     certificate: String,
-    /// The most bytes of a datagram.
+    /// Most bytes of a datagram.
     payload: u32,
-    /// True if packets are as large as they begin; otherwise path MTU discovery finds how large they may be.
+    /// True if packets keep their initial size; otherwise path MTU discovery finds the largest.
     is_mtu_fixed: bool,
 }
 
@@ -145,7 +145,7 @@ impl S2nSetup {
         let mtu = match is_mtu_fixed {
             true => {
                 let packet = u16::try_from(packet)?;
-                // Three times the same: nothing is probed, and no loss makes packets small.
+                // With three equal sizes nothing is probed, and no loss makes packets smaller.
                 mtu::Config::builder()
                     .with_base_mtu(packet)?
                     .with_initial_mtu(packet)?
@@ -190,7 +190,7 @@ impl S2nSetup {
         })
     }
 
-    /// Returns the terms of the handshake, those of `quic`.
+    /// Returns the terms of the handshake, the same as in `quic`.
     fn terms<'a>(&'a self, opening: &'a Opening<'_>) -> Terms<'a> {
         let (token, provider) = (&opening.token, &self.provider);
         let certificate = opening.knobs.text_of(&identity::CERTIFICATE);

@@ -1,20 +1,21 @@
 //! Reliable Blast UDP, after He, Leigh, Yu and DeFanti, "Reliable Blast UDP: Predictable High Performance Bulk Data
-//! Transfer", IEEE Cluster 2002: datagrams leave at a given rate, whatever becomes of them; then the sender asks, the
-//! receiver answers with a bitmap of what is there, and only what is missing leaves again, until nothing is.
+//! Transfer", IEEE Cluster 2002: datagrams leave at a given rate, whether lost or not; then the sender asks, the
+//! receiver answers with a bitmap of the datagrams that arrived, and the missing ones leave again, until none is
+//! missing.
 //!
-//! In the paper the sender knows the length of what it sends, blasts all of it, and asks over a TCP connection beside.
-//! Here bytes come as a stream whose length nobody knows, and all goes over one UDP socket. Therefore:
+//! In the paper the sender knows the length of the data, blasts all of it, and asks over a separate TCP connection.
+//! Here the data is a stream of unknown length, and all datagrams use one UDP socket. Therefore:
 //!
-//! - A **round** is what there is to send: first what is missing, then what is new, up to a tenth of a second at the rate,
-//!   and a quarter of `window=`. Its last datagram asks. The next round does not wait for the answer while the window has
-//!   room, so a payload of S bytes at R bit/s takes 8·S/R and one round trip, as one blast of the paper does, and not one
-//!   round trip for each window.
-//! - An ask that nobody answers is repeated, by a timer from the round trips of answers (RFC 6298), 1 ms at the least. It
-//!   repeats the question and no data. Each ask has a number, and an answer says which one it is to.
-//! - A tally that is too long for a datagram goes in several, each of which is of use alone.
-//! - What is late is taken for missing, as in the paper: where the network changes the order, datagrams leave twice.
+//! - A **round** is the data that is ready: first missing datagrams, then new ones, up to a tenth of a second at the
+//!   rate, and a quarter of `window=`. Its last datagram asks. The next round does not wait for the answer while the
+//!   window has room, so a payload of S bytes at R bit/s takes 8·S/R and one round trip, as one blast of the paper
+//!   does, and not one round trip for each window.
+//! - An unanswered ask is repeated, by a timer from the round trips of answers (RFC 6298), of 1 ms or more. It repeats
+//!   the question and no data. Each ask has a number, which its answer repeats.
+//! - A tally too long for a datagram is split into several, each of which is useful alone.
+//! - Late datagrams count as missing, as in the paper: if the network reorders, datagrams leave twice.
 //!
-//! A small message is a round of its own and leaves at once; the loss of one is found by the answer to the round after it,
+//! A small message is a round of its own and leaves at once; its loss is detected by the answer to the round after it,
 //! or by the timer. [`wire`] has the formats.
 
 use std::io;
@@ -46,10 +47,10 @@ mod wire;
 #[derive(Clone, Copy)]
 pub(super) struct Rbudp;
 
-/// The word for a rate that is found.
+/// Value of the knob for a rate that is probed.
 const PROBE: &str = "probe";
 
-/// The least number of datagrams that may be under way, small messages among them.
+/// Least number of datagrams that may be under way, small messages included.
 const LEAST_FLIGHTS: usize = 1_024;
 
 static INFO: Info = Info {
@@ -108,7 +109,7 @@ impl Userspace for Rbudp {
 struct RbudpEnd {
     sender: RbudpSender,
     receiver: RbudpReceiver,
-    /// The longest datagram in bytes.
+    /// Longest datagram in bytes.
     datagram: usize,
     window: u64,
     mtu: u32,
@@ -116,13 +117,13 @@ struct RbudpEnd {
 
 impl RbudpEnd {
     fn open(opening: &Opening<'_>) -> Result<RbudpEnd> {
-        // A tally has the longer header, and says nothing without a byte of a bitmap.
+        // A tally has the longer header, and covers nothing without a byte of a bitmap.
         let datagram = opening.payload(INFO.id, TALLY as u32 + 1)?;
         let headers = opening.headers() + HEADER as u32;
         let segment = u64::from(datagram - HEADER as u32).min(u16::MAX.into());
         let knobs = opening.knobs;
         let window = knobs.get(&WINDOW).0.max(segment);
-        // A message is taken whole, so there must be room for one.
+        // The buffer takes messages whole, so it has room for the largest.
         let message = PREFIX + opening.largest_message;
         let buffer = message.max(window as usize);
         let most = (2 * buffer / segment as usize).max(LEAST_FLIGHTS);
@@ -139,7 +140,7 @@ impl RbudpEnd {
 }
 
 impl Protocol for RbudpEnd {
-    /// Returns that it is open, from the start, as nothing has to be agreed.
+    /// Returns [`State::Open`] from the start: the ends have nothing to agree on.
     fn state(&self) -> State {
         State::Open
     }

@@ -1,13 +1,13 @@
-//! renet (github.com/lucaspoffo/renet) by its own crate, without its transport: messages over UDP as games have them,
-//! reliable with or without order, or at best effort, on channels, which are its lanes.
+//! renet (github.com/lucaspoffo/renet) by its own crate, without its transport: messages over UDP for games, reliable
+//! with or without order, or at best effort, on channels, which are its lanes.
 //!
-//! What is not acknowledged is sent again after 300 ms, unless `resend` says otherwise, and again each 300 ms after that:
-//! nothing measures the path's round trip for it. Nothing controls congestion: a game's tick may send 60,000 bytes, and that is all that holds a sender back,
-//! beside its memory. Each packet is acknowledged, and each visit that sends anything sends an acknowledgement along, in a
+//! Unacknowledged messages are sent again after 300 ms (`resend`), and each 300 ms after that: nothing measures the
+//! path's round trip. There is no congestion control: a tick may send 60,000 bytes, which is the only limit of a sender
+//! besides its memory. Each packet is acknowledged, and each tick that sends also sends an acknowledgement, in a
 //! datagram of its own.
 //!
-//! A message leaves at once, as does all that waits with it; what is to be acknowledged, or had no room, waits for a
-//! `tick` after the last visit. Best effort that has no room within a visit is dropped before it is sent.
+//! A message leaves at once, with all others that wait; acknowledgements, and messages without room, wait for a `tick`
+//! after the last one. Messages of best effort without room within a tick are dropped before they are sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -38,23 +38,23 @@ use guard::{Content, Guard};
 #[derive(Clone, Copy)]
 pub(super) struct Renet;
 
-/// The largest reliable message in bytes. renet cuts it into slices.
+/// Largest reliable message in bytes. renet cuts it into slices.
 const LARGEST: usize = 1 << 18;
 
 /// Bytes of a slice, and the most of messages that share a packet.
 const SLICE: usize = 1_200;
 
-/// The largest message without order in bytes: one without slices. The library takes those of a message again that
-/// was handed over already, where order does not tell, and never gives their memory back.
+/// Largest unordered message in bytes: one without slices. The library accepts slices of a delivered message again if
+/// the order does not rule them out, and never frees their memory.
 const LARGEST_WHOLE: u64 = SLICE as u64;
 
-/// The most lanes of a connection, each a channel.
+/// Most lanes of a connection, each a channel.
 const MOST_LANES: u16 = 255;
 
-/// Bytes that one visit may send.
+/// Bytes that one tick may send.
 const BUDGET: usize = 60_000;
 
-/// The longest datagram: the library's buffer for one.
+/// Longest datagram, which is the library's buffer.
 const LONGEST_DATAGRAM: u32 = 1_400;
 
 /// Bytes of the header of a packet with a small message: kind, number, channel, count, number and length of the
@@ -140,7 +140,7 @@ impl Userspace for Renet {
         opening.payload(INFO.id, LONGEST_DATAGRAM)?;
         let window = opening.knobs.get(&WINDOW).0;
         let window = usize::try_from(window).unwrap_or(usize::MAX);
-        // What arrives behind a loss waits for it, and the sender goes on meanwhile.
+        // Messages behind a lost one wait for it, while the sender continues.
         let held = window.saturating_mul(4);
         let memory = held.saturating_add(2 * LARGEST);
         let resend = opening.knobs.get(&AGAIN_KEY);
@@ -180,7 +180,7 @@ impl Userspace for Renet {
     }
 }
 
-/// Returns the library's word for a service.
+/// Converts a service to the library's type.
 fn send_type(service: Service, resend: Nanos) -> SendType {
     let resend_time = Duration::from(resend);
     match (service.delivery, service.ordering) {
@@ -190,14 +190,14 @@ fn send_type(service: Service, resend: Nanos) -> SendType {
     }
 }
 
-/// Reason for the next visit, beside what is sent again.
+/// Reason for the next tick, besides retransmissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum VisitReason {
-    /// None.
+    /// No reason.
     Idle,
-    /// Something to acknowledge, or what the last visit had no room for: a tick after that one.
+    /// Acknowledgements are due, or the last tick had no room: a tick later.
     NextTick,
-    /// A message that was written: at once.
+    /// A message was written: at once.
     Now,
 }
 
@@ -205,22 +205,22 @@ enum VisitReason {
 struct RenetEnd {
     client: RenetClient,
     guard: Guard,
-    /// Their services; the number of a lane is that of its channel.
+    /// Services of the lanes; a lane's number is its channel's.
     lanes: Vec<Service>,
     state: State,
-    /// Time that the library was last told.
+    /// Time of the last call of the library.
     told: Option<Nanos>,
-    /// Time of the last visit.
+    /// Time of the last tick.
     visited: Option<Nanos>,
     visit: VisitReason,
-    /// Reliable packets that are not acknowledged, by number, with the time at which they left.
+    /// Unacknowledged reliable packets by number, with the time at which they left.
     waiting: BTreeMap<u64, Nanos>,
     out: VecDeque<Vec<u8>>,
-    /// Messages that were not read yet.
+    /// Messages that the application has not read.
     arrived: VecDeque<(Lane, Bytes)>,
-    /// Bytes of reliable messages that are not acknowledged.
+    /// Bytes of unacknowledged reliable messages.
     owed: usize,
-    /// Bytes of best effort that were written since the last visit.
+    /// Bytes of best effort written since the last tick.
     unsent: usize,
     window: usize,
     memory: usize,
@@ -230,7 +230,7 @@ struct RenetEnd {
 }
 
 impl RenetEnd {
-    /// Tells the library the time.
+    /// Sets the library's clock.
     fn tell(&mut self, now: Nanos) {
         let told = self.told.replace(now).unwrap_or(now);
         if now > told {
@@ -238,7 +238,7 @@ impl RenetEnd {
         }
     }
 
-    /// Returns the time of the next visit.
+    /// Returns the time of the next tick.
     fn due(&self) -> Option<Nanos> {
         let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
         let next = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
@@ -251,7 +251,7 @@ impl RenetEnd {
         asked.into_iter().chain(again).min().filter(|_| self.state == State::Open)
     }
 
-    /// Lets the library send what it has to.
+    /// Has the library send its due packets.
     fn pay_visit(&mut self, now: Nanos) {
         self.tell(now);
         let (resend, mut again) = (self.resend, 0);
@@ -276,12 +276,12 @@ impl RenetEnd {
         self.counts.resent = self.counts.resent.map(|count| count + resent);
         self.visited = Some(now);
         self.unsent = 0;
-        // One that has used up what it may send has left some.
+        // A tick that has used up its budget may have left some.
         self.visit = if bytes + SLICE > BUDGET { VisitReason::NextTick } else { VisitReason::Idle };
         self.note_end();
     }
 
-    /// Takes the messages that the library has put together: it has no memory for a reader that is slow.
+    /// Takes the complete messages from the library, which limits its memory for slow readers.
     fn collect(&mut self) {
         for lane in 0..self.lanes.len() as u16 {
             while let Some(message) = self.client.receive_message(lane as u8) {
@@ -291,7 +291,7 @@ impl RenetEnd {
         }
     }
 
-    /// ProtocolStats the bytes that are not acknowledged.
+    /// Counts the unacknowledged bytes.
     fn reckon(&mut self) {
         let lanes = (0_u8..).zip(&self.lanes);
         let reliable = lanes.filter(|(_, service)| service.delivery == Delivery::Reliable);
@@ -316,7 +316,7 @@ impl Protocol for RenetEnd {
         self.tell(now);
         self.client.process_packet(datagram);
         match content {
-            // It acknowledges best effort, too, though it does nothing with that but count losses.
+            // The library acknowledges best effort, too, but uses that only to count losses.
             Content::Data => self.visit = self.visit.max(VisitReason::NextTick),
             Content::Acknowledgement(ranges) => {
                 for range in ranges {
@@ -386,7 +386,7 @@ impl Protocol for RenetEnd {
         }
     }
 
-    /// Does nothing: renet has no end of one direction.
+    /// Does nothing: renet cannot end one direction.
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -1,6 +1,6 @@
-//! SCTP (RFC 9260) as the kernel has it: reliable, ordered messages with congestion control. A lane is a
-//! stream; it may do without order, and give up messages after a lifetime or at their first loss
-//! (RFC 3758). Options and control messages after RFC 6458 and include/uapi/linux/sctp.h.
+//! SCTP (RFC 9260) of the kernel: reliable, ordered messages with congestion control. A lane is a stream, which may be
+//! unordered, and may give up messages after a lifetime or at their first loss (RFC 3758). Options and control messages
+//! follow RFC 6458 and include/uapi/linux/sctp.h.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport,
 use crate::udp::{RCVBUF, SNDBUF};
 use crate::units::Bytes;
 
-/// SCTP over the kernel.
+/// SCTP of the kernel.
 pub(super) struct Sctp;
 
 const SCTP: Variant =
@@ -37,7 +37,7 @@ const SCTP: Variant =
 /// Name of its congestion control, for which there is no choice (RFC 9260, 7).
 pub(super) const CC: &str = "sctp";
 
-/// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
+/// Bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
 const HEADERS: u64 = 12 + 16;
 
 const IPPROTO: Protocol = Protocol::SCTP;
@@ -53,7 +53,7 @@ const SEND_INFO: libc::c_int = 2;
 const RECEIVED_INFO: libc::c_int = 3;
 const RELIABILITY_INFO: libc::c_int = 5;
 
-/// Flag of a message that waits for none before it.
+/// Flag of an unordered message.
 const UNORDERED: u16 = 1;
 
 static INFO: Info = Info {
@@ -132,7 +132,7 @@ impl Transport for Sctp {
     }
 }
 
-/// The knobs as the socket takes them, and what its connection is for.
+/// Knobs as the socket takes them, with lanes and message length of the work.
 #[derive(Debug, Clone)]
 struct SctpOptions {
     nodelay: bool,
@@ -166,11 +166,11 @@ impl SctpOptions {
         };
         set(SCTP_NODELAY, "SCTP_NODELAY", &[u32::from(self.nodelay)])?;
         set(RECEIVE_INFO, "SCTP_RECVRCVINFO", &[1])?;
-        // Streams out, most streams in, attempts and their longest timeout; 0 is the kernel's own.
+        // Outgoing streams, most incoming streams, attempts and their longest timeout; 0 is the kernel's default.
         let streams = self.lanes.len().clamp(1, MOST_LANES.into()) as u16;
         set(INIT_MESSAGE, "SCTP_INITMSG", &halves([streams, MOST_LANES, 0, 0]))?;
         let Some(min) = self.min_rto_ms else { return Ok(()) };
-        // Of the socket's association, where it has one; first and longest timeout stay as they are.
+        // Applies to the socket's association, if it has one; the first and the longest timeout stay unchanged.
         let mut now = [0; 4];
         let (first, longest) = match get(socket.as_fd(), LEVEL, RTO_INFO, &mut now) {
             Some(4) => (now[1].max(min), now[2].max(min)),
@@ -179,7 +179,7 @@ impl SctpOptions {
         set(RTO_INFO, "SCTP_RTOINFO", &[0, first, longest, min])
     }
 
-    /// Refuses messages that the send buffer cannot hold, before anything is sent.
+    /// Refuses messages that exceed the send buffer, before anything is sent.
     fn takes_messages(&self, socket: &Socket) -> Result<()> {
         let most = socket
             .send_buffer_size()
@@ -217,17 +217,17 @@ fn halves(all: [u16; 4]) -> [u32; 2] {
     [word(all[0], all[1]), word(all[2], all[3])]
 }
 
-/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and
-/// `struct sctp_prinfo` if it may be given up.
+/// Returns the control data of each message of a stream: `struct sctp_sndinfo`, and `struct sctp_prinfo` if messages
+/// may be given up.
 fn beside(stream: u16, service: Service) -> Control {
     let flags = if service.ordering == Ordering::Unordered { UNORDERED } else { 0 };
     let words = |first: [u16; 2]| halves([first[0], first[1], 0, 0])[0].to_ne_bytes();
     let send_info = [&words([stream, flags])[..], &[0; 12]].concat();
     let (policy, value) = match service.delivery {
         Delivery::Reliable => return Control::new(&[(LEVEL, SEND_INFO, &send_info)]),
-        // SCTP_PR_SCTP_TTL, in milliseconds; none would be for ever.
+        // SCTP_PR_SCTP_TTL, in milliseconds; 0 would mean no limit.
         Delivery::Within(life) => (0x10, life.0.div_ceil(1_000_000).max(1)),
-        // SCTP_PR_SCTP_RTX: so many retransmissions.
+        // SCTP_PR_SCTP_RTX: number of retransmissions.
         Delivery::BestEffort => (0x20, 0),
     };
     let value = u32::try_from(value).unwrap_or(u32::MAX);
@@ -240,16 +240,16 @@ struct Association {
     socket: Counted,
     /// Control data of the messages of each lane.
     beside: Vec<Control>,
-    /// Bytes of a message whose end has not come.
+    /// Bytes of an incomplete message.
     have: usize,
     mtu: Option<usize>,
     options: SctpOptions,
 }
 
 impl Association {
-    /// Returns the counts of the kernel (`struct sctp_assoc_stats`): packets with data, and chunks
-    /// that were sent again. It counts packets of all kinds, and chunks, of which a packet may hold
-    /// several; there are no more with data than of either.
+    /// Returns the kernel's counts (`struct sctp_assoc_stats`): packets with data, and retransmitted chunks. It counts
+    /// packets of all kinds, and chunks, of which a packet may hold several; the number of packets with data is at most
+    /// either.
     fn counts(&self) -> Option<(u64, u64)> {
         // The association's number, an address of 128 bytes aligned to 8, and 15 counters of two words.
         const FIRST: usize = 2 + 32;
@@ -356,7 +356,7 @@ impl Messenger for Association {
 mod tests {
     use super::*;
 
-    /// As `struct sctp_initmsg` has them: four half words, one after the other.
+    /// As in `struct sctp_initmsg`: four half words, one after the other.
     #[test]
     fn half_words_keep_their_order_in_memory() {
         let bytes: Vec<u8> = halves([1, 2, 3, 4]).iter().flat_map(|w| w.to_ne_bytes()).collect();

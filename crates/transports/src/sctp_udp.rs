@@ -1,6 +1,6 @@
-//! SCTP (RFC 9260) in UDP datagrams (RFC 6951) by sctp-proto: reliable, ordered messages with congestion
-//! control, as WebRTC's data channels have them, here without their encryption. A lane is a stream; it may
-//! do without order, and give up messages after a lifetime or at their first loss (RFC 3758).
+//! SCTP (RFC 9260) in UDP datagrams (RFC 6951) by sctp-proto: reliable, ordered messages with congestion control, like
+//! WebRTC's data channels, but without their encryption. A lane is a stream, which may be unordered, and may give up
+//! messages after a lifetime or at their first loss (RFC 3758).
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,14 +35,14 @@ use crate::units;
 #[derive(Clone, Copy)]
 pub(super) struct SctpUdp;
 
-/// The largest message in bytes: what both ends of the library take by default.
+/// Largest message in bytes, the library's default at both ends.
 pub(super) const LARGEST: u64 = 65_536;
 
-/// The bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
+/// Bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
 const COMMON_HEADER: u32 = 12;
 const DATA_HEADER: u32 = 16;
 
-/// The most lanes of a connection, each a stream.
+/// Most lanes of a connection, each a stream.
 pub(super) const MOST_LANES: u16 = 256;
 
 /// Services of a lane beside reliable and ordered.
@@ -52,14 +52,13 @@ const OTHERS: &[Offer] = &[
     Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
 ];
 
-/// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
-/// knows where they go.
+/// Address of the peer. The state machine only compares it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9_899);
 
-/// The timeout before a round trip was measured (RFC 9260, 16).
+/// Timeout before a round trip was measured (RFC 9260, 16).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Guarantees of SCTP, whoever implements it.
+/// Guarantees of SCTP, in both implementations.
 pub(super) const PROMISED: Guarantees = Guarantees {
     service: Service::ORDERED,
     others: Offers::of(OTHERS),
@@ -111,7 +110,7 @@ impl Userspace for SctpUdp {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         const HEADERS: u32 = COMMON_HEADER + DATA_HEADER;
-        // Fragments in whole words, so that no padding makes a packet too long.
+        // Fragments of whole words, so that no padding makes a packet too long.
         let payload = (opening.payload(INFO.id, HEADERS + 4)? - HEADERS) / 4 * 4;
         let window = opening.knobs.get(&WINDOW).0;
         let min_rto = (opening.knobs.get(&MIN_RTO).0 / 1_000_000).max(1);
@@ -153,15 +152,15 @@ struct SctpUdpEnd {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     association: Option<(AssociationHandle, Association)>,
-    /// Their services; the number of a lane is that of its stream.
+    /// Services of the lanes; a lane's number is its stream's.
     lanes: Vec<Service>,
     epoch: Epoch,
     state: State,
-    /// Packets on their way out.
+    /// Packets that wait to leave.
     packets: VecDeque<Bytes>,
-    /// Buffer in which a message is put together.
+    /// Buffer in which a message is assembled.
     message: Vec<u8>,
-    /// Bytes that were written and are not acknowledged.
+    /// Bytes that were written and not acknowledged.
     buffered: usize,
     due: Option<Nanos>,
     sent: Segments,
@@ -171,8 +170,8 @@ struct SctpUdpEnd {
     mtu: u32,
 }
 
-/// Round trips as RFC 9260, 6.3.1, has them measured: of one DATA chunk at a time, which was sent once. They are read from
-/// the packets, since the library keeps them to itself (what it calls `rtt` is its timeout).
+/// Measurement of round trips as in RFC 9260, 6.3.1: of one DATA chunk at a time that was sent once. It reads packets,
+/// because the library does not show round trips (its `rtt` is the timeout).
 #[derive(Debug, Default)]
 struct RoundTripProbe {
     /// TSN of the chunk, and the time at which it left.
@@ -193,7 +192,7 @@ impl RoundTripProbe {
         }
     }
 
-    /// Notes a packet that came.
+    /// Notes a packet that arrived.
     fn came(&mut self, now: Nanos, packet: &[u8]) {
         const SACK: u8 = 3;
         for header in chunks(packet).filter(|header| header[0] == SACK) {
@@ -215,12 +214,12 @@ fn data_numbers(packet: &[u8]) -> impl Iterator<Item = u32> {
     chunks(packet).filter(|header| header[0] == DATA).map(number)
 }
 
-/// Returns the first number of a chunk: the TSN of a DATA chunk, the cumulative one of a SACK.
+/// Returns the first number of a chunk: the TSN of a DATA chunk, the cumulative TSN of a SACK.
 fn number(header: [u8; 8]) -> u32 {
     u32::from_be_bytes([header[4], header[5], header[6], header[7]])
 }
 
-/// Returns the first eight bytes of a packet's chunks.
+/// Returns the first eight bytes of each chunk in a packet.
 fn chunks(packet: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     let mut rest = packet.get(COMMON_HEADER as usize..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -236,8 +235,8 @@ impl SctpUdpEnd {
     fn connect(&mut self, now: Nanos, client: ClientConfig) {
         match self.endpoint.connect(client, PEER) {
             Ok((handle, association)) => {
-                // The library reads the clock here, and nowhere else. Its first timer says what it read,
-                // so that the same call at the same time has the same consequences.
+                // The library reads the clock here, and nowhere else. Its first timer shows the time that it read, so
+                // that equal calls at equal times have equal results.
                 let read =
                     association.poll_timeout().and_then(|due| due.checked_sub(FIRST_TIMEOUT));
                 self.epoch = Epoch::at(now, read.unwrap_or_else(Instant::now));
@@ -248,7 +247,7 @@ impl SctpUdpEnd {
         self.attend();
     }
 
-    /// Lets endpoint and association talk, hears what happened, and plans the next look.
+    /// Exchanges events between endpoint and association, handles them, and plans the next deadline.
     fn attend(&mut self) {
         let Some((handle, association)) = &mut self.association else { return };
         while let Some(event) = association.poll_endpoint_event() {
@@ -278,10 +277,10 @@ impl SctpUdpEnd {
     }
 }
 
-/// Puts a message of `length` bytes into `buffer`, as `read` does, and returns the bytes of it that are there.
+/// Reads a message of `length` bytes into `buffer`, by `read`; returns the bytes read.
 ///
 /// # Errors
-/// Of `read`, and where it has fewer bytes: the message is lost.
+/// The error of `read`, or `UnexpectedEof` if it returns fewer bytes: the message is lost.
 fn message(
     length: usize,
     buffer: &mut Vec<u8>,
@@ -308,7 +307,7 @@ fn open_stream(association: &mut Association, stream: u16, service: Service) {
     };
     let is_unordered = service.ordering == Ordering::Unordered;
     let value = u32::try_from(value).unwrap_or(u32::MAX);
-    // It fails for streams only that are not there.
+    // It fails only for a stream that does not exist.
     let _ = stream.set_reliability_params(is_unordered, kind, value);
 }
 
@@ -327,7 +326,7 @@ impl Protocol for SctpUdpEnd {
                     association.handle_event(event);
                 }
             }
-            // One flow has one association.
+            // A flow has one association.
             Some((handle, DatagramEvent::NewAssociation(association))) => {
                 self.association.get_or_insert((handle, association));
             }
@@ -375,7 +374,7 @@ impl Protocol for SctpUdpEnd {
         self.attend();
     }
 
-    /// A message is taken while less than a window waits.
+    /// Returns the largest message while less than a window is waiting.
     fn room(&self, _lane: Lane) -> usize {
         let has_room = self.state == State::Open && (self.buffered as u64) < self.window;
         if has_room { LARGEST as usize } else { 0 }
@@ -407,7 +406,7 @@ impl Protocol for SctpUdpEnd {
                     Ok(length) => {
                         take(Lane(lane), &self.message[..length]);
                     }
-                    // The library has let go of a message that was to arrive.
+                    // The library has dropped a message that should arrive.
                     Err(error) => {
                         self.state = State::Closed(format!("a message cannot be read: {error}"));
                         return;
@@ -417,7 +416,7 @@ impl Protocol for SctpUdpEnd {
         }
     }
 
-    /// Does nothing: SCTP has no end of one direction (RFC 9260, 9.2).
+    /// Does nothing: SCTP cannot end one direction (RFC 9260, 9.2).
     fn finish(&mut self, _now: Nanos, _lane: Lane) {}
 
     fn has_ended(&self, _lane: Lane) -> bool {
@@ -428,7 +427,7 @@ impl Protocol for SctpUdpEnd {
         self.buffered == 0 && self.packets.is_empty()
     }
 
-    /// Its congestion window is the library's secret.
+    /// Returns the counters without the congestion window, which the library does not show.
     fn stats(&self) -> ProtocolStats {
         let Segments { packets, resent, .. } = self.sent;
         let view = TcpView {
@@ -456,7 +455,7 @@ mod tests {
     fn chunks_are_counted_once_and_again_where_they_go_again() {
         let packet = |numbers: &[u32]| {
             let mut packet = vec![0; COMMON_HEADER as usize];
-            // A SACK (type 3) of 16 bytes in front.
+            // Starts with a SACK (type 3) of 16 bytes.
             packet.extend([3, 0, 0, 16, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
             for number in numbers {
                 packet.extend([0, 3, 0, 17]);
@@ -501,7 +500,7 @@ mod tests {
         assert_eq!(timed.least, None);
         timed.came(ms(50), &sack(0));
         assert_eq!((timed.least, timed.round_trip.smoothed), (Some(ms(50)), Some(50_000_000)));
-        // One that goes again measures nothing: the answer may be to either.
+        // A retransmitted chunk measures nothing: the answer may be to either.
         timed.left(ms(60), [2].into_iter(), false);
         timed.left(ms(70), [2].into_iter(), true);
         timed.came(ms(90), &sack(2));

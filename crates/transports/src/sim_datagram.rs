@@ -17,11 +17,11 @@ use crate::transport::{Effective, Info, Progress};
 #[derive(Clone, Copy)]
 pub(super) struct SimDatagram;
 
-/// The largest message in bytes: what the length fields of UDP and IPv4 leave.
+/// Largest message in bytes, by the length fields of UDP and IPv4.
 const LARGEST: u64 = 65_507;
 
-/// Bytes that a sending socket holds, as Linux has it by default (`net.core.wmem_default`); here
-/// headers and the kernel's own bookkeeping take nothing of it.
+/// Bytes of a sending socket's buffer, Linux's default (`net.core.wmem_default`); here headers and the kernel's
+/// overhead take none of it.
 const SEND_BUFFER: usize = 212_992;
 
 static INFO: Info = Info {
@@ -48,7 +48,7 @@ impl Userspace for SimDatagram {
     }
 }
 
-/// Messages that wait in line, and the memory of those that are gone.
+/// Queue of messages, with the memory of removed ones.
 #[derive(Default)]
 struct MessageQueue {
     waiting: VecDeque<Vec<u8>>,
@@ -65,7 +65,7 @@ impl MessageQueue {
         self.waiting.push_back(copy);
     }
 
-    /// Hands the next message to `take`; whether there was one.
+    /// Passes the next message to `take`; returns `Idle` if there is none.
     fn pop(&mut self, take: impl FnOnce(&[u8])) -> Progress {
         let Some(message) = self.waiting.pop_front() else { return Progress::Idle };
         self.bytes -= message.len();
@@ -77,7 +77,7 @@ impl MessageQueue {
 
 /// End of a connection.
 struct SimDatagramEnd {
-    /// The socket's buffer, which the interface empties.
+    /// Buffer of the socket, which the interface empties.
     outgoing: MessageQueue,
     arrived: MessageQueue,
 }
@@ -103,7 +103,7 @@ impl Protocol for SimDatagramEnd {
 
     fn on_deadline(&mut self, _now: Nanos) {}
 
-    /// A single message always fits, as an empty buffer takes any.
+    /// Returns room for at least one message, because an empty buffer takes any.
     fn room(&self, _lane: Lane) -> usize {
         match self.outgoing.bytes {
             0 => LARGEST as usize,
@@ -128,7 +128,7 @@ impl Protocol for SimDatagramEnd {
         false
     }
 
-    /// Returns true: the interface empties the socket's buffer, whatever becomes of this end.
+    /// Returns true: the interface empties the socket's buffer even if this end ends.
     fn is_drained(&self) -> bool {
         true
     }

@@ -1,6 +1,5 @@
-//! A connection over a kernel byte stream, TCP, Unix or pipes: framed messages, or bulk bytes as they
-//! are, moved by the engines that were asked for. What differs between the transports are options and
-//! counters, and that is a [`Flavour`].
+//! Connection over a byte stream of the kernel, TCP, Unix or pipes: framed messages, or raw bulk bytes, moved by the
+//! engines of the knobs. A [`Flavour`] has the differences between the transports, options and counters.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,7 +19,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::{Decoder, Encoder};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 
-/// Time until a backlog is tried again, if nothing shows that there is room.
+/// Time until a backlog is tried again, if no descriptor shows room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
 
 /// Properties in which one kind of byte stream differs from another.
@@ -28,14 +27,14 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Channel that carries the bytes once a connection is open.
     type Channel: Channel;
 
-    /// Returns its facts, which never change.
+    /// Returns its constant facts.
     fn facts(&self) -> FlavourFacts;
 
-    /// Sets the options that were asked for: before the handshake, so that it sees them, and again
-    /// on a connection that came from elsewhere.
+    /// Sets the options of the knobs: before the handshake, so that it sees them, and again on a connection that a
+    /// server hands over.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Returns the kernel's stamps, as [`Conn::stamps`].
+    /// Returns the kernel's stamps, like [`Conn::stamps`].
     fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> io::Result<&'a mut Stamps> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -43,12 +42,12 @@ pub(super) trait Flavour: Clone + Send + 'static {
         ))
     }
 
-    /// Sets the options that a connection must be established for.
+    /// Sets the options that need an established connection.
     fn connected(&self, _socket: &Socket) -> Result<()> {
         Ok(())
     }
 
-    /// Makes a connection of a connected, welcomed socket.
+    /// Creates a connection from a connected, welcomed socket.
     ///
     /// # Errors
     /// As [`StreamConn::new`].
@@ -63,20 +62,20 @@ pub(super) trait Flavour: Clone + Send + 'static {
         Ok(Box::new(conn))
     }
 
-    /// Makes a channel of a connected, welcomed socket.
+    /// Creates a channel from a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 
-    /// Sets again, with one system call, what the kernel forgets after a receive, where [`FlavourFacts::rearms`].
+    /// Repeats, with one system call, the options that the kernel forgets after a receive, if [`FlavourFacts::rearms`].
     fn rearm(&self, _channel: &Self::Channel) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns true if the peer has acknowledged all that was sent, or nothing is ever sent again.
+    /// Returns true if the peer has acknowledged everything, or nothing is ever retransmitted.
     fn is_acknowledged(&self, _channel: &Self::Channel) -> bool {
         true
     }
 
-    /// Returns the options as the kernel tells them.
+    /// Returns the options as the kernel reports them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
     /// Returns the counters of a channel that took `connect_ns` to connect, and its state as the kernel's TCP reports it.
@@ -88,18 +87,18 @@ pub(super) trait Flavour: Clone + Send + 'static {
 /// Facts of a flavour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlavourFacts {
-    /// Engines by which bulk bytes are moved.
+    /// Engines that move bulk bytes.
     pub(super) engines: StreamEngines,
-    /// True if a connection is to open with data in the first packet (RFC 7413).
+    /// True if a connection opens with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
-    /// True if further connections join an open connection, and need its listener for that.
+    /// True if further connections join an open connection, through its listener.
     pub(super) joins: bool,
-    /// True if [`Flavour::rearm`] must follow each receive that brought something.
+    /// True if [`Flavour::rearm`] must follow each receive that returned data.
     pub(super) rearms: bool,
 }
 
 impl FlavourFacts {
-    /// Creates the facts of a flavour that asks for engines alone.
+    /// Creates the facts of a flavour that needs engines only.
     pub(super) fn moved_by(engines: StreamEngines) -> FlavourFacts {
         FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
     }
@@ -116,7 +115,7 @@ pub(super) fn counted<C: Channel>(channel: &C, connect_ns: u64) -> ConnInfo {
     })
 }
 
-/// Adds to `info` what the kernel's TCP reports.
+/// Adds the report of the kernel's TCP to `info`.
 pub(super) fn reported(info: ConnInfo, view: TcpView, headers: Headers) -> ConnInfo {
     let stats = ConnStats {
         retransmits: Some(view.retransmits),
@@ -134,7 +133,7 @@ pub(super) struct StreamEngines {
     receive: ReceiveBy,
 }
 
-/// Key for the engine that sends. A transport's table of keys has it with the words that the transport has.
+/// Key for the engine that sends. Each transport lists the words that it supports.
 pub(super) const IO: Preset<SendBy> = Optional::choice(
     "io",
     &["write", "writev", "sendfile", "splice", "vmsplice", "zerocopy", "uring", "uring+zerocopy"],
@@ -152,7 +151,7 @@ pub(super) const IO: Preset<SendBy> = Optional::choice(
 )
 .or("write");
 
-/// Key for the engine that receives, likewise.
+/// Key for the engine that receives. Each transport lists the words that it supports.
 pub(super) const RX: Preset<ReceiveBy> = Optional::choice(
     "rx",
     &["read", "trunc", "splice", "uring"],
@@ -187,10 +186,10 @@ impl StreamEngines {
     }
 }
 
-/// Checks that this host has what the word of an engine knob stands for, tried on `channel`.
+/// Checks that this host has the engine that a knob's value names, tried on `channel`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with what the kernel says.
+/// [`Error::Unsupported`] with the kernel's error.
 pub(super) fn check_engine<C: Channel>(
     id: &str,
     key: &str,
@@ -232,8 +231,7 @@ impl<F: Flavour> StreamConn<F> {
     /// Takes over a connected, welcomed socket.
     ///
     /// # Errors
-    /// The error of fcntl(2) or setsockopt(2), or of the kernel for an engine that it does not
-    /// have.
+    /// The error of fcntl(2) or setsockopt(2), or the kernel's error for an engine that it lacks.
     pub(super) fn new(
         socket: Socket,
         side: Side,
@@ -262,7 +260,7 @@ impl<F: Flavour> StreamConn<F> {
         !self.outgoing.pending().is_empty() || self.channel.has_backlog()
     }
 
-    /// A pipe to send into is not the one that the driver polls, so its backlog has a time.
+    /// The driver does not poll the pipe that this end sends into, so its backlog has a time.
     #[inline]
     fn plan_to_try_again(&mut self) {
         if F::Channel::KIND == Kind::Pipe {
@@ -333,7 +331,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
         }
     }
 
-    /// Returns a time at once where something waits that no descriptor shows: it came with the end of a handshake.
+    /// Returns an immediate time if data waits that no descriptor shows: it arrived with the end of a handshake.
     fn next_deadline(&self) -> Option<Nanos> {
         if self.channel.holds_more() { Some(Nanos::ZERO) } else { self.try_again_at }
     }
@@ -366,8 +364,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
             }
             match self.pump.step(&mut self.channel, source, len)? {
                 Step::All(_) => progress = Progress::Moved,
-                // A socket's call that comes back short has slept for as long as it may. That of a
-                // pipe has not slept, and the next one will.
+                // A socket's short call has slept as long as it may. A pipe's has not slept, and the next one will.
                 Step::Part(_) if F::Channel::KIND == Kind::Socket => return Ok(Progress::Moved),
                 Step::Part(_) => progress = Progress::Moved,
                 Step::Nothing => return Ok(progress),

@@ -1,4 +1,4 @@
-//! TCP (RFC 9293) as the kernel has it. Options after tcp(7) and socket(7).
+//! TCP (RFC 9293) of the kernel. Options follow tcp(7) and socket(7).
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ mod knobs;
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
 
-/// Meaning of what a connection of TCP is asked and says.
+/// Meanings of TCP's options, asked for and read back.
 pub(super) const OPTIONS: &[Meaning] = &[
     options::CC,
     options::NODELAY,
@@ -87,31 +87,31 @@ impl Transport for Tcp {
 /// Connection-oriented protocol of the kernel that a socket uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
-    /// The transport's name.
+    /// Name of the transport.
     pub(super) id: &'static str,
     /// Type for socket(2).
     pub(super) kind: Type,
     /// Protocol for socket(2).
     pub(super) protocol: Protocol,
-    /// The packet that asks for a connection.
+    /// Packet that requests a connection.
     pub(super) request: &'static str,
 }
 
-/// The plain one.
+/// TCP itself.
 pub(super) const TCP: Variant =
     Variant { id: "tcp", kind: Type::STREAM, protocol: Protocol::TCP, request: "SYN" };
 
-/// Checks that this host gives a socket of a variant.
+/// Checks that this host provides a socket of a variant.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with what the kernel says.
+/// [`Error::Unsupported`] with the kernel's error.
 pub(super) fn check(variant: Variant) -> Result<()> {
     any(variant)
         .map(drop)
         .map_err(|e| Error::unsupported(variant.id, format!("this host gives no socket: {e}")))
 }
 
-/// Checks that the settings of the hosts let the value of a knob work.
+/// Checks that the hosts' settings permit the value of a knob.
 ///
 /// # Errors
 /// As [`Transport::check_settings`].
@@ -129,7 +129,7 @@ pub(super) fn any(variant: Variant) -> io::Result<Socket> {
     open(Domain::IPV4).or_else(|_| open(Domain::IPV6))
 }
 
-/// Dials: opens a near end.
+/// Opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -156,7 +156,7 @@ pub(super) fn dial<F: Flavour>(
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
 }
 
-/// Connects a socket; returns it, and how long connecting took in nanoseconds.
+/// Connects a socket; returns it, and the time that connecting took in nanoseconds.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -175,7 +175,7 @@ pub(super) fn connect(
     Ok((socket, (Monotonic.now() - began).0))
 }
 
-/// Listens: opens a far end.
+/// Opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -346,7 +346,7 @@ mod tests {
             assert_eq!(end["nodelay"], "off");
             assert_eq!(end["sndbuf"], "40000");
             assert_eq!(end["rcvbuf"], "60000");
-            // Timestamps (RFC 7323) take 12 of them where both hosts have them on.
+            // Timestamps (RFC 7323) take 12 bytes if both hosts have them on.
             assert!(["1000", "988"].contains(&end["mss"].as_str()), "{end:?}");
             assert_eq!(end["notsent_lowat"], "5000");
         }
@@ -393,8 +393,7 @@ mod tests {
         assert!(text.contains("reno") && text.ends_with("host"), "{text}");
     }
 
-    /// Opens a connection to a listener that stays; returns what each end says of an option, and how long connecting
-    /// took.
+    /// Opens a connection to a listener that stays; returns an option at each end, and the time that connecting took.
     fn through(listener: &mut dyn Listener, knobs: &Settings, option: &str) -> ([String; 2], u64) {
         let to = listener.endpoint();
         thread::scope(|scope| {
@@ -406,7 +405,7 @@ mod tests {
         })
     }
 
-    /// Where this host's sysctl forbids it, that is said with the value that would do.
+    /// If this host's sysctl forbids it, the error has a value that permits it.
     #[test]
     fn data_travels_in_the_syn_from_the_second_connection_on() {
         let knobs = &knobs("tcp:fastopen=on");
@@ -428,7 +427,7 @@ mod tests {
             assert_eq!(later, ["on", "on"]);
             assert!(connect_ns > 0);
         }
-        // Another trial knows nothing of its cookies.
+        // Another trial's cookies are unknown to it.
         let mut other = Tcp
             .listen(Listen {
                 at: &anywhere(),
@@ -480,7 +479,7 @@ mod tests {
         assert!(!socket.keepalive().unwrap());
     }
 
-    /// So many bytes of made-up content.
+    /// Number of bytes of artificial content.
     struct Bytes(u64);
 
     impl Source for Bytes {

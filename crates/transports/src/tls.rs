@@ -1,5 +1,5 @@
-//! TLS 1.3 (RFC 8446) by rustls over the kernel's TCP: what QUIC is compared with. Cipher and key exchange are those of
-//! `quic` unless asked otherwise, the certificate is the trial's own.
+//! TLS 1.3 (RFC 8446) by rustls over the kernel's TCP, for comparison with QUIC. Cipher and key exchange are the same
+//! as in `quic` by default, the certificate is the trial's own.
 
 use std::io;
 use std::sync::Arc;
@@ -49,12 +49,11 @@ const ULP: &[u8] = b"tls";
 /// Bytes of a record's header (RFC 8446, 5.1).
 const RECORD_HEADER: usize = 5;
 
-/// Bytes that a record takes around its data: its header (5), the type within (1) and the
-/// authentication tag (16; RFC 8446, 5.2). A message is a record, and bulk data makes records of
-/// 16 KiB.
+/// Bytes of a record around its data: its header (5), the type within (1) and the authentication tag (16; RFC 8446,
+/// 5.2). A message is a record, and bulk data is cut into records of 16 KiB.
 pub(super) const RECORD: usize = RECORD_HEADER + 1 + 16;
 
-/// Meaning of what encryption over TCP is asked and says.
+/// Meanings of the options of encryption over TCP, asked for and read back.
 pub(super) const OPTIONS: &[Meaning] = &[
     options::CIPHER,
     options::KEY_EXCHANGE,
@@ -145,7 +144,7 @@ impl Transport for Tls {
     }
 }
 
-/// Checks that this host has what the value of a knob stands for.
+/// Checks that this host has the feature that a knob's value names.
 ///
 /// # Errors
 /// As [`Transport::check_knob`].
@@ -162,7 +161,7 @@ fn invalid(error: rustls::Error) -> io::Error {
 pub(super) struct TlsFlavour {
     options: tcp::TcpOptions,
     cipher: &'static str,
-    /// The library's part, with that cipher alone.
+    /// The library's provider, with that cipher alone.
     provider: Arc<CryptoProvider>,
     token: Token,
     certificate: Option<String>,
@@ -182,7 +181,7 @@ impl TlsFlavour {
     /// Reads the knobs of the transport `id`.
     ///
     /// # Errors
-    /// [`Error::Usage`] where they contradict each other.
+    /// [`Error::Usage`] if they contradict each other.
     pub(super) fn new(
         id: &str,
         knobs: &Settings,
@@ -351,7 +350,7 @@ mod tests {
         Ok(kept.0.remove(0))
     }
 
-    /// A far end that answers one message on each of so many connections; returns how each was resumed.
+    /// Runs a far end that answers one message on each of `connections` connections; returns the resumption of each.
     fn answer(listener: &mut dyn Listener, connections: usize) -> Vec<String> {
         let answered = (0..connections).map(|_| {
             let mut far = listener.accept(LONG).unwrap().1;
@@ -382,7 +381,7 @@ mod tests {
         });
     }
 
-    /// A far end that knows nothing of the ticket refuses what was sent with it, and the near end says so.
+    /// A far end without the ticket refuses early data, and the near end returns an error.
     #[test]
     fn early_data_that_is_refused_is_an_error() {
         let knobs = &knobs("tls:resume=0rtt");

@@ -1,9 +1,8 @@
-//! UDP (RFC 768): datagrams over the kernel, nothing added. What is lost is gone, and nobody slows
-//! the sender down.
+//! UDP (RFC 768): datagrams of the kernel, without additions. Lost datagrams are not repaired, and nothing slows the
+//! sender down.
 //!
-//! Messages travel one to a send(2) and one to a recv(2). Bulk travels by the engines that the knobs
-//! `io` and `rx` name: a datagram a call, many a call, and either with segmentation and coalescing by
-//! the kernel.
+//! Each message takes a send(2) and a recv(2). Bulk data uses the engines of the knobs `io` and `rx`: a datagram per
+//! call, many per call, and either with segmentation and coalescing by the kernel.
 
 use crate::contract::{Guarantees, Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::stamps::Stamps;
@@ -36,15 +35,14 @@ use knobs::{EngineInUse, KEYS, Knobs};
 
 pub(super) use knobs::{BATCH, CONNECTED, COVERAGE, DF, IO, RCVBUF, RX, SNDBUF};
 
-/// The largest payload over IPv4: an IP packet of 65,535 bytes (RFC 791) less 20 for its header and
-/// 8 for that of UDP. IPv6 does not count its own header and so takes 65,527 (RFC 8200), but a
-/// message has to fit either family.
+/// Largest payload over IPv4: an IP packet of 65,535 bytes (RFC 791) less 20 for its header and 8 for UDP's. IPv6 does
+/// not count its own header and so allows 65,527 (RFC 8200), but a message has to fit either family.
 pub(super) const LARGEST: u64 = 65_535 - 20 - 8;
 
-/// UDP over the kernel.
+/// UDP of the kernel.
 pub(super) struct Udp;
 
-/// Meaning of what a socket of UDP is asked and says.
+/// Meanings of UDP's options, asked for and read back.
 pub(super) const OPTIONS: &[Meaning] = &[
     options::IO,
     options::RX,
@@ -90,7 +88,7 @@ impl Transport for Udp {
     }
 }
 
-/// Dials: opens a near end.
+/// Opens a near end.
 ///
 /// # Errors
 /// As [`Transport::dial`].
@@ -109,7 +107,7 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
 }
 
-/// Listens: opens a far end.
+/// Opens a far end.
 ///
 /// # Errors
 /// As [`Transport::listen`].
@@ -150,9 +148,8 @@ impl Listener for UdpListener {
     }
 }
 
-/// Creates a socket whose calls know the peer as the knob says. The far end's stays connected in
-/// any case, as the kernel tells the flows on one port apart by that; its calls carry the address
-/// all the same.
+/// Creates a socket and sets how its calls address the peer, by the knob. The far end's socket is connected in both
+/// cases, because the kernel distinguishes the flows on one port by that; its calls still carry the address.
 fn take_over(
     socket: socket2::Socket,
     peer: SocketAddr,
@@ -165,7 +162,7 @@ fn take_over(
     DatagramSocket::with_peer(socket, peer)
 }
 
-/// The engines in use.
+/// Engines in use.
 #[derive(Debug)]
 struct UdpEngines {
     io: EngineInUse<SendEngine>,
@@ -193,7 +190,7 @@ struct UdpConn {
     message: Box<[u8]>,
     outbound: Option<SendBatch>,
     inbound: Option<ReceiveBatch>,
-    /// Drops before the kernel was told to coalesce, each of one datagram.
+    /// Drops before coalescing was switched on, each of one datagram.
     early_drops: Option<u64>,
     network_errors: u64,
 }
@@ -214,7 +211,7 @@ impl UdpConn {
             knobs,
             engines,
             largest_message,
-            // One byte more than any message, so that a longer stray shows by its length.
+            // One byte more than any message, so that the length shows a longer stray datagram.
             message: vec![0xA5; largest_message.max(hello::LEN) + 1].into(),
             outbound: None,
             inbound: None,
@@ -235,7 +232,7 @@ impl UdpConn {
         mtu.map(|mtu| mtu as u64)
     }
 
-    /// Returns the error of a send, with the sizes where the message was too large.
+    /// Returns the error of a send, with the sizes if the message was too large.
     #[cold]
     fn told(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
@@ -271,7 +268,7 @@ impl Conn for UdpConn {
 
     #[inline]
     fn send(&mut self, _lane: Lane, message: &[u8]) -> io::Result<Progress> {
-        // IPv6 would take 20 bytes more; the limit is the same for both, so that a race is, too.
+        // IPv6 would allow 20 bytes more; the limit is the same for both, so that races are comparable.
         if message.len() as u64 > LARGEST {
             let error = io::Error::from_raw_os_error(libc::EMSGSIZE);
             return Err(self.told(error, message.len()));
@@ -299,7 +296,7 @@ impl Conn for UdpConn {
         }
     }
 
-    /// Does nothing: it keeps no backlog.
+    /// Does nothing: there is no backlog.
     fn flush(&mut self) -> io::Result<Progress> {
         Ok(Progress::Moved)
     }
@@ -341,12 +338,12 @@ impl Conn for UdpConn {
         done
     }
 
-    /// Does nothing: UDP has no end, and the peer learns over control what was sent.
+    /// Does nothing: UDP has no end of stream, and the peer learns over control how much was sent.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns true: no peer acknowledges anything.
+    /// Returns true: nothing is acknowledged.
     fn is_drained(&self) -> bool {
         true
     }
@@ -363,7 +360,7 @@ impl Conn for UdpConn {
         self.socket.stamps()
     }
 
-    /// `io`, `rx` and `batch` say what bulk data is moved with; messages never are.
+    /// Returns the options; `io`, `rx` and `batch` apply to bulk data only.
     fn effective(&self) -> Effective {
         let socket = self.socket.socket();
         let connected = match self.socket.peer() {
@@ -390,8 +387,8 @@ impl Conn for UdpConn {
         shown
     }
 
-    /// Drops of coalesced buffers, which the kernel counts once each, are scaled by what the
-    /// others held: exact where the sender's buffers are alike, otherwise an estimate.
+    /// Returns the counters. The kernel counts a dropped coalesced buffer once, so drops are scaled by the datagrams in
+    /// other buffers: exact if the sender's buffers are alike, otherwise an estimate.
     fn info(&self) -> ConnInfo {
         let (early, each) = match &self.inbound {
             Some(batch) => (self.early_drops.unwrap_or(0), batch.datagrams_per_drop()),
@@ -410,15 +407,15 @@ impl Conn for UdpConn {
 }
 
 impl UdpConn {
-    /// Answers a hello that came again: its welcome was lost.
+    /// Answers a repeated hello, since its welcome was lost.
     fn answer(&mut self, late: Option<Late>) {
         if late == Some(Late::Hello) && self.side == Side::Far {
-            // Another hello will come where this does not get through.
+            // The peer repeats its hello if this welcome is lost.
             let _ = self.socket.send(&self.welcome);
         }
     }
 
-    /// Buffers per call: of the engines in use once bulk data moved, otherwise of those to be used.
+    /// Returns the buffers per call: of the engines in use once bulk data has moved, otherwise of the engines chosen.
     fn batch(&self) -> String {
         let out = match &self.outbound {
             Some(batch) => batch.buffers(),
@@ -455,7 +452,7 @@ mod tests {
         Settings::check(&Spec::parse(spec).unwrap(), KEYS).unwrap()
     }
 
-    /// Both ends of a connection over loopback.
+    /// Returns both ends of a connection over loopback.
     fn open(address: &str, spec: &str, largest_message: usize) -> (Box<dyn Conn>, Box<dyn Conn>) {
         let knobs = settings(spec);
         let at = Address::Ip(SocketAddr::new(address.parse().unwrap(), 0));
@@ -507,7 +504,7 @@ mod tests {
         }
     }
 
-    /// `total` messages of `size` bytes, numbered, `call` bytes a call; `grant` bytes a budget.
+    /// Source of `total` numbered messages of `size` bytes, `call` bytes per call, and a budget of `grant` bytes.
     struct Numbered {
         size: usize,
         call: usize,
@@ -620,7 +617,7 @@ mod tests {
             far.drain(Patience::Block, &mut kept).unwrap();
         }
         assert_eq!(near.info().stats.send_calls - sends, 50);
-        // The confirmation of the welcome may come first.
+        // The confirmation of the welcome may arrive first.
         assert!((50..=51).contains(&(far.info().stats.receive_calls - receives)));
     }
 
@@ -631,10 +628,10 @@ mod tests {
         assert_eq!((shown["io"].as_str(), shown["rx"].as_str()), ("gso", "recv"));
         assert_eq!((shown["df"].as_str(), shown["connected"].as_str()), ("probe", "on"));
         assert_eq!(shown["batch"], "1 out, 1 in");
-        // Loopback's 65,536, held to what an IPv4 packet can be.
+        // Loopback's 65,536, limited by the size of an IPv4 packet.
         assert_eq!(shown["path_mtu"], "65535");
         assert!(shown["rcvbuf"].parse::<u64>().unwrap() > 0);
-        // Beyond loopback's MTU with its headers, though not beyond a datagram over IPv6.
+        // Beyond loopback's MTU with its headers, but within a datagram over IPv6.
         let (mut wide, _far) = open("::1", "udp:connected=off", 65_507);
         assert_eq!(wide.effective()["df"], "want");
         assert_eq!(wide.effective()["connected"], "off");
@@ -744,7 +741,7 @@ mod tests {
         {
             let (mut near, mut far) = open("127.0.0.1", spec, 1_000);
             let mut kept = Kept::default();
-            // The first drain turns coalescing on; from then on, whole buffers are dropped.
+            // The first drain switches coalescing on; after that, whole buffers are dropped.
             assert_eq!(far.drain(Patience::None, &mut kept).unwrap(), Progress::Idle);
             let mut source =
                 Numbered { size: 1_000, call: 40_000, grant: 2_000_000, stamped: 0, accepted: 0 };

@@ -1,7 +1,7 @@
-//! UDP-Lite (RFC 3828): UDP whose checksum covers as much of a datagram as the sender says. What it does
-//! not cover may arrive damaged, for codecs that would rather have that than nothing.
+//! UDP-Lite (RFC 3828): UDP with a checksum over the part of a datagram that the sender chooses. The rest may arrive
+//! damaged, for codecs that prefer damaged data to none.
 //!
-//! Its sockets and calls are UDP's but for the offloads, which the kernel does not have for it.
+//! Its sockets and calls are UDP's except the offloads, which the kernel lacks for it.
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -12,7 +12,7 @@ use crate::transport::udp_handshake::Variant;
 use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, options, refuse_server};
 use crate::udp::{self, BATCH, CONNECTED, COVERAGE, DF, IO, LARGEST, RCVBUF, RX, SNDBUF};
 
-/// UDP-Lite over the kernel.
+/// UDP-Lite of the kernel.
 pub(super) struct UdpLite;
 
 const UDP_LITE: Variant = Variant { id: "udplite", label: "UDP-Lite", protocol: Protocol::UDPLITE };
@@ -150,8 +150,7 @@ mod tests {
         }
     }
 
-    /// Datagrams covered less than the receiver asks for are dropped in the kernel; those covered
-    /// whole never are.
+    /// The kernel drops datagrams covered less than the receiver requires, and never fully covered ones.
     #[test]
     fn a_receiver_drops_what_is_covered_too_little() {
         if UdpLite.check().is_err() {

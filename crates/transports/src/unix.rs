@@ -1,5 +1,4 @@
-//! Unix stream sockets in the abstract namespace (unix(7)): what a byte stream costs without a
-//! network protocol.
+//! Unix stream sockets in the abstract namespace (unix(7)): the cost of a byte stream without a network protocol.
 
 use std::io;
 
@@ -63,14 +62,14 @@ static INFO: Info = Info {
     ..Info::KERNEL
 };
 
-/// The send buffer of Unix sockets, streams and datagrams alike.
+/// Send buffer of Unix sockets, streams and datagrams alike.
 pub(super) const SNDBUF: Optional<Bytes> = Optional::size(
     "sndbuf",
     (2048, 1 << 30),
     "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
 );
 
-/// The receive buffer of Unix sockets, streams and datagrams alike.
+/// Receive buffer of Unix sockets, streams and datagrams alike.
 pub(super) const RCVBUF: Optional<Bytes> = Optional::size(
     "rcvbuf",
     (2048, 1 << 30),
@@ -103,15 +102,14 @@ impl Transport for UnixStream {
     }
 }
 
-/// Connects to a Unix stream listener and opens a flow there.
+/// Connects to a Unix stream listener and opens a flow.
 pub(super) fn dial_stream<F: Flavour>(dial: &Dial<'_>, options: F) -> Result<Box<dyn Conn>> {
     let address = address(dial.to)?;
     let socket = open(Type::STREAM)?;
     options.apply(&socket)?;
     let began = Monotonic.now();
     let deadline = began + dial.timeout;
-    // A connect(2) waits for room in the listener's queue as long as a send may (socket(7)).
-    // Zero would mean for ever.
+    // A connect(2) waits for room in the listener's queue as long as a send may (socket(7)). Zero would mean no limit.
     socket
         .set_write_timeout(Some(dial.timeout.max(Nanos::from_millis(1)).into()))
         .and_then(|()| socket.connect(&address))
@@ -144,7 +142,7 @@ pub(super) fn check(id: &str, kind: Type) -> Result<()> {
         .map_err(|e| Error::unsupported(id, format!("this host gives no Unix socket: {e}")))
 }
 
-/// Refuses connections from a server, which come from another host.
+/// Refuses connections from a server, which arrive from another host.
 pub(super) fn refuse_handed(id: &str, door: &ConnectionSource) -> Result<()> {
     match door {
         ConnectionSource::Own => Ok(()),
@@ -155,7 +153,7 @@ pub(super) fn refuse_handed(id: &str, door: &ConnectionSource) -> Result<()> {
     }
 }
 
-/// Returns the endpoint with a name: a random one where it has none.
+/// Returns the endpoint with a name: a random one if it has none.
 pub(super) fn named(endpoint: &Address) -> Result<Address> {
     match endpoint {
         Address::Unix(name) if name.is_empty() => {
@@ -175,7 +173,7 @@ pub(super) fn address(endpoint: &Address) -> Result<SockAddr> {
         .map_err(|e| Error::setup_advice(format!("name {endpoint}"), e, "at most 107 bytes"))
 }
 
-/// Creates a new socket of this kind.
+/// Creates a socket of this kind.
 pub(super) fn open(kind: Type) -> Result<Socket> {
     Socket::new(Domain::UNIX, kind, None).map_err(|e| Error::setup("open a unix socket", e))
 }
@@ -185,7 +183,7 @@ pub(super) fn bind(socket: &Socket, at: &Address) -> Result<()> {
     socket.bind(&address(at)?).map_err(|e| Error::setup(format!("bind {at}"), e))
 }
 
-/// Returns the error of `dial` that failed to reach its listener.
+/// Returns the error of a dial that did not reach its listener.
 pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
@@ -200,7 +198,7 @@ pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
     }
 }
 
-/// The buffers of a Unix socket, as asked.
+/// Buffers that the knobs ask for.
 #[derive(Debug, Clone)]
 pub(super) struct Buffers {
     sndbuf: Option<usize>,
@@ -215,7 +213,7 @@ impl From<&Settings> for Buffers {
 }
 
 impl Buffers {
-    /// Sets those that were asked for.
+    /// Sets the buffers that were asked for.
     pub(super) fn apply(&self, socket: &Socket) -> Result<()> {
         let failed = |key| move |e| Error::setup(format!("set {key} on a unix socket"), e);
         if let Some(size) = self.sndbuf {
@@ -227,7 +225,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Returns the options of both ends as the kernel tells them.
+    /// Returns the options of both ends as the kernel reports them.
     pub(super) fn effective(socket: &Socket) -> Effective {
         [("sndbuf", socket.send_buffer_size()), ("rcvbuf", socket.recv_buffer_size())]
             .into_iter()
@@ -236,7 +234,7 @@ impl Buffers {
     }
 }
 
-/// The knobs as a Unix stream takes them.
+/// Knobs as a Unix stream takes them.
 #[derive(Debug, Clone)]
 struct UnixOptions {
     buffers: Buffers,

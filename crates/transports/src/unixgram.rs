@@ -1,9 +1,8 @@
 //! Unix datagram sockets in the abstract namespace. Unlike UDP they are reliable and ordered on
 //! Linux, and a full receiver makes the sender wait (unix(7)).
 //!
-//! Each connection has a socket of its own at both ends, connected to each other, so that the
-//! kernel turns strangers away. An empty datagram ends a direction, as unix(7) knows no half-close
-//! for datagrams.
+//! Each connection has a socket of its own at both ends, connected to each other, so that the kernel rejects strangers.
+//! An empty datagram ends a direction, as unix(7) has no half-close for datagrams.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,12 +35,11 @@ use crate::unix::{
 /// Unix datagram sockets.
 pub(super) struct UnixDatagram;
 
-/// The largest message in bytes. The kernel's bound is the send buffer less 32 bytes, by default
-/// 212,960 (net.core.wmem_default).
+/// Largest message in bytes. The kernel's bound is the send buffer less 32 bytes, by default 212,960
+/// (net.core.wmem_default).
 const LARGEST: usize = 128 * 1024;
 
-/// Bytes of the send buffer that the kernel keeps for itself (unix_dgram_sendmsg in
-/// net/unix/af_unix.c).
+/// Bytes of the send buffer that the kernel reserves (unix_dgram_sendmsg in net/unix/af_unix.c).
 const SPARE: usize = 32;
 
 const KEYS: &[Key] = &[SNDBUF.key(), RCVBUF.key()];
@@ -112,7 +110,7 @@ impl Transport for UnixDatagram {
     }
 }
 
-/// Creates a socket whose send buffer takes a message of `largest` bytes.
+/// Creates a socket with a send buffer for a message of `largest` bytes.
 fn open_for(largest: usize, options: &Buffers) -> Result<Socket> {
     let socket = open(Type::DGRAM)?;
     options.apply(&socket)?;
@@ -132,7 +130,7 @@ fn open_for(largest: usize, options: &Buffers) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Waits for the welcome: the address it came from.
+/// Waits for the welcome; returns its sender's address.
 fn welcomed(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<SockAddr> {
     let failed = |e| Error::setup(format!("receive a welcome from {}", dial.to), e);
     let mut strangers = 0;
@@ -161,7 +159,7 @@ fn welcomed(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<SockAdd
 /// Receives one datagram of exactly a hello's length, with its sender's address; `None` for any
 /// other.
 fn receive_from(socket: &Socket) -> io::Result<Option<([u8; LEN], SockAddr)>> {
-    // One byte more, so that a longer datagram shows as longer.
+    // One byte more, so that the length shows a longer datagram.
     let mut room = [std::mem::MaybeUninit::<u8>::uninit(); LEN + 1];
     let flags = libc::MSG_DONTWAIT;
     let (got, from) = match socket.recv_from_with_flags(&mut room, flags) {
@@ -221,7 +219,7 @@ impl Listener for DatagramListener {
 }
 
 impl DatagramListener {
-    /// Opens a connection back to `near`; `None` if it is gone already.
+    /// Opens a connection back to `near`; `None` if it is gone.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
         bind(&socket, &named(&Address::Unix(String::new()))?)?;
@@ -241,7 +239,7 @@ struct DatagramConn {
     socket: Counted,
     incoming: Box<[u8]>,
     bulk: BulkMessage,
-    /// True if the empty datagram that ends this direction found no room yet.
+    /// True if the empty datagram that ends this direction waits for room.
     ending: bool,
     connect_ns: u64,
 }
@@ -258,7 +256,7 @@ impl DatagramConn {
         })
     }
 
-    /// Makes one receiving call: the length of the message now in `incoming`.
+    /// Makes one receiving call; returns the length of the message in `incoming`.
     fn next(&mut self, patience: Patience) -> io::Result<Option<usize>> {
         let got = self.socket.receive_datagram(&mut self.incoming, patience)?;
         match got {
@@ -329,12 +327,12 @@ impl Conn for DatagramConn {
         })
     }
 
-    /// Sends the empty datagram that ends this direction; if it finds no room, it is backlog.
+    /// Sends the empty datagram that ends this direction; without room it becomes backlog.
     fn finish(&mut self) -> io::Result<()> {
         self.ending = true;
         match self.flush() {
             Ok(_) => Ok(()),
-            // The peer is gone, and this direction with it.
+            // The peer is gone, and so is this direction.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 self.ending = false;
                 Ok(())

@@ -1,19 +1,20 @@
-//! uTP, the transport of BitTorrent that yields to others: a reliable byte stream in packets of BEP 29 (header version 1),
-//! with the congestion control LEDBAT (RFC 6817), which aims at a queueing delay and backs off before others notice it.
+//! uTP, the background transport of BitTorrent: a reliable byte stream in packets of BEP 29 (header version 1), with
+//! the congestion control LEDBAT (RFC 6817), which aims at a queueing delay and backs off before other flows suffer
+//! from it.
 //!
-//! Where the two differ, RFC 6817 decides how fast it sends, and BEP 29 what its packets look like:
+//! Where the two differ, RFC 6817 decides how fast it sends, and BEP 29 the format of its packets:
 //!
 //! | | BEP 29 | here, by RFC 6817 |
 //! |---|---|---|
 //! | base delay | least of the last two minutes | least of ten entries of a minute |
 //! | least window | none: 0 waits for a timeout | two segments; one after a timeout |
-//! | growth | by what is outstanding | capped at what was outstanding and a segment more |
+//! | growth | limited by the bytes outstanding | limited by the bytes that were outstanding, and a segment more |
 //! | packets on a slow path | down to 150 bytes | always as large as the path takes |
 //!
-//! Both ends open as BEP 29 says, a SYN and its answer. The answer bears the number of the first packet of data, as libutp and
-//! libtorrent have it ("packets that don't include any payload do not increase the seq_nr"), and not one of its own, as the
-//! diagram there can be read. Each packet of data is acknowledged, packets that come together by one answer, and each
-//! direction has its own end (FIN). [`wire`] has the format.
+//! Both ends open as in BEP 29, with a SYN and its answer. The answer has the number of the first packet of data, as in
+//! libutp and libtorrent ("packets that don't include any payload do not increase the seq_nr"), and not one of its own,
+//! as the diagram there can be read. Each packet of data is acknowledged, packets that arrive together by one answer,
+//! and each direction has its own end (FIN). [`wire`] has the format.
 
 use std::io;
 
@@ -42,7 +43,7 @@ mod wire;
 #[derive(Clone, Copy)]
 pub(super) struct Utp;
 
-/// The most packets that are kept in either direction: a quarter of all numbers, so that none is taken for another.
+/// Most packets stored in either direction: a quarter of all numbers, so that numbers are unambiguous.
 const MOST_PACKETS: usize = 1 << 14;
 
 /// Number of the SYN.
@@ -94,9 +95,10 @@ impl Userspace for Utp {
 /// Progress of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing came yet, and nothing is asked.
+    /// Nothing has arrived, and no SYN is to be sent.
     Waiting,
-    /// The near end asks until it is answered: how often it did, when last, when it does again, and whether it is about to.
+    /// The near end sends SYNs until one is answered: their number, the time of the last and of the next, and whether
+    /// one is due.
     Asking {
         times: u32,
         last: Nanos,
@@ -111,14 +113,14 @@ enum Phase {
 struct UtpEnd {
     phase: Phase,
     side: Side,
-    /// Identifiers of packets that come, and of those that leave.
+    /// Identifiers of packets that arrive, and of packets that leave.
     comes: u16,
     leaves: u16,
     /// Number of the first packet of data that leaves.
     first: u16,
-    /// True if the peer asked and was not answered yet.
+    /// True if a SYN of the peer has not been answered.
     owes_answer: bool,
-    /// Delay of the last packet that came, in microseconds, by two clocks.
+    /// Delay of the last packet that arrived, in microseconds, by two clocks.
     difference: u32,
     sender: UtpSender,
     receiver: UtpReceiver,
@@ -126,7 +128,7 @@ struct UtpEnd {
     mtu: u32,
 }
 
-/// Returns a time as packets have it: in microseconds, modulo 2^32.
+/// Returns a time in the format of packets: in microseconds, modulo 2^32.
 fn micros(now: Nanos) -> u32 {
     (now.0 / 1_000) as u32
 }
@@ -137,7 +139,7 @@ impl UtpEnd {
         let segment = opening.payload(INFO.id, header + 1)? - header;
         let knobs = opening.knobs;
         let window = knobs.get(&WINDOW).0.max(u64::from(segment));
-        // A message is taken whole, so there must be room for one.
+        // The buffer takes messages whole, so it has room for the largest.
         let message = PREFIX + opening.largest_message;
         let terms = UtpTerms {
             buffer: message.max(window as usize),
@@ -169,7 +171,7 @@ impl UtpEnd {
         })
     }
 
-    /// Handles a SYN. A copy of one that was answered is answered again.
+    /// Handles a SYN. A copy of an answered SYN is answered again.
     fn asked(&mut self, now: Nanos, header: &Header) {
         match (self.side, self.phase) {
             (Side::Far, Phase::Waiting) => {
@@ -195,7 +197,7 @@ impl UtpEnd {
                     return;
                 }
                 self.receiver.begin(header.sequence);
-                // Of several SYNs nobody knows which was answered (Karn).
+                // After several SYNs it is unknown which was answered (Karn).
                 self.sender.begin(header.window, (times == 1).then(|| now - last));
                 self.phase = Phase::Open;
             }
@@ -223,7 +225,7 @@ impl UtpEnd {
         }
     }
 
-    /// Appends the packet of the handshake that is to leave, if there is one.
+    /// Appends the packet of the handshake that is due, if there is one.
     fn shake_hands(&mut self, now: Nanos, batch: &mut Vec<u8>) {
         let header = self.header(now);
         match self.phase {
@@ -236,7 +238,7 @@ impl UtpEnd {
                 );
                 self.phase = Phase::Asking { times: times + 1, last: now, again, is_due: false };
             }
-            // Whatever left meanwhile, the peer is to expect the first packet.
+            // The peer has to expect the first packet, whatever left meanwhile.
             Phase::Open if std::mem::take(&mut self.owes_answer) => {
                 wire::write(&Header { sequence: self.first, ..header }, batch);
             }
@@ -259,7 +261,7 @@ impl Protocol for UtpEnd {
         let header = &packet.header;
         match header.kind {
             wire::PacketKind::Syn => self.asked(now, header),
-            // Whoever does not know the connection answers with the identifier of what came.
+            // An end that does not know the connection answers with the identifier of the packet that arrived.
             wire::PacketKind::Reset => {
                 let is_ours = [self.comes, self.leaves].contains(&header.connection);
                 if is_ours && self.phase != Phase::Waiting {
@@ -300,7 +302,7 @@ impl Protocol for UtpEnd {
         }
     }
 
-    /// Acts on the deadline, which then lies ahead, whenever what is to leave does.
+    /// Handles the deadline. The next deadline is later, even if due packets have not left.
     fn on_deadline(&mut self, now: Nanos) {
         match self.phase {
             Phase::Waiting if self.side == Side::Near => {

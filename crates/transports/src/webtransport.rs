@@ -2,10 +2,10 @@
 //! request opens.
 //!
 //! It runs on the same QUIC connection as `quic`, with the same windows, packets and congestion control, so the
-//! difference between the two is the price of HTTP/3: the ends exchange SETTINGS, the near end asks for the session
-//! by an extended CONNECT (RFC 9220) and lanes open with the answer. Each stream begins with a type and the session's
+//! difference between the two is the price of HTTP/3: the ends exchange SETTINGS, the near end requests the session by
+//! an extended CONNECT (RFC 9220) and lanes open with the answer. Each stream begins with a type and the session's
 //! number, 3 bytes, and each datagram with a quarter of that number (RFC 9297), 1 byte. web-transport-proto writes and
-//! reads SETTINGS and requests in buffers; nothing of its asynchronous part runs.
+//! reads SETTINGS and requests in buffers; its asynchronous part is unused.
 
 use crate::error::Result;
 use crate::quic::layer::{Heads, Layer};
@@ -87,7 +87,7 @@ mod tests {
         transport.open(&opening).unwrap()
     }
 
-    /// Carries what is to leave.
+    /// Moves the datagrams that leave.
     fn carry(now: Nanos, from: &mut dyn Protocol, to: &mut dyn Protocol) {
         let mut datagram = Vec::new();
         while from.transmit(now, 1, &mut datagram).is_some() {
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Round trips until the near end may send.
+    /// Returns the round trips until the near end may send.
     fn connecting(transport: &dyn Userspace) -> u64 {
         let [mut near, mut far] = [Side::Near, Side::Far].map(|side| open(transport, side));
         near.on_deadline(Nanos::ZERO);

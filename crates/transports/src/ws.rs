@@ -1,8 +1,8 @@
-//! WebSocket (RFC 6455) by tungstenite: messages over the kernel's TCP (`ws`), or over TLS on it (`wss`), as browsers have
-//! them. The near end is the client and masks what it sends, as the standard demands; compression is not negotiated.
+//! WebSocket (RFC 6455) by tungstenite: messages over the kernel's TCP (`ws`), or over TLS on it (`wss`), as in
+//! browsers. The near end is the client and masks its frames, as the standard demands; compression is not negotiated.
 //!
-//! The close of a WebSocket ends both directions, so one direction ends with an empty message, and the end that is the
-//! second to have no more to say closes.
+//! The close of a WebSocket ends both directions, so an empty message ends one direction, and the end that finishes
+//! second closes.
 
 use std::io;
 
@@ -28,11 +28,11 @@ pub(super) struct Ws;
 /// WebSocket over TLS.
 pub(super) struct Wss;
 
-/// The largest message in bytes: what the library takes in one frame by default.
+/// Largest message in bytes: the library's default limit of a frame.
 const LARGEST: u64 = 16 << 20;
 
-/// The bytes of a frame's header, for messages of 126 to 65,535 bytes; shorter ones take 2, longer ones 10. The client
-/// adds a mask of 4 (RFC 6455, 5.2).
+/// Bytes of a frame's header, for messages of 126 to 65,535 bytes; shorter ones take 2, longer ones 10. The client adds
+/// a mask of 4 (RFC 6455, 5.2).
 const HEADER: usize = 4;
 
 const PROMISED: Guarantees = Guarantees {
@@ -163,7 +163,7 @@ impl Transport for Wss {
 /// WebSocket over a byte stream.
 #[derive(Clone)]
 struct WsFlavour<F> {
-    /// The byte stream.
+    /// Flavour of the byte stream below.
     below: F,
     /// Bytes that it adds to each frame.
     around: usize,
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(near.next_deadline(), Some(Nanos::ZERO));
         assert_eq!(near.receive(Patience::None, &mut Kept::default()).unwrap(), Progress::Idle);
         assert_eq!(near.next_deadline(), None);
-        // The second to end closes, and the other one hears it.
+        // The second end to finish closes, and the other receives that.
         near.finish().unwrap();
         while far.receive(Patience::Block, &mut Kept::default()).unwrap() != Progress::Closed {}
         far.finish().unwrap();

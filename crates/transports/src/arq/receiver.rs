@@ -1,25 +1,25 @@
-//! The receiving half of an end: puts segments in order, and says up to where it has everything.
+//! Receiving half of an end: puts segments in order and acknowledges them cumulatively.
 
 use super::segment::{ArqSegment, SegmentFlag};
 use crate::transport::userspace::{InOrder, Ring};
 
 pub(super) struct ArqReceiver {
     ring: Ring,
-    /// Number of the first byte that is missing, and of the first that its user has not read.
+    /// Number of the first byte that is missing, and of the first byte that the user has not read.
     next: u64,
     read: u64,
     /// Ranges received after a gap: from and to, sorted, apart from each other.
     early: Vec<(u64, u64)>,
     /// Offset at which the stream ends, once that is known.
     end: Option<u64>,
-    /// Acknowledgements that are still to be sent.
+    /// Acknowledgements that are due.
     owed: u32,
 }
 
 impl ArqReceiver {
-    /// Creates a receiver with room for a window of so many bytes.
+    /// Creates a receiver with room for a window of `window` bytes.
     pub(super) fn new(window: usize) -> ArqReceiver {
-        // One gap between any two segments of a window is more than ever happens.
+        // Room for more gaps than a window ever has.
         let early = Vec::with_capacity(64);
         ArqReceiver { ring: Ring::new(window), next: 0, read: 0, early, end: None, owed: 0 }
     }
@@ -34,8 +34,8 @@ impl ArqReceiver {
         }
         let in_order = segment.offset <= self.next && end >= self.next;
         let news = end > self.next || (segment.then == SegmentFlag::End && end == self.next);
-        // Each segment that tells the sender of a gap, or of a copy, is answered on its own, as that is
-        // what it counts (RFC 5681, 4.2); others may share an answer.
+        // Each segment that shows a gap or is a copy gets an acknowledgement of its own, because the sender counts
+        // these (RFC 5681, 4.2); other segments may share one.
         self.owed = if in_order && news { self.owed.max(1) } else { self.owed.saturating_add(1) };
         let limit = self.read + self.ring.capacity();
         let from = segment.offset.max(self.next);
@@ -48,7 +48,7 @@ impl ArqReceiver {
         self.note(from, to);
     }
 
-    /// Notes that the bytes between the two offsets are here.
+    /// Notes that the bytes between the two offsets have arrived.
     fn note(&mut self, from: u64, to: u64) {
         let (mut from, mut to) = (from, to);
         self.early.retain(|&(other_from, other_to)| {
@@ -75,12 +75,12 @@ impl ArqReceiver {
         self.owed > 0
     }
 
-    /// Notes that an acknowledgement goes out on its own.
+    /// Notes that one acknowledgement left without data.
     pub(super) fn answered_once(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// Notes that an acknowledgement goes out with data.
+    /// Notes that an acknowledgement left with data.
     pub(super) fn answered(&mut self) {
         self.owed = 0;
     }

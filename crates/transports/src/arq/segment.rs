@@ -1,4 +1,4 @@
-//! Segment format of the model, one per datagram: a header, and bytes of the stream behind it.
+//! Segment format of the model, one segment per datagram: a header, then bytes of the stream.
 //!
 //! ```text
 //! 0          8                16      17         20
@@ -6,11 +6,10 @@
 //! | offset   | acknowledged   | flags | zero     | bytes        integers big-endian
 //! +----------+----------------+-------+----------+-------
 //! ```
-//! `offset` is that of the first byte in the stream of the sender, and `acknowledged` that of the
-//! first byte that it misses of the other one. Flag 1: the stream ends behind these bytes; the end
-//! takes one number, as in TCP.
+//! `offset` is the number of the first byte in the sender's stream, `acknowledged` the number of the first missing byte
+//! of the other stream. Flag 1: the stream ends behind these bytes; the end takes one number, as in TCP.
 
-/// Bytes of the header, as many as TCP's without options has.
+/// Bytes of the header, as many as TCP's without options.
 pub(super) const HEADER: usize = 20;
 
 const LAST: u8 = 1;
@@ -32,12 +31,12 @@ pub(super) struct ArqSegment<'a> {
 }
 
 impl ArqSegment<'_> {
-    /// Reads a datagram; `None` if it is none of this protocol's.
+    /// Reads a datagram; `None` if it is not of this protocol.
     pub(super) fn read(datagram: &[u8]) -> Option<ArqSegment<'_>> {
         let (header, bytes) = datagram.split_first_chunk::<HEADER>()?;
         let number = |at: usize| {
             let field = header[at..].first_chunk::<8>()?;
-            // Half of all numbers: no sum of an offset and a length overflows.
+            // Half of all numbers is the limit, so that the sum of an offset and a length does not overflow.
             Some(u64::from_be_bytes(*field)).filter(|number| *number <= u64::MAX / 2)
         };
         let then = match header[16] {
@@ -48,7 +47,7 @@ impl ArqSegment<'_> {
         Some(ArqSegment { offset: number(0)?, acknowledged: number(8)?, then, bytes })
     }
 
-    /// Returns true if it takes no number of the stream.
+    /// Returns true if the segment takes no number of the stream.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.then == SegmentFlag::More
     }

@@ -1,9 +1,9 @@
-//! The sending half of an end: what to send when, and when to send it again.
+//! Sending half of an end: decides when to send which segment, and when to send it again.
 //!
-//! Reno as RFC 5681 has it (slow start, congestion avoidance, fast retransmit and recovery) with the
-//! partial acknowledgements of RFC 6582, an initial window of ten segments (RFC 6928), and the timer of
-//! RFC 6298, which times one segment at a time and none that was sent twice (Karn). After a timeout all
-//! that is not acknowledged is sent again in order.
+//! Reno as in RFC 5681 (slow start, congestion avoidance, fast retransmit and recovery) with the partial
+//! acknowledgements of RFC 6582, an initial window of ten segments (RFC 6928), and the timer of RFC 6298, which times
+//! one segment at a time and no segment that was sent twice (Karn). After a timeout, all unacknowledged bytes are sent
+//! again in order.
 
 use super::segment::{ArqSegment, SegmentFlag, write_header};
 use crate::measurements::TcpView;
@@ -13,7 +13,7 @@ use crate::transport::userspace::{RoundTrip, SendBuffer};
 /// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArqControl {
-    /// A congestion window.
+    /// Congestion window.
     Reno,
     /// No further limit.
     None,
@@ -40,12 +40,11 @@ pub(super) struct ArqSender {
     fresh: u64,
     congestion_window: u64,
     threshold: u64,
-    /// Acknowledgements in a row that told of nothing new.
+    /// Acknowledgements in a row that acknowledge nothing new.
     repeated: u32,
-    /// End of fast recovery: it lasts until everything before this is acknowledged.
+    /// End of fast recovery, which lasts until all bytes before this offset are acknowledged.
     recovers_to: Option<u64>,
-    /// Offset after a loss: segments from before this may be copies, and what they cause tells of
-    /// no new loss.
+    /// Offset after a loss: segments before it may be copies, so repeated acknowledgements of them show no new loss.
     no_news_before: u64,
     /// True if the first segment is to be sent again.
     resend: bool,
@@ -83,17 +82,17 @@ impl ArqSender {
         }
     }
 
-    /// Returns the number of bytes that there is room for.
+    /// Returns the number of bytes that the buffer has room for.
     pub(super) fn room(&self) -> u64 {
         self.buffer.room()
     }
 
-    /// Puts bytes in, no more than there is room for.
+    /// Adds bytes to the buffer, at most [`ArqSender::room`].
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.buffer.put(bytes);
     }
 
-    /// Ends the stream behind what was put in.
+    /// Ends the stream behind the bytes added so far.
     pub(super) fn finish(&mut self) {
         self.buffer.finish();
     }
@@ -117,12 +116,12 @@ impl ArqSender {
         self.next - self.unacknowledged
     }
 
-    /// Returns true if all that was put in, the end included, is acknowledged.
+    /// Returns true if all bytes and the end of the stream are acknowledged.
     pub(super) fn is_drained(&self) -> bool {
         self.unacknowledged >= self.limit()
     }
 
-    /// Returns its congestion control and round-trip time.
+    /// Returns congestion control and round-trip times.
     pub(super) fn view(&self) -> TcpView {
         let segment = self.terms.segment.max(1);
         TcpView {
@@ -133,8 +132,8 @@ impl ArqSender {
         }
     }
 
-    /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream;
-    /// returns whether there was one.
+    /// Writes the next segment that may leave at `now`, with `acknowledged` of the other stream; returns false if there
+    /// is none.
     pub(super) fn transmit(&mut self, now: Nanos, acknowledged: u64, room: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.resend) && self.unacknowledged < self.fresh {
             let len = self.terms.segment.min(
@@ -149,7 +148,7 @@ impl ArqSender {
         let window = self.congestion_window.min(self.terms.window);
         let left = self.buffer.end().saturating_sub(self.next);
         let len = left.min(self.terms.segment).min(window.saturating_sub(self.under_way()));
-        // Neither nothing, nor less than a segment where more is there to send (RFC 1122, 4.2.3.4).
+        // Sends no empty segment, and none below full size while more is waiting (RFC 1122, 4.2.3.4).
         let too_small = len < left.min(self.terms.segment);
         if (too_small && self.under_way() > 0) || (len == 0 && left > 0) {
             return false;
@@ -175,7 +174,7 @@ impl ArqSender {
         self.timer.get_or_insert(now + self.timeout());
     }
 
-    /// Handles the acknowledgement of this stream in a segment from the other end.
+    /// Handles the acknowledgement of this stream in a segment of the other end.
     pub(super) fn acknowledge(&mut self, now: Nanos, segment: &ArqSegment<'_>) {
         let acknowledged = segment.acknowledged;
         if acknowledged > self.fresh {
@@ -213,7 +212,7 @@ impl ArqSender {
                 }
             }
             Some(_) => {
-                // What follows the gap that was just closed is missing, too.
+                // The bytes behind the closed gap are missing, too.
                 self.resend = true;
                 if self.terms.control == ArqControl::Reno {
                     let deflated = self.congestion_window.saturating_sub(news);
@@ -234,11 +233,11 @@ impl ArqSender {
         } else {
             (segment * segment / self.congestion_window.max(1)).max(1)
         };
-        // More than the window is of no use, and would hide a later loss.
+        // More than `window` is of no use, and would hide a later loss.
         self.congestion_window = (self.congestion_window + more).min(self.terms.window);
     }
 
-    /// Handles an acknowledgement that told of nothing new.
+    /// Handles an acknowledgement that acknowledges nothing new.
     fn repeat(&mut self) {
         self.repeated += 1;
         if self.recovers_to.is_some() {
@@ -255,7 +254,7 @@ impl ArqSender {
         }
     }
 
-    /// Reacts to a loss: half of what is under way is as much as the path takes.
+    /// Reacts to a loss: halves the window, since the path takes no more than that.
     fn lost(&mut self) {
         let under_way = self.fresh - self.unacknowledged;
         self.threshold = (under_way / 2).max(2 * self.terms.segment);
@@ -266,12 +265,12 @@ impl ArqSender {
         self.timer
     }
 
-    /// Handles the timer, which may have fired.
+    /// Sends again if the retransmission timer has fired.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| at > now) {
             return;
         }
-        // A second timeout for the same loss says nothing more of the path.
+        // A second timeout for the same loss shows nothing new about the path.
         if self.backoff == 0 {
             self.lost();
         }
@@ -305,7 +304,7 @@ mod tests {
         sender
     }
 
-    /// The offsets of all that may leave now.
+    /// Returns the offsets of all segments that may leave now.
     fn leaves(sender: &mut ArqSender, now: Nanos) -> Vec<u64> {
         let mut offsets = Vec::new();
         let mut room = Vec::new();
@@ -350,7 +349,7 @@ mod tests {
         // 1100 bytes were under way.
         assert_eq!((sender.threshold, sender.congestion_window), (550, 850));
         assert_eq!(leaves(&mut sender, MS(51)), [100]);
-        // A part of it: the next gap is closed at once.
+        // A partial acknowledgement: the next gap is closed at once.
         answer(&mut sender, MS(100), 400);
         assert_eq!(leaves(&mut sender, MS(100))[0], 400);
         answer(&mut sender, MS(150), 1200);
@@ -370,7 +369,7 @@ mod tests {
         assert_eq!(leaves(&mut sender, MS(1000)), [0]);
         answer(&mut sender, MS(1050), 100);
         assert_eq!(leaves(&mut sender, MS(1050)), [100, 200]);
-        // What was sent twice is not timed (Karn).
+        // A segment that was sent twice is not timed (Karn).
         assert_eq!(sender.round_trip.smoothed, None);
         answer(&mut sender, MS(1100), 1000);
         assert_eq!(sender.timer(), None);

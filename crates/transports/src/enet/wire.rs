@@ -1,17 +1,15 @@
-//! Between ENet and whoever carries its datagrams: those that wait, in and out, and an account of the commands in
-//! them. The library says neither when it next wants to be called nor what was acknowledged, so both are read from
-//! its packets.
+//! Link between ENet and the socket: queues of datagrams in both directions, and a ledger of the commands in them. The
+//! library shows neither its next deadline nor acknowledgements, so both are read from its packets.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use rusty_enet::{MTU_MAX, PacketReceived, Socket};
 
-/// Time without an acknowledgement after which the library asks whether the peer is there, in
-/// milliseconds.
+/// Time without an acknowledgement after which the library pings the peer, in milliseconds.
 const PING_INTERVAL: u64 = rusty_enet::consts::PEER_PING_INTERVAL as u64;
 
-/// Datagrams in a row, in memory that is used again.
+/// Queue of datagrams that reuses its memory.
 #[derive(Debug, Default)]
 struct DatagramQueue {
     bytes: Vec<u8>,
@@ -25,7 +23,7 @@ impl DatagramQueue {
         self.lengths.push_back(datagram.len());
     }
 
-    /// Hands the next one over.
+    /// Passes the next datagram to `to`.
     fn take<T>(&mut self, to: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let len = self.lengths.pop_front()?;
         let result = to(&self.bytes[self.taken..self.taken + len]);
@@ -42,14 +40,14 @@ impl DatagramQueue {
     }
 }
 
-/// Socket as the library sees it.
+/// Socket that the library uses.
 #[derive(Debug)]
 pub(super) struct EnetSocket {
     incoming: DatagramQueue,
     outgoing: DatagramQueue,
-    /// The channels of the connection.
+    /// Number of channels of the connection.
     channels: usize,
-    /// Ledger of the commands that left and came.
+    /// Ledger of the commands that left and arrived.
     pub(super) ledger: CommandLedger,
 }
 
@@ -63,9 +61,9 @@ impl EnetSocket {
         }
     }
 
-    /// Keeps a datagram for the library. One that is longer than any of its own is ignored, and so is one that grants
-    /// another number of channels than was asked for: the lanes would not be there, and the library gives memory back
-    /// by that number, whatever it took.
+    /// Stores a datagram for the library. Ignores a datagram longer than any of the library's own, and a datagram that
+    /// grants another number of channels than was requested: lanes would be missing, and the library frees memory by
+    /// that number, whatever it allocated.
     pub(super) fn arrived(&mut self, datagram: &[u8]) {
         let grants = commands(datagram).filter(|command| command.kind == VERIFY_CONNECT);
         let is_ours = |grant: Command<'_>| {
@@ -78,12 +76,12 @@ impl EnetSocket {
         }
     }
 
-    /// Returns true if the library has not seen all that arrived.
+    /// Returns true if the library has not read all datagrams that arrived.
     pub(super) fn has_arrivals(&self) -> bool {
         !self.incoming.lengths.is_empty()
     }
 
-    /// Appends the next datagram to `batch`; its length.
+    /// Appends the next datagram to `batch`; returns its length.
     pub(super) fn leave(&mut self, batch: &mut Vec<u8>) -> Option<usize> {
         self.outgoing.take(|datagram| {
             batch.extend_from_slice(datagram);
@@ -118,30 +116,29 @@ impl Socket for EnetSocket {
     }
 }
 
-/// Command of a datagram: <https://github.com/lsalzman/enet>, protocol.h.
+/// Command in a datagram: <https://github.com/lsalzman/enet>, protocol.h.
 #[derive(Debug, Clone, Copy)]
 struct Command<'a> {
     kind: u8,
     wants_acknowledgement: bool,
     channel: u8,
     number: u16,
-    /// Bytes that follow these fields, up to its data.
+    /// Bytes after these fields, up to the data.
     fields: &'a [u8],
-    /// Bytes of data behind it.
+    /// Length of the data behind it.
     data: usize,
 }
 
 const ACKNOWLEDGE: u8 = 1;
 const VERIFY_CONNECT: u8 = 3;
 
-/// Offset at which the latter says how many channels the connection has.
+/// Offset of the number of channels in the command that accepts a connection.
 const CHANNELS_AT: usize = 12;
 
-/// The bytes of each kind of command without its data.
+/// Bytes of each kind of command without its data.
 const SIZES: [usize; 13] = [0, 8, 48, 44, 8, 4, 6, 8, 24, 8, 12, 16, 24];
 
-/// Returns the offset of the data length in a kind of command that has data; `None` for one that
-/// has none.
+/// Returns the offset of the data length in a kind of command; `None` for a kind without data.
 fn length_at(kind: u8) -> Option<usize> {
     match kind {
         6 => Some(0),
@@ -155,7 +152,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// Returns the commands of a datagram, as far as they are whole.
+/// Returns the complete commands of a datagram.
 fn commands(datagram: &[u8]) -> impl Iterator<Item = Command<'_>> {
     const HAS_SENT_TIME: u16 = 0x8000;
     let flags = word(datagram, 0).unwrap_or_default();
@@ -179,30 +176,29 @@ struct SentCommand {
     channel: u8,
     number: u16,
     data: usize,
-    /// Time at which it left, and time that it waits for an answer, in milliseconds.
+    /// Time at which it left, and its timeout, in milliseconds.
     at: u64,
     timeout: u64,
     is_first: bool,
 }
 
-/// Commands that are under way, in the order in which the library sent them, which is that in which it looks at their
-/// timeouts.
+/// Commands under way, in the order in which the library sent them, in which it also checks their timeouts.
 #[derive(Debug)]
 pub(super) struct CommandLedger {
     sent: VecDeque<SentCommand>,
-    /// Next number of each channel that was never sent.
+    /// Next unused number of each channel.
     next: Box<[u16; 256]>,
-    /// Time of the library, and the timeout of what it sends, in milliseconds.
+    /// Time of the library, and the timeout of commands sent now, in milliseconds.
     now: u64,
     timeout: u64,
     last_answer: u64,
-    /// Bytes of data that were written to be acknowledged, and are not.
+    /// Bytes of reliable data that were written and not acknowledged.
     owed: usize,
-    /// Bytes of them that have left.
+    /// Bytes of these that have left.
     flying: usize,
     /// Datagrams with data that was not sent before.
     pub(super) packets: u64,
-    /// Commands with data that were sent again.
+    /// Retransmitted commands with data.
     pub(super) resent: u64,
 }
 
@@ -226,8 +222,8 @@ impl CommandLedger {
         (self.now, self.timeout) = (now, timeout);
     }
 
-    /// Ends a call of the library, whose timeout changed by what it received: what left since may
-    /// have the one or the other.
+    /// Ends a call of the library, during which a received datagram may have changed the timeout: the commands that
+    /// left since may have either.
     pub(super) fn end(&mut self, timeout: u64) {
         let now = self.now;
         let recent = self.sent.iter_mut().rev().take_while(|sent| sent.at == now);
@@ -236,17 +232,17 @@ impl CommandLedger {
         }
     }
 
-    /// Notes that data was written that is to be acknowledged.
+    /// Notes that reliable data was written.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.owed += bytes;
     }
 
-    /// Returns the number of bytes of data that were written to be acknowledged, and are not.
+    /// Returns the number of bytes of reliable data that were written and not acknowledged.
     pub(super) fn owed(&self) -> usize {
         self.owed
     }
 
-    /// Returns the number of bytes of them that have left.
+    /// Returns the number of bytes of these that have left.
     pub(super) fn flying(&self) -> usize {
         self.flying
     }
@@ -271,8 +267,8 @@ impl CommandLedger {
             let next = &mut self.next[usize::from(channel)];
             if (number.wrapping_sub(*next) as i16) < 0 {
                 self.resent += u64::from(has_data);
-                // The library sends again what is due before it looks at what has arrived, an acknowledgement of the
-                // same command included.
+                // The library retransmits due commands before it reads datagrams, which may acknowledge the same
+                // command.
                 let Some(before) = self.find(channel, number) else { continue };
                 sent.timeout = before.timeout * 2;
                 sent.is_first = false;
@@ -290,7 +286,7 @@ impl CommandLedger {
         for command in commands(datagram) {
             let number = match command.kind {
                 ACKNOWLEDGE => word(command.fields, 0),
-                // It stands for the acknowledgement of what asked for a connection.
+                // It acknowledges the command that requests a connection.
                 VERIFY_CONNECT => Some(1),
                 _ => None,
             };
@@ -302,7 +298,7 @@ impl CommandLedger {
         }
     }
 
-    /// Takes a command out.
+    /// Removes a command.
     fn find(&mut self, channel: u8, number: u16) -> Option<SentCommand> {
         let is_it = |sent: &SentCommand| sent.channel == channel && sent.number == number;
         let at = self.sent.iter().position(is_it)?;
@@ -311,9 +307,8 @@ impl CommandLedger {
         Some(sent)
     }
 
-    /// Returns the time at which the library has something to do by itself, in its milliseconds:
-    /// its oldest command is to be sent again, or the peer to be asked whether it is there. If it
-    /// does not act then, it is asked again every millisecond.
+    /// Returns the time of the library's next deadline, in its milliseconds: a retransmission of its oldest command, or
+    /// a ping. If the library does nothing then, it is called again every millisecond.
     pub(super) fn due(&self) -> u64 {
         let due = match self.sent.front() {
             Some(oldest) => oldest.at + oldest.timeout,
@@ -360,13 +355,13 @@ mod tests {
         ledger.begin(120, 20);
         ledger.left(&datagram(&[reliable(1, b"abc")]));
         assert_eq!((ledger.packets, ledger.resent), (1, 1));
-        // The second is the oldest now, and its time has come; the first waits twice as long.
+        // The second is the oldest now and due; the first waits twice as long.
         assert_eq!(ledger.due(), 121);
         ledger.arrived(&datagram(&[acknowledgement(2), acknowledgement(2)]));
         assert_eq!((ledger.owed(), ledger.due()), (3, 160));
         ledger.arrived(&datagram(&[acknowledgement(1)]));
         assert_eq!((ledger.owed(), ledger.due()), (0, 120 + PING_INTERVAL));
-        // What crosses its own acknowledgement is not owed a second time.
+        // A retransmission that crosses its acknowledgement is not counted twice.
         ledger.wrote(3);
         ledger.left(&datagram(&[reliable(3, b"ghi"), reliable(1, b"abc")]));
         ledger.arrived(&datagram(&[acknowledgement(1)]));

@@ -1,4 +1,4 @@
-//! The form of echo requests and replies (RFC 792, RFC 4443) and the sockets they pass through.
+//! Format of echo requests and replies (RFC 792, RFC 4443) and their sockets.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use crate::datapath::checksum::{fold, sum};
 use crate::datapath::option::set_words;
 
-/// Type, code, checksum, identifier, sequence number: the same for both families.
+/// Length of type, code, checksum, identifier and sequence number, the same for both families.
 pub(super) const HEADER: usize = 8;
 
 /// Version of ICMP.
@@ -47,9 +47,9 @@ impl Family {
 /// Kind of socket by which the kernel gives access to ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// A ping socket: the kernel sets identifier and checksum, and hands over only our replies.
+    /// Ping socket: the kernel sets identifier and checksum, and delivers only this socket's replies.
     Ping,
-    /// A raw socket: everything is ours to do.
+    /// Raw socket: this program sets all fields.
     Raw,
 }
 
@@ -79,32 +79,32 @@ impl Access {
     }
 }
 
-/// The form of requests and replies on one socket.
+/// Format of requests and replies on one socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Echo {
     /// Family of the addresses.
     pub(super) family: Family,
     /// Kind of the socket.
     pub(super) access: Access,
-    /// Marks requests from raw sockets as ours; ping sockets have one of the kernel's.
+    /// Identifier of requests from raw sockets; ping sockets have one of the kernel's.
     pub(super) id: u16,
 }
 
 impl Echo {
-    /// Writes the header in front of the payload that `request` already holds after it.
+    /// Writes the header in front of the payload in `request`.
     pub(super) fn address(&self, request: &mut [u8], seq: u16) {
         request[..HEADER].fill(0);
         request[0] = self.family.request();
         request[4..6].copy_from_slice(&self.id.to_be_bytes());
         request[6..8].copy_from_slice(&seq.to_be_bytes());
-        // The kernel does it for ping sockets, and for raw ICMPv6, which covers addresses, too.
+        // The kernel computes it for ping sockets, and for raw ICMPv6, whose checksum covers the addresses, too.
         if (self.family, self.access) == (Family::V4, Access::Raw) {
             let sum = checksum(request);
             request[2..4].copy_from_slice(&sum.to_be_bytes());
         }
     }
 
-    /// Returns the payload, if `bytes` are a reply to this socket's requests.
+    /// Returns the payload if `bytes` are a reply to this socket's requests.
     pub(super) fn payload<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let start = match (self.family, self.access) {
             (Family::V4, Access::Raw) => usize::from(bytes.first()? & 0x0f) * 4,
@@ -119,8 +119,8 @@ impl Echo {
         (header[0] == self.family.reply() && header[1] == 0 && ours).then_some(payload)
     }
 
-    /// Makes the kernel drop what a raw socket would see besides our replies: other types, and
-    /// other programs' echoes. [`Echo::payload`] still checks each, as some may have come before.
+    /// Makes the kernel drop packets of a raw socket other than our replies: other types, and other programs' echoes.
+    /// [`Echo::payload`] still checks each, as some may have arrived before.
     pub(super) fn keep_out_others(&self, socket: &Socket) -> io::Result<()> {
         if self.access == Access::Ping {
             return Ok(());
@@ -140,9 +140,8 @@ impl Echo {
         socket.attach_filter(&self.program())
     }
 
-    /// Returns a classic BPF program (Documentation/networking/filter.rst) that keeps what has our
-    /// identifier. Over IPv4 a raw socket's packets start with the IP header, over IPv6 they do
-    /// not.
+    /// Returns a classic BPF program (Documentation/networking/filter.rst) that accepts packets with our identifier.
+    /// Over IPv4 a raw socket's packets begin with the IP header, over IPv6 they do not.
     fn program(&self) -> Vec<SockFilter> {
         let op = |code: u32, jf: u8, k: u32| SockFilter::new(code as u16, 0, jf, k);
         let mut program = match self.family {

@@ -1,12 +1,13 @@
-//! Forward error correction as kcp-go has it (github.com/xtaci/kcp-go, `fec.go`), and so kcptun: behind each group of
-//! datagrams go some more, of which any makes up for any that was lost, by a Reed-Solomon code over GF(2^8).
+//! Forward error correction of kcp-go (github.com/xtaci/kcp-go, `fec.go`) and so of kcptun: each group of datagrams is
+//! followed by parity datagrams, each of which replaces any lost datagram, by a Reed-Solomon code over GF(2^8).
 //!
 //! ```text
 //! data     number (4) │ f1 00 │ length (2), itself included │ segments
-//! parity   number (4) │ f2 00 │ parity of all from the length on, zeros behind what is shorter
+//! parity   number (4) │ f2 00 │ parity of all from the length on, shorter ones padded with zeros
 //! ```
-//! All little-endian. The numbers of a group, data first, begin at a multiple of its size, and wrap at the last such one
-//! below 2^32 - 1. The code is the systematic one of a Vandermonde matrix, with the polynomial 0x11d.
+//! All fields are little-endian. The numbers of a group, data first, begin at a multiple of its size, and wrap at the
+//! last such multiple below 2^32 - 1. The code is the systematic one of a Vandermonde matrix, with the polynomial
+//! 0x11d.
 
 use std::collections::VecDeque;
 
@@ -16,19 +17,19 @@ use crate::error::{Error, Result};
 use crate::spec::{Kind, plain};
 use crate::time::Nanos;
 
-/// Bytes that each datagram with data is longer by.
+/// Bytes added to each datagram with data.
 pub(super) const HEADER: usize = 8;
-/// Number and kind.
+/// Length of number and kind.
 const FRONT: usize = 6;
 const DATA: u16 = 0xf1;
 const PARITY: u16 = 0xf2;
 
-/// Groups of which datagrams are kept, the newest to have begun.
+/// Groups of which datagrams are stored, the newest first datagrams.
 const GROUPS: usize = 8;
 
-/// Longest time from the first datagram of a group to its last for which parity is worth sending: what was lost has left
-/// again since, and acknowledgements that old would be taken for long round trips. kcp-go, too, sends none for groups with
-/// a gap in them, and counts on.
+/// Longest time from the first datagram of a group to its last for which parity is sent: lost data has been
+/// retransmitted by then, and the library would measure long round trips from acknowledgements that old. kcp-go, too,
+/// sends none for groups with a gap in time, and continues counting.
 const LATE: Nanos = Nanos::from_millis(200);
 
 /// Form of the knob.
@@ -46,7 +47,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Reads `10+3`, or `10:3` where a plus stands between knobs; `None` for `off`.
+    /// Reads `10+3`, or `10:3` where a plus separates knobs; `None` for `off`.
     pub(super) fn parse(typed: &str) -> Result<Option<Shape>> {
         if typed == "off" {
             return Ok(None);
@@ -66,7 +67,7 @@ impl Shape {
         self.data + self.parity
     }
 
-    /// Returns the number at which counting begins anew.
+    /// Returns the number at which counting restarts.
     fn wrap(self) -> u32 {
         let whole = self.whole() as u32;
         u32::MAX / whole * whole
@@ -95,7 +96,7 @@ pub(super) struct Encoder {
     shape: Shape,
     code: ReedSolomon,
     next: u32,
-    /// The group: its data so far, and room for its parity.
+    /// Data of the group so far, and room for its parity.
     shards: Vec<Vec<u8>>,
     gathered: usize,
     /// Time of the first datagram of the group.
@@ -116,7 +117,7 @@ impl Encoder {
         })
     }
 
-    /// Hands a datagram with its header to `send`; behind the last of a group, its parity.
+    /// Passes a datagram with its header to `send`, and after the last of a group its parity.
     pub(super) fn encode(&mut self, now: Nanos, segments: &[u8], mut send: impl FnMut(&[u8])) {
         let Ok(length) = u16::try_from(segments.len() + 2) else { return };
         if self.gathered == 0 {
@@ -138,7 +139,7 @@ impl Encoder {
         }
         let longest = self.shards[..self.shape.data].iter().map(Vec::len).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|shard| shard.resize(longest, 0));
-        // All are of one length, and as many as the code has: there is nothing else to fail.
+        // All shards have one length and the number that the code needs, so this does not fail.
         if self.code.encode(&mut self.shards).is_ok() {
             (self.shape.data..self.shape.whole()).for_each(|at| self.send(at, PARITY, &mut send));
         }
@@ -153,12 +154,12 @@ impl Encoder {
     }
 }
 
-/// Segments that a decoder has for its connection.
+/// Segments that a decoder returns.
 #[derive(Debug)]
 pub(super) enum DecodedSegments<'a> {
-    /// As they arrived.
+    /// Segments as they arrived.
     Sent(&'a [u8]),
-    /// Made up for, and so late.
+    /// Segments that were reconstructed, and so are late.
     MadeUp(&'a mut [u8]),
 }
 
@@ -167,21 +168,21 @@ pub(super) enum DecodedSegments<'a> {
 pub(super) struct Decoder {
     shape: Shape,
     code: ReedSolomon,
-    /// Groups of which something has come, the newest last.
+    /// Groups with at least one datagram, the newest last.
     groups: VecDeque<Group>,
-    /// Longest datagram that is kept.
+    /// Longest datagram that is stored.
     longest: usize,
     recovered: u64,
 }
 
-/// A group under way.
+/// Incomplete group.
 #[derive(Debug, Default)]
 struct Group {
     number: u32,
-    /// Bytes of each shard, and whether it is there.
+    /// Bytes of each shard, and true if it has arrived.
     shards: Vec<(Vec<u8>, bool)>,
     there: usize,
-    /// True once nothing of it is missing, or cannot be made up for.
+    /// True once the group is complete or beyond repair.
     is_done: bool,
 }
 
@@ -191,12 +192,12 @@ impl Decoder {
         Ok(Decoder { shape, code: shape.code()?, groups, longest, recovered: 0 })
     }
 
-    /// Returns the number of datagrams that were made up for.
+    /// Returns the number of reconstructed datagrams.
     pub(super) fn recovered(&self) -> u64 {
         self.recovered
     }
 
-    /// Hands the segments of a datagram to `take`, and those that it makes up for. What makes no sense is ignored.
+    /// Passes the segments of a datagram, and segments that it completes, to `take`. Ignores malformed datagrams.
     pub(super) fn decode(&mut self, datagram: &[u8], mut take: impl FnMut(DecodedSegments<'_>)) {
         let Some((front, shard)) = datagram.split_first_chunk::<FRONT>() else { return };
         let [a, b, c, d, e, f] = *front;
@@ -208,7 +209,7 @@ impl Decoder {
             PARITY => at >= self.shape.data,
             _ => return,
         };
-        // Data is data, also from a peer whose groups are of another size.
+        // Data is passed on also if the peer's groups have another size.
         if kind == DATA && shard.len() > 2 {
             take(DecodedSegments::Sent(&shard[2..]));
         }
@@ -226,7 +227,7 @@ impl Decoder {
     ) {
         let known = self.groups.iter().position(|group| group.number == number);
         let place = known.unwrap_or_else(|| {
-            // The oldest gives its memory to the newest.
+            // The oldest group gives its memory to the newest.
             let oldest = self.groups.len() == GROUPS;
             let mut group = oldest.then(|| self.groups.pop_front()).flatten().unwrap_or_default();
             group.begin(number, self.shape.whole());
@@ -283,7 +284,7 @@ impl Group {
 mod tests {
     use super::*;
 
-    /// Datagrams of `count` pieces of content.
+    /// Returns the datagrams of `count` pieces of content.
     fn encoded(shape: &str, count: u8) -> (Shape, Vec<Vec<u8>>) {
         let shape = Shape::parse(shape).unwrap().unwrap();
         let mut encoder = Encoder::new(shape).unwrap();
@@ -347,7 +348,7 @@ mod tests {
             order.iter().flat_map(|at| decoded(&mut decoder, &sent[*at])).collect();
         assert_eq!(decoder.recovered(), 4);
         let count = |at| came.iter().filter(|one| **one == piece(at)).count();
-        // As often as each came as data, and once more where it was made up for.
+        // Each as often as it arrived as data, plus one if it was reconstructed.
         assert_eq!([0, 1, 2, 3, 4, 5].map(count), [2, 2, 2, 1, 2, 2]);
     }
 
@@ -359,12 +360,12 @@ mod tests {
         assert_eq!(noise(b""), 0);
         assert_eq!(noise(&[0; 6]), 0);
         assert_eq!(noise(&[&front(0, DATA)[..], &[9, 0]].concat()), 0);
-        // Parity where data belongs, a number beyond the last, too long, an unknown kind.
+        // Parity in the place of data, a number beyond the last, too long a datagram, an unknown kind.
         assert_eq!(noise(&[&front(1, PARITY)[..], &[9; 40]].concat()), 0);
         assert_eq!(noise(&[&front(u32::MAX, PARITY)[..], &[9; 40]].concat()), 0);
         assert_eq!(noise(&[&front(3, PARITY)[..], &[9; 4_000]].concat()), 0);
         assert_eq!(noise(&[&front(3, 0xf3)[..], &[9; 40]].concat()), 0);
-        // Groups out of nowhere do not hold up those of the connection for long.
+        // Groups of strangers do not delay groups of the connection for long.
         for group in 0..100 {
             noise(&[&front(1_000_003 + group * 5, PARITY)[..], &[9; 40]].concat());
         }
@@ -372,7 +373,7 @@ mod tests {
             noise(datagram);
         });
         assert_eq!(decoder.recovered(), 1);
-        // A code over what never was a length.
+        // Parity of shards without a valid length.
         let wrong = [&front(8, PARITY)[..], &[0xff; 40]].concat();
         [5, 6].iter().for_each(|at| {
             decoded(&mut decoder, &[&front(*at, DATA)[..], &[1; 40]].concat());

@@ -1,18 +1,18 @@
-//! Segments of a datagram of KCP, as far as their headers are looked at.
+//! Headers of the segments in a datagram of KCP.
 
 use super::{HEADER, MOST_SEGMENTS};
 
-/// The fields of a segment's header that are looked at here.
+/// Fields of a segment's header that this program reads.
 pub(super) struct SegmentHeader {
     pub(super) command: u8,
     /// Number of segments of its message that follow.
     follow: u8,
-    /// Time at which it left, in milliseconds of its sender; of an acknowledgement that of what it acknowledges.
+    /// Time at which it left, by its sender's milliseconds; in an acknowledgement, that of the acknowledged segment.
     stamp: u32,
     pub(super) number: u32,
 }
 
-/// Returns the segments of a datagram, as far as they are whole.
+/// Returns the complete segments of a datagram.
 pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = SegmentHeader> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -33,16 +33,16 @@ pub(super) fn segments(datagram: &[u8]) -> impl Iterator<Item = SegmentHeader> {
 /// Command of an acknowledgement.
 const ACK: u8 = 82;
 
-/// Returns the round trips, in milliseconds, that the acknowledgements of a datagram measure at `now`, as the library takes
-/// them: those of segments that were sent again begin with the last time.
+/// Returns the round trips, in milliseconds, that the library measures from the acknowledgements of a datagram at
+/// `now`: for a retransmitted segment from its last transmission.
 pub(super) fn round_trips(datagram: &[u8], now: u32) -> impl Iterator<Item = u32> {
     let acks = segments(datagram).filter(|segment| segment.command == ACK);
-    // From the future, by the sign of the difference.
+    // Time stamps of the future, by the sign of the difference.
     acks.map(move |ack| now.wrapping_sub(ack.stamp)).filter(|took| *took < 1 << 31)
 }
 
-/// Has acknowledgements that were made up for, and so are late, measure no round trip: the library leaves those out whose
-/// message is from the future. kcp-go leaves them out, too.
+/// Changes reconstructed acknowledgements, which are late, so that the library measures no round trip from them: it
+/// ignores time stamps of the future. kcp-go does not measure them either.
 pub(super) fn unmeasured(datagram: &mut [u8], now: u32) {
     let mut rest = datagram;
     while let Some((header, after)) = rest.split_first_chunk_mut::<{ HEADER as usize }>() {
@@ -54,8 +54,7 @@ pub(super) fn unmeasured(datagram: &mut [u8], now: u32) {
     }
 }
 
-/// Returns true if no segment says that it belongs to a longer message than there is: the library
-/// counts them in eight bits.
+/// Returns true if no segment claims a longer message than the library can count, in eight bits.
 pub(super) fn is_sound(datagram: &[u8]) -> bool {
     segments(datagram).all(|segment| u64::from(segment.follow) < MOST_SEGMENTS)
 }

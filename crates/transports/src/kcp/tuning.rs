@@ -4,7 +4,7 @@ use super::{CONTROL, FLUSH, INTERVAL, MIN_RTO, MODE, NODELAY, RESEND, WINDOW};
 use crate::spec::Settings;
 use crate::time::Nanos;
 
-/// The knobs as the machine takes them; times in milliseconds.
+/// Knobs as the machine takes them; times in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     pub(super) nodelay: bool,
@@ -16,7 +16,7 @@ pub(super) struct Tuning {
     pub(super) flushes: bool,
 }
 
-/// Settings that come together, as [`MODE`] names them.
+/// Sets of defaults, named by [`MODE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Default,
@@ -26,7 +26,7 @@ pub(super) enum Mode {
 }
 
 impl Tuning {
-    /// Returns what the knobs ask for, and otherwise the mode's.
+    /// Reads the knobs; unset ones get the mode's values.
     pub(super) fn new(knobs: &Settings) -> Tuning {
         // nodelay, resend, congestion control and the least timeout of test.cpp and README.en.md.
         let (nodelay, resend, is_controlled, min_rto) = match knobs.get(&MODE) {

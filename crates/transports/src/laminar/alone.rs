@@ -1,4 +1,4 @@
-//! The library by itself, without what our ends add to it: what the documentation says that it lacks, held to it.
+//! The library without the additions of this program: tests its defects as the documentation lists them.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use laminar::{Connection, Packet, VirtualConnection};
 
 use super::*;
 
-/// Two ends that only do what they are told.
+/// Two ends of the bare library.
 struct Pair {
     ends: [(VirtualConnection, LaminarOutbox); 2],
     now: Instant,
@@ -32,8 +32,8 @@ impl Pair {
         connection.process_event(wire, packet, self.now);
     }
 
-    /// Lets 10 ms pass and carries what both ends sent, but for those of the first that `loses` names by what they
-    /// carry.
+    /// Advances by 10 ms and moves the packets of both ends, except packets of the first end that `loses` selects by
+    /// their content.
     fn pass(&mut self, loses: impl Fn(&[u8]) -> bool) {
         self.now += Duration::from_millis(10);
         for from in [0, 1] {

@@ -1,35 +1,35 @@
-//! What an end knows of laminar's packets from their headers: which may be handed to the library, and which of its own
-//! messages the peer has. The library keeps both to itself.
+//! Headers of laminar's packets: which packets may be passed to the library, and which messages the peer has. The
+//! library shows neither.
 
 use std::collections::HashSet;
 
-/// The bytes of the header of every packet (5), of a reliable packet's acknowledgement (8) and of an ordered packet's
-/// place (3).
+/// Bytes of the header of every packet (5), of a reliable packet's acknowledgement (8) and of an ordered packet's place
+/// (3).
 const STANDARD: usize = 5;
 const ACKNOWLEDGED: usize = 8;
 const ARRANGED: usize = 3;
 
-/// The bytes of the headers of a message that is reliable and ordered.
+/// Bytes of the headers of a reliable, ordered message.
 pub(super) const HEADER: usize = STANDARD + ACKNOWLEDGED + ARRANGED;
 
-/// The bytes in front of each message: its lane, and its length, which laminar does not tell.
+/// Bytes in front of each message: its lane, and its length, which laminar does not transmit.
 pub(super) const FRAMING: usize = 3;
 
-/// Packets whose acknowledgement may still come: twice as many as end the connection.
+/// Packets that may still be acknowledged: twice as many as end the connection.
 const REMEMBERED: usize = 1_024;
 
-/// Packets of which an acknowledgement tells: the last one, and 32 before it.
+/// Packets that an acknowledgement covers: the last one, and 32 before it.
 const TOLD: u16 = 33;
 
 /// Place of a message: its stream, and its number there.
 pub(super) type MessagePlace = (u8, u16);
 
-/// Headers of a packet, as far as an end looks at them.
+/// Headers of a packet that this program reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers<'a> {
     /// Acknowledgement, of a reliable packet.
     pub(super) reliable: Option<Reliable>,
-    /// The message behind them, framing included; empty where the packet is there to acknowledge.
+    /// Message behind them, framing included; empty in a packet that only acknowledges.
     pub(super) payload: &'a [u8],
 }
 
@@ -38,27 +38,27 @@ pub(super) struct Headers<'a> {
 pub(super) struct Reliable {
     /// Number of the packet.
     pub(super) number: u16,
-    /// The last packet that its sender has received, and a bit for each of those before it.
+    /// Last packet that its sender has received, and a bit for each packet before that.
     pub(super) acknowledged: (u16, u32),
-    /// Place of its message; absent for one without order.
+    /// Place of its message; `None` without order.
     pub(super) place: Option<MessagePlace>,
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the headers of a packet; `None` for what no end sends: fragments, sequenced messages, heartbeats, and what
-    /// was cut.
+    /// Reads the headers of a packet; `None` for packets that no end sends: fragments, sequenced messages, heartbeats,
+    /// and truncated packets.
     pub(super) fn read(packet: &'a [u8]) -> Option<Headers<'a>> {
         let (standard, rest) = packet.split_at_checked(STANDARD)?;
         match standard.get(2..)? {
-            // A whole packet, unreliable, in no order.
+            // A whole packet, unreliable and unordered.
             [0, 0, 0] => Some(Headers { reliable: None, payload: rest }),
-            // Reliable, in no order.
+            // Reliable and unordered.
             [0, 1, 0] => {
                 let (header, payload) = rest.split_at_checked(ACKNOWLEDGED)?;
                 let reliable = Reliable::read(header, None)?;
                 payload.is_empty().then_some(Headers { reliable: Some(reliable), payload })
             }
-            // Reliable, in order.
+            // Reliable and ordered.
             [0, 1, 2] => {
                 let (header, rest) = rest.split_at_checked(ACKNOWLEDGED)?;
                 let (place, payload) = rest.split_at_checked(ARRANGED)?;
@@ -70,7 +70,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Returns the lane and the message behind the framing; `None` where the length is not that of the packet.
+    /// Returns the lane and the message behind the framing; `None` if the length does not match the packet's.
     pub(super) fn message(payload: &[u8]) -> Option<(u8, &[u8])> {
         let (framing, message) = payload.split_at_checked(FRAMING)?;
         let length = usize::from(u16::from_be_bytes([framing[1], framing[2]]));
@@ -90,18 +90,18 @@ impl Reliable {
     }
 }
 
-/// Packet that left: its number, and the place of its message if that has one.
+/// Packet that left: its number, and the place of its message if it has one.
 type SentPacket = (u16, Option<MessagePlace>);
 
-/// Messages that are under way.
+/// Messages under way.
 pub(super) struct MessageLedger {
-    /// The last packets that left, each at its number modulo their count.
+    /// Last packets that left, each at its number modulo their count.
     sent: Box<[Option<SentPacket>]>,
     /// Messages that the peer has not acknowledged.
     owed: HashSet<MessagePlace>,
     /// Packets with a message that left for the first time.
     pub(super) packets: u64,
-    /// Packets with a message that left again.
+    /// Packets with a retransmitted message.
     pub(super) resent: u64,
 }
 
@@ -128,7 +128,7 @@ impl MessageLedger {
         }
     }
 
-    /// Notes what the peer has.
+    /// Notes the packets that the peer has.
     pub(super) fn acknowledged(&mut self, (last, before): (u16, u32)) {
         for back in 0..TOLD {
             if back > 0 && (before >> (back - 1)) & 1 == 0 {

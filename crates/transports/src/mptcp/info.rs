@@ -1,5 +1,5 @@
-//! The subflows of a connection, as the kernel tells them: `MPTCP_TCPINFO` of include/uapi/linux/mptcp.h (Linux
-//! 5.16), one `struct tcp_info` for each.
+//! Subflows of a connection from the kernel's `MPTCP_TCPINFO` of include/uapi/linux/mptcp.h (Linux 5.16), one `struct
+//! tcp_info` for each.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -9,24 +9,23 @@ use socket2::Socket;
 use crate::measurements::TcpView;
 use crate::tcp::info::{LONGEST, TcpInfo, parse};
 
-/// Option level, as of include/linux/socket.h; the C library does not have it.
+/// Option level of include/linux/socket.h; the C library lacks it.
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_TCPINFO: libc::c_int = 2;
 
-/// `struct mptcp_subflow_data`: four words, of which the first is its own size, the second how many subflows there
-/// are, the third how long the kernel has each of their answers, and the last how long we have them.
+/// Length of `struct mptcp_subflow_data`, four words: its own size, the number of subflows, the size of each answer in
+/// the kernel, and the size of each answer here.
 const HEAD: usize = 16;
 
-/// Subflows that are asked for. The path manager makes 8 at most, besides the first.
+/// Most subflows that are read. The path manager makes 8 at most, besides the first.
 const MOST: usize = 9;
 
-/// The subflows of one connection.
+/// Subflows of one connection.
 pub(super) struct Subflows(Vec<TcpInfo>);
 
 impl Subflows {
-    /// The header of each packet in bytes: TCP's 20, 12 for timestamps (RFC 7323, appendix A), and 28 for
-    /// acknowledgement and mapping of 64-bit sequence numbers (RFC 8684, 3.3), padded, which is how Linux sends
-    /// them.
+    /// Bytes of each packet's headers: TCP's 20, 12 for timestamps (RFC 7323, appendix A), and 28 for acknowledgement
+    /// and mapping of 64-bit sequence numbers (RFC 8684, 3.3), padded, as Linux sends them.
     pub(super) const HEADER: u64 = 20 + 12 + 28;
 
     /// Returns the number of subflows.
@@ -39,8 +38,7 @@ impl Subflows {
         self.0.iter().map(|info| info.pmtu_bytes).min().unwrap_or(0)
     }
 
-    /// Combines all subflows into one view: what is counted in sum, round-trip times of the
-    /// fastest.
+    /// Combines all subflows into one view: sums of counters, and the round-trip times of the fastest.
     pub(super) fn together(&self) -> Option<TcpView> {
         let views = self.0.iter().map(|info| info.view);
         views.reduce(|a, b| {
@@ -91,7 +89,7 @@ impl Subflows {
     }
 }
 
-/// Asks the kernel.
+/// Reads the subflows from the kernel.
 ///
 /// # Errors
 /// The error of getsockopt(2): a connection that fell back to TCP has no such option.
@@ -118,8 +116,7 @@ pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
     Ok(read(&answer))
 }
 
-/// Parses the answer of getsockopt(2). Each subflow takes as much room as was asked for, of which
-/// the kernel fills a part.
+/// Parses the answer of getsockopt(2). Each subflow has the requested size, of which the kernel fills a part.
 fn read(answer: &[u8]) -> Subflows {
     let word = |at: usize| answer.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let count = word(1).unwrap_or(0) as usize;
@@ -132,7 +129,7 @@ fn read(answer: &[u8]) -> Subflows {
 mod tests {
     use super::*;
 
-    /// Two subflows whose TCP_INFO has 104 bytes, all of them 1 and all of them 2.
+    /// Two subflows with a TCP_INFO of 104 bytes: all bytes 1, and all bytes 2.
     #[test]
     fn subflows_are_summed_up() {
         let mut answer = vec![0; HEAD + MOST * LONGEST];

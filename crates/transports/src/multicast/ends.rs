@@ -1,4 +1,4 @@
-//! The two ends of a group as protocols: the one that sends, and each that receives.
+//! The two ends of a group as protocols: the sending end and the receiving ends.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::transport::userspace::{
 };
 use crate::transport::{Effective, told};
 
-/// Time between two calls for those that have not answered.
+/// Time between two calls of receivers that have not answered.
 const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);
 
 impl GroupTerms {
@@ -28,14 +28,14 @@ impl GroupTerms {
     }
 }
 
-/// The sending end.
+/// Sending end.
 pub(super) struct SendingEnd {
     tag: Tag,
     terms: GroupTerms,
     sender: MulticastSender,
-    /// Port at which it hears receivers.
+    /// Port for the receivers' answers.
     port: u16,
-    /// Time of the next call; absent once all have answered.
+    /// Time of the next call; `None` once all have answered.
     calls: Option<Nanos>,
     closed: Option<String>,
 }
@@ -121,7 +121,7 @@ impl Protocol for SendingEnd {
         self.sender.finish();
     }
 
-    /// Returns false: receivers send nothing that could end.
+    /// Returns false: receivers send no stream that could end.
     fn has_ended(&self, _lane: Lane) -> bool {
         false
     }
@@ -140,7 +140,7 @@ impl Protocol for SendingEnd {
     }
 }
 
-/// A receiving end.
+/// Receiving end.
 pub(super) struct ReceivingEnd {
     tag: Tag,
     terms: GroupTerms,
@@ -150,14 +150,14 @@ pub(super) struct ReceivingEnd {
 impl ReceivingEnd {
     pub(super) fn new(tag: Tag, terms: GroupTerms, index: u16) -> ReceivingEnd {
         let mut receiver = MulticastReceiver::new(tag, terms, index);
-        // It is there because it was called.
+        // The sender's call created this end.
         receiver.called();
         ReceivingEnd { tag, terms, receiver }
     }
 }
 
 impl Protocol for ReceivingEnd {
-    /// Returns that it is open: whoever was called is there.
+    /// Returns [`State::Open`]: the sender's call created this end.
     fn state(&self) -> State {
         State::Open
     }

@@ -1,4 +1,4 @@
-//! The receiving half: keeps what arrives until it is read in order, and tells the sender how it stands.
+//! Receiving half: buffers packets until they are read in order, and reports its state to the sender.
 
 use super::terms::{GroupTerms, RepairRule};
 use super::wire::{DataPacket, Status, Tag, write_status};
@@ -7,7 +7,7 @@ use crate::transport::userspace::InOrder;
 /// Packet that waits to be read.
 #[derive(Debug, Clone, Copy, Default)]
 struct PacketSlot {
-    /// Number of the packet in it, plus one; 0 for none.
+    /// Number of the stored packet, plus one; 0 if the slot is empty.
     holds: u64,
     len: usize,
 }
@@ -19,17 +19,17 @@ pub(super) struct MulticastReceiver {
     index: u16,
     slots: Box<[PacketSlot]>,
     bytes: Box<[u8]>,
-    /// First number that is missing, the first that was not read, and the bytes of that one that were.
+    /// First missing number, first unread number, and the bytes read of that packet.
     next: u64,
     read: u64,
     taken: usize,
-    /// Number behind the last of those that arrived.
+    /// Number after the last packet that arrived.
     end: u64,
-    /// Number behind the stream's last packet, once that is known.
+    /// Number after the stream's last packet, once known.
     over: Option<u64>,
-    /// Highest serial heard.
+    /// Highest serial received.
     serial: u64,
-    /// Room that was last told.
+    /// Room in the last status.
     told: u64,
     owes: bool,
     bitmap: Vec<u8>,
@@ -64,17 +64,17 @@ impl MulticastReceiver {
         number < self.next || self.slots[self.place(number)].holds == number + 1
     }
 
-    /// Returns the number before which there is room.
+    /// Returns the number before which packets are accepted.
     fn room(&self) -> u64 {
         self.read + self.terms.packets
     }
 
-    /// Answers a sender that calls.
+    /// Answers a call of the sender.
     pub(super) fn called(&mut self) {
         self.owes = true;
     }
 
-    /// Takes a packet.
+    /// Stores a packet.
     pub(super) fn take(&mut self, data: &DataPacket<'_>) {
         if data.bytes.len() > self.terms.segment || data.number >= u64::MAX - self.terms.packets {
             return;
@@ -87,7 +87,7 @@ impl MulticastReceiver {
         }
         let is_early = data.number > self.next;
         if data.number >= self.room() || (is_early && self.terms.repair == RepairRule::GoBackN) {
-            // Nothing of it is kept, and the sender is to know what is missing.
+            // The packet is dropped, and the sender must learn what is missing.
             self.owes = true;
             return;
         }
@@ -102,9 +102,9 @@ impl MulticastReceiver {
         while self.next < self.end && self.slots[self.place(self.next)].holds == self.next + 1 {
             self.next += 1;
         }
-        // The end may come in a packet without bytes, which nobody reads.
+        // The end may arrive in a packet without bytes, which is never read.
         self.consumed(0);
-        // A gap is told of at once, and so is its end, which the sender may wait for.
+        // The start of a gap is reported at once, and so is its end, for which the sender may wait.
         self.owes |= self.has_gap() || had_gap;
     }
 
@@ -117,7 +117,7 @@ impl MulticastReceiver {
         u64::from(self.index) % self.terms.every()
     }
 
-    /// Appends the answer that is owed, if one is.
+    /// Appends the status that is due; returns false if none is.
     pub(super) fn transmit(&mut self, batch: &mut Vec<u8>) -> bool {
         if !self.owes {
             return false;
@@ -138,7 +138,7 @@ impl MulticastReceiver {
         true
     }
 
-    /// Returns true if all of the stream was read.
+    /// Returns true if the whole stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.over == Some(self.read)
     }
@@ -159,7 +159,7 @@ impl InOrder for MulticastReceiver {
         while self.read < self.next && self.taken >= self.slots[self.place(self.read)].len {
             (self.read, self.taken) = (self.read + 1, 0);
         }
-        // Whoever waits for room hears of it before it runs out.
+        // A sender without room must learn of new room before it runs out.
         self.owes |= self.room() - self.told >= self.terms.packets.div_ceil(2);
     }
 }

@@ -1,4 +1,4 @@
-//! The sending half: one window over all receivers, which moves on once each of them has its first packet.
+//! Sending half: one window over all receivers, which advances once all of them have its first packet.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
 
-/// The shortest time after which the first packet of the window is sent again without a word from anyone: receivers are
-/// processes, which have to be woken.
+/// Shortest timeout after which the first packet of the window is sent again: receivers are processes, which take time
+/// to wake.
 const LEAST_TIMEOUT: Nanos = Nanos::from_millis(10);
 
-/// The longest such time: who is there answers the next one.
+/// Longest such timeout: a receiver that is alive answers the next packet.
 const LONGEST_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// Silence of a receiver that is asked all the time, after which it counts as gone.
+/// Silence of a receiver, while it is asked all the time, after which it counts as gone.
 pub(super) const SILENCE: Nanos = Nanos::from_secs(10);
 
-/// The initial congestion window in packets (RFC 6928).
+/// Initial congestion window in packets (RFC 6928).
 const INITIAL: f64 = 10.0;
 
 /// Packet of the window.
@@ -29,15 +29,15 @@ struct WindowPacket {
     ends: bool,
     /// Serial of its last transmission.
     serial: u64,
-    /// True if it waits to be sent again.
+    /// True if its retransmission is pending.
     is_listed: bool,
 }
 
-/// Receiver as the sender knows it.
+/// State of a receiver as the sender knows it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Member {
     joined: bool,
-    /// First number that it misses, the one before which it has room, and the highest serial that it heard.
+    /// First missing number, the number before which it has room, and the highest serial that it received.
     next: u64,
     room: u64,
     serial: u64,
@@ -52,10 +52,10 @@ pub(super) struct MulticastSender {
     /// Number of the first packet that some receiver misses, and the packets from it on.
     base: u64,
     window: VecDeque<WindowPacket>,
-    /// Numbers to be sent again: single ones, and all from one on.
+    /// Numbers to retransmit: single ones, and all from one number on.
     missing: VecDeque<u64>,
     rewind: Option<u64>,
-    /// Serial of the last transmission, and the one up to which all were heard of or given up.
+    /// Serial of the last transmission, and the serial up to which all were reported or given up.
     serial: u64,
     settled: u64,
     congestion_window: f64,
@@ -66,11 +66,11 @@ pub(super) struct MulticastSender {
     round_trip: RoundTrip,
     timer: Option<Nanos>,
     backoff: u32,
-    /// Time of the first timeout since anybody said anything new.
+    /// Time of the first timeout since the last news of any receiver.
     asked: Option<Nanos>,
-    /// True if the next packet asks, whatever follows it.
+    /// True if the next packet asks for answers, whatever follows it.
     asks: bool,
-    /// True if receivers are to be called for their standing.
+    /// True if receivers must be asked for their state.
     pub(super) calls: bool,
     pub(super) sent: u64,
     pub(super) resent: u64,
@@ -106,17 +106,17 @@ impl MulticastSender {
         }
     }
 
-    /// Returns the number of bytes that there is room for.
+    /// Returns the number of bytes that the buffer has room for.
     pub(super) fn room(&self) -> u64 {
         self.buffer.room()
     }
 
-    /// Puts bytes in, no more than there is room for.
+    /// Adds bytes to the buffer, at most [`MulticastSender::room`].
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.buffer.put(bytes);
     }
 
-    /// Ends the stream behind what was put in.
+    /// Ends the stream behind the bytes added so far.
     pub(super) fn finish(&mut self) {
         self.buffer.finish();
     }
@@ -126,17 +126,17 @@ impl MulticastSender {
         self.members.iter().all(|member| member.joined)
     }
 
-    /// Returns true if every receiver has all that was put in, the end included.
+    /// Returns true if every receiver has all bytes and the end of the stream.
     pub(super) fn is_drained(&self) -> bool {
         self.window.is_empty() && !self.buffer.has_new()
     }
 
-    /// Returns the number behind the last packet.
+    /// Returns the number after the last packet.
     fn next_number(&self) -> u64 {
         self.base + self.window.len() as u64
     }
 
-    /// Returns the number of transmissions that may be under way.
+    /// Returns the maximum number of transmissions under way.
     fn limit(&self) -> u64 {
         match self.terms.control {
             MulticastControl::Reno => (self.congestion_window as u64).min(self.terms.packets),
@@ -148,7 +148,7 @@ impl MulticastSender {
         self.serial - self.settled
     }
 
-    /// Returns the number of the packet that leaves next, if one may.
+    /// Returns the number of the next packet to send, if one may leave.
     fn pick(&mut self) -> Option<u64> {
         if self.under_way() >= self.limit() {
             return None;
@@ -170,7 +170,7 @@ impl MulticastSender {
         let room = self.members.iter().map(|member| member.room).min().unwrap_or(0);
         let fits = (self.window.len() as u64) < self.terms.packets && number < room;
         let left = self.buffer.uncut();
-        // Less than a whole packet waits for more while others are under way (as RFC 896 has it).
+        // A partial packet waits for more bytes while others are under way (as in RFC 896).
         let is_whole = left >= self.terms.segment as u64;
         let may = is_whole || self.buffer.is_finished() || self.window.is_empty();
         (fits && may && self.buffer.has_new()).then_some(number)
@@ -186,7 +186,7 @@ impl MulticastSender {
         self.buffer.uncut().min(self.terms.segment as u64) as usize
     }
 
-    /// Makes the next packet of what was put in.
+    /// Makes the next packet from the buffered bytes.
     fn cut_one(&mut self) {
         let len = self.next_len();
         let offset = self.buffer.cut(len as u64);
@@ -198,8 +198,8 @@ impl MulticastSender {
         self.window.push_back(packet);
     }
 
-    /// Appends packets that leave at `now`, `most` of them or fewer, all as long as the answer says but for the last one,
-    /// which may be shorter.
+    /// Appends up to `most` packets that leave at `now`, all of the returned length except the last, which may be
+    /// shorter.
     pub(super) fn transmit(
         &mut self,
         now: Nanos,
@@ -241,7 +241,7 @@ impl MulticastSender {
         let packet = &mut self.window[at];
         (packet.serial, packet.is_listed) = (self.serial, false);
         let WindowPacket { offset, len, ends, serial, .. } = *packet;
-        // Nothing follows that would make them answer, or too little for each to have its turn.
+        // No packet follows that would cause answers, or too few for each receiver to have its turn.
         let has_little = self.next_len() < self.terms.segment;
         let is_last = self.pick().is_none();
         let asks = std::mem::take(&mut self.asks)
@@ -253,7 +253,7 @@ impl MulticastSender {
         self.timer.get_or_insert(now + self.timeout());
     }
 
-    /// Handles the word of a receiver.
+    /// Handles the status of a receiver.
     pub(super) fn heard(&mut self, now: Nanos, status: &Status<'_>) {
         let most = self.next_number();
         let Some(member) = self.members.get_mut(usize::from(status.receiver)) else { return };
@@ -267,17 +267,17 @@ impl MulticastSender {
         member.serial = member.serial.max(status.serial);
         self.settle(now);
         self.advance();
-        // One that others have overtaken says nothing new.
+        // A status that a later one has overtaken has no news.
         if status.next >= self.members[usize::from(status.receiver)].next {
             self.list_missing(status);
         }
         if self.window.is_empty() {
-            // Where there is no room for more, the word that there is some may be lost.
+            // While a receiver has no room, its report of new room may be lost.
             self.timer = self.buffer.has_new().then(|| now + self.timeout());
         }
     }
 
-    /// Notes which transmissions every receiver has heard of, or later ones.
+    /// Notes the transmissions for which every receiver has reported this serial or a later one.
     fn settle(&mut self, now: Nanos) {
         let heard = self.members.iter().map(|member| member.serial).min().unwrap_or(0);
         if heard <= self.settled {
@@ -293,7 +293,7 @@ impl MulticastSender {
             self.timed = None;
         }
         self.timer = Some(now + self.timeout());
-        // RFC 5681, 3.1; a window that is not used says nothing of the path.
+        // RFC 5681, 3.1; a window that is not used shows nothing about the path.
         let is_used = self.under_way() + news >= self.limit();
         if is_used && self.recovers_to <= heard {
             let more = match self.congestion_window < self.threshold {
@@ -304,7 +304,7 @@ impl MulticastSender {
         }
     }
 
-    /// Lets go of the packets that every receiver has.
+    /// Removes the packets that every receiver has.
     fn advance(&mut self) {
         let have = self.members.iter().map(|member| member.next).min().unwrap_or(0);
         while self.base < have {
@@ -314,11 +314,11 @@ impl MulticastSender {
         }
     }
 
-    /// Notes what the receiver misses of what it should have by now: a transmission that a later one has overtaken is lost
-    /// to it. One that left since then may still come, so several receivers' words of one loss bring one repair.
+    /// Lists the packets that the receiver misses: a transmission that a later one has overtaken is lost. A
+    /// transmission that left since then may still arrive, so several reports of one loss cause one repair.
     fn list_missing(&mut self, status: &Status<'_>) {
         let mut found = None;
-        // A bitmap that fills its datagram says nothing of what follows.
+        // A bitmap that fills its datagram covers none of the packets that follow.
         let is_cut = status.bitmap.len() >= self.terms.longest_bitmap();
         let end = if is_cut { status.end() } else { u64::MAX };
         for number in status.next..self.next_number().min(end) {
@@ -342,7 +342,7 @@ impl MulticastSender {
                     }
                 }
             }
-            // Behind the bitmap they are as they left first, so nothing later can be lost if this one is not.
+            // Packets behind the bitmap left in order, so if this one is not lost, no later one is.
             if repair == RepairRule::GoBackN || (!is_lost && !in_bitmap) {
                 break;
             }
@@ -367,7 +367,7 @@ impl MulticastSender {
         self.round_trip.timeout(LEAST_TIMEOUT, self.backoff).min(LONGEST_TIMEOUT)
     }
 
-    /// Handles the timer, which may have fired: nobody has said anything new, so the first packet leaves again, and asks.
+    /// Retransmits the first packet, and asks for answers, if the timer has fired: no receiver has reported news.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| at > now) {
             return;
@@ -395,14 +395,14 @@ impl MulticastSender {
         }
     }
 
-    /// Returns the receiver that has been silent for too long while it misses something.
+    /// Returns a receiver that misses packets and has been silent for too long.
     pub(super) fn silent(&self, now: Nanos) -> Option<usize> {
         let (asked, most) = (self.asked?, self.next_number());
         let is_silent = |member: &Member| now - member.heard.max(asked) >= SILENCE;
         self.members.iter().position(|member| member.next < most && is_silent(member))
     }
 
-    /// Returns its round-trip time, its window, and what is under way.
+    /// Returns round-trip time, window, and packets under way.
     pub(super) fn view(&self) -> TcpView {
         let segment = self.terms.segment as u64;
         TcpView {

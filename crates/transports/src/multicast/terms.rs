@@ -1,4 +1,4 @@
-//! Terms on which sender and receivers of a group agree: both ends have them from the same words.
+//! Parameters of a group, which sender and receivers derive from the same knobs.
 
 use crate::error::Result;
 use crate::transport::userspace::Opening;
@@ -7,21 +7,21 @@ use super::wire::{Call, HEADER, STATUS_LEN};
 use super::{CONTROL, INFO, REPAIR, WINDOW};
 use crate::transport::frame::PREFIX;
 
-/// Rule by which lost data is sent again.
+/// Rule by which lost packets are sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RepairRule {
-    /// Only the segments that a receiver misses.
+    /// Only the packets that a receiver misses.
     Selective,
-    /// All from the first packet on that a receiver misses; receivers keep nothing behind a gap.
+    /// All from the first missing packet on; receivers store nothing behind a gap.
     GoBackN,
 }
 
-/// Limit on what is under way, besides the window.
+/// Limit on the packets under way, besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MulticastControl {
-    /// Reno's congestion window (RFC 5681), for which the receiver that loses most counts.
+    /// Reno's congestion window (RFC 5681), set by the receiver that loses most.
     Reno,
-    /// None.
+    /// No limit.
     None,
 }
 
@@ -30,15 +30,15 @@ pub(super) enum MulticastControl {
 pub(super) struct GroupTerms {
     pub(super) repair: RepairRule,
     pub(super) control: MulticastControl,
-    /// The most packets that any receiver may be behind.
+    /// Most packets that any receiver may be behind.
     pub(super) packets: u64,
-    /// The most bytes of the stream in a packet.
+    /// Most bytes of the stream in a packet.
     pub(super) segment: usize,
     pub(super) receivers: u16,
-    /// Window as asked for, in bytes.
+    /// Window that the knob asks for, in bytes.
     pub(super) window: u64,
     pub(super) mtu: u32,
-    /// Bytes of the largest message, with its length in front.
+    /// Bytes of the largest message, with its length prefix.
     pub(super) message: usize,
 }
 
@@ -48,14 +48,14 @@ impl GroupTerms {
     /// # Errors
     /// [`crate::error::Error::Usage`] where the path's packets are too small.
     pub(super) fn new(opening: &Opening<'_>, receivers: u16) -> Result<GroupTerms> {
-        // A status has the longer header, and says nothing of a gap without a byte of a bitmap.
+        // A status has the longer header, and covers no gap without a byte of a bitmap.
         let payload = opening.payload(INFO.id, STATUS_LEN as u32 + 1)?;
         let segment = payload as usize - HEADER;
         let segment = segment.min(u16::MAX.into());
         Ok(GroupTerms::read(opening, receivers.max(1), segment))
     }
 
-    /// Reads a receiver's terms, as the sender calls it.
+    /// Reads a receiver's terms from its knobs and the sender's call.
     pub(super) fn called(opening: &Opening<'_>, call: &Call) -> GroupTerms {
         GroupTerms::read(opening, call.receivers, call.segment.into())
     }
@@ -74,13 +74,13 @@ impl GroupTerms {
         }
     }
 
-    /// Returns the number of bytes in the longest bitmap of a status, which is no longer than a packet.
+    /// Returns the number of bytes of the longest bitmap in a status, which is no longer than a packet.
     pub(super) fn longest_bitmap(&self) -> usize {
         (self.segment + HEADER).saturating_sub(STATUS_LEN).max(1)
     }
 
-    /// Returns the number of packets for which a receiver answers once: the receivers take turns, as in Vrui's protocol,
-    /// where each answers every n-th of n, and each answers several times in a window.
+    /// Returns the number of packets for which a receiver answers once: receivers take turns, as in Vrui's protocol, in
+    /// which each of n answers every n-th packet, and each answers several times in a window.
     pub(super) fn every(&self) -> u64 {
         u64::from(self.receivers).min(self.packets / 4).max(1)
     }

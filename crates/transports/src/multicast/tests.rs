@@ -38,10 +38,10 @@ fn terms(
     }
 }
 
-/// Fates of a copy of a datagram: the times after which it arrives; none if it is lost.
+/// Delays after which the copies of a datagram arrive; empty if it is lost.
 type Fate<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Vec<Nanos>;
 
-/// The place that answers go to.
+/// Destination of answers.
 const SENDER: usize = usize::MAX;
 
 struct Group {
@@ -50,10 +50,10 @@ struct Group {
     receiving: Vec<ReceivingEnd>,
     flying: Vec<(Nanos, u64, usize, Vec<u8>)>,
     carried: u64,
-    /// Content of the receivers, and how much each takes; none takes all.
+    /// Content that the receivers read, and the most that each takes; `None` for all.
     got: Vec<Vec<u8>>,
     reads: Vec<bool>,
-    /// Packets that left, by number.
+    /// Numbers of the packets that left.
     left: Vec<u64>,
 }
 
@@ -110,7 +110,7 @@ impl Group {
         }
     }
 
-    /// Lets both sides send and the next thing happen; false if nothing will.
+    /// Lets both sides send and runs the next event; returns false if there is none.
     fn step(&mut self, fate: Fate<'_>) -> bool {
         self.send(fate);
         (0..self.receiving.len()).for_each(|from| self.answer(from, fate));
@@ -134,7 +134,7 @@ impl Group {
         true
     }
 
-    /// Calls until all are members.
+    /// Runs until all receivers are members.
     fn gather(&mut self, fate: Fate<'_>) {
         for _ in 0..10_000 {
             if self.sending.state() == State::Open {
@@ -179,7 +179,7 @@ fn on_time(_to: usize, _datagram: &[u8]) -> Vec<Nanos> {
     vec![DELAY]
 }
 
-/// Number and serial of a packet; `None` for any other datagram.
+/// Returns number and serial of a packet; `None` for any other datagram.
 fn packet(datagram: &[u8]) -> Option<(u64, u64)> {
     match wire::read(tag(), datagram) {
         Some(MulticastDatagram::Data(data)) => Some((data.number, data.serial)),
@@ -218,7 +218,7 @@ fn each_packet_leaves_once_if_none_is_lost() {
     group.run(&all, &mut on_time);
     let expected: Vec<u64> = (0..100).collect();
     assert_eq!((group.left.clone(), group.resent()), (expected, 0));
-    // Once for the call, and then each answers about every fourth packet: a quarter of the window.
+    // One answer to the call, and then one to about every fourth packet: a quarter of the window.
     let answers = group.carried - 8 - 100 * 8;
     assert!((8 * 25..8 * 45).contains(&answers), "{answers}");
 }
@@ -242,7 +242,7 @@ fn selective_repair_sends_again_what_is_missing_and_no_more() {
         let mut group =
             Group::new(terms(RepairRule::Selective, MulticastControl::None, 40, receivers));
         group.run(&all, &mut |to, datagram| loses(to, datagram, &mut lost));
-        // 400 packets: eight times each receiver loses one of its own.
+        // Of 400 packets each receiver loses eight of its own.
         assert_eq!(
             (lost.len() as u64, group.resent()),
             (8 * u64::from(receivers), 8 * u64::from(receivers))
@@ -278,7 +278,7 @@ fn going_back_sends_a_window_again_for_each_loss() {
         });
         let losses = lost.len() as u64;
         assert_eq!(losses, 4);
-        // The window begins at what was lost, or as far before it as some receiver's turn to answer is.
+        // The window begins at the lost packet, or before it by up to a receiver's turn to answer.
         let most = losses * WINDOW;
         let least = losses * (WINDOW - (terms.every() - 1));
         assert!((least..=most).contains(&group.resent()), "{receivers}: {}", group.resent());
@@ -309,7 +309,7 @@ fn a_receiver_that_falls_silent_ends_it_and_is_named() {
     assert!(why.contains("receiver 2 of 4") && why.contains("10"), "{why}");
     let took = group.now - dies;
     assert!((MS(10_000)..MS(12_000)).contains(&took), "{took}");
-    // Others have what the window let through, and are not ahead by more than it.
+    // The others have the packets that the window allowed, and are ahead by no more than it.
     let ahead = group.got[0].len() - died.unwrap();
     assert!(ahead <= 2 * 16 * SEGMENT, "{ahead}");
     assert_eq!(group.got[0], all[..group.got[0].len()]);

@@ -6,11 +6,11 @@
 //!   data       flags 1 | number 8 | serial 8 | bytes        to the group
 //!   status     receiver 2 | next 8 | room 8 | serial 8 | bitmap    to the sender alone
 //! ```
-//! The tag is the first half of the trial's token; what has another is a stranger's. A **number** is a packet's place in
-//! the stream, and stays its own when it leaves again. A **serial** is one transmission's, and no other's, so that an
-//! answer says which transmissions it knows of. A status is acknowledgement and NACK in one: everything before `next` is here,
-//! there is room before `room`, `serial` is the highest that was heard, and of the packets from `next` on those are here
-//! whose bit is set, the least significant bit of a byte first.
+//! The tag is the first half of the trial's token; datagrams with another tag are ignored. A **number** is a packet's
+//! place in the stream, the same when it is sent again. A **serial** belongs to one transmission only, so an answer
+//! shows which transmissions its receiver knows of. A status is acknowledgement and NACK in one: all packets before
+//! `next` have arrived, there is room before `room`, `serial` is the highest received, and of the packets from `next`
+//! on those with a set bit have arrived, the least significant bit of a byte first.
 
 use crate::transport::hello::Token;
 
@@ -44,14 +44,14 @@ impl Tag {
 pub(super) struct DataPacket<'a> {
     pub(super) number: u64,
     pub(super) serial: u64,
-    /// True if each receiver is to answer.
+    /// True if each receiver must answer.
     pub(super) asks: bool,
-    /// True if the stream ends with it.
+    /// True if the stream ends with this packet.
     pub(super) ends: bool,
     pub(super) bytes: &'a [u8],
 }
 
-/// Standing of a receiver.
+/// State of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status<'a> {
     pub(super) receiver: u16,
@@ -62,27 +62,27 @@ pub(super) struct Status<'a> {
 }
 
 impl Status<'_> {
-    /// Returns true if the packet with this number is there.
+    /// Returns true if the packet with this number has arrived.
     pub(super) fn has(&self, number: u64) -> bool {
         let Some(at) = number.checked_sub(self.next) else { return true };
         let byte = usize::try_from(at / 8).ok().and_then(|at| self.bitmap.get(at));
         byte.is_some_and(|byte| byte >> (at % 8) & 1 == 1)
     }
 
-    /// Returns the first number that the bitmap says nothing about.
+    /// Returns the first number that the bitmap does not cover.
     pub(super) fn end(&self) -> u64 {
         self.next.saturating_add(8 * self.bitmap.len() as u64)
     }
 }
 
-/// Word of the sender to all that are to be members, which each answers.
+/// Invitation of the sender to all receivers, which each of them answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
-    /// Port of the sender's host that answers go to.
+    /// Port of the sender's host for answers.
     pub(super) port: u16,
     /// Number of receivers.
     pub(super) receivers: u16,
-    /// The most bytes of the stream in a packet.
+    /// Most bytes of the stream in a packet.
     pub(super) segment: u16,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn write_call(tag: Tag, call: &Call, into: &mut Vec<u8>) {
     }
 }
 
-/// Writes the header of a packet, whose bytes follow.
+/// Writes the header of a packet; its bytes follow.
 pub(super) fn write_data(tag: Tag, data: &DataPacket<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(&tag.0);
     into.push(DATA);
@@ -122,14 +122,14 @@ pub(super) fn write_status(tag: Tag, status: &Status<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(status.bitmap);
 }
 
-/// Takes the first `N` bytes.
+/// Removes the first `N` bytes.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(first)
 }
 
-/// Reads a datagram of the trial; `None` for anything else.
+/// Reads a datagram of the trial; `None` for any other datagram.
 pub(super) fn read(tag: Tag, datagram: &[u8]) -> Option<MulticastDatagram<'_>> {
     let mut rest = datagram;
     if *take::<8>(&mut rest)? != tag.0 {

@@ -1,5 +1,5 @@
-//! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) until the peer's
-//! acknowledgements do not confirm the marks.
+//! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
+//! peer's acknowledgements confirm the marks.
 
 use quinn_proto::EcnCodepoint;
 
@@ -8,7 +8,7 @@ use crate::datapath::ecn::Codepoint;
 /// ECN of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ecn {
-    /// Off: nothing is marked, and no marks are counted for the peer.
+    /// Off: marks nothing, and counts no marks for the peer.
     Off,
     /// On, with the codepoint of the connection's last datagrams. quinn-proto stops marking for good once an
     /// acknowledgement does not confirm the marks.
@@ -16,19 +16,19 @@ pub(super) enum Ecn {
 }
 
 impl Ecn {
-    /// Returns the ECN of a connection with `ecn=on` or without.
+    /// Returns the ECN of a connection; on if `ecn=on`.
     pub(super) fn new(on: Option<bool>) -> Ecn {
         if on == Some(true) { Ecn::On(Codepoint::NotEct) } else { Ecn::Off }
     }
 
-    /// Returns the codepoint of datagrams for which quinn-proto wants this one, and notes it.
+    /// Returns the codepoint of datagrams for which quinn-proto wants this one, and stores it.
     pub(super) fn leaves(&mut self, wanted: Option<EcnCodepoint>) -> Codepoint {
         let Ecn::On(last) = self else { return Codepoint::NotEct };
         *last = wanted.map_or(Codepoint::NotEct, |wanted| Codepoint::of(wanted as u8));
         *last
     }
 
-    /// Describes what came of it, with so many acknowledgements from the peer.
+    /// Describes the result, after a number of acknowledgements from the peer.
     pub(super) fn word(self, acknowledgements: u64) -> &'static str {
         match self {
             Ecn::Off => "off",
@@ -41,7 +41,7 @@ impl Ecn {
     }
 }
 
-/// Returns a codepoint in quinn-proto's words.
+/// Converts a codepoint to quinn-proto's type.
 pub(super) fn arrived(codepoint: Codepoint) -> Option<EcnCodepoint> {
     EcnCodepoint::from_bits(codepoint as u8)
 }
@@ -57,8 +57,8 @@ mod tests {
     use crate::transport::hello::Token;
     use crate::transport::userspace::{Opening, Protocol, Received, Rest, State, Userspace};
 
-    /// Takes 100 kB of content over a path of 10 ms that changes codepoints. Returns the near end, and the codepoint of its
-    /// last datagram.
+    /// Moves 100 kB of content over a path of 10 ms that changes codepoints. Returns the near end, and the codepoint of
+    /// its last datagram.
     fn after(change: impl Fn(Codepoint) -> Codepoint) -> (Box<dyn Protocol>, Codepoint) {
         let knobs = Settings::check(&Spec::parse("quic:ecn=on").unwrap(), KEYS).unwrap();
         let open = |side| {

@@ -1,4 +1,4 @@
-//! End of a QUIC connection, as the contract of protocols in user space has it.
+//! End of a QUIC connection, as a protocol in user space.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,18 +28,17 @@ use crate::transport::userspace::{
 };
 use crate::transport::{Effective, told};
 
-/// The address of the peer, for a state machine that never looks at one: whoever carries its datagrams
-/// knows where they go.
+/// Address of the peer. The state machine never reads it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
 
-/// Most bytes that are handed to the library at once.
+/// Most bytes passed to the library at once.
 pub(crate) const PIECE: usize = 64 * 1024;
 
-/// Congestion windows that are kept until they are acknowledged: one under way, and one that a repair holds, as Linux's TCP
-/// sizes its send buffer (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c).
+/// Congestion windows of data stored until acknowledged: one under way, and one for a repair, as Linux's TCP sizes its
+/// send buffer (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c).
 pub(crate) const WINDOWS_KEPT: u64 = 2;
 
-/// Packets that a congestion window counts for at least, as there (`TCP_INIT_CWND`).
+/// Least packets that a congestion window counts for, as there (`TCP_INIT_CWND`).
 pub(crate) const LEAST_WINDOW: u64 = 10;
 
 /// End of a connection.
@@ -50,7 +49,7 @@ pub(super) struct QuicEnd {
     epoch: Epoch,
     state: State,
     lanes: Lanes,
-    /// What has to be agreed with the peer before lanes open, where anything has.
+    /// Session that must be agreed on before lanes open, if any.
     session: Option<Box<dyn Session>>,
     /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
@@ -62,14 +61,14 @@ pub(super) struct QuicEnd {
     cipher: &'static str,
     certificate: String,
     window: Option<u64>,
-    /// Bytes of headers in front of a datagram, where packets grow as the path allows.
+    /// Bytes of headers in front of a datagram, if packets grow with the path MTU.
     headers: Option<u32>,
     resume: Resume,
     ecn: Ecn,
     held: Held,
-    /// True if its first data went with the handshake.
+    /// True if the first data left with the handshake.
     is_early: bool,
-    /// Log of the connection, where one was asked for.
+    /// Log of the connection, if one was requested.
     qlog: Option<Qlog>,
 }
 
@@ -110,7 +109,7 @@ impl QuicEnd {
         }
     }
 
-    /// Lets endpoint and connection talk, and hears what happened.
+    /// Exchanges events between endpoint and connection, and handles the connection's events.
     fn attend(&mut self) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {
@@ -118,7 +117,7 @@ impl QuicEnd {
                 connection.handle_event(event);
             }
         }
-        // Until it is established, whatever happens may be its turn.
+        // Until it is established, every event may concern the session.
         let mut concerns_session = self.state == State::Handshaking;
         while let Some(event) = connection.poll() {
             match event {
@@ -126,7 +125,7 @@ impl QuicEnd {
                     self.state = State::Open;
                     self.lanes.open(connection);
                 }
-                // Streams were opened before, and went on early data.
+                // Streams were opened before, and continue on early data.
                 Event::Connected if self.is_early && !connection.accepted_0rtt() => {
                     self.state = State::Closed("the far end refused early data".to_owned());
                 }
@@ -156,9 +155,9 @@ impl QuicEnd {
         }
     }
 
-    /// Bounds what quinn takes ahead of the path by the congestion window of now. It would take a whole window of flow
-    /// control, which drains for minutes where losses have left little of the rate. Not with several lanes: quinn takes
-    /// turns among them, and what waited outside would wait for all.
+    /// Limits the bytes that quinn stores by the current congestion window. Otherwise it would store a whole window of
+    /// flow control, which drains for minutes if losses have reduced the rate. Not with several lanes: quinn takes
+    /// turns among them, and bytes that wait outside would delay all lanes.
     fn bound_what_is_kept(&mut self) {
         if !self.lanes.is_single() {
             return;
@@ -171,7 +170,7 @@ impl QuicEnd {
         connection.set_send_window(kept.min(window));
     }
 
-    /// Returns the bytes of the largest packet now.
+    /// Returns the current maximum packet size in bytes.
     fn packet(&self) -> u32 {
         match (self.headers, &self.connection) {
             (Some(headers), Some((_, connection))) => {
@@ -181,7 +180,7 @@ impl QuicEnd {
         }
     }
 
-    /// Notes datagrams, all of `size` bytes but the last, and what the connection then says of itself.
+    /// Logs datagrams, all of `size` bytes but the last, and the connection's statistics after them.
     fn note(&mut self, now: Nanos, way: PacketDirection, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
         for datagram in datagrams.chunks(size.max(1)) {
@@ -193,8 +192,8 @@ impl QuicEnd {
         qlog.write();
     }
 
-    /// Notes what keeps it from sending more at `now`. quinn-proto refuses bytes where its send window is full, or the
-    /// peer's flow control admits no more; with a smaller congestion window that holds it back before.
+    /// Notes the reason why no more is sent at `now`. quinn-proto refuses bytes if its send window is full, or if the
+    /// peer's flow control admits no more; a smaller congestion window is the limit before that.
     fn note_wait(&mut self, now: Nanos) {
         let Some((_, connection)) = &self.connection else { return };
         let waits = match (self.lanes.want_room(), self.due) {
@@ -227,7 +226,7 @@ impl QuicEnd {
         self.plan();
     }
 
-    /// Plans the next look.
+    /// Plans the next deadline.
     fn plan(&mut self) {
         let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         self.due = due.and_then(|due| self.epoch.nanos(due));
@@ -240,7 +239,7 @@ impl QuicEnd {
         match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
             Ok((handle, mut connection)) => {
                 if self.resume == Resume::Early {
-                    // What it answers to early data need not wait for the end of the handshake.
+                    // Answers to early data need not wait for the end of the handshake.
                     self.state = State::Open;
                     self.lanes.open(&mut connection);
                 }
@@ -364,8 +363,8 @@ impl Protocol for QuicEnd {
         self.lanes.has_ended(lane)
     }
 
-    /// While anything is unacknowledged its timer runs, and no other one does for long: there is neither
-    /// an idle timeout nor anything that keeps the connection alive.
+    /// While data is unacknowledged its timer runs, and no other timer does for long: there are no idle timeouts and no
+    /// keep-alives.
     fn is_drained(&self) -> bool {
         !self.lanes.any_reliable() || (!self.lanes.wait() && self.due.is_none())
     }

@@ -1,7 +1,7 @@
-//! Lanes of a connection on QUIC: an ordered one is a stream, an unordered one has a stream for each
-//! message, and what may be lost goes in DATAGRAM frames (RFC 9221). Of several lanes without a stream of
-//! their own, each message begins with the number of its lane. A layer between QUIC and lanes may have streams
-//! and datagrams begin with bytes of its own ([`Heads`]).
+//! Lanes of a connection on QUIC: an ordered lane is a stream, an unordered lane has a stream for each message, and
+//! messages that may be lost use DATAGRAM frames (RFC 9221). If several lanes have no stream of their own, each of
+//! their messages begins with the number of its lane. A layer between QUIC and lanes may begin streams and datagrams
+//! with bytes of its own ([`Heads`]).
 
 use std::io;
 
@@ -15,25 +15,25 @@ use crate::transport::userspace::{Rest, nowhere};
 /// Bytes of a lane's number in front of a message.
 pub(super) const TAG: usize = 2;
 
-/// Takes what arrived; answers how many bytes it took.
+/// Receiver of arrived bytes; returns the number of bytes that it took.
 type Take<'a> = &'a mut dyn FnMut(Lane, &[u8]) -> usize;
 
 /// Carrier of a lane's messages or bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carrier {
-    /// A stream for each direction.
+    /// Stream for each direction.
     Stream,
-    /// A stream for each message.
+    /// Stream for each message.
     StreamEach,
-    /// A DATAGRAM frame for each message.
+    /// DATAGRAM frame for each message.
     Datagram,
 }
 
-/// End of a stream, as far as it is.
+/// State of a stream's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamEnd {
     NotYet,
-    /// End behind what still has to be handed to quinn.
+    /// The stream ends after the bytes that wait for quinn.
     Soon,
     Now,
 }
@@ -41,11 +41,11 @@ enum StreamEnd {
 /// All lanes of one end.
 pub(crate) struct Lanes {
     lanes: Vec<QuicLane>,
-    /// Lane numbers of those with a stream of their own, in the order of their streams.
+    /// Lane numbers of the lanes with a stream of their own, in the order of their streams.
     pub(crate) streams: Vec<u16>,
     /// Streams of one message each that have begun to arrive.
     messages: Vec<Message>,
-    /// Flags by carrier: true if its messages say which lane they are of.
+    /// Flags by carrier: true if its messages begin with their lane's number.
     tags: [bool; 3],
     heads: Heads,
 }
@@ -55,18 +55,18 @@ struct QuicLane {
     carrier: Carrier,
     outgoing: Option<StreamId>,
     incoming: Option<StreamId>,
-    /// Bytes that were taken and found no room at quinn, from the first that is still here.
+    /// Accepted bytes that quinn had no room for, from the first that is still unsent.
     unsent: Vec<u8>,
     unsent_from: usize,
-    /// True if quinn did not take all of what was offered last.
+    /// True if quinn did not accept all bytes of the last offer.
     was_refused: bool,
     ends: StreamEnd,
-    /// Bytes that were read and not yet taken.
+    /// Bytes that were read from quinn and not yet consumed.
     unread: Bytes,
     peer_ended: bool,
 }
 
-/// A message on a stream of its own.
+/// Message on a stream of its own.
 struct Message {
     stream: StreamId,
     bytes: Vec<u8>,
@@ -82,14 +82,14 @@ impl Lanes {
         Lanes { streams, messages: Vec::new(), tags, heads, lanes }
     }
 
-    /// Opens the streams of this direction, once the connection is there.
+    /// Opens the streams of this direction, once the connection is established.
     pub(super) fn open(&mut self, connection: &mut Connection) {
         for n in &self.streams {
             let lane = &mut self.lanes[usize::from(*n)];
             lane.outgoing = connection.streams().open(Dir::Uni);
             lane.unsent.extend_from_slice(self.heads.stream);
         }
-        // What fails now fails again with the next packet, and is told then.
+        // An error here recurs with the next packet, and is returned then.
         let _ = self.offer_the_rest(connection);
     }
 
@@ -100,7 +100,7 @@ impl Lanes {
         }
     }
 
-    /// Takes a stream that the peer opened as the one of this number among those for lanes.
+    /// Assigns a stream that the peer opened to the lane with this number among the lanes with streams.
     pub(crate) fn take(&mut self, stream: StreamId, number: usize) {
         match self.streams.get(number) {
             Some(n) => self.lanes[usize::from(*n)].incoming = Some(stream),
@@ -108,13 +108,14 @@ impl Lanes {
         }
     }
 
-    /// Returns true if a lane takes more.
+    /// Returns true if a lane accepts more.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let lane = self.lanes.get(usize::from(lane.0));
         lane.is_some_and(|lane| lane.unsent.is_empty() && lane.ends == StreamEnd::NotYet)
     }
 
-    /// Takes bytes of a lane, and returns how many: all, but for what the rest of a stream's leaves with the caller.
+    /// Accepts bytes of a lane; returns their number: all, except that the rest of a stream's bytes stays with the
+    /// caller.
     pub(super) fn write(
         &mut self,
         connection: &mut Connection,
@@ -149,7 +150,7 @@ impl Lanes {
         Ok(bytes.len())
     }
 
-    /// Hands quinn what waits, and ends behind it.
+    /// Passes waiting bytes to quinn, and then the end of the stream.
     pub(super) fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
         self.lanes.iter_mut().try_for_each(|lane| lane.offer_the_rest(connection))
     }
@@ -169,27 +170,27 @@ impl Lanes {
         lane.is_some_and(|lane| lane.peer_ended && lane.unread.is_empty())
     }
 
-    /// Returns true if something has not been handed to quinn yet.
+    /// Returns true if any bytes have not been passed to quinn.
     pub(super) fn wait(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == StreamEnd::Soon)
     }
 
-    /// Returns true if something waits for room at quinn, here or at whoever offered it last.
+    /// Returns true if any bytes wait for room at quinn, here or in the caller.
     pub(super) fn want_room(&self) -> bool {
         self.wait() || self.lanes.iter().any(|lane| lane.was_refused)
     }
 
-    /// Returns true if there is one lane only.
+    /// Returns true if there is a single lane.
     pub(super) fn is_single(&self) -> bool {
         self.lanes.len() == 1
     }
 
-    /// Returns true if any of them sends again what was lost.
+    /// Returns true if any lane is reliable.
     pub(super) fn any_reliable(&self) -> bool {
         self.lanes.iter().any(|lane| lane.carrier != Carrier::Datagram)
     }
 
-    /// Hands over what arrived; the error is the peer's.
+    /// Delivers bytes that arrived; an error is the peer's.
     pub(super) fn read(
         &mut self,
         connection: &mut Connection,
@@ -233,7 +234,7 @@ impl Lanes {
         Some(Lane(first as u16))
     }
 
-    /// Hands over a message to the lane that it names, or to the `first` of its carrier.
+    /// Delivers a message to the lane in its head, or to the `first` of its carrier.
     fn give(&self, carrier: Carrier, first: Lane, message: &[u8], take: Take<'_>) {
         if !self.tags[carrier as usize] {
             take(first, message);
@@ -267,7 +268,7 @@ impl QuicLane {
         }
     }
 
-    /// Hands bytes to quinn; how many it took: of a datagram all or none.
+    /// Offers bytes to quinn; returns how many it accepted: of a datagram all or none.
     fn offer(&mut self, connection: &mut Connection, bytes: &[u8]) -> io::Result<usize> {
         if self.carrier == Carrier::Datagram {
             return match connection.datagrams().send(Bytes::copy_from_slice(bytes), false) {
@@ -301,7 +302,7 @@ impl QuicLane {
             if self.carrier == Carrier::StreamEach
                 && let Some(stream) = self.outgoing.take()
             {
-                // A peer that no longer wants the stream needs no end of it.
+                // If the peer no longer wants the stream, it needs no end.
                 let _ = connection.send_stream(stream).finish();
             }
         }
@@ -333,7 +334,7 @@ impl QuicLane {
     }
 }
 
-/// Reads a stream until `keep` wants no more of it or nothing is there; whether it has ended.
+/// Reads a stream until `keep` wants no more or nothing is left; returns true if it has ended.
 pub(crate) fn read_chunks(
     connection: &mut Connection,
     stream: StreamId,
@@ -355,12 +356,12 @@ pub(crate) fn read_chunks(
             }
         }
     };
-    // What this frees is told with the next packet, which follows as something arrived.
+    // The freed window is announced with the next packet, which follows since something arrived.
     let _ = chunks.finalize();
     ended
 }
 
-/// Makes `take` take all of `bytes`; returns whether it did.
+/// Passes `bytes` to `take`; returns true if it took all.
 fn give(bytes: &mut Bytes, lane: Lane, take: Take<'_>) -> bool {
     while !bytes.is_empty() {
         let taken = take(lane, bytes);

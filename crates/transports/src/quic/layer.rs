@@ -1,5 +1,5 @@
-//! What may lie between a QUIC connection and its lanes: nothing, or a session of a protocol such as HTTP/3, which
-//! has streams of its own and puts bytes in front of those of lanes.
+//! Layer between a QUIC connection and its lanes: nothing, or a session of a protocol such as HTTP/3, which has streams
+//! of its own and begins the streams of lanes with bytes of its own.
 
 use quinn_proto::{Connection, StreamId};
 
@@ -8,19 +8,19 @@ use crate::contract::Side;
 use crate::transport::identity::NAME;
 use crate::transport::userspace::State;
 
-/// A protocol between QUIC and lanes.
+/// Protocol between QUIC and lanes.
 pub(crate) struct Layer {
     /// Name of the protocol in the handshake (RFC 7301).
     pub(crate) alpn: &'static str,
-    /// Unidirectional streams that a peer may open beside those of lanes.
+    /// Unidirectional streams that a peer may open beside the lanes' streams.
     pub(crate) streams: u32,
-    /// Bytes that streams and datagrams of lanes begin with.
+    /// First bytes of the lanes' streams and datagrams.
     pub(crate) heads: Heads,
     /// Creates one end of its session; `None` if lanes open with the connection.
     pub(crate) session: fn(Side) -> Option<Box<dyn Session>>,
 }
 
-/// Bytes in front of what lanes carry.
+/// Bytes in front of the lanes' content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heads {
     /// First bytes of each stream, read by the session and not by lanes.
@@ -39,12 +39,12 @@ impl Layer {
     };
 }
 
-/// One end of a session on a connection.
+/// End of a session on a connection.
 pub(crate) trait Session: Send {
-    /// Returns true if it reads this stream, which is none of a lane's, or not yet known to be.
+    /// Returns true if the session reads this stream: it is not a lane's, or not yet known to be.
     fn reads(&self, stream: StreamId) -> bool;
 
-    /// Reads what arrived for it, hands `lanes` their streams, and sends what is its turn. Lanes open once it
-    /// answers [`State::Open`]; it is called whenever something happened until then, and later for its streams.
+    /// Reads the session's streams, assigns streams to `lanes`, and sends. Lanes open once it returns [`State::Open`];
+    /// until then it is called after every event, and later for its streams.
     fn attend(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> State;
 }

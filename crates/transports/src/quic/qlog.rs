@@ -1,12 +1,12 @@
-//! A log of one end of a connection in the form of qlog 0.3 (draft-ietf-quic-qlog-main-schema and
+//! Log of one end of a connection in the form of qlog 0.3 (draft-ietf-quic-qlog-main-schema and
 //! draft-ietf-quic-qlog-quic-events), as JSON text sequences (RFC 7464), which viewers such as qvis open.
 //!
-//! It has what an end sees from outside of the library: each packet with its kind and length, and the library's round
-//! trips, window and losses as they change. Packet numbers and frames are encrypted and not in it. quinn-proto can write
-//! qlog itself (feature `qlog`), with numbers and without frames; that takes nine more crates, and one of them
-//! changes how all JSON of this program is ordered.
+//! It has the facts visible outside of the library: each packet with its kind and length, and changes of round trips,
+//! window and losses. Packet numbers and frames are encrypted and not in it. quinn-proto can write qlog itself (feature
+//! `qlog`), with numbers and without frames; that needs nine more crates, one of which changes the order of all JSON of
+//! this program.
 //!
-//! A protocol has no files otherwise. This is for looking at a connection: what it costs is in its figures.
+//! Other protocols have no files. A log is for inspecting a connection; its cost is part of the figures.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,28 +18,28 @@ use crate::contract::Side;
 use crate::time::Nanos;
 use crate::transport::userspace::Opening;
 
-/// Most files of one end of a trial, as its flows and the repetitions of a trial make them.
+/// Most files of one end of a trial, for its flows and the repetitions of a trial.
 const MOST_FILES: u32 = 10_000;
 
-/// The byte in front of each JSON text of a sequence (RFC 7464, 2.2).
+/// Byte in front of each JSON text of a sequence (RFC 7464, 2.2).
 const SEPARATOR: char = '\u{1e}';
 
-/// A log.
+/// Open log file.
 pub(super) struct Qlog {
     file: File,
     name: String,
     kept: String,
     side: Side,
-    /// Time of the first event, of which all others are told.
+    /// Time of the first event, the reference of all others.
     began: Option<Nanos>,
-    /// Time of the last event; none is told of an earlier one. A datagram has the time at which it was received, and what was
-    /// noted before it may be later by a little.
+    /// Time of the last event; no later event has an earlier time. A datagram has the time of its arrival, and the
+    /// event before it may be slightly later.
     latest: Nanos,
     last: Metrics,
     failed: Option<String>,
 }
 
-/// State of recovery, as it is told when it changes.
+/// State of recovery, logged when it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Metrics {
     smoothed_rtt_ns: u64,
@@ -56,8 +56,8 @@ pub(super) enum PacketDirection {
 }
 
 impl Qlog {
-    /// Creates the file of this end, beside the name that was typed: `quic.sqlog` becomes `quic-00c0ffee-near.sqlog`, with a
-    /// mark of the trial, and `quic-00c0ffee-near-2.sqlog` where that is there already. No file is replaced.
+    /// Creates the file of this end, beside the name that was typed: `quic.sqlog` becomes `quic-00c0ffee-near.sqlog`,
+    /// with a mark of the trial, and `quic-00c0ffee-near-2.sqlog` if that exists already. No file is replaced.
     ///
     /// # Errors
     /// Error of the system, with the name of the file.
@@ -90,7 +90,7 @@ impl Qlog {
         }
     }
 
-    /// Returns the name of its file, as an option that is in effect.
+    /// Returns the name of its file, as an option in effect.
     pub(super) fn effective(&self) -> String {
         match &self.failed {
             None => format!("on ({})", self.name),
@@ -98,7 +98,7 @@ impl Qlog {
         }
     }
 
-    /// Notes the packets of a datagram.
+    /// Logs the packets of a datagram.
     pub(super) fn datagram(&mut self, now: Nanos, way: PacketDirection, datagram: &[u8]) {
         let name = match way {
             PacketDirection::Sent => "transport:packet_sent",
@@ -112,7 +112,7 @@ impl Qlog {
         }
     }
 
-    /// Notes what changed in the state of recovery.
+    /// Logs changes of the state of recovery.
     pub(super) fn stats(&mut self, now: Nanos, stats: &ConnectionStats) {
         let path = &stats.path;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -137,7 +137,7 @@ impl Qlog {
         if is.lost != was.lost {
             let packets = is.lost.0.saturating_sub(was.lost.0);
             let bytes = is.lost.1.saturating_sub(was.lost.1);
-            // Of `recovery:packet_lost` each event is one packet with its number, which nobody here knows.
+            // An event `recovery:packet_lost` needs the number of its packet, which is unknown here.
             let data = format!("{{\"packets\":{packets},\"bytes\":{bytes}}}");
             self.event(now, "deadheat:packets_lost", &data);
         }
@@ -159,8 +159,8 @@ impl Qlog {
         ));
     }
 
-    /// Writes what was noted, so that nothing is missing where a process is ended. What cannot be written is not tried
-    /// again, and told with the options.
+    /// Writes the logged events to the file, so that none is missing if the process is killed. A failed write is not
+    /// repeated, and shown with the options.
     pub(super) fn write(&mut self) {
         if self.failed.is_none()
             && let Err(e) = self.file.write_all(self.kept.as_bytes())
@@ -171,12 +171,12 @@ impl Qlog {
     }
 }
 
-/// Returns milliseconds, exactly.
+/// Returns exact milliseconds.
 fn ms(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000)
 }
 
-/// Returns the first text of a sequence. Times are told of the first event, whose time on the clock of the host
+/// Returns the first text of a sequence. Times are relative to the first event; its time on the host's clock
 /// (CLOCK_MONOTONIC), or in virtual time, is the reference: the same clock for both ends on one host.
 fn header(side: Side, began: Nanos) -> String {
     let (name, kind) = match side {
@@ -204,8 +204,8 @@ fn named(typed: &str, tag: u32, side: Side, number: u32) -> PathBuf {
     path.with_file_name(format!("{stem}-{tag:08x}-{side}{number}.{extension}"))
 }
 
-/// Returns kind and length of each packet of a datagram. Kind and length of those with a long header are not encrypted
-/// (RFC 9000, 17.2); one with a short header goes on to the end (12.2).
+/// Returns kind and length of each packet of a datagram. Both are unencrypted in a long header (RFC 9000, 17.2); a
+/// packet with a short header extends to the end (12.2).
 fn packets(datagram: &[u8]) -> Vec<(&'static str, usize)> {
     let mut found = Vec::new();
     let mut rest = datagram;
@@ -221,7 +221,7 @@ fn packets(datagram: &[u8]) -> Vec<(&'static str, usize)> {
     found
 }
 
-/// Reads the long header that bytes begin with; `None` where it makes no sense.
+/// Reads the long header at the start of `bytes`; `None` if it is malformed.
 fn long(bytes: &[u8]) -> Option<(&'static str, usize)> {
     let kind = ["initial", "0RTT", "handshake", "retry"][usize::from(bytes[0] >> 4 & 3)];
     if bytes.get(1..5)? == [0; 4] {
@@ -256,7 +256,7 @@ fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A long header of these types, with connection IDs of 8 and 4 bytes, in front of so many bytes.
+    /// Returns a long header of these types, with connection IDs of 8 and 4 bytes, and `len` bytes behind it.
     fn packet(first: u8, token: &[u8], len: usize) -> Vec<u8> {
         let mut packet = vec![first, 0, 0, 0, 1, 8];
         packet.extend([1; 8]);

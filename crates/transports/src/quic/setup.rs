@@ -1,4 +1,4 @@
-//! The configuration of both ends: windows, congestion control, and TLS.
+//! Configuration of both ends: windows, congestion control, and TLS.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{CONTROL, PACKET, QuicControl, WINDOW};
 use crate::transport::identity::{self, Failure, Resume, Terms};
 use crate::transport::userspace::Opening;
 
-/// Everything that an end is made of.
+/// Configuration of an end.
 pub(super) struct QuicSetup {
     pub(super) endpoint: EndpointConfig,
     pub(super) client: ClientConfig,
@@ -23,14 +23,14 @@ pub(super) struct QuicSetup {
     pub(super) certificate: String,
     pub(super) resume: Resume,
     pub(super) window: Option<u64>,
-    /// True if packets are as large as they begin; otherwise path MTU discovery finds how large they may be.
+    /// True if packets keep their initial size; otherwise path MTU discovery finds the largest.
     pub(super) is_mtu_fixed: bool,
 }
 
-/// The window of a stream where nobody asked for one (`TransportConfig::default`), in bytes.
+/// Default window of a stream (`TransportConfig::default`), in bytes.
 pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
 
-/// The largest datagram that an end takes where nobody asked for another (`EndpointConfig::default`), in bytes.
+/// Default of the largest datagram that an end accepts (`EndpointConfig::default`), in bytes.
 const OWN_PAYLOAD: u16 = 1_472;
 
 impl QuicSetup {
@@ -112,7 +112,7 @@ impl QuicSetup {
     }
 }
 
-/// Returns the suite of the first packets, which is always this one (RFC 9001, 5.2).
+/// Returns the suite of the first packets, which is fixed (RFC 9001, 5.2).
 fn initial_suite() -> Result<rustls::quic::Suite, Failure> {
     let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     suite.ok_or_else(|| "TLS 1.3 without the cipher suite that QUIC begins with".into())

@@ -1,4 +1,4 @@
-//! End of a connection, as the contract of protocols in user space has it.
+//! End of a connection, as a protocol in user space.
 
 use std::cell::RefCell;
 use std::io;
@@ -32,14 +32,14 @@ use deadheat_base::rng::{SplitMix64, first};
 /// tag (16), and a frame's header (8 at most for a stream).
 const AROUND: u64 = 1 + CONNECTION_ID as u64 + 2 + 16 + 8;
 
-/// The flow-control window of a connection where nobody asked for one, in bytes.
+/// Default flow-control window of a connection, in bytes.
 const OWN_WINDOW: u64 = 3_750_000;
 
-/// Way to the connection.
+/// State of establishing the connection.
 enum Establishment {
-    /// The near end asks for one. The client closes all of them once nobody has it any more.
+    /// The near end connects. The client closes all connections when its last handle is dropped.
     Asks(Client, Option<ConnectionAttempt>),
-    /// The far end waits for one.
+    /// The far end waits for a connection.
     Waits(Server),
 }
 
@@ -48,7 +48,7 @@ pub(super) struct S2nEnd {
     endpoint: Box<dyn Machine>,
     way: Establishment,
     connection: Option<Connection>,
-    /// Behind a cell, as even to ask a stream for its room changes it.
+    /// In a cell, because asking a stream for its room changes it.
     lanes: RefCell<Vec<S2nLane>>,
     state: State,
     seen: EventSubscriber,
@@ -70,17 +70,17 @@ pub(super) struct S2nEnd {
 struct S2nLane {
     outgoing: Option<SendStream>,
     incoming: Option<ReceiveStream>,
-    /// True if something was written, or the end of it, that was not seen acknowledged.
+    /// True if bytes or the end of the stream were written and are not known to be acknowledged.
     is_owed: bool,
     is_finished: bool,
-    /// True if there was no room when somebody asked last.
+    /// True if there was no room at the last question.
     is_full: bool,
-    /// Bytes that were read and not yet taken.
+    /// Bytes that were read and not yet consumed.
     unread: Bytes,
     peer_ended: bool,
 }
 
-/// Randomness of a trial, for both of what the library asks for.
+/// Source of the library's random numbers, seeded by the trial.
 struct TrialRandom(SplitMix64);
 
 impl random::Generator for TrialRandom {
@@ -104,7 +104,7 @@ impl random::Provider for TrialRandom {
     }
 }
 
-/// Returns the context of every call that is polled: nobody is woken, as somebody asks again.
+/// Returns the context of polled calls: it wakes nothing, since each is polled again.
 fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -173,7 +173,7 @@ impl S2nEnd {
         })
     }
 
-    /// Hears how far the connection is.
+    /// Handles the progress of the connection.
     fn attend(&mut self) {
         if let Some(why) = self.seen.events().closed.take() {
             self.state = State::Closed(why);
@@ -199,7 +199,7 @@ impl S2nEnd {
             Poll::Pending => return,
         };
         for lane in self.lanes.get_mut() {
-            // The peer takes as many streams as there may be lanes.
+            // The peer accepts as many streams as there may be lanes.
             if let Poll::Ready(Ok(stream)) = connection.poll_open_send_stream(&mut context()) {
                 lane.outgoing = Some(stream);
             }
@@ -211,14 +211,14 @@ impl S2nEnd {
         self.state = State::Open;
     }
 
-    /// Returns the bytes that may be kept until they are acknowledged: of a single lane no more than the congestion window
-    /// of now asks for, as `quic` has it.
+    /// Returns the most bytes stored until they are acknowledged: for a single lane limited by the current congestion
+    /// window, as in `quic`.
     fn most_kept(&self, lanes: usize) -> u64 {
         let least = LEAST_WINDOW * self.payload as u64;
         if lanes == 1 { WINDOWS_KEPT * self.seen.events().window.max(least) } else { u64::MAX }
     }
 
-    /// Returns the bytes that a lane has room for.
+    /// Returns the number of bytes that a lane has room for.
     fn room_of(&self, lane: &mut S2nLane, most_kept: u64) -> usize {
         let Some(stream) = lane.outgoing.as_mut().filter(|_| !lane.is_finished) else { return 0 };
         let Poll::Ready(Ok(free)) = stream.poll_send_ready(&mut context()) else { return 0 };
@@ -227,8 +227,8 @@ impl S2nEnd {
         free.min(usize::try_from(most_kept.saturating_sub(kept)).unwrap_or(usize::MAX))
     }
 
-    /// Notes what keeps it from sending more at `now`: its window of flow control, where that is no wider than the
-    /// congestion window.
+    /// Notes the reason why no more is sent at `now`: the flow-control window, if it is no wider than the congestion
+    /// window.
     fn note_wait(&mut self, now: Nanos) {
         let lanes = self.lanes.get_mut();
         let is_owed = lanes.iter_mut().any(|lane| !lane.is_drained());
@@ -245,7 +245,7 @@ impl S2nEnd {
 }
 
 impl S2nLane {
-    /// Returns true if the peer has all of it, the end included.
+    /// Returns true if the peer has all bytes and the end of the stream.
     fn is_drained(&mut self) -> bool {
         if let Some(stream) = self.outgoing.as_mut().filter(|_| self.is_owed) {
             let flushed = match self.is_finished {
@@ -257,7 +257,7 @@ impl S2nLane {
         !self.is_owed
     }
 
-    /// Makes `take` take what is there.
+    /// Passes available bytes to `take`.
     fn read(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> Result<(), String> {
         loop {
             while !self.unread.is_empty() {
@@ -308,7 +308,7 @@ impl Protocol for S2nEnd {
         self.due
     }
 
-    /// Asks for the connection, if it has not. Timers fire as it transmits.
+    /// Starts connecting, if it has not. Timers fire in `transmit`.
     fn on_deadline(&mut self, _now: Nanos) {
         self.due = None;
         if let Establishment::Asks(client, attempt @ None) = &mut self.way
@@ -323,7 +323,7 @@ impl Protocol for S2nEnd {
         let mut lanes = self.lanes.borrow_mut();
         let most_kept = self.most_kept(lanes.len());
         let Some(lane) = lanes.get_mut(usize::from(lane.0)) else { return 0 };
-        // The library takes all of what is written where it has room for a byte: behind a length, too.
+        // The library accepts a whole write if it has room for one byte: behind a length prefix, too.
         lane.is_full = self.room_of(lane, most_kept) <= PREFIX;
         if lane.is_full || self.state != State::Open { 0 } else { self.room }
     }
@@ -345,7 +345,7 @@ impl Protocol for S2nEnd {
         while let Poll::Ready(Ok(Some(stream))) =
             connection.poll_accept_receive_stream(&mut context())
         {
-            // The two lowest bits of a stream's number tell who opened it, and its kind (RFC 9000, 2.1).
+            // The two lowest bits of a stream's number show its initiator and its kind (RFC 9000, 2.1).
             if let Some(lane) = lanes.get_mut((stream.id() >> 2) as usize) {
                 lane.incoming = Some(stream);
             }
@@ -360,7 +360,7 @@ impl Protocol for S2nEnd {
     fn finish(&mut self, _now: Nanos, lane: Lane) {
         let Some(lane) = self.lanes.get_mut().get_mut(usize::from(lane.0)) else { return };
         if let Some(stream) = &mut lane.outgoing {
-            // A peer that no longer wants the stream needs no end of it.
+            // If the peer no longer wants the stream, it needs no end.
             let _ = stream.finish();
             lane.is_finished = true;
             lane.is_owed = true;

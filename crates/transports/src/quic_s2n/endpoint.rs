@@ -1,5 +1,5 @@
-//! s2n-quic's endpoint without sockets and clock: its I/O provider hands it over instead of running it, and whoever has
-//! it gives it datagrams, and says what time it is.
+//! s2n-quic's endpoint without sockets and clock: its I/O provider stores it instead of running it, and the owner
+//! passes it datagrams and the time.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,20 +15,19 @@ use s2n_quic_core::time::Timestamp;
 
 use crate::time::Nanos;
 
-/// The address of the peer, for a state machine that only compares it: whoever carries its datagrams
-/// knows where they go.
+/// Address of the peer. The state machine only compares it; the socket below has the real one.
 pub(super) const PEER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5210);
 
-/// The endpoint as a state machine, of whichever end and congestion control.
+/// Endpoint as a state machine, for both ends and all congestion controls.
 pub(super) trait Machine: Send {
-    /// Takes a datagram that arrived. Its bytes are decrypted in place.
+    /// Handles a datagram that arrived. Its bytes are decrypted in place.
     fn take(&mut self, now: Timestamp, datagram: &mut [u8]);
 
-    /// Hears what the application asked for since, and writes what is to leave.
+    /// Handles the application's requests, and writes the datagrams that leave.
     fn write(&mut self, now: Timestamp, leaving: &mut OutboundDatagrams<'_>);
 
-    /// Returns the time at which a timer fires.
+    /// Returns the time of the next timer.
     fn due(&self) -> Option<Timestamp>;
 }
 
@@ -38,7 +37,7 @@ impl<E: Endpoint<PathHandle = Tuple>> Machine for E {
     }
 
     fn write(&mut self, now: Timestamp, leaving: &mut OutboundDatagrams<'_>) {
-        // It is closed where nobody uses it any more.
+        // An error means that the endpoint is closed and unused.
         let _ = self.poll_wakeups(&mut Context::from_waker(Waker::noop()), &now);
         self.transmit(leaving, &now);
     }
@@ -48,20 +47,20 @@ impl<E: Endpoint<PathHandle = Tuple>> Machine for E {
     }
 }
 
-/// Returns a time on the library's clock, which counts microseconds.
+/// Converts a time to the library's clock, which counts microseconds.
 pub(super) fn timestamp(now: Nanos) -> Timestamp {
-    // SAFETY: it may only be called for a time source, which this is.
+    // SAFETY: only a time source may call it, and this is one.
     unsafe { Timestamp::from_duration(Duration::from(now)) }
 }
 
-/// Returns a time of the library's clock.
+/// Converts a time of the library's clock.
 pub(super) fn nanos(timestamp: Timestamp) -> Nanos {
     // SAFETY: as above.
     let since = unsafe { timestamp.as_duration() };
     Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// I/O provider that keeps the endpoint for whoever runs it. Every clone has the same place.
+/// I/O provider that stores the endpoint for its owner. Clones share one slot.
 #[derive(Clone)]
 pub(super) struct EndpointSlot {
     place: Arc<Mutex<Option<Box<dyn Machine>>>>,
@@ -69,12 +68,12 @@ pub(super) struct EndpointSlot {
 }
 
 impl EndpointSlot {
-    /// Creates a place for an endpoint with packets of these sizes.
+    /// Creates an empty slot for an endpoint with packets of these sizes.
     pub(super) fn new(mtu: mtu::Config) -> EndpointSlot {
         EndpointSlot { place: Arc::default(), mtu }
     }
 
-    /// Takes the endpoint out, once it is there.
+    /// Removes the endpoint, once it is stored.
     pub(super) fn endpoint(&self) -> Option<Box<dyn Machine>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -94,7 +93,7 @@ impl io::Provider for EndpointSlot {
     }
 }
 
-/// One datagram that arrived.
+/// Datagram that arrived.
 struct InboundDatagram<'a>(Option<&'a mut [u8]>);
 
 impl rx::Queue for InboundDatagram<'_> {
@@ -113,20 +112,20 @@ impl rx::Queue for InboundDatagram<'_> {
     }
 }
 
-/// Datagrams that leave together: all as long as the first, but for the last.
+/// Datagrams that leave together, all of one length except the last.
 pub(super) struct OutboundDatagrams<'a> {
     batch: &'a mut Vec<u8>,
     most: usize,
-    /// The most bytes of a datagram.
+    /// Most bytes of a datagram.
     longest: usize,
     size: Option<usize>,
     count: usize,
-    /// True if one was shorter, so that it is the last.
+    /// True if a datagram was shorter, so that it is the last.
     has_ended: bool,
 }
 
 impl<'a> OutboundDatagrams<'a> {
-    /// Has at most `most` datagrams of at most `longest` bytes appended to `batch`.
+    /// Creates a queue that appends at most `most` datagrams of at most `longest` bytes to `batch`.
     pub(super) fn new(
         batch: &'a mut Vec<u8>,
         most: usize,
@@ -135,7 +134,7 @@ impl<'a> OutboundDatagrams<'a> {
         OutboundDatagrams { batch, most, longest, size: None, count: 0, has_ended: false }
     }
 
-    /// Returns the bytes of each of them; `None` if there is none.
+    /// Returns the length of each datagram; `None` if there is none.
     pub(super) fn size(&self) -> Option<usize> {
         self.size
     }

@@ -1,4 +1,4 @@
-//! What s2n-quic tells of a connection while it runs.
+//! Events that s2n-quic reports while a connection runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,32 +9,32 @@ use s2n_quic::provider::event::events::{
 };
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 
-/// What it has told so far.
+/// Sum of the events so far.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionEvents {
-    /// STREAM frames, and packets of any kind, that were sent, and packets that were lost.
+    /// Counts of sent STREAM frames, sent packets of any kind, and lost packets.
     pub(super) frames: u64,
     pub(super) packets: u64,
     pub(super) lost: u64,
     pub(super) congestion_events: u64,
     /// Congestion window in bytes.
     pub(super) window: u64,
-    /// Round trips in nanoseconds, once one was measured.
+    /// Round trips in nanoseconds, once measured.
     pub(super) smoothed_ns: Option<u64>,
     pub(super) variation_ns: Option<u64>,
     pub(super) least_ns: Option<u64>,
-    /// The most bytes of a datagram where path MTU discovery looks for it.
+    /// Most bytes of a datagram that path MTU discovery has found.
     pub(super) payload: Option<u32>,
-    /// Reason of the connection's end.
+    /// Reason why the connection ended.
     pub(super) closed: Option<String>,
 }
 
-/// Subscriber to what it tells. Every clone hears and has the same.
+/// Subscriber to the library's events. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventSubscriber(Arc<Mutex<ConnectionEvents>>);
 
 impl EventSubscriber {
-    /// Returns what it has told so far.
+    /// Returns the events so far.
     pub(super) fn events(&self) -> MutexGuard<'_, ConnectionEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,37 +1,37 @@
-//! The rate at which datagrams leave, and how it is found where nobody gives it.
+//! The rate at which datagrams leave, and the search for it with `rate=probe`.
 //!
 //! `rate=probe` follows the receiver. The first datagrams leave back to back, as a train; the rate at which a train
-//! comes out of a path is the one at which the path lets it through (Dovrolis, Ramanathan and Moore, "What do packet
-//! dispersion techniques measure?", INFOCOM 2001). From then on each round of 32 datagrams and more tells the rate at
-//! which its datagrams arrived, though no faster than they were sent, as a delivery rate is estimated
-//! (draft-cheng-iccrg-delivery-rate-estimation). While rounds come about as fast as they were sent, the next leaves
-//! twice as fast; from the first one on that does not, 9/8 times as fast as the fastest of the last ten came, ten rounds
-//! being for how long BBR remembers a rate (draft-cardwell-iccrg-bbr-congestion-control-00, 4.1.1.3). So a path that is
-//! full drops a ninth of what is sent and stays full, a loss of less than a ninth by chance slows nothing down, and one
-//! of more does, every ten rounds.
+//! leaves a path is the rate that the path allows (Dovrolis, Ramanathan and Moore, "What do packet dispersion
+//! techniques measure?", INFOCOM 2001). From then on each round of 32 datagrams or more gives the rate at which its
+//! datagrams arrived, though no faster than they were sent, like an estimate of the delivery rate
+//! (draft-cheng-iccrg-delivery-rate-estimation). While rounds arrive about as fast as they were sent, the next leaves
+//! twice as fast; from the first round on that does not, 9/8 times as fast as the fastest of the last ten arrived,
+//! since BBR remembers a rate for ten rounds (draft-cardwell-iccrg-bbr-congestion-control-00, 4.1.1.3). So a full path
+//! drops a ninth of the datagrams and stays full, a random loss of less than a ninth slows nothing down, and a higher
+//! loss does, every ten rounds.
 
 use super::wire::Census;
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// Number of datagrams of a round that tells a rate, and of the first train.
+/// Least number of datagrams of a round that gives a rate, and of the first train.
 pub(super) const TRAIN: u64 = 32;
 
-/// The longest train, where no train took any time.
+/// Longest train, if no train took any time.
 const LONGEST_TRAIN: u64 = 4_096;
 
-/// The least and the highest rate.
+/// Lowest and highest rate.
 pub(super) const LEAST: u64 = 64_000;
 pub(super) const MOST: u64 = 1_000_000_000_000;
 
 /// Number of rounds of which the fastest counts.
 const REMEMBERED: usize = 10;
 
-/// Time for which datagrams leave together, and the most bytes that do: a sixteenth of the buffer of a socket.
+/// Time for which datagrams leave together, and the most bytes that do: a sixteenth of a socket's buffer.
 const TICK: Nanos = Nanos::from_millis(1);
 const BATCH: u64 = 256 << 10;
 
-/// Delay that is made up for, where a tick came late.
+/// Longest delay of a tick that is compensated.
 const LATE: Nanos = Nanos::from_millis(10);
 
 /// Time that a round takes to send.
@@ -44,31 +44,31 @@ pub(super) enum RateSource {
     Probe,
 }
 
-/// Search for the rate of a path.
+/// State of the search for a path's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
-    /// Doubles, as no round has come slower than it was sent.
+    /// Doubles, as no round has arrived slower than it was sent.
     Rising,
-    /// Follows what arrives.
+    /// Follows the rate of arrivals.
     Following,
 }
 
 pub(super) struct Pace {
     origin: RateSource,
-    /// Bits of IP packets per second; `None` while nobody knows.
+    /// Bits of IP packets per second; `None` while unknown.
     rate: Option<u64>,
     delivered: Option<u64>,
-    /// Rates at which the last rounds arrived, and which of them is the oldest.
+    /// Rates at which the last rounds arrived, and the index of the oldest.
     recent: [u64; REMEMBERED],
     oldest: usize,
     search: Search,
-    /// Length of a train while there is no rate.
+    /// Length of a train while the rate is unknown.
     train: u64,
-    /// Time at which all that has left is paid for.
+    /// Time up to which departures have used the rate.
     paid_at: Nanos,
     /// Time before which nothing leaves.
     closed_until: Option<Nanos>,
-    /// True if there was nothing to send: time that passed so is not made up for.
+    /// True if there was nothing to send: idle time is not compensated.
     is_idle: bool,
 }
 
@@ -96,12 +96,12 @@ impl Pace {
         self.origin
     }
 
-    /// Returns the rate in bits of IP packets per second; `None` while nobody knows.
+    /// Returns the rate in bits of IP packets per second; `None` while unknown.
     pub(super) fn rate(&self) -> Option<u64> {
         self.rate
     }
 
-    /// Returns the rate at which the last round that told it arrived.
+    /// Returns the rate at which the last measured round arrived.
     pub(super) fn delivered(&self) -> Option<u64> {
         self.delivered
     }
@@ -111,7 +111,7 @@ impl Pace {
         self.rate.is_none().then_some(self.train)
     }
 
-    /// Returns the most bytes of IP packets in a round, if a packet has `packet`: a train where there is no rate.
+    /// Returns the most bytes of IP packets in a round, if a packet has `packet`: a train while the rate is unknown.
     pub(super) fn round(&self, packet: u64) -> u64 {
         let (least, train) = (TRAIN * packet, self.train.saturating_mul(packet));
         self.rate.map_or(train, |rate| bytes_in(ROUND, rate)).max(least)
@@ -129,17 +129,17 @@ impl Pace {
         !is_full
     }
 
-    /// Returns the time at which more may leave, if that is what is waited for.
+    /// Returns the time at which more may leave, if the rate is the limit.
     pub(super) fn opens_at(&self) -> Option<Nanos> {
         self.closed_until
     }
 
-    /// Notes that its time has come. Whoever drives this then asks for datagrams.
+    /// Notes that the timer has fired. The caller asks for datagrams next.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         self.closed_until = self.closed_until.filter(|at| now < *at);
     }
 
-    /// Notes that a packet of so many bytes leaves at `now`.
+    /// Notes that a packet of `bytes` leaves at `now`.
     pub(super) fn spend(&mut self, now: Nanos, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let least = if self.is_idle { now } else { now - LATE };
@@ -152,8 +152,8 @@ impl Pace {
         self.is_idle = true;
     }
 
-    /// Learns from a round of `sent` datagrams, which left at `rate`, and of which `census` tells; `headers` is the
-    /// number of bytes in front of those of the stream.
+    /// Learns from a round of `sent` datagrams, which left at `rate` and arrived as in `census`; `headers` is the
+    /// number of bytes in front of the stream's.
     pub(super) fn learn(&mut self, sent: u64, rate: Option<u64>, census: &Census, headers: u64) {
         if sent < TRAIN {
             return;
@@ -179,7 +179,7 @@ impl Pace {
         let fastest = self.recent.into_iter().max().unwrap_or(came);
         let next = match (self.search, rate) {
             (Search::Rising, Some(_)) => came.saturating_mul(2),
-            // What a train tells is the rate of the path already.
+            // A train arrives at the rate of the path.
             (Search::Rising, None) => came,
             (Search::Following, _) => fastest + fastest / 8,
         };
@@ -187,7 +187,7 @@ impl Pace {
     }
 }
 
-/// Returns the time that so many bytes take at `rate`; never shorter.
+/// Returns the time that `bytes` take at `rate`, rounded up.
 fn time_of(bytes: u64, rate: u64) -> Nanos {
     let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate));
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX / 4).min(u64::MAX / 4))
@@ -203,7 +203,7 @@ mod tests {
 
     const PACKET: u64 = 1_500;
 
-    /// Bytes that have left by each of `times`, in nanoseconds, where there is always something to send.
+    /// Returns the bytes that have left by each of `times`, in nanoseconds, if there is always data to send.
     fn left(pace: &mut Pace, times: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut bytes = 0;
         let at = |ns| {
@@ -225,11 +225,11 @@ mod tests {
         assert_eq!(pace.opens_at(), Some(Nanos(start + 1_000_000)));
         let ticks = (1..1_000).map(|ms| start + ms * 1_000_000);
         assert_eq!(left(&mut pace, ticks).last(), Some(&(999 * 15_000)));
-        // Four ticks late: made up for. A second late: ten milliseconds of it are.
+        // Four ticks late: compensated. A second late: ten milliseconds of it are.
         assert_eq!(left(&mut pace, [start + 1_004_000_000].into_iter()), [5 * 15_000]);
         let burst = left(&mut pace, [start + 2_000_000_000].into_iter())[0];
         assert_eq!(burst, 11 * 15_000);
-        // Nothing to send for a second: nothing to make up for.
+        // Idle for a second: nothing to compensate.
         pace.rest();
         assert_eq!(left(&mut pace, [start + 3_000_000_000].into_iter()), [15_000]);
     }
@@ -250,18 +250,18 @@ mod tests {
     fn a_probe_takes_the_rate_of_its_first_train_doubles_and_then_follows() {
         let mut pace = Pace::new(RateSource::Probe);
         assert_eq!((pace.rate(), pace.train()), (None, Some(TRAIN)));
-        // A handful of datagrams tells nothing, and a train that took no time nothing but to try a longer one.
+        // A handful of datagrams gives no rate, and a train that took no time only leads to a longer one.
         pace.learn(TRAIN - 1, None, &census(30, 10_000_000), 52);
         pace.learn(TRAIN, None, &Census::default(), 52);
         assert_eq!((pace.rate(), pace.train()), (None, Some(2 * TRAIN)));
         pace.learn(64, None, &census(60, 10_000_000), 52);
         assert_eq!((pace.rate(), pace.train()), (Some(10_000_000), None));
-        // As fast as it was sent: twice that. More than that nobody can deliver.
+        // As fast as it was sent: twice that. No receiver can report more.
         pace.learn(64, Some(10_000_000), &census(60, 10_000_000), 52);
         assert_eq!(pace.rate(), Some(20_000_000));
         pace.learn(64, Some(20_000_000), &census(60, 90_000_000), 52);
         assert_eq!((pace.rate(), pace.delivered()), (Some(40_000_000), Some(20_000_000)));
-        // Slower than it was sent: an eighth more than what came, from here on.
+        // Slower than it was sent: an eighth more than it arrived, from here on.
         pace.learn(64, Some(40_000_000), &census(60, 24_000_000), 52);
         assert_eq!(pace.rate(), Some(27_000_000));
         pace.learn(64, Some(27_000_000), &census(60, 27_000_000), 52);

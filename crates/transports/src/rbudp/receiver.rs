@@ -1,4 +1,4 @@
-//! The receiving half of an end: keeps what came, in order, and answers each ask with a tally.
+//! Receiving half of an end: stores datagrams in order, and answers each ask with a tally.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::wire::{Census, DataDatagram, TALLY, Tally, write_tally};
 use crate::time::Nanos;
 use crate::transport::userspace::{InOrder, Ring};
 
-/// Datagram behind the first that is missing.
+/// Datagram after the first missing one.
 #[derive(Debug, Clone, Copy, Default)]
 struct DatagramSlot {
     offset: u64,
@@ -17,15 +17,15 @@ struct DatagramSlot {
 
 pub(super) struct RbudpReceiver {
     ring: Ring,
-    /// Number of the first datagram that is missing, and those from it on.
+    /// Number of the first missing datagram, and the datagrams from it on.
     missing: u64,
     slots: VecDeque<DatagramSlot>,
-    /// The most datagrams that are kept behind a gap.
+    /// Most datagrams stored behind a gap.
     most: usize,
-    /// Offset up to which all is here, and up to which its user has read.
+    /// Offset up to which all bytes have arrived, and up to which the user has read.
     in_order: u64,
     read: u64,
-    /// Offset at which the stream ends, once all before it is here.
+    /// Offset at which the stream ends, once all bytes before it have arrived.
     end: Option<u64>,
     arrivals: Arrivals,
     answer: Option<Answer>,
@@ -51,11 +51,11 @@ impl Arrivals {
     }
 }
 
-/// Answer to the latest ask, as far as it has not left.
+/// Unsent part of the answer to the latest ask.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     round: u64,
-    /// Number from which on its next part tells.
+    /// Number at which its next part begins.
     from: u64,
     census: Census,
 }
@@ -76,7 +76,7 @@ impl RbudpReceiver {
         }
     }
 
-    /// Takes a datagram with bytes of the stream.
+    /// Handles a datagram with bytes of the stream.
     pub(super) fn take(&mut self, now: Nanos, data: &DataDatagram<'_>) {
         self.arrivals.note(now, data);
         self.keep(data);
@@ -85,7 +85,7 @@ impl RbudpReceiver {
         }
     }
 
-    /// Handles an ask. A later one makes the answer to one before superfluous.
+    /// Handles an ask. A later ask makes the answers to earlier ones superfluous.
     pub(super) fn asked(&mut self, round: u64) {
         let census = self.arrivals.census;
         if self.answer.is_none_or(|answer| answer.round <= round) {
@@ -93,8 +93,8 @@ impl RbudpReceiver {
         }
     }
 
-    /// Keeps a datagram that is new, where there is room for it. What contradicts the stream before it is left
-    /// out, so whoever sends such waits in vain.
+    /// Stores a new datagram if there is room. Ignores a datagram that contradicts the stream before it; its sender
+    /// waits in vain.
     fn keep(&mut self, data: &DataDatagram<'_>) {
         let Some(ahead) = data.number.checked_sub(self.missing) else { return };
         let ends_at = data.offset + data.bytes.len() as u64;
@@ -121,11 +121,11 @@ impl RbudpReceiver {
         self.advance();
     }
 
-    /// Moves on over what is here.
+    /// Advances over the datagrams that have arrived.
     fn advance(&mut self) {
         while let Some(slot) = self.slots.front_mut().filter(|slot| slot.is_here) {
             if slot.offset != self.in_order {
-                // It came before what it contradicts. The right one may still come.
+                // It contradicts the stream before it, which arrived later. The right one may still arrive.
                 slot.is_here = false;
                 return;
             }
@@ -141,7 +141,7 @@ impl RbudpReceiver {
         }
     }
 
-    /// Appends the next part of an answer that is owed, in `datagram` bytes or fewer; returns whether there was one.
+    /// Appends the next part of a due answer, in at most `datagram` bytes; returns false if none is due.
     pub(super) fn transmit(&mut self, datagram: usize, room: &mut Vec<u8>) -> bool {
         let Some(answer) = &mut self.answer else { return false };
         let from = answer.from.max(self.missing);
@@ -166,13 +166,13 @@ impl RbudpReceiver {
         true
     }
 
-    /// Returns the number of datagrams that are kept behind a gap.
+    /// Returns the number of datagrams stored behind a gap.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.slots.len()
     }
 
-    /// Returns true if all of the stream was read.
+    /// Returns true if the whole stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.end == Some(self.read)
     }
@@ -197,7 +197,7 @@ mod tests {
         DataDatagram { round: 1, number, offset, ends: false, asks: false, bytes }
     }
 
-    /// The numbers that an answer in datagrams of `len` bytes says are here behind the gap, and its parts.
+    /// Returns the numbers behind the gap that an answer in datagrams of `len` bytes has, and its parts.
     fn answered(receiver: &mut RbudpReceiver, len: usize) -> (u64, Vec<u64>, usize) {
         let (mut missing, mut here, mut parts) = (0, Vec::new(), 0);
         let mut room = Vec::new();
@@ -259,13 +259,13 @@ mod tests {
             receiver.take(Nanos(1), &data(number, offset, &vec![9; len]));
         }
         assert!(receiver.slots.is_empty() && receiver.readable().is_empty());
-        // Two that contradict each other: the one that follows what is here counts.
+        // Two datagrams contradict each other: the one that continues the stream counts.
         receiver.take(Nanos(1), &data(1, 30, &[1; 10]));
         receiver.take(Nanos(1), &data(0, 0, &[0; 20]));
         assert_eq!(receiver.readable(), [0; 20]);
         receiver.take(Nanos(1), &data(1, 20, &[1; 10]));
         assert_eq!(receiver.readable().len(), 30);
-        // Behind the end there is nothing.
+        // Nothing follows the end.
         receiver.take(Nanos(1), &DataDatagram { ends: true, ..data(2, 30, &[2]) });
         receiver.take(Nanos(1), &data(3, 31, &[3]));
         assert_eq!(receiver.readable().len(), 31);
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_round_is_timed_from_its_first_moment_to_its_last() {
         let mut receiver = RbudpReceiver::new(10_000, 100);
-        // Two at each of three moments, a microsecond apart; one of an earlier round among them.
+        // Two at each of three moments, a microsecond apart; one of them of an earlier round.
         for number in 0..6 {
             let now = Nanos(1_000 + number / 2 * 1_000);
             receiver.take(now, &DataDatagram { round: 4, ..data(number, 10 * number, &[0; 10]) });

@@ -1,5 +1,5 @@
-//! The sending half of an end: rounds of datagrams, each followed by an ask, and what the tallies say is missing in
-//! the next one.
+//! Sending half of an end: rounds of datagrams, each followed by an ask, and the datagrams that tallies show as missing
+//! in the next round.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,30 @@ use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
 
-/// The shortest time after which an ask is repeated: the granularity of RFC 9002 (6.1.2).
+/// Shortest time after which an ask is repeated: the granularity of RFC 9002 (6.1.2).
 pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(1);
 
-/// The most rounds whose asks are remembered to time their answers.
+/// Most rounds with stored asks, to time their answers.
 const MOST_ROUNDS: usize = 1 << 12;
 
-/// Share of the window that a round takes at most: while three such rounds wait for their tallies, a fourth leaves.
+/// A round takes at most this fraction of the window: while three such rounds wait for their tallies, a fourth leaves.
 const ROUNDS_PER_WINDOW: u64 = 4;
 
-/// Number of rounds whose bytes are taken before they leave.
+/// Number of rounds of bytes that are accepted before they leave.
 const ROUNDS_AHEAD: u64 = 2;
 
 /// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RbudpTerms {
-    /// Bytes that are kept until the peer has them.
+    /// Bytes stored until the peer has them.
     pub(super) buffer: usize,
-    /// Bytes of the largest message, which is taken whole.
+    /// Bytes of the largest message, which is accepted whole.
     pub(super) message: usize,
-    /// The most datagrams that are kept.
+    /// Most datagrams stored.
     pub(super) most: usize,
-    /// The largest number of bytes of the stream in one datagram.
+    /// Most bytes of the stream in one datagram.
     pub(super) segment: u64,
-    /// Bytes of the headers of a packet, ours included.
+    /// Bytes of the headers of a packet, this protocol's included.
     pub(super) headers: u64,
     pub(super) rate: RateSource,
 }
@@ -40,15 +40,15 @@ pub(super) struct RbudpTerms {
 /// Fate of a datagram, as far as this end knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DatagramFate {
-    /// Sent, and not yet told of.
+    /// Sent, and not in any tally yet.
     Unknown,
-    /// Missing, and to be sent again.
+    /// Missing; to be sent again.
     Missing,
-    /// There, behind one that is not.
+    /// Arrived behind a missing one.
     Here,
 }
 
-/// Datagram that the peer does not have, or has behind a gap.
+/// Datagram that the peer lacks, or has behind a gap.
 #[derive(Debug, Clone, Copy)]
 struct DatagramInFlight {
     offset: u64,
@@ -57,11 +57,11 @@ struct DatagramInFlight {
     fate: DatagramFate,
     /// Round in which it last left.
     round: u64,
-    /// True if it is among those to be sent again.
+    /// True if its retransmission is pending.
     is_listed: bool,
 }
 
-/// Round whose ask has left.
+/// Round after its ask has left.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     number: u64,
@@ -81,21 +81,21 @@ enum NextDatagram {
 pub(super) struct RbudpSender {
     terms: RbudpTerms,
     buffer: SendBuffer,
-    /// Number of the first datagram that the peer does not have, and those from it on.
+    /// Number of the first datagram that the peer lacks, and the datagrams from it on.
     base: u64,
     flights: VecDeque<DatagramInFlight>,
-    /// Numbers to send again, some of which may have come meanwhile.
+    /// Numbers to retransmit, some of which may have arrived meanwhile.
     missing: VecDeque<u64>,
-    /// Number of datagrams whose fate is unknown.
+    /// Number of datagrams of unknown fate.
     unknown: usize,
-    /// Number of the round under way, and what has left in it.
+    /// Number of the round under way, and the bytes that have left in it.
     round: u64,
     datagrams: u64,
     bytes: u64,
     rounds: VecDeque<Round>,
-    /// Latest round that was answered.
+    /// Latest round with an answer.
     answered: u64,
-    /// Round whose ask is to leave by itself.
+    /// Round that needs an ask without data.
     ask: Option<u64>,
     pace: Pace,
     round_trip: RoundTrip,
@@ -129,30 +129,30 @@ impl RbudpSender {
         }
     }
 
-    /// Returns the number of bytes that there is room for: in the window, and among those of the next rounds, so that
-    /// nobody hands over now what leaves in a minute.
+    /// Returns the number of bytes that there is room for: in the window and in the next rounds, so that accepted bytes
+    /// leave soon.
     pub(super) fn room(&self) -> u64 {
         let ahead = (ROUNDS_AHEAD * self.longest_round()).max(self.terms.message as u64);
         let ahead = ahead.saturating_sub(self.buffer.uncut());
         ahead.min(self.buffer.room())
     }
 
-    /// Puts bytes in, no more than there is room for.
+    /// Adds bytes to the buffer, at most [`RbudpSender::room`].
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.buffer.put(bytes);
     }
 
-    /// Ends the stream behind what was put in.
+    /// Ends the stream behind the bytes added so far.
     pub(super) fn finish(&mut self) {
         self.buffer.finish();
     }
 
-    /// Returns true if the peer has all that was put in, the end included.
+    /// Returns true if the peer has all bytes and the end of the stream.
     pub(super) fn is_drained(&self) -> bool {
         self.flights.is_empty() && !self.buffer.has_new()
     }
 
-    /// Returns the number of datagrams that are kept, and of those to be sent again.
+    /// Returns the number of datagrams stored, and of those to retransmit.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.flights.len() + self.missing.len()
@@ -162,7 +162,7 @@ impl RbudpSender {
         &self.pace
     }
 
-    /// Returns its round-trip time, its rate, and what is under way.
+    /// Returns round-trip time, rate, and datagrams under way.
     pub(super) fn view(&self) -> TcpView {
         TcpView {
             cwnd_bytes: self.buffer.capacity(),
@@ -179,8 +179,8 @@ impl RbudpSender {
         }
     }
 
-    /// Appends datagrams that leave at `now` to `batch`, all as long as the answer says but for the last one, which may
-    /// be shorter, and `most` of them or fewer.
+    /// Appends up to `most` datagrams that leave at `now` to `batch`, all of the returned length except the last, which
+    /// may be shorter.
     pub(super) fn transmit(
         &mut self,
         now: Nanos,
@@ -215,7 +215,7 @@ impl RbudpSender {
         length
     }
 
-    /// Returns what is next to send, whatever the rate says: first what is missing, then what is new.
+    /// Returns the next datagram to send, regardless of the rate: first missing ones, then new ones.
     fn next(&mut self) -> Option<NextDatagram> {
         if self.pace.train().is_some_and(|most| self.unknown as u64 >= most) {
             return None;
@@ -237,7 +237,7 @@ impl RbudpSender {
         self.flights.get_mut(at)
     }
 
-    /// Returns the length of a datagram that is next.
+    /// Returns the length of a datagram.
     fn len_of(&mut self, next: NextDatagram) -> usize {
         let left = self.buffer.uncut().min(self.terms.segment) as usize;
         let len = match next {
@@ -249,7 +249,7 @@ impl RbudpSender {
         HEADER + len
     }
 
-    /// Appends the next datagram. The last one of a round asks.
+    /// Appends the next datagram. The last of a round asks.
     fn send(&mut self, now: Nanos, next: NextDatagram, batch: &mut Vec<u8>) {
         let (number, flight) = match next {
             NextDatagram::Again(number) => {
@@ -301,7 +301,7 @@ impl RbudpSender {
         self.pace.round(packet).min(self.buffer.capacity() / ROUNDS_PER_WINDOW)
     }
 
-    /// Ends a round of which the rest turned out not to be missing.
+    /// Ends a round early because the rest of it is not missing after all.
     fn end_early(&mut self, now: Nanos) {
         if self.datagrams > 0 {
             self.pace.rest();
@@ -310,7 +310,7 @@ impl RbudpSender {
         }
     }
 
-    /// Ends the round under way, which has been asked for.
+    /// Ends the round under way, after its ask.
     fn end_round(&mut self, now: Nanos) {
         if self.rounds.len() == MOST_ROUNDS {
             self.rounds.pop_front();
@@ -326,7 +326,7 @@ impl RbudpSender {
         self.round_trip.timeout(LEAST_TIMEOUT, self.backoff)
     }
 
-    /// Handles a tally. One that speaks of what was never sent is ignored.
+    /// Handles a tally. Ignores a tally with numbers that were never sent.
     pub(super) fn answered(&mut self, now: Nanos, tally: &Tally<'_>) {
         let known = self.base + self.flights.len() as u64;
         if tally.round >= self.round || tally.missing > known || tally.from < tally.missing {
@@ -355,12 +355,12 @@ impl RbudpSender {
         }
     }
 
-    /// Notes whether a datagram that left in `round` or before is there, as an answer to that round says.
+    /// Notes whether a datagram that left in `round` or before has arrived, by an answer to that round.
     fn note(&mut self, number: u64, is_here: bool, round: u64) {
         let is_latest = round >= self.answered;
         let Some(flight) = self.flight(number) else { return };
         let was = flight.fate;
-        // What is there stays there, unless it turned out to be damaged.
+        // A datagram that has arrived stays so, unless it was damaged.
         let is_missing = !is_here
             && flight.round <= round
             && (was == DatagramFate::Unknown || (was == DatagramFate::Here && is_latest));
@@ -378,7 +378,7 @@ impl RbudpSender {
         }
     }
 
-    /// Takes the round trip and the rate from an answer.
+    /// Learns round trip and rate from an answer.
     fn learn(&mut self, now: Nanos, tally: &Tally<'_>) {
         let of = |number: u64| {
             let at = self.rounds.binary_search_by_key(&number, |round| round.number).ok()?;
@@ -403,14 +403,14 @@ impl RbudpSender {
         [timer, self.pace.opens_at()].into_iter().flatten().min()
     }
 
-    /// Returns true if nothing that will leave by itself asks.
+    /// Returns true if only an answer, and no datagram that is due, makes progress.
     fn waits_for_answer(&self) -> bool {
         let is_asking = self.datagrams > 0 || (self.unknown == 0 && !self.missing.is_empty());
         !self.flights.is_empty() && !is_asking
     }
 
-    /// Asks again if no answer has come in time: a round without datagrams, so that its answer cannot be taken for
-    /// another's.
+    /// Asks again if no answer arrived in time: in a round without datagrams, so that its answer cannot be confused
+    /// with another's.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         self.pace.on_timer(now);
         if !self.waits_for_answer() || self.timer.is_none_or(|at| at > now) {

@@ -1,4 +1,4 @@
-//! Both ends in virtual time, over a line that delays, has a rate and a queue, and loses, doubles and reorders.
+//! Both ends in virtual time, over a line that delays, has a rate and a queue, and loses, duplicates and reorders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,14 +32,14 @@ fn try_open(typed: &str, mtu: u32) -> Result<RbudpEnd> {
 /// Direction of a path.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
-    /// One datagram in a thousand times this is lost.
+    /// Datagrams lost in a thousand.
     loss: u64,
-    /// Time by which a datagram is late at most, besides the delay.
+    /// Most extra delay of a datagram.
     jitter: Nanos,
-    /// Bits per second, and the time that a datagram waits for its turn at most; no limit without a rate.
+    /// Bits per second, and the longest wait in the queue; no limit without a rate.
     rate: Option<u64>,
     queue: Nanos,
-    /// One datagram in a thousand times this comes twice.
+    /// Datagrams duplicated in a thousand.
     copies: u64,
     free_at: Nanos,
 }
@@ -53,7 +53,7 @@ struct Path {
     rng: SplitMix64,
     /// Bytes that the far end has read.
     came: Vec<u8>,
-    /// Datagrams that left, and bytes of their packets, up.
+    /// Datagrams that left, and bytes of their packets, towards the far end.
     datagrams: u64,
     packet_bytes: u64,
     /// Rounds in which data left, and number of asks without data.
@@ -121,7 +121,7 @@ impl Path {
         }
     }
 
-    /// Lets both ends send, takes the next thing that happens, and has the far end read.
+    /// Lets both ends send, runs the next event, and has the far end read.
     fn step(&mut self) {
         for from in [0, 1] {
             let mut datagram = Vec::new();
@@ -151,7 +151,7 @@ impl Path {
         });
     }
 
-    /// Sends `bytes` and the end of the stream; the time until the near end knows that all is there.
+    /// Sends `bytes` and the end of the stream; returns the time until the near end knows that all has arrived.
     fn send(&mut self, bytes: &[u8]) -> Nanos {
         let (began, mut rest) = (self.now, bytes);
         loop {
@@ -188,7 +188,7 @@ fn without_loss_a_payload_takes_one_round_and_the_time_that_the_paper_predicts()
     // T = S / R + RTT, and so R_achieved / R = 1 / (1 + RTT * R / S).
     for (typed, packets, rounds) in [
         ("rbudp:rate=1gbit", 1_000, 1),
-        // A round takes 100 ms: 834 packets; a quarter of the window are 1,334.
+        // A round takes 100 ms: 834 packets; a quarter of the window is 1,334.
         ("rbudp:rate=100mbit", 8_330, 10),
         ("rbudp:rate=1gbit", 13_000, 10),
     ] {
@@ -206,8 +206,8 @@ fn without_loss_a_payload_takes_one_round_and_the_time_that_the_paper_predicts()
     }
 }
 
-/// Expected number of rounds until `n` datagrams have come of which each is lost with probability `p` each time:
-/// the mean of the largest of `n` geometric variables, the sum over k of 1 - (1 - p^k)^n.
+/// Expected number of rounds until `n` datagrams have arrived, each lost with probability `p` each time: the mean of
+/// the largest of `n` geometric variables, the sum over k of 1 - (1 - p^k)^n.
 fn expected_rounds(n: f64, p: f64) -> f64 {
     (0..60).map(|k| 1.0 - (1.0 - p.powi(k)).powf(n)).sum()
 }
@@ -278,7 +278,7 @@ fn a_message_alone_is_a_round_of_one_and_its_loss_is_found_by_the_timer() {
     // The datagram asks; nothing else leaves.
     assert_eq!((path.now - began, path.datagrams, path.asks), (ROUND_TRIP, 1, 0));
     assert_eq!((&path.came[..], path.ends[0].next_deadline()), (&b"ping"[..], None));
-    // A second one is lost: after the timeout the question leaves, and after the answer the message.
+    // A second one is lost: after the timeout the ask leaves, and after the answer the message.
     let timeout = Nanos(ROUND_TRIP.0 + 4 * ROUND_TRIP.0 / 2);
     path.ends[0].write(path.now, Lane(0), b"pong", Rest::Kept).unwrap();
     path.lines[0].loss = 1_000;
@@ -336,7 +336,7 @@ fn the_last_bytes_arrive_though_everything_was_lost_when_the_application_ended()
         path.step();
     }
     assert!(path.came == payload(5_000) && path.ends[1].has_ended(Lane(0)));
-    // Asked after 1, 3 and 7 seconds, and no data before it was asked for.
+    // Asks after 1, 3 and 7 seconds, and no data before an answer.
     assert_eq!((path.asks, path.resent()), (3, 4));
     // At the rate, the last datagram of a round leaves three packets' time after the first.
     let round = Nanos::from_micros(3 * 1_200);
@@ -355,7 +355,7 @@ fn a_full_window_is_asked_for_and_nothing_more_until_there_is_an_answer() {
     while path.now < began + Nanos::from_secs(20) {
         path.step();
     }
-    // All is there, and nobody says so: after 1, 3, 7 and 15 seconds the question leaves, and no data again.
+    // All data has arrived, but no answer does: after 1, 3, 7 and 15 seconds the ask leaves, and no data again.
     assert_eq!((path.came.len(), path.asks, path.resent()), (100_000, 4, 0));
     assert_eq!(path.ends[0].room(Lane(0)), 0);
     path.lines[1].loss = 0;
@@ -366,7 +366,7 @@ fn a_full_window_is_asked_for_and_nothing_more_until_there_is_an_answer() {
 }
 
 impl Path {
-    /// Sends what follows the first 100,000 of `bytes`.
+    /// Sends `bytes` after the first 100,000.
     fn send_rest(&mut self, bytes: &[u8]) {
         let mut rest = &bytes[100_000..];
         while self.came.len() < bytes.len() {
@@ -381,7 +381,7 @@ impl Path {
 
 #[test]
 fn a_probe_fills_a_path_of_any_rate() {
-    // The window takes what leaves until a loss is made up for.
+    // The window holds the datagrams that leave until a loss is repaired.
     for (rate, typed, bytes) in [
         (1_000_000, "rbudp", 1_000_000),
         (20_000_000, "rbudp", 5_000_000),
@@ -392,7 +392,7 @@ fn a_probe_fills_a_path_of_any_rate() {
             let mut path = Path::new(typed, up);
             let took = path.send(&payload(bytes));
             let goodput = bytes as f64 * 8e9 / took.0 as f64 / rate as f64;
-            // Headers take 3.5 % of it, and what is lost leaves no room for others.
+            // Headers take 3.5 % of it, and lost datagrams use the rate, too.
             assert!(goodput > 0.75, "{rate}, loss {loss}: {goodput}");
             let now = path.ends[0].sender.pace().rate().unwrap() as f64 / rate as f64;
             assert!((0.8..2.1).contains(&now), "{rate}, loss {loss}: probes at {now}");

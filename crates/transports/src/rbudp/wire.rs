@@ -1,4 +1,4 @@
-//! Datagram formats. The first byte says which it is; integers are big-endian, and a round takes 48 bits.
+//! Datagram formats. The first byte is the kind; integers are big-endian, and a round takes 48 bits.
 //!
 //! | datagram | at | bytes | field |
 //! |---|---|---|---|
@@ -10,25 +10,25 @@
 //! | | 22 | 2 | number of bytes behind the header |
 //! | ask | 0 | 1 | 2 |
 //! | | 1 | 1 | 0 |
-//! | | 2 | 6 | round that ends here, and is to be answered |
+//! | | 2 | 6 | round that ends here, and needs an answer |
 //! | tally | 0 | 1 | 3 |
-//! | | 1 | 1 | flags: 1, nothing has come behind this bitmap |
+//! | | 1 | 1 | flags: 1, nothing has arrived behind this bitmap |
 //! | | 2 | 6 | round that it answers |
 //! | | 8 | 8 | number of the first datagram that is missing |
-//! | | 16 | 8 | number of the datagram that the first bit stands for |
-//! | | 24 | 8 | round of which the next three tell |
-//! | | 32 | 4 | its datagrams that came later than the first one |
+//! | | 16 | 8 | number of the first bit's datagram |
+//! | | 24 | 8 | round that the next three describe |
+//! | | 32 | 4 | its datagrams that arrived after the first one |
 //! | | 36 | 8 | bytes of the stream in these |
 //! | | 44 | 8 | time from the first to the last of them, in nanoseconds |
 //! | | 52 | 2 | number of bytes of the bitmap |
 //! | | 54 | 2 | 0 |
-//! | | 56 | | bitmap: a bit for each datagram, the highest of a byte first; 1, it is here |
+//! | | 56 | | bitmap: a bit for each datagram, the highest of a byte first; 1, it has arrived |
 //!
-//! A datagram that is shorter or longer than it says is none: what was cut on its way must not be taken for whole.
+//! A datagram with another length than its fields give is ignored, so that a truncated one does not pass for whole.
 
 use crate::time::Nanos;
 
-/// Bytes in front of those of the stream.
+/// Bytes in front of the stream's.
 pub(super) const HEADER: usize = 24;
 
 /// Bytes in front of a bitmap.
@@ -49,7 +49,7 @@ const MOST_48: u64 = (1 << 48) - 1;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RbudpDatagram<'a> {
     Data(DataDatagram<'a>),
-    /// The end of the round with this number.
+    /// End of the round with this number.
     Ask(u64),
     Tally(Tally<'a>),
 }
@@ -60,7 +60,7 @@ pub(super) struct DataDatagram<'a> {
     pub(super) round: u64,
     pub(super) number: u64,
     pub(super) offset: u64,
-    /// True if the stream ends behind them.
+    /// True if the stream ends after them.
     pub(super) ends: bool,
     /// True if they are the last of their round.
     pub(super) asks: bool,
@@ -71,8 +71,8 @@ pub(super) struct DataDatagram<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Census {
     pub(super) round: u64,
-    /// Datagrams that came later than the first one. Several that come at one time stand for one moment, as
-    /// where the kernel hands them over together.
+    /// Datagrams that arrived after the first one. Several that arrive at one time count as one moment, as if the
+    /// kernel delivers them together.
     pub(super) later: u32,
     /// Bytes of the stream in these.
     pub(super) bytes: u64,
@@ -80,22 +80,22 @@ pub(super) struct Census {
     pub(super) span: Nanos,
 }
 
-/// Answer to an ask, or part of one: what is here and what is not.
+/// Answer to an ask, or part of one: the datagrams that have arrived, and the missing ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally<'a> {
     pub(super) round: u64,
-    /// Number of the first datagram that is missing.
+    /// Number of the first missing datagram.
     pub(super) missing: u64,
-    /// Number that the first bit stands for.
+    /// Number of the first bit.
     pub(super) from: u64,
     pub(super) census: Census,
-    /// True if nothing has come behind the bitmap.
+    /// True if nothing has arrived behind the bitmap.
     pub(super) is_last: bool,
     pub(super) bitmap: &'a [u8],
 }
 
 impl Tally<'_> {
-    /// Returns the numbers that the bitmap is about, and whether each is here.
+    /// Returns the numbers that the bitmap covers, each with true if it has arrived.
     pub(super) fn bits(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         let bits =
             self.bitmap.iter().flat_map(|byte| (0..8).map(move |bit| byte & (0x80 >> bit) != 0));
@@ -103,7 +103,7 @@ impl Tally<'_> {
     }
 }
 
-/// Reads a datagram; `None` if it is none of this protocol's.
+/// Reads a datagram; `None` if it is not of this protocol.
 pub(super) fn read(datagram: &[u8]) -> Option<RbudpDatagram<'_>> {
     let flags = *datagram.get(1)?;
     let round = u48(datagram, 2)?;
@@ -112,7 +112,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<RbudpDatagram<'_>> {
             let (header, bytes) = datagram.split_at_checked(HEADER)?;
             let len = usize::from(u16::from_be_bytes([header[22], header[23]]));
             let (ends, asks) = (flags & ENDS != 0, flags & ASKS != 0);
-            // Without a byte there is nothing in it but the end.
+            // Without bytes, the datagram must have the end of the stream.
             (len == bytes.len() && (len > 0 || ends)).then_some(())?;
             let (number, offset) = (number(header, 8)?, u48(header, 16)?);
             Some(RbudpDatagram::Data(DataDatagram { round, number, offset, ends, asks, bytes }))
@@ -136,7 +136,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<RbudpDatagram<'_>> {
     }
 }
 
-/// Reads a number at `at`. Half of all are none, so that no sum of one and a length overflows.
+/// Reads a number at `at`. Half of all numbers are invalid, so that the sum of a number and a length does not overflow.
 fn number(from: &[u8], at: usize) -> Option<u64> {
     let field = from.get(at..)?.first_chunk::<8>()?;
     Some(u64::from_be_bytes(*field)).filter(|number| *number <= u64::MAX / 2)
@@ -151,7 +151,7 @@ fn put_u48(number: u64, room: &mut Vec<u8>) {
     room.extend_from_slice(&number.min(MOST_48).to_be_bytes()[2..]);
 }
 
-/// Appends the header of a datagram with `len` bytes of the stream; they follow.
+/// Appends the header of a datagram with `len` bytes of the stream; the bytes follow.
 pub(super) fn write_data(data: &DataDatagram<'_>, len: usize, room: &mut Vec<u8>) {
     let flags = (if data.ends { ENDS } else { 0 }) | (if data.asks { ASKS } else { 0 });
     room.extend_from_slice(&[DATA, flags]);
@@ -167,7 +167,7 @@ pub(super) fn write_ask(round: u64, room: &mut Vec<u8>) {
     put_u48(round, room);
 }
 
-/// Appends a tally whose bitmap says of each number from `tally.from` on whether it is here.
+/// Appends a tally; its bitmap has a bit for each number from `tally.from` on, set if it has arrived.
 pub(super) fn write_tally(
     tally: &Tally<'_>,
     here: impl ExactSizeIterator<Item = bool>,
@@ -248,7 +248,7 @@ mod tests {
             longer.push(0);
             assert_eq!(read(&longer), None);
         }
-        // Numbers that a sum could overflow, flags that nobody knows, and data without any.
+        // Numbers whose sum could overflow, unknown flags, and data without bytes.
         for (at, byte) in [(8, 0xff), (1, 0x10), (0, 9)] {
             let mut wrong = data();
             wrong[at] = byte;

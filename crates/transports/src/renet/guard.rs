@@ -1,7 +1,7 @@
-//! What of a peer's packets the library may see. It trusts the slices of a message: one beyond the number that the first
-//! of them told makes it panic, and each number of slices is memory. It ends the connection at a packet that makes no
-//! sense, and at one for which it has no memory left. So packets are read here first, and what is refused is as good as
-//! lost: the peer sends it again.
+//! Filter for a peer's packets in front of the library, which trusts the slices of a message: a slice beyond the count
+//! in the first of them makes it panic, and any count allocates memory. It ends the connection at a malformed packet,
+//! and at a packet for which it lacks memory. So packets are parsed here first, and a refused packet counts as lost:
+//! the peer sends it again.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use super::{LARGEST, SLICE};
 use crate::contract::{Delivery, Ordering, Service};
 
-/// Numbers ahead of the messages that were handed over that are taken.
+/// Most numbers ahead of the delivered messages that are accepted.
 const AHEAD: u64 = 16_384;
 
 /// Kinds of packets, by their first byte.
@@ -23,32 +23,32 @@ const ACKNOWLEDGEMENT: u8 = 4;
 pub(super) enum Content {
     /// Messages, or a slice of one.
     Data,
-    /// The packets that the peer has, by their numbers.
+    /// Packets that the peer has, by their numbers.
     Acknowledgement(Vec<RangeInclusive<u64>>),
 }
 
-/// Message that has not been handed over: slices that it has, and the memory that it takes at most.
+/// Incomplete or waiting message: its slices, and the most memory that it takes.
 #[derive(Debug, Clone, Copy)]
 struct PartialMessage {
     slices: u64,
     bytes: usize,
 }
 
-/// Messages of a lane that arrive.
+/// Messages of a lane that are arriving.
 #[derive(Debug)]
 struct LaneReassembly {
     service: Service,
-    /// Number of messages that were handed over.
+    /// Number of delivered messages.
     delivered: u64,
-    /// Those that wait, by number.
+    /// Waiting messages by number.
     held: BTreeMap<u64, PartialMessage>,
 }
 
-/// Messages of all lanes that arrive.
+/// Filter for the messages of all lanes.
 #[derive(Debug)]
 pub(super) struct Guard {
     lanes: Vec<LaneReassembly>,
-    /// Memory that messages may take that wait for others.
+    /// Most memory of messages that wait for others.
     most: usize,
     held: usize,
 }
@@ -63,7 +63,7 @@ impl Guard {
         Guard { lanes: lanes.iter().map(arriving).collect(), most, held: 0 }
     }
 
-    /// Returns what a packet of the peer's says if the library may see it.
+    /// Returns the content of a peer's packet if the library may read it.
     pub(super) fn admit(&mut self, packet: &[u8]) -> Option<Content> {
         let mut reader = Reader(packet);
         let kind = reader.byte()?;
@@ -78,7 +78,7 @@ impl Guard {
         reader.0.is_empty().then_some(content)
     }
 
-    /// Notes that the library has handed over a message of a lane.
+    /// Notes that the library has delivered a message of a lane.
     pub(super) fn delivered(&mut self, lane: usize) {
         let Some(arriving) = self.lanes.get_mut(lane) else { return };
         if let Some(held) = arriving.held.remove(&arriving.delivered) {
@@ -95,7 +95,7 @@ impl Guard {
         }
         let mut new = Vec::new();
         let (mut is_next, mut bytes) = (false, 0);
-        // The packet is read to its end before anything is noted.
+        // The packet is parsed to its end before anything is noted.
         for _ in 0..reader.count()? {
             let message = reader.varint()?;
             let length = reader.bytes_with_length()?.len();
@@ -103,7 +103,7 @@ impl Guard {
                 return None;
             }
             is_next |= message == arriving.delivered;
-            // Without order, all are handed over at once.
+            // Unordered messages are delivered at once.
             let waits = arriving.service.ordering == Ordering::Ordered
                 && message >= arriving.delivered
                 && !arriving.held.contains_key(&message);
@@ -146,8 +146,8 @@ impl Guard {
         Some(Content::Data)
     }
 
-    /// Notes messages that wait; `None` if there is no memory for them, or the packet has not ended. What all others
-    /// wait for is always taken.
+    /// Notes waiting messages; `None` if they exceed the memory, or the packet is longer. The message that all others
+    /// wait for is always accepted.
     fn hold(
         &mut self,
         lane: usize,
@@ -173,8 +173,8 @@ impl Guard {
     }
 }
 
-/// Reads the numbers that an acknowledgement tells of: the last one, the length of its range, and for each range before
-/// it the gap and the length.
+/// Reads the numbers in an acknowledgement: the last one, the length of its range, and for each range before it the gap
+/// and the length.
 fn ranges(reader: &mut Reader<'_>) -> Option<Vec<RangeInclusive<u64>>> {
     let last = reader.varint()?;
     let mut start = last.checked_sub(reader.varint()?)?;
@@ -187,7 +187,7 @@ fn ranges(reader: &mut Reader<'_>) -> Option<Vec<RangeInclusive<u64>>> {
     Some(ranges)
 }
 
-/// Number of a packet that an end sends, and whether its messages are reliable; `None` for an acknowledgement.
+/// Returns the number of a packet that an end sends, and the delivery of its messages; `None` for an acknowledgement.
 pub(super) fn sent(packet: &[u8]) -> Option<(u64, Delivery)> {
     let mut reader = Reader(packet);
     let delivery = match reader.byte()? {
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         let len = 1 << (self.0.first()? >> 6);
         let bytes = self.take(len)?;
         let value = bytes.iter().fold(0_u64, |value, byte| (value << 8) | u64::from(*byte));
-        // The first two bits tell the length.
+        // The first two bits are the length.
         Some(value & (u64::MAX >> (66 - 8 * len)))
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let ranges =
             |ranges: &[RangeInclusive<u64>]| Some(Content::Acknowledgement(ranges.to_vec()));
         assert_eq!(told(&[20, 5, 0]), ranges(&[15..=20]));
-        // As the library's own documentation has it, smaller: 40 in a range of 5, a gap, and a range of 10.
+        // The example of the library's documentation, smaller: 40 in a range of 5, a gap, and a range of 10.
         assert_eq!(told(&[40, 4, 1, 14, 9]), ranges(&[36..=40, 11..=20]));
         assert_eq!(told(&[4, 5, 0]), None);
         assert_eq!(told(&[20, 5, 1, 14, 0]), None);

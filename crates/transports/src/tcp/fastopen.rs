@@ -15,17 +15,17 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Dial, Place};
 
-/// The sysctl that allows it, as a file.
+/// File of the sysctl that permits it.
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 
-/// Bits of the sysctl (ip-sysctl.rst): connections that are opened, and connections that are let in.
+/// Bits of the sysctl (ip-sysctl.rst): connections that are opened, and connections that are accepted.
 const CLIENT: u32 = 1;
 const SERVER: u32 = 2;
 
-/// Connections that may wait for the end of their handshake with data at hand.
+/// Connections with data that may wait for the end of their handshake.
 const QUEUE: u32 = 128;
 
-/// Returns the value that a connection reads back.
+/// Returns the value of the option, as a connection reads it back.
 pub(super) fn word(asked: bool, state: HandshakeFacts) -> String {
     match (asked, state.syn_data) {
         (_, true) => "on",
@@ -37,14 +37,14 @@ pub(super) fn word(asked: bool, state: HandshakeFacts) -> String {
     .to_owned()
 }
 
-/// Checks that the settings of the hosts allow it.
+/// Checks that the hosts' settings permit it.
 ///
 /// # Errors
-/// [`Error::Unsupported`] naming the sysctl, its value, and one that would do.
+/// [`Error::Unsupported`] naming the sysctl, its value, and a value that would do.
 pub(super) fn check(id: &str, place: Place) -> Result<()> {
     match place {
         Place::Loopback => allows(id, CLIENT | SERVER),
-        // The namespaces that it runs in are its own, with settings of their own.
+        // Emulated namespaces have settings of their own.
         Place::Emulated => Ok(()),
         Place::Remote => Err(unserved(id)),
     }
@@ -58,7 +58,7 @@ fn allows(id: &str, bits: u32) -> Result<()> {
     lacks(text.trim(), bits).map_or(Ok(()), |why| Err(Error::unsupported(knob(id), why)))
 }
 
-/// Says what a value of the sysctl lacks of these bits, and which value has them.
+/// Returns the missing bits of a sysctl's value, and a value that has them; `None` if none is missing.
 fn lacks(value: &str, bits: u32) -> Option<String> {
     // It may be written in hexadecimal, but is read in decimal (proc_dointvec).
     let has = value.parse::<u32>().unwrap_or(0);
@@ -79,7 +79,7 @@ fn knob(id: &str) -> String {
     format!("{id}:fastopen=on")
 }
 
-/// The refusal where a server would have to listen.
+/// Returns the error for a server, which would have to listen.
 pub(super) fn unserved(id: &str) -> Error {
     Error::unsupported(
         knob(id),
@@ -88,11 +88,11 @@ pub(super) fn unserved(id: &str) -> Error {
     )
 }
 
-/// Lets a listening socket take data in the SYN, for cookies of this trial's own: one from an earlier trial is not
-/// taken, so that each trial's first connection fetches one (`TCP_FASTOPEN_KEY`, Linux 4.15).
+/// Makes a listening socket accept data in the SYN, with cookies of this trial only: a cookie from an earlier trial is
+/// refused, so that each trial's first connection fetches one (`TCP_FASTOPEN_KEY`, Linux 4.15).
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the host's settings forbid it; the error of setsockopt(2).
+/// [`Error::Unsupported`] if the host's settings forbid it; the error of setsockopt(2).
 pub(super) fn offer(id: &str, socket: &Socket, token: Token) -> Result<()> {
     allows(id, SERVER)?;
     let set = |name, words: &[u32]| {
@@ -105,10 +105,10 @@ pub(super) fn offer(id: &str, socket: &Socket, token: Token) -> Result<()> {
     set(libc::TCP_FASTOPEN_KEY, &words)
 }
 
-/// Makes a socket wait with its SYN for the first data, where a cookie is known (`TCP_FASTOPEN_CONNECT`, Linux 4.11).
+/// Makes a socket delay its SYN until the first data, if a cookie is known (`TCP_FASTOPEN_CONNECT`, Linux 4.11).
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the host's settings forbid it; the error of setsockopt(2).
+/// [`Error::Unsupported`] if the host's settings forbid it; the error of setsockopt(2).
 pub(super) fn ask(id: &str, socket: &Socket) -> Result<()> {
     let on = option::set_int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1);
     on.map_err(|e| match allows(id, CLIENT) {
@@ -117,10 +117,11 @@ pub(super) fn ask(id: &str, socket: &Socket) -> Result<()> {
     })
 }
 
-/// Sends the hello on a socket that connect(2) has returned for after `connect_ns`; returns how long connecting took.
+/// Sends the hello on a socket for which connect(2) has returned after `connect_ns`; returns the time that connecting
+/// took.
 ///
-/// Where the hello went in the SYN and was taken, nothing was waited for: what an application would have asked was on
-/// its way with the first packet, and only the calls count. Otherwise it is the time until the handshake was through.
+/// If the hello travelled in the SYN and was accepted, nothing waited: a request of an application would have left with
+/// the first packet, so only the calls count. Otherwise it is the time until the end of the handshake.
 ///
 /// # Errors
 /// As [`crate::transport::Transport::dial`].
@@ -135,7 +136,7 @@ pub(super) fn open(
     let is_through = || info::read(socket).map(|info| info.negotiated.established);
     let set_up = |e| Error::setup(format!("connect to {}", dial.to), e);
     if is_through().map_err(set_up)? {
-        // No cookie was known, so that connect(2) saw the handshake through.
+        // Without a cookie, connect(2) has completed the handshake.
         say(socket, &dial.hello, dial.to)?;
         return Ok(connect_ns);
     }
@@ -152,7 +153,7 @@ pub(super) fn open(
     Ok(connect_ns + if is_taken { said_ns } else { through_ns })
 }
 
-/// Waits until a socket is connected or has failed; false at the deadline.
+/// Waits until a socket is connected or has failed; returns false at the deadline.
 fn writable(socket: &Socket, deadline: Nanos) -> io::Result<bool> {
     loop {
         let left = deadline - Monotonic.now();

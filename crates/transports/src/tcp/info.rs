@@ -1,6 +1,6 @@
-//! `TCP_INFO` of tcp(7): `struct tcp_info` of include/uapi/linux/tcp.h, read by offset. The C
-//! library's copy ends at byte 104; the kernel's has grown at its end from version to version and
-//! tells with its length how far it reaches, so a field is taken only where the answer covers it.
+//! `TCP_INFO` of tcp(7): `struct tcp_info` of include/uapi/linux/tcp.h, read by offset. The C library's copy ends at
+//! byte 104; the kernel's has grown at its end from version to version and its length shows the end, so a field is read
+//! only if the answer covers it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,13 +12,13 @@ use crate::measurements::TcpView;
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(crate) const LONGEST: usize = 512;
 
-/// Least answer of any kernel that Rust runs on, in bytes: the C library's structure.
+/// Shortest answer of any kernel that Rust runs on, in bytes: the C library's structure.
 const LEAST: usize = 104;
 
-// Where fields begin, in bytes. Each is as long as its reader below says.
-/// Its lowest bit (the first of the bit field) is `tcpi_delivery_rate_app_limited`.
+// Offsets of fields in bytes. The functions below have their lengths.
+/// Byte with, as its lowest bit (the first of the bit field), `tcpi_delivery_rate_app_limited`.
 const APP_LIMITED: usize = 7;
-/// A state of the kernel's `TCP_*` list.
+/// State of the kernel's `TCP_*` list.
 const STATE: usize = 0;
 /// `TCP_ESTABLISHED` of include/net/tcp_states.h.
 const ESTABLISHED: u8 = 1;
@@ -40,7 +40,7 @@ const RTTVAR: usize = 72;
 const SND_CWND: usize = 80;
 const REORDERING: usize = 88;
 const TOTAL_RETRANS: usize = 100;
-/// Bytes per second; all ones where nothing limits it (Linux 3.15).
+/// Bytes per second; all ones without a limit (Linux 3.15).
 const PACING_RATE: usize = 104;
 /// Linux 4.1.
 const BYTES_ACKED: usize = 120;
@@ -69,26 +69,26 @@ const REORD_SEEN: usize = 220;
 /// Linux 5.4.
 const SND_WND: usize = 228;
 
-/// Fields of `TCP_INFO` that are read.
+/// Fields of `TCP_INFO` that this program reads.
 pub(crate) struct TcpInfo {
-    /// The kernel's view of the connection.
+    /// State of the connection in the kernel.
     pub(crate) view: TcpView,
     /// The path MTU.
     pub(crate) pmtu_bytes: u64,
-    /// State and agreements of the handshake.
+    /// State and results of the handshake.
     pub(crate) negotiated: HandshakeFacts,
 }
 
-/// State of a connection, and what its handshake agreed on.
+/// State of a connection, and the results of its handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HandshakeFacts {
-    /// True if the handshake is through, and neither end has closed.
+    /// True if the handshake is complete, and neither end has closed.
     pub(crate) established: bool,
     /// True if segments carry timestamps (RFC 7323).
     pub(crate) timestamps: bool,
     /// True if both ends take part in ECN (RFC 3168).
     pub(crate) ecn: bool,
-    /// True if a packet came marked as ECN-capable.
+    /// True if a packet arrived marked as ECN-capable.
     pub(crate) ecn_seen: bool,
     /// True if data in the SYN was acknowledged by the SYN-ACK (RFC 7413).
     pub(crate) syn_data: bool,
@@ -106,7 +106,7 @@ impl HandshakeFacts {
         }
     }
 
-    /// Describes the state of ECN. No option of a socket decides it: the hosts' `net.ipv4.tcp_ecn` and routes do.
+    /// Describes the state of ECN. No option of a socket sets it: the hosts' `net.ipv4.tcp_ecn` and routes do.
     pub(crate) fn ecn_word(self) -> &'static str {
         match (self.ecn, self.ecn_seen) {
             (false, _) => "off",
@@ -116,10 +116,10 @@ impl HandshakeFacts {
     }
 }
 
-/// Asks the kernel.
+/// Reads the fields from the kernel.
 ///
 /// # Errors
-/// The error of getsockopt(2), or that the answer is too short to mean anything.
+/// The error of getsockopt(2), or `InvalidData` if the answer is too short.
 pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
     let mut answer = [0u8; LONGEST];
     let mut len = LONGEST as libc::socklen_t;
@@ -166,7 +166,7 @@ fn view(answer: &[u8]) -> Option<TcpView> {
     let long = |at: usize| Some(u64::from_ne_bytes(answer.get(at..at + 8)?.try_into().ok()?));
     let ns = |us: u64| us.saturating_mul(1_000);
     let bits = |bytes: u64| bytes.saturating_mul(8);
-    // The lowest-numbered bit of a bit field is the least significant one, but on big-endian hosts.
+    // The first bit of a bit field is the least significant one, except on big-endian hosts.
     let first_bit = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
     let mss_bytes = word(SND_MSS)?;
     let srtt_ns = word(RTT).filter(|us| *us > 0).map(ns);
@@ -261,7 +261,7 @@ mod tests {
         let short = view(&answer[..LEAST]).unwrap();
         assert_eq!((short.retransmits, short.pacing_rate_bps), (100, None));
         assert_eq!(serde_json::to_value(short).unwrap().as_object().unwrap().len(), 8);
-        // One byte short of a field is without it.
+        // An answer that is one byte short of a field lacks it.
         assert_eq!(view(&answer[..PACING_RATE + 7]).unwrap().pacing_rate_bps, None);
         assert_eq!(view(&answer[..PACING_RATE + 8]).unwrap().pacing_rate_bps, Some(832));
         assert_eq!(view(&answer[..SND_WND + 3]).unwrap().snd_wnd_bytes, None);
@@ -289,11 +289,11 @@ mod tests {
         let sent = [7u8; 10_000];
         near.write_all(&sent).unwrap();
         far.read_exact(&mut [0; 10_000]).unwrap();
-        // An answer acknowledges all that it has seen.
+        // An answer acknowledges all bytes before it.
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0; 1]).unwrap();
         let view = read(&Socket::from(near)).unwrap().view;
-        // The SYN counts as one byte, as RFC 4898 has it.
+        // The SYN counts as one byte, as in RFC 4898.
         assert!([10_000, 10_001].contains(&view.bytes_acked.unwrap()), "{view:?}");
         assert!(view.data_segs_out.unwrap() >= 1 && view.data_segs_in == Some(1), "{view:?}");
         assert!(view.mss_bytes > 500 && view.cwnd_bytes >= 10 * view.mss_bytes, "{view:?}");

@@ -1,4 +1,4 @@
-//! The knobs of TCP: as they are typed, as a socket takes them, and as the kernel tells them.
+//! Knobs of TCP: as typed, as a socket takes them, and as the kernel reports them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,11 +19,11 @@ use crate::transport::equal::{self, Own};
 use crate::transport::{ConnInfo, Effective, frame, unstamped};
 use crate::units::Bytes;
 
-/// The congestion control.
+/// Congestion control.
 pub(crate) const CC: Text =
     Text::word("cc", "congestion control; `host` leaves the host's default").or(equal::CC);
 
-/// Nagle's algorithm or not.
+/// Nagle's algorithm.
 pub(crate) const NODELAY: Preset<bool> = Optional::switch(
     "nodelay",
     "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
@@ -39,21 +39,21 @@ pub(crate) const OWN_NODELAY: Own = Own {
     source: "tcp(7): Nagle's algorithm unless TCP_NODELAY",
 };
 
-/// The send buffer.
+/// Send buffer.
 pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
     "sndbuf",
     (2048, 1 << 30),
     "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
 );
 
-/// The receive buffer.
+/// Receive buffer.
 pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
     "rcvbuf",
     (2048, 1 << 30),
     "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
 );
 
-/// Data in the SYN or not.
+/// Data in the SYN.
 pub(crate) const FASTOPEN: Preset<bool> = Optional::choice(
     "fastopen",
     &["off", "on"],
@@ -64,7 +64,7 @@ pub(crate) const FASTOPEN: Preset<bool> = Optional::choice(
 )
 .or("off");
 
-/// Timeouts of streams with little under way.
+/// Timeouts of streams with few packets under way.
 pub(crate) const THIN: Preset<bool> = Optional::switch(
     "thin",
     "on: while fewer than 4 packets are under way, the first 6 retransmission timeouts \
@@ -126,7 +126,7 @@ const NOTSENT_LOWAT: Optional<Bytes> = Optional::size(
     "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
 );
 
-/// The knobs as the socket takes them.
+/// Knobs as the socket takes them.
 #[derive(Debug, Clone)]
 pub(crate) struct TcpOptions {
     pub(super) cc: CongestionChoice,
@@ -143,11 +143,11 @@ pub(crate) struct TcpOptions {
 
 #[derive(Debug, Clone)]
 pub(super) enum CongestionChoice {
-    /// The host's default.
+    /// Default of the host.
     Host,
-    /// This one, or the host's default where the kernel lacks it: nobody asked for it by name.
+    /// Default of the race: this one, or the host's default if the kernel lacks it.
     Preferred(String),
-    /// This one, or it is an error.
+    /// Typed by the user: this one, or an error.
     Asked(String),
 }
 
@@ -179,7 +179,7 @@ impl TcpOptions {
         match &self.cc {
             CongestionChoice::Host => Ok(()),
             CongestionChoice::Preferred(name) => {
-                // Where this fails the host's default stays, and `effective` tells which that is.
+                // If this fails, the host's default stays, and `effective` shows it.
                 let _ = socket.set_tcp_congestion(name.as_bytes());
                 Ok(())
             }
@@ -207,7 +207,7 @@ fn no_congestion_control(name: &str, error: &io::Error) -> Error {
     )
 }
 
-/// Returns true if timeouts of a thin stream are linear; `None` if the kernel does not tell.
+/// Returns true if timeouts of a thin stream are linear; `None` if the kernel does not report it.
 fn thin(socket: &Socket) -> Option<bool> {
     let mut value = [0];
     let name = libc::TCP_THIN_LINEAR_TIMEOUTS;
@@ -215,8 +215,8 @@ fn thin(socket: &Socket) -> Option<bool> {
     Some(value[0] != 0)
 }
 
-/// Returns how losses are found, from `net.ipv4.tcp_recovery` of this thread's network namespace (ip-sysctl.rst): its
-/// first bit is RACK (RFC 8985). Nothing decides it for a connection alone.
+/// Returns the method of loss detection, from `net.ipv4.tcp_recovery` of this thread's network namespace
+/// (ip-sysctl.rst): its first bit is RACK (RFC 8985). There is no option of a connection.
 fn recovery() -> Option<String> {
     let value = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_recovery").ok()?;
     let is_rack = value.trim().parse::<u32>().ok()? & 1 != 0;
@@ -230,7 +230,7 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 impl Flavour for TcpOptions {
     type Channel = Counted;
 
-    /// TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
+    /// Returns the facts. TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
     fn facts(&self) -> FlavourFacts {
         FlavourFacts {
             engines: self.engines,
@@ -264,7 +264,7 @@ impl Flavour for TcpOptions {
         set("notsent_lowat", self.notsent_lowat, |size| socket.set_tcp_notsent_lowat(size))
     }
 
-    /// The handshake itself changes the mode, so this one waits for it.
+    /// Sets TCP_QUICKACK after the handshake, which changes the mode itself.
     fn connected(&self, socket: &Socket) -> Result<()> {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
     }
@@ -290,7 +290,7 @@ impl Flavour for TcpOptions {
             ("rcvbuf", socket.recv_buffer_size().ok().map(|n| n.to_string())),
             ("mss", socket.tcp_mss().ok().map(|n| n.to_string())),
             ("quickack", socket.tcp_quickack().ok().map(word)),
-            // The kernel answers 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
+            // The kernel returns 0 for "not set: net.ipv4.tcp_notsent_lowat decides".
             (
                 "notsent_lowat",
                 socket.tcp_notsent_lowat().ok().filter(|n| *n > 0).map(|n| n.to_string()),

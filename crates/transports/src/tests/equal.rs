@@ -1,4 +1,4 @@
-//! Tests of `transport::equal` with what is registered.
+//! Tests of `transport::equal` with the transports of this crate.
 
 use crate::contract::Congestion;
 use crate::transport::ALL;

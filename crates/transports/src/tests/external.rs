@@ -1,4 +1,4 @@
-//! Tests of `transport::external` with what is registered.
+//! Tests of `transport::external` with the transports of this crate.
 
 use crate::error::Result;
 use crate::transport::Contender;

@@ -1,4 +1,4 @@
-//! Transports that are registered.
+//! Tests of the list of transports.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Tests of what is shared, with everything that is registered.
+//! Tests of shared code, with everything that is registered.
 
 mod equal;
 mod external;
@@ -10,7 +10,7 @@ mod several;
 mod userspace;
 mod via;
 
-/// Hands everything in before `main`, which the test harness has for itself.
+/// Registers everything before `main`, which belongs to the test harness.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = before_main;

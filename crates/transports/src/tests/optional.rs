@@ -1,4 +1,4 @@
-//! Contenders that a build may leave out, with those that are registered.
+//! Tests of the contenders that a build may leave out.
 
 use crate::optional::ALL;
 use crate::transport::Contender;

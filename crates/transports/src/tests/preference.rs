@@ -1,4 +1,4 @@
-//! Orders of preference over loopback: what carries, what is fallen back on, and what is refused.
+//! Orders of preference over loopback: the part that carries, the fallback, and refusals.
 
 use crate::contract::{Guarantees, Lane, Service};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::transport::{Dial, Listen, Listener, Progress, Tickets, mem};
 const LONG: Nanos = Nanos::from_secs(60);
 const HELLO: Hello = Hello { token: Token::from_bytes([6; 16]), flow: 3 };
 
-/// Work of one lane, of whatever service there is.
+/// Work of one lane, of any service.
 struct Plain;
 
 impl AsksLanes for Plain {
@@ -60,7 +60,7 @@ fn dial(contender: &Contender, to: &Address) -> Result<Box<dyn Conn>> {
     })
 }
 
-/// Returns both ends, where nobody answers at the address of the first if it is `blocked`.
+/// Returns both ends; the address of the first does not answer if it is `blocked`.
 fn connect(typed: &str, blocked: bool) -> [Box<dyn Conn>; 2] {
     let contender = suited(typed);
     let mut listener = listen(&contender);
@@ -87,7 +87,7 @@ impl Inbox for Kept {
     }
 }
 
-/// Sends a message from one end, and receives at the other until it is there.
+/// Sends a message from one end, and receives at the other until it has arrived.
 fn pass(conns: &mut [Box<dyn Conn>; 2], from: usize, message: &[u8]) {
     let (mut kept, deadline) = (Kept::default(), Monotonic.now() + LONG);
     assert_eq!(conns[from].send(Lane(0), message).unwrap(), Progress::Moved);
@@ -152,7 +152,7 @@ fn an_end_that_hears_nothing_falls_back_and_its_peer_follows() {
     let mut conns = connect("udp|tcp:silence=200ms", false);
     pass(&mut conns, 0, b"over udp");
     assert_eq!(conns[0].effective()["carried_by"], "udp");
-    // The far end does nothing, and so sends no beacons; nothing is to be waited for but time itself.
+    // The far end does nothing, and so sends no beacons; only time passes.
     let deadline = Monotonic.now() + LONG;
     for _ in 0..3 {
         conns[0].send(Lane(0), b"in vain").unwrap();

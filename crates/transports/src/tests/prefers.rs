@@ -1,4 +1,4 @@
-//! Tests of `transport::prefers` with what is registered.
+//! Tests of `transport::prefers` with the transports of this crate.
 
 use crate::contract::{Delivery, Service};
 use crate::time::Nanos;

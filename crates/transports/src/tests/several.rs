@@ -1,4 +1,4 @@
-//! Contenders made of others, over loopback: what each lane gets, what is waited for, and what is refused.
+//! Contenders made of others, over loopback: the carriers of lanes, waiting, and refusals.
 
 use crate::contract::{Guarantees, Reach, Service};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::transport::{Dial, Listen, Progress, Tickets};
 const LONG: Nanos = Nanos::from_secs(60);
 const HELLO: Hello = Hello { token: Token::from_bytes([5; 16]), flow: 3 };
 
-/// Work whose lanes have these names, and are of the usual service of whoever carries them.
+/// Work whose lanes have these names, and the usual service of their carrier.
 struct Named<'a>(&'a [&'a str]);
 
 impl AsksLanes for Named<'_> {
@@ -82,7 +82,7 @@ impl Inbox for Kept {
     }
 }
 
-/// Receives until so many messages are there.
+/// Receives until `count` messages have arrived.
 fn receive(conns: &mut [Box<dyn Conn>; 2], at: usize, count: usize) -> Vec<(u16, Vec<u8>)> {
     let (mut kept, deadline) = (Kept::default(), Monotonic.now() + LONG);
     while kept.0.len() < count {
@@ -160,7 +160,7 @@ fn whichever_part_has_something_ends_a_sleep() {
     }
 }
 
-/// A protocol in user space that was let act has taken in what arrived, and nothing shows it any more.
+/// After `on_deadline`, a protocol in user space has read its datagrams, and no descriptor shows them any more.
 #[test]
 fn what_was_taken_in_before_is_handed_over_though_nothing_more_arrives() {
     let contender = suited("mix:a=tcp,b=arq", &["a", "b"]).unwrap();

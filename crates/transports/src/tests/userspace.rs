@@ -1,4 +1,4 @@
-//! Every protocol in user space, in virtual time, against a path that loses, doubles, reorders and cuts
+//! Every protocol in user space, in virtual time, against a path that loses, duplicates, reorders and truncates
 //! datagrams, and against strangers that send noise.
 
 use crate::contract::{Delivery, Inbox, Lane, Offers, Patience, Service, Side};
@@ -49,7 +49,7 @@ fn bytes_that_nothing_carries_are_an_error() {
             tickets: &crate::transport::Tickets::default(),
         };
         let mut far = transport.open(&opening).unwrap();
-        // Those with one lane have no other to mistake for it.
+        // With a single lane there is no other to confuse it with.
         if info.guarantees.lanes > 1 {
             for rest in [Rest::Kept, Rest::Left] {
                 let written = far.write(Nanos::ZERO, Lane(60_000), b"bytes", rest);
@@ -94,8 +94,7 @@ impl Path {
         Path { ends, flying: Vec::new(), clock, rng: SplitMix64::new(seed) }
     }
 
-    /// Lets both ends send, over a path that has one of `faults` for one datagram in ten, and takes the
-    /// next thing that happens.
+    /// Lets both ends send, over a path that has one of `faults` for one datagram in ten, and runs the next event.
     fn step(&mut self, faults: &[Fault]) {
         let now = self.clock.now();
         for from in [0, 1] {
@@ -177,7 +176,7 @@ fn messages_arrive_as_promised_whatever_the_path_does() {
     for transport in every() {
         let info = transport.info();
         let faults: &[Fault] = match info.id {
-            // The packets of BEP 29 bear neither length nor checksum: UDP's (RFC 768) let no cut one through.
+            // The packets of BEP 29 have neither length nor checksum: UDP's (RFC 768) reject truncated ones.
             "utp" => &[Fault::Lost, Fault::Twice, Fault::Noise],
             _ => &[Fault::Lost, Fault::Twice, Fault::Cut, Fault::Noise],
         };
@@ -210,7 +209,7 @@ fn messages_arrive_as_promised_whatever_the_path_does() {
                     let all: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
                     assert_eq!(kept.0, all, "{} seed {seed}", info.id);
                 }
-                // Nothing in a plain datagram tells noise from a message; that is the workload's part.
+                // A plain datagram does not distinguish noise from a message; the workload does.
                 Delivery::BestEffort | Delivery::Within(_) => {
                     assert!(kept.0.len() > COUNT / 2, "{} {seed}", info.id)
                 }
@@ -219,7 +218,7 @@ fn messages_arrive_as_promised_whatever_the_path_does() {
     }
 }
 
-/// Messages of each lane as they came, by number.
+/// Messages of each lane in the order of arrival, by number.
 #[derive(Default)]
 struct ByLane(Vec<(u16, usize)>);
 
@@ -279,7 +278,7 @@ fn each_lane_keeps_its_own_order_and_waits_for_no_other() {
                 came.iter().filter(|(of, _)| *of == lane).map(|(_, n)| *n).collect();
             assert!(numbers.len() == COUNT / 4 && numbers.is_sorted(), "{id} lane {lane}");
         }
-        // One in ten is lost, so that others overtake it, and what follows it, on other lanes.
+        // One in ten is lost, so that others overtake it, and its successors, on other lanes.
         let mut latest = 0;
         let overtaken = came.iter().filter(|(_, n)| {
             latest = latest.max(*n);
@@ -301,7 +300,7 @@ fn every_service_on_offer_is_given() {
     for transport in with_more {
         let promised = transport.info().guarantees;
         for offer in promised.others.iter() {
-            // A lifetime that one retransmission fits in, and no second one.
+            // A lifetime with time for one retransmission, but not for two.
             let service = match offer.service.delivery {
                 Delivery::Within(_) => {
                     let life = Nanos::from_millis(1_200);
@@ -341,7 +340,7 @@ fn whatever_a_stranger_sends_panics_nobody() {
                 clock.advance_to(Nanos::from_micros(500 * n));
                 let len = rng.below(200) as usize;
                 let mut noise: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();
-                // Small numbers are likelier to mean something.
+                // Small numbers are more often valid.
                 for byte in noise.iter_mut().filter(|byte| **byte < 128) {
                     *byte %= 4;
                 }
@@ -378,13 +377,12 @@ fn a_peer_that_never_answers_is_asked_again_and_no_busier_than_that() {
         }
         let again = info.guarantees.service.delivery == Delivery::Reliable;
         assert!(datagrams >= if again { 2 } else { 1 }, "{}: {datagrams}", info.id);
-        // KCP looks every 10 ms, and nobody more often than every 2 ms on average.
+        // KCP acts every 10 ms, and no protocol more often than every 2 ms on average.
         assert!(visits < 5_000 && datagrams < 200, "{}: {visits} {datagrams}", info.id);
     }
 }
 
-/// Whoever reads on the path sees what is sent, unless encryption is promised: no transport is shown as encrypted that is
-/// not, and none the other way round.
+/// Content is readable on the path unless a transport promises encryption, and unreadable if it does.
 #[test]
 fn what_is_sent_is_seen_on_the_path_unless_encryption_is_promised() {
     const WORDS: &[u8] = b"a sentence that anyone on the path may read, or nobody";

@@ -1,4 +1,4 @@
-//! Tests of `transport::via` with what is registered.
+//! Tests of `transport::via` with the transports of this crate.
 
 use crate::transport::Contender;
 use crate::transport::via::*;

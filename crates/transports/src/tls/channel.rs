@@ -1,4 +1,4 @@
-//! Bytes both ways over TLS, whoever encrypts them.
+//! Bytes in both directions over TLS, encrypted by either party.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use crate::datapath::channel::{Calls, Channel, Kind};
 use crate::datapath::stream::Counted;
 use crate::time::Nanos;
 
-/// A socket with TLS on it.
+/// Socket with TLS on it.
 pub(crate) enum TlsChannel {
     /// This process encrypts.
     Process(Box<ProcessTls>),
@@ -18,7 +18,7 @@ pub(crate) enum TlsChannel {
     Kernel(Box<KernelTls>),
 }
 
-/// Does the same with whichever it is.
+/// Does the same with either variant.
 macro_rules! either {
     ($channel:expr, $tls:ident => $done:expr) => {
         match $channel {
@@ -34,12 +34,12 @@ impl TlsChannel {
         either!(self, tls => tls.wire())
     }
 
-    /// Returns how the handshake resumed a connection before, in the words of the knob.
+    /// Returns the resumption of the handshake, as a value of the knob.
     pub(super) fn resumed(&self) -> &'static str {
         either!(self, tls => tls.resumed())
     }
 
-    /// Returns the cipher that both ends agreed on, in the words of the knob; `None` before they have.
+    /// Returns the cipher that both ends agreed on, as a value of the knob; `None` before they have.
     pub(super) fn cipher(&self) -> Option<&'static str> {
         either!(self, tls => tls.cipher())
     }
@@ -49,7 +49,7 @@ impl TlsChannel {
         either!(self, tls => tls.handshake())
     }
 
-    /// Returns who encrypts, in the words of the knob.
+    /// Returns the party that encrypts, as a value of the knob.
     pub(super) fn offload(&self) -> &'static str {
         match self {
             TlsChannel::Process(_) => "off",
@@ -94,7 +94,7 @@ impl Channel for TlsChannel {
     fn holds_more(&self) -> bool {
         match self {
             TlsChannel::Process(tls) => tls.holds_more(),
-            // poll(2) shows what it has decrypted, too.
+            // poll(2) shows decrypted data, too.
             TlsChannel::Kernel(_) => false,
         }
     }
@@ -134,7 +134,7 @@ impl Channel for TlsChannel {
     }
 }
 
-/// The engines that bypass this process are not offered: the kernel cannot move for it what it has to encrypt.
+/// Returns the error for engines that bypass this process: the kernel cannot move bytes that this process must encrypt.
 fn passes_through() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "what is encrypted passes through this process")
 }

@@ -1,6 +1,6 @@
-//! TLS by the kernel (Documentation/networking/tls.rst): the handshake is the library's, and its keys are handed to the
-//! socket, which then encrypts what is written and decrypts what is read. Records that are not data, a change of keys
-//! or a ticket, come up with their type beside them.
+//! TLS by the kernel (Documentation/networking/tls.rst): the library does the handshake, and the socket gets its keys,
+//! encrypts writes and decrypts reads. Records other than data, such as a change of keys or a ticket, arrive with their
+//! type beside them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 use crate::tcp;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Most bytes of data in a record (RFC 8446, 5.1), which is what the kernel makes them of.
+/// Most bytes of data in a record (RFC 8446, 5.1), which is also the size of the kernel's records.
 const RECORD: usize = 1 << 14;
 
-/// Records that may be encrypted with one key of AES-GCM, as the library has it, and somewhat below the bound of
-/// RFC 8446, 5.5. ChaCha20-Poly1305 has none.
+/// Records that may be encrypted with one key of AES-GCM, by the library's limit, somewhat below the bound of RFC 8446,
+/// 5.5. ChaCha20-Poly1305 has none.
 const MOST_RECORDS: u64 = 1 << 24;
 
-/// Longest message of a handshake that is taken after its end: a ticket is the longest there is.
+/// Longest handshake message that is accepted after the handshake: the longest possible ticket.
 const LONGEST_MESSAGE: usize = 1 << 16;
 
 // include/uapi/linux/tls.h
@@ -35,41 +35,42 @@ const AES_GCM_256: u16 = 52;
 const CHACHA20_POLY1305: u16 = 54;
 const SET_RECORD_TYPE: libc::c_int = 1;
 
-/// A direction of a connection.
+/// Direction of a connection.
 #[derive(Debug, Clone, Copy)]
 enum CryptoDirection {
     Sent,
     Received,
 }
 
-/// A socket that encrypts and decrypts.
+/// Socket that encrypts and decrypts.
 pub(crate) struct KernelTls {
     wire: Counted,
     keeper: TrafficKeys,
     kind: Option<HandshakeKind>,
     cipher: &'static str,
-    /// Records that may still be sent with this key.
+    /// Records that this key may still encrypt.
     left: u64,
     most: u64,
-    /// Start of a handshake message whose end has not come.
+    /// Start of an incomplete handshake message.
     message: Vec<u8>,
-    /// True if the peer said that it ends its direction.
+    /// True if the peer has ended its direction.
     is_over: bool,
     /// Duration of the handshake.
     handshake: Nanos,
 }
 
 impl KernelTls {
-    /// Sees the handshake through, and hands the keys over.
+    /// Completes the handshake, and passes the keys to the kernel.
     ///
     /// # Errors
-    /// The error of the socket or of TLS; `Unsupported` where the kernel lacks TLS or the cipher.
+    /// The error of the socket or of TLS; `Unsupported` if the kernel lacks TLS or the cipher.
     pub(super) fn open(mut wire: Counted, tls: Unbuffered) -> io::Result<KernelTls> {
         let began = Monotonic.now();
         let attach =
             |wire: &Counted| option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP);
-        // Before the handshake, after which a peer may close at once, and the kernel takes TLS on open connections
-        // only. One that is yet to send its SYN (Fast Open) gets it afterwards; its peer waits for it.
+        // Before the handshake, because a peer may close right after it, and the kernel attaches TLS to open
+        // connections only. With Fast Open the SYN has not been sent, so TLS is attached afterwards; the peer waits for
+        // it.
         let attached = attach(&wire);
         let HandshakeOutcome { secrets, keeper, kind } = tls.see_through(&mut wire)?;
         match attached {
@@ -102,7 +103,7 @@ impl KernelTls {
         &mut self.wire
     }
 
-    /// Returns `on` if the handshake resumed a connection before, otherwise `off`.
+    /// Returns `on` if the handshake resumed an earlier connection, otherwise `off`.
     pub(super) fn resumed(&self) -> &'static str {
         if self.kind == Some(HandshakeKind::Resumed) { "on" } else { "off" }
     }
@@ -112,7 +113,7 @@ impl KernelTls {
         Some(self.cipher)
     }
 
-    /// Returns `kernel` where the socket says that it has keys for both directions.
+    /// Returns `kernel` if the socket reports keys for both directions.
     pub(super) fn offload(&self) -> &'static str {
         let has = |way: CryptoDirection| {
             let mut info = [0; 1];
@@ -157,9 +158,9 @@ impl KernelTls {
         };
         let record = &room[..arrived.len];
         match arrived.beside.map(|[kind]| ContentType::from(kind)) {
-            // The end without TLS's goodbye, as of a process that is gone.
+            // End of the byte stream without TLS's close alert, as of a killed process.
             None => return Ok(Some(arrived.len)),
-            // A record of nothing is no end.
+            // An empty record is not the end.
             Some(ContentType::ApplicationData) if record.is_empty() => return Ok(None),
             Some(ContentType::ApplicationData) => return Ok(Some(arrived.len)),
             Some(ContentType::Handshake) => self.hear(record)?,
@@ -169,7 +170,7 @@ impl KernelTls {
         Ok(self.is_over.then_some(0))
     }
 
-    /// Hears messages that come after the handshake (RFC 8446, 4.6).
+    /// Handles messages after the handshake (RFC 8446, 4.6).
     fn hear(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.message.extend_from_slice(bytes);
         while let Some((kind, payload)) = first(&self.message)? {
@@ -190,7 +191,7 @@ impl KernelTls {
         Ok(())
     }
 
-    /// Tells the peer that the key for what is sent changes, and changes it (RFC 8446, 4.6.3).
+    /// Announces a new sending key to the peer, and changes it (RFC 8446, 4.6.3).
     fn change_key(&mut self) -> io::Result<()> {
         const UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
         let mut rest = &UPDATE[..];
@@ -209,8 +210,8 @@ impl KernelTls {
         Ok(self.wire.send_beside(bytes, &beside, Patience::Block)?.unwrap_or(0))
     }
 
-    /// Says goodbye (RFC 8446, 6.1), which ends this direction. The socket's own is not ended: what the kernel has
-    /// encrypted and found no room for would be behind its end.
+    /// Sends the close alert (RFC 8446, 6.1), which ends this direction. The socket's direction stays open: encrypted
+    /// bytes that wait for room in the kernel would be behind its end.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         const GOODBYE: [u8; 2] = [1, 0];
         if self.send_record(ContentType::Alert, &GOODBYE)? == GOODBYE.len() {
@@ -230,7 +231,7 @@ impl CryptoDirection {
     }
 }
 
-/// Hands a key and the number of its next record to the socket.
+/// Passes a key and the number of its next record to the socket.
 fn install(
     wire: &Counted,
     way: CryptoDirection,
@@ -245,7 +246,7 @@ fn install(
 }
 
 /// Returns `struct tls12_crypto_info_*` of include/uapi/linux/tls.h: version, cipher, IV, key, salt, and the number of
-/// the next record. The salt is the first part of the IV, but for ChaCha20, which has none.
+/// the next record. The salt is the first part of the IV, except for ChaCha20, which has none.
 fn crypto_info(number: u64, secrets: &ConnectionTrafficSecrets) -> Option<Vec<u8>> {
     let (cipher, key, iv, salt) = match secrets {
         ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (AES_GCM_128, key, iv, 4),
@@ -258,7 +259,7 @@ fn crypto_info(number: u64, secrets: &ConnectionTrafficSecrets) -> Option<Vec<u8
     Some([&version[..], &cipher, iv, key.as_ref(), salt, &number.to_be_bytes()].concat())
 }
 
-/// Returns the first whole handshake message: its type and payload (RFC 8446, 4).
+/// Returns the first complete handshake message: its type and payload (RFC 8446, 4).
 fn first(bytes: &[u8]) -> io::Result<Option<(HandshakeType, &[u8])>> {
     let Some(([kind, a, b, c], rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let len = u32::from_be_bytes([0, *a, *b, *c]) as usize;
@@ -302,14 +303,14 @@ fn lacking(error: &io::Error) -> String {
 /// Checks that the kernel has TLS.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with what is missing.
+/// [`Error::Unsupported`] with the missing feature.
 pub(super) fn check(id: &str) -> Result<()> {
     let socket = tcp::any(tcp::TCP).map_err(|e| Error::setup("open a TCP socket", e))?;
     probe(&socket).map_err(|e| Error::unsupported(format!("{id}:offload=kernel"), lacking(&e)))
 }
 
-/// Asks for TLS on a socket without a connection, which is refused for that reason alone where the kernel has it
-/// (`tls_init` of net/tls/tls_main.c).
+/// Attaches TLS to a socket without a connection, which a kernel with TLS refuses for that reason alone (`tls_init` of
+/// net/tls/tls_main.c).
 fn probe(socket: &Socket) -> io::Result<()> {
     match option::set_bytes(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP) {
         Err(e) if e.raw_os_error() != Some(libc::ENOTCONN) => Err(e),
@@ -363,7 +364,7 @@ mod tests {
         assert!(is_goodbye(&[1]).is_err() && is_goodbye(&[]).is_err());
     }
 
-    /// A kernel either takes the name and wants a connection first, or is said not to have it.
+    /// A kernel either accepts the name and requires a connection, or is reported not to have it.
     #[test]
     fn what_the_kernel_lacks_is_named() {
         match check("tls") {

@@ -11,27 +11,27 @@ use crate::datapath::stream::Counted;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::identity::cipher_word;
 
-/// Bytes that are received at once.
+/// Bytes received at once.
 const ROOM: usize = 256 * 1024;
 
-/// A socket with TLS on it.
+/// Socket with TLS on it.
 pub(crate) struct ProcessTls {
     wire: Counted,
     tls: Connection,
-    /// Received bytes, from the first that TLS has not had to the last.
+    /// Received bytes that TLS has not read.
     received: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Decrypted bytes that were not taken yet.
+    /// Decrypted bytes that were not consumed.
     decrypted: usize,
     early: EarlyData,
-    /// True if data came with the handshake.
+    /// True if data arrived with the handshake.
     was_early: bool,
-    /// True if more of it may be there than was taken.
+    /// True if more of it may be left.
     holds_early: bool,
-    /// True if the peer said that it ends its direction.
+    /// True if the peer has ended its direction.
     is_over: bool,
-    /// True if this direction ends once all is sent.
+    /// True if this direction ends once all bytes are sent.
     ends: bool,
     /// Duration of the handshake.
     handshake: Nanos,
@@ -40,16 +40,16 @@ pub(crate) struct ProcessTls {
 /// State of data before the end of the handshake (RFC 8446, 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EarlyData {
-    /// None, or all of it was there.
+    /// None, or all of it was read.
     No,
-    /// It goes with the handshake, which the far end has not answered.
+    /// It leaves with the handshake, which the far end has not answered.
     Sending,
-    /// It comes with the handshake, or may be left of it.
+    /// It arrives with the handshake, or some may be left.
     Receiving,
 }
 
 impl ProcessTls {
-    /// Sees the handshake through, or as far as it has to be for data to go with it.
+    /// Completes the handshake, or the part of it that early data needs.
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
@@ -91,13 +91,13 @@ impl ProcessTls {
                 ));
             }
         }
-        // What the far end answers to early data needs its side of the handshake in front of it.
+        // The answers of the far end to early data follow its part of the handshake.
         channel.flush(Patience::Block)?;
         channel.handshake = Monotonic.now() - began;
         Ok(channel)
     }
 
-    /// Notes that the near end's first data came with its first message, and is taken.
+    /// Notes that the near end's first data arrived with its first message, and is accepted.
     fn look_for_early_data(&mut self) {
         if let Connection::Server(far) = &mut self.tls
             && far.early_data().is_some()
@@ -116,8 +116,7 @@ impl ProcessTls {
         &mut self.wire
     }
 
-    /// Returns how the handshake resumed a connection before, in the words of the knob: `0rtt` where data went
-    /// with it and was taken.
+    /// Returns the resumption of the handshake, as a value of the knob: `0rtt` if early data was sent and accepted.
     pub(super) fn resumed(&self) -> &'static str {
         let was_early = match &self.tls {
             Connection::Client(near) => near.is_early_data_accepted(),
@@ -140,8 +139,8 @@ impl ProcessTls {
         self.handshake
     }
 
-    /// Hands what was received to TLS, and receives once where nothing is left of that. `None` if nothing came,
-    /// 0 at the end.
+    /// Passes received bytes to TLS, and receives once if none are left. Returns `None` if nothing arrived, 0 at the
+    /// end.
     fn take_in(&mut self, patience: Patience) -> io::Result<Option<usize>> {
         if self.from == self.to {
             let Some(got) = self.wire.receive(&mut self.received, patience)? else {
@@ -161,7 +160,7 @@ impl ProcessTls {
         Ok(Some(taken))
     }
 
-    /// Ends the time of early data once the far end has answered the handshake.
+    /// Ends the early data once the far end has answered the handshake.
     fn settle_early(&mut self) -> io::Result<()> {
         if self.early != EarlyData::Sending || self.tls.is_handshaking() {
             return Ok(());
@@ -175,11 +174,11 @@ impl ProcessTls {
                 "TLS: the far end refused early data",
             ));
         }
-        // The last message of the handshake, which the far end need not have seen to answer.
+        // Sends the last message of the handshake, which the far end can answer without.
         self.flush(Patience::None)
     }
 
-    /// Takes data that came with the handshake.
+    /// Reads data that arrived with the handshake.
     fn take_early(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let Connection::Server(far) = &mut self.tls else { return Ok(0) };
         if self.early != EarlyData::Receiving {
@@ -193,7 +192,7 @@ impl ProcessTls {
         Ok(read)
     }
 
-    /// Sends all of `bytes` as soon as nothing is left of those before.
+    /// Sends all of `bytes` as soon as no earlier bytes are left.
     pub(super) fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.flush(patience)?;
         if self.has_backlog() {
@@ -201,7 +200,7 @@ impl ProcessTls {
         }
         let taken = match &mut self.tls {
             Connection::Client(near) if self.early == EarlyData::Sending => {
-                // None is left where the far end wants no more of it: the rest waits for its answer.
+                // Without a limit left, the far end wants no more early data: the rest waits for its answer.
                 near.early_data().map_or(Ok(0), |mut early| early.write(bytes))?
             }
             tls => tls.writer().write(bytes)?,
@@ -236,14 +235,14 @@ impl ProcessTls {
             has_waited |= is_first;
             match self.take_in(patience)? {
                 None => return Ok(None),
-                // The end, with TLS's goodbye or without it, as of a process that is gone.
+                // End of the byte stream, with or without TLS's close alert, as of a killed process.
                 Some(0) => return Ok(Some(0)),
                 Some(_) => self.settle_early()?,
             }
         }
     }
 
-    /// Returns true if there is more to receive though the socket may not show it.
+    /// Returns true if there is more to receive that the socket may not show.
     pub(super) fn holds_more(&self) -> bool {
         self.decrypted > 0 || self.from < self.to || self.holds_early
     }
@@ -267,7 +266,7 @@ impl ProcessTls {
         Ok(())
     }
 
-    /// Says goodbye (RFC 8446, 6.1), and ends the socket's direction behind that.
+    /// Sends the close alert (RFC 8446, 6.1), and then ends the socket's direction.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
         self.ends = true;

@@ -1,5 +1,5 @@
-//! A handshake whose keys somebody else goes on with: the library's connection without buffers, seen through record by
-//! record, so that nothing behind its last one is taken from the socket.
+//! Handshake for keys that the kernel uses afterwards: the library's connection without buffers, run record by record,
+//! so that no byte behind its last record is read from the socket.
 
 use std::io;
 
@@ -18,20 +18,20 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Longest body of an encrypted record (RFC 8446, 5.2).
 const LONGEST: usize = (1 << 14) + 256;
 
-/// The library's connection, of either end.
+/// Connection of the library, for either end.
 pub(super) enum Unbuffered {
     Near(UnbufferedClientConnection),
     Far(UnbufferedServerConnection),
 }
 
-/// Part that stays with the library once the kernel encrypts: new keys, and tickets at the near end.
+/// Part that stays in the library once the kernel encrypts: new keys, and tickets at the near end.
 pub(super) enum TrafficKeys {
     Near(KernelConnection<ClientConnectionData>),
     Far(KernelConnection<ServerConnectionData>),
 }
 
 impl TrafficKeys {
-    /// Returns the next keys for what is sent.
+    /// Returns the next keys for sending.
     pub(super) fn update_sending(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
         match self {
             TrafficKeys::Near(keeper) => keeper.update_tx_secret(),
@@ -40,7 +40,7 @@ impl TrafficKeys {
         .map_err(invalid)
     }
 
-    /// Returns the next keys for what is received.
+    /// Returns the next keys for receiving.
     pub(super) fn update_receiving(&mut self) -> io::Result<(u64, ConnectionTrafficSecrets)> {
         match self {
             TrafficKeys::Near(keeper) => keeper.update_rx_secret(),
@@ -49,10 +49,10 @@ impl TrafficKeys {
         .map_err(invalid)
     }
 
-    /// Keeps a ticket for later connections.
+    /// Stores a ticket for later connections.
     ///
     /// # Errors
-    /// `InvalidData` for one that the near end sent, or that is none.
+    /// `InvalidData` for a ticket from the near end, or a malformed one.
     pub(super) fn keep_ticket(&mut self, payload: &[u8]) -> io::Result<()> {
         match self {
             TrafficKeys::Near(keeper) => keeper.handle_new_session_ticket(payload).map_err(invalid),
@@ -80,7 +80,7 @@ pub(super) struct HandshakeOutcome {
 }
 
 impl Unbuffered {
-    /// Sees the handshake through.
+    /// Completes the handshake.
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
@@ -102,7 +102,7 @@ impl Unbuffered {
         self.hand_over()
     }
 
-    /// Lets the library look at what came, and takes what it has to send.
+    /// Has the library read the received bytes, and collects the bytes that it sends.
     fn turn(
         &mut self,
         incoming: &mut Vec<u8>,
@@ -132,7 +132,7 @@ impl Unbuffered {
     }
 }
 
-/// Answers the library's state: the bytes that it is done with, and what to do next.
+/// Handles the library's state; returns the number of consumed bytes, and the next step.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
@@ -187,7 +187,7 @@ fn send_all(wire: &mut Counted, bytes: &mut Vec<u8>, deadline: Nanos) -> io::Res
     Ok(())
 }
 
-/// Receives one record whole, and no byte behind it: that may be the kernel's to decrypt.
+/// Receives one whole record, and no byte behind it: the kernel may have to decrypt that.
 fn receive_record(wire: &mut Counted, into: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
     let mut header = [0; RECORD_HEADER];
     receive_exactly(wire, &mut header, deadline)?;
@@ -241,7 +241,7 @@ mod tests {
         TlsFlavour::new("tls", &knobs, Token::from_bytes([7; 16]), &Tickets::default()).unwrap()
     }
 
-    /// With the library's own peer at either end: what that one sends behind the handshake stays in the socket, whole.
+    /// With the library's own peer at either end: its bytes behind the handshake stay in the socket.
     #[test]
     fn nothing_behind_the_handshake_is_taken_from_the_socket() {
         for cipher in ["aes128", "aes256", "chacha20"] {

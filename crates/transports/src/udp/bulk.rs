@@ -1,5 +1,5 @@
-//! Bulk data on its way out of a UDP connection, batch after batch, and in another way where a device
-//! or path does not take segments.
+//! Bulk data on its way out of a UDP connection, batch by batch, with another engine if a device or path does not
+//! accept segments.
 
 use std::io;
 
@@ -21,7 +21,7 @@ impl UdpConn {
         let mut progress = Progress::Idle;
         while source.budget() > 0 {
             if batch.waiting() == 0 {
-                // A message is never cut, so the last one may go beyond the budget.
+                // A message is never cut, so the last one may exceed the budget.
                 let most = source.budget().div_ceil(size).min(batch.capacity() as u64);
                 batch.fill(most as usize, |slot| source.stamp(slot));
             }
@@ -37,7 +37,7 @@ impl UdpConn {
         Ok(progress)
     }
 
-    /// Makes the buffers for bulk sending: as many messages as the application hands over per call.
+    /// Creates the buffers for bulk sending: as many messages as the application passes per call.
     pub(super) fn start_pumping(&mut self, source: &dyn Source) -> io::Result<SendBatch> {
         let size = source.message_size().max(1);
         let packet = size as u64 + self.headers().in_each_packet();
@@ -52,7 +52,7 @@ impl UdpConn {
         SendBatch::new(&self.socket, size, room, self.engines.io.engine)
     }
 
-    /// Uses another engine, unless this one was asked for by name.
+    /// Switches to another engine, unless this one was typed.
     fn do_without_segmentation(&mut self, why: String) -> io::Result<()> {
         let (asked, wish) = self.knobs.io;
         if wish == ValueOrigin::Named {
@@ -63,7 +63,7 @@ impl UdpConn {
         Ok(())
     }
 
-    /// Sends what waits in `batch`; how many messages left, the ones the network refused included.
+    /// Sends the messages in `batch`; returns the number that left, including refused ones.
     #[inline]
     fn send_batch(&mut self, batch: &mut SendBatch) -> io::Result<usize> {
         let Self { socket, network_errors, .. } = self;
@@ -75,7 +75,7 @@ impl UdpConn {
         }
     }
 
-    /// Sends in another way what a device or path did not take segmented.
+    /// Sends in another way if a device or path does not accept segments.
     #[cold]
     fn without_offload(&mut self, batch: &mut SendBatch, error: io::Error) -> io::Result<usize> {
         if self.engines.io.engine.segments() && is_segmentation_refused(&error) {

@@ -16,11 +16,10 @@ use crate::transport::options;
 use crate::transport::udp_handshake::Variant;
 use crate::units::Bytes;
 
-/// Messages per call, unless set otherwise.
+/// Default of the messages per call.
 const MESSAGES: usize = 64;
 
-/// Coalesced buffers per call where nobody says otherwise: half a megabyte stays within a core's
-/// cache.
+/// Default of the coalesced buffers per call: half a megabyte stays within a core's cache.
 const COALESCED: usize = 8;
 
 pub(super) const KEYS: &[Key] =
@@ -48,7 +47,7 @@ pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice(
 )
 .or("gro+recvmmsg");
 
-/// The knob for how many go in a call.
+/// Datagrams or buffers per call.
 pub(crate) const BATCH: Optional<u64> = Optional::count(
     "batch",
     (1, 1024),
@@ -56,7 +55,7 @@ pub(crate) const BATCH: Optional<u64> = Optional::count(
      64, and 8 for gro. The workload's call size bounds what is sent at once, too",
 );
 
-/// The knob for how calls know the peer.
+/// Way in which calls address the peer.
 pub(crate) const CONNECTED: Preset<bool> = Optional::switch(
     "connected",
     "on: the socket is connected to its peer; off: each call carries the address, and \
@@ -64,7 +63,7 @@ pub(crate) const CONNECTED: Preset<bool> = Optional::switch(
 )
 .or("on");
 
-/// The knob for fragments.
+/// Fragmentation.
 pub(crate) const DF: Optional<Fragmenting> = Optional::choice(
     "df",
     &["on", "off", "probe"],
@@ -74,21 +73,21 @@ pub(crate) const DF: Optional<Fragmenting> = Optional::choice(
      path MTU; not set: the host's way, which cuts what exceeds the path MTU here",
 );
 
-/// The knob for the receive buffer. Not set by default: the host's own (`net.core.rmem_default`).
+/// Receive buffer. By default it is the host's (`net.core.rmem_default`).
 pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
     "rcvbuf",
     (4_096, 1 << 29),
     "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
 );
 
-/// The knob for the send buffer.
+/// Send buffer.
 pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
     "sndbuf",
     (4_096, 1 << 29),
     "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
 );
 
-/// Key for the checksum of UDP-Lite; UDP has none.
+/// Part of a datagram that UDP-Lite's checksum covers; UDP has no such key.
 pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
     options::COVERAGE.name,
     (8, 65_535),
@@ -96,20 +95,20 @@ pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
      must cover of what arrives (UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV); not set: all",
 );
 
-/// Origin of a value: typed, and so required, or a default.
+/// Origin of a value: typed by the user, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueOrigin {
-    /// Typed: refused where it cannot be.
+    /// Typed: refused if it is unavailable.
     Named,
-    /// A default: something else is used where it cannot be, and said.
+    /// Default: replaced if it is unavailable, with a remark.
     Default,
 }
 
-/// The knobs as values.
+/// Knobs as values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Knobs {
     pub(super) variant: Variant,
-    /// Bytes that the checksum covers; all where nobody says otherwise, or it is not to be chosen.
+    /// Bytes that the checksum covers; `None` for all, and for UDP.
     pub(super) coverage: Option<Bytes>,
     pub(super) rcvbuf: Option<Bytes>,
     pub(super) sndbuf: Option<Bytes>,
@@ -137,7 +136,7 @@ impl Knobs {
         }
     }
 
-    /// Sets what a socket must have before anything arrives on it.
+    /// Sets the options that a socket must have before the first datagram.
     pub(super) fn prepare(&self, socket: &Socket) -> Result<()> {
         Buffer::Receive.ask(socket, self.rcvbuf)?;
         Buffer::Send.ask(socket, self.sndbuf)?;
@@ -147,10 +146,10 @@ impl Knobs {
         df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))
     }
 
-    /// Checks that the knobs that were chosen go together.
+    /// Checks that the chosen knobs are compatible.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] naming the one that has to change.
+    /// [`Error::Unsupported`] naming the knob that has to change.
     pub(super) fn check_together(&self) -> Result<()> {
         if self.binding == Binding::Loose {
             let why = "its calls carry no address; it needs connected=on";
@@ -168,16 +167,16 @@ impl Knobs {
         self.batch.unwrap_or(MESSAGES)
     }
 
-    /// Buffers per recvmmsg(2).
+    /// Returns the number of buffers per recvmmsg(2).
     pub(super) fn receive_batch(&self, engine: ReceiveEngine) -> usize {
         self.batch.unwrap_or(if engine.coalesces() { COALESCED } else { MESSAGES })
     }
 }
 
-/// Checks that this host has the engine of a knob's word.
+/// Checks that this host has the engine that a knob's value names.
 ///
 /// # Errors
-/// [`Error::Unsupported`] naming what is missing and what works instead.
+/// [`Error::Unsupported`] with the missing feature and an alternative.
 pub(super) fn check(key: &str, word: &str) -> Result<()> {
     if SendEngine::named(word).is_some_and(SendEngine::is_ring) {
         return crate::datapath::uring::check()
@@ -196,7 +195,7 @@ pub(super) fn check(key: &str, word: &str) -> Result<()> {
     probe(socket.as_fd()).map_err(|error| unsupported(key, word, &error.to_string()))
 }
 
-/// Returns the error for an engine that was asked for by name and cannot be.
+/// Returns the error for a typed engine that is unavailable.
 pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
     let instead = match key {
         "io" => "io=send and io=sendmmsg work everywhere",
@@ -205,7 +204,7 @@ pub(super) fn unsupported(key: &str, word: &str, why: &str) -> Error {
     Error::unsupported(format!("udp:{key}={word}"), format!("{why}; {instead}"))
 }
 
-/// An engine in use, and why it is not the one that was asked for.
+/// Engine in use, and the reason if it is not the chosen one.
 #[derive(Debug)]
 pub(super) struct EngineInUse<T> {
     pub(super) engine: T,
@@ -213,8 +212,7 @@ pub(super) struct EngineInUse<T> {
 }
 
 impl EngineInUse<SendEngine> {
-    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, one without
-    /// segmentation.
+    /// Returns the chosen engine or, if it is a default that this host lacks, one without segmentation.
     pub(super) fn sending(
         (asked, wish): (SendEngine, ValueOrigin),
     ) -> Result<EngineInUse<SendEngine>> {
@@ -228,21 +226,20 @@ impl EngineInUse<SendEngine> {
         Ok(used)
     }
 
-    /// Says what is in use from now on, and why.
+    /// Replaces the engine, for the reason `why`.
     pub(super) fn fall_back(&mut self, to: SendEngine, why: String) {
         self.instead_of = Some((self.engine.word(), why));
         self.engine = to;
     }
 
-    /// Describes the engine, and what it stands in for.
+    /// Describes the engine, and the engine that it replaces.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }
 }
 
 impl EngineInUse<ReceiveEngine> {
-    /// Returns the engine asked for, or, where nobody typed it and this host lacks it, the same
-    /// without coalescing.
+    /// Returns the chosen engine or, if it is a default that this host lacks, one without coalescing.
     pub(super) fn receiving(
         (asked, wish): (ReceiveEngine, ValueOrigin),
     ) -> Result<EngineInUse<ReceiveEngine>> {
@@ -255,7 +252,7 @@ impl EngineInUse<ReceiveEngine> {
         }
     }
 
-    /// Describes the engine, and what it stands in for.
+    /// Describes the engine, and the engine that it replaces.
     pub(super) fn tell(&self) -> String {
         tell(self.engine.word(), self.instead_of.as_ref())
     }

@@ -1,22 +1,22 @@
-//! LEDBAT, the congestion controller of RFC 6817, without a clock: a window that grows while the delay that queues add is
-//! below a target, and shrinks while it is above. Names and formulas are those of its section 2.4.2.
+//! LEDBAT, the congestion controller of RFC 6817, without a clock: a window that grows while the queueing delay is
+//! below a target, and shrinks while it is above. Names and formulas are from its section 2.4.2.
 
 use crate::time::Nanos;
 
-/// Growth of the window without a queue, in segments a round trip: 1 is the most that is allowed (2.5).
+/// Growth of the window without a queue, in segments per round trip: 1 is the most that is allowed (2.5).
 const GAIN: f64 = 1.0;
 
-/// Segments by which the window may exceed what is under way (2.5).
+/// Segments by which the window may exceed the bytes under way (2.5).
 const ALLOWED_INCREASE: f64 = 1.0;
 
-/// Segments of the first window, and of the least one that acknowledgements leave (2.5).
+/// Segments of the first window, and of the least window that acknowledgements leave (2.5).
 const INIT_CWND: f64 = 2.0;
 const MIN_CWND: f64 = 2.0;
 
-/// Minutes whose least delays are remembered (2.5).
+/// Minutes for which the least delay is stored (2.5).
 const BASE_HISTORY: usize = 10;
 
-/// Delays of one round trip of which the least is the current one, fewer where fewer came (2.5).
+/// Delays of one round trip of which the least is the current one, fewer if fewer arrived (2.5).
 const CURRENT_FILTER: usize = 4;
 
 /// Length of an entry of the history.
@@ -25,18 +25,18 @@ const MINUTE: Nanos = Nanos::from_secs(60);
 /// Delay before anything was measured.
 const NONE: i64 = i64::MAX;
 
-/// One-way delays as the peer measured them, in microseconds.
+/// Delays in one direction, as the peer measured them, in microseconds.
 ///
-/// A delay is the difference of two clocks that need not agree, modulo 2^32. Only differences of delays mean anything, so
-/// each is taken from the first one; differences of up to 35 minutes are told apart.
+/// A delay is the difference of two clocks that need not agree, modulo 2^32. Only differences of delays are meaningful,
+/// so each is relative to the first; differences of up to 35 minutes are unambiguous.
 #[derive(Debug)]
 struct Delays {
     first: Option<u32>,
-    /// Least delay of each of the last minutes in which there were any, the latest one last.
+    /// Least delay of each of the last minutes that had any, the latest last.
     base: [i64; BASE_HISTORY],
     /// Number of the minute of the last entry.
     minute: Option<u64>,
-    /// The latest delays and when they came, the latest one last.
+    /// Latest delays with the times of their arrival, the latest last.
     current: [(Nanos, i64); CURRENT_FILTER],
 }
 
@@ -46,7 +46,7 @@ impl Delays {
         Delays { first: None, base, minute: None, current }
     }
 
-    /// Takes a delay. Those that came a round trip before it and earlier say nothing of the present.
+    /// Adds a delay. Delays a round trip older, or more, are outdated.
     fn note(&mut self, now: Nanos, sample: u32, round_trip: Nanos) {
         let first = *self.first.get_or_insert(sample);
         let delay = i64::from(sample.wrapping_sub(first) as i32);
@@ -65,7 +65,7 @@ impl Delays {
         }
     }
 
-    /// Returns how much longer the current delay is than the least one, in microseconds.
+    /// Returns the excess of the current delay over the least one, in microseconds.
     fn queueing(&self) -> i64 {
         let current = self.current.iter().map(|(_, delay)| *delay).min().unwrap_or(NONE);
         let base = self.base.iter().copied().min().unwrap_or(NONE);
@@ -73,27 +73,27 @@ impl Delays {
     }
 }
 
-/// What an acknowledgement measured.
+/// Measurements of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AckSample {
-    /// One-way delay in microseconds, by two clocks.
+    /// Delay in one direction in microseconds, by two clocks.
     pub(super) delay: u32,
     /// Round trip, smoothed.
     pub(super) round_trip: Nanos,
 }
 
-/// Consequence of a loss for the window.
+/// Effect of a loss on the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
     Halved,
-    /// The window was halved within the round trip before.
+    /// The window was halved within the last round trip.
     Already,
 }
 
 /// Congestion controller.
 #[derive(Debug)]
 pub(super) struct Ledbat {
-    /// Queueing delay that is aimed at, in microseconds.
+    /// Target of the queueing delay, in microseconds.
     target: f64,
     /// Largest number of bytes of a packet.
     segment: f64,
@@ -117,7 +117,8 @@ impl Ledbat {
         self.window as u64
     }
 
-    /// Handles an acknowledgement of `bytes`, before which `flight` bytes were sent and not acknowledged, with what was measured.
+    /// Handles an acknowledgement of `bytes`, before which `flight` bytes were sent and not acknowledged, with its
+    /// measurements.
     pub(super) fn acknowledged(&mut self, now: Nanos, sample: AckSample, flight: u64, bytes: u64) {
         self.delays.note(now, sample.delay, sample.round_trip);
         let off_target = (self.target - self.delays.queueing() as f64) / self.target;
@@ -126,8 +127,8 @@ impl Ledbat {
         self.window = (self.window + change).min(allowed).max(MIN_CWND * self.segment);
     }
 
-    /// Handles the loss of a packet that left at `left`: the window is halved, once a round trip. What left before the last
-    /// time is of the same one.
+    /// Handles the loss of a packet that left at `left`: halves the window, once a round trip. Packets that left before
+    /// the last reaction belong to the same loss.
     pub(super) fn lost(&mut self, now: Nanos, left: Nanos) -> Reaction {
         if self.reacted.is_some_and(|reacted| left <= reacted) {
             return Reaction::Already;
@@ -137,7 +138,7 @@ impl Ledbat {
         Reaction::Halved
     }
 
-    /// Handles a congestion timeout, within which nothing was acknowledged: the window is one segment.
+    /// Handles a congestion timeout, within which nothing was acknowledged: the window becomes one segment.
     pub(super) fn timed_out(&mut self, now: Nanos) {
         self.reacted = Some(now);
         self.window = self.segment;
@@ -190,7 +191,7 @@ mod tests {
             let mut ledbat = ledbat();
             ledbat.acknowledged(MS(1), sample(1_000), 0, 0);
             ledbat.window = 100_000.0;
-            // As many samples as the filter looks at, without bytes.
+            // As many samples as the filter has, without bytes.
             for _ in 0..CURRENT_FILTER {
                 ledbat.acknowledged(MS(2), sample(1_000 + 1_000 * delay), 100_000, 0);
             }
@@ -231,7 +232,7 @@ mod tests {
             delays.queueing()
         };
         assert_eq!(queueing(&mut delays, 3, 500), 0);
-        // The route is longer from now on. For nine more minutes it is taken for a queue.
+        // The route is longer from now on. For nine more minutes it counts as a queue.
         for minute in 4..=12 {
             assert_eq!(queueing(&mut delays, minute, 800), 300, "minute {minute}");
         }

@@ -1,4 +1,4 @@
-//! The receiving half of an end: puts packets in order, and says which came.
+//! Receiving half of an end: puts packets in order, and reports arrivals.
 
 use std::collections::VecDeque;
 
@@ -7,39 +7,39 @@ use super::wire::{Header, write, write_selective};
 use crate::time::Nanos;
 use crate::transport::userspace::InOrder;
 
-/// Packet that came.
+/// Packet that arrived after a gap.
 #[derive(Debug, PartialEq, Eq)]
 enum EarlyPacket {
     Bytes(Vec<u8>),
-    /// The end of the stream.
+    /// End of the stream.
     End,
 }
 
 pub(super) struct UtpReceiver {
-    /// The most bytes that are kept.
+    /// Most bytes stored.
     window: u64,
-    /// Number of the first packet that is missing.
+    /// Number of the first missing packet.
     next: u16,
-    /// Packets in order that were not read whole, and number of bytes of the first one that were.
+    /// Packets in order that were not read whole, and the number of bytes read of the first.
     ready: VecDeque<Vec<u8>>,
     read: usize,
     ready_bytes: u64,
     /// Packets from the missing one on; empty without a gap.
     early: VecDeque<Option<EarlyPacket>>,
     early_bytes: u64,
-    /// Memory of packets that were read.
+    /// Memory of packets that were read, for reuse.
     spare: Vec<Vec<u8>>,
     is_over: bool,
-    /// Room that the peer was last told of.
+    /// Room in the last acknowledgement.
     told: u64,
-    /// True if something is to be acknowledged, or more room told of.
+    /// True if an acknowledgement or an update of the room is due.
     owes: bool,
-    /// Time at which room was made of which the peer should know.
+    /// Time since which the peer should learn of more room.
     made_room: Option<Nanos>,
 }
 
 impl UtpReceiver {
-    /// Creates a receiver with room for so many bytes.
+    /// Creates a receiver with room for `window` bytes.
     pub(super) fn new(window: u64) -> UtpReceiver {
         UtpReceiver {
             window,
@@ -62,7 +62,7 @@ impl UtpReceiver {
         self.next = first;
     }
 
-    /// Takes a packet with bytes of the stream, or with none: its end.
+    /// Handles a packet with bytes of the stream, or without any: its end.
     pub(super) fn take(&mut self, number: u16, bytes: &[u8]) {
         self.owes = true;
         let at = usize::from(number.wrapping_sub(self.next));
@@ -70,7 +70,8 @@ impl UtpReceiver {
             return;
         }
         let len = bytes.len() as u64;
-        // What closes the gap needs room among what can be read alone, or what waits behind it would keep it out.
+        // The packet that closes the gap needs room among the readable ones; otherwise the packets behind it would keep
+        // it out.
         let kept = self.ready_bytes + if at == 0 { 0 } else { self.early_bytes };
         if kept + len > self.window && kept > 0 {
             return;
@@ -92,7 +93,7 @@ impl UtpReceiver {
         }
     }
 
-    /// Moves the packet that was missing to those that can be read.
+    /// Moves the packet that was missing to the readable ones.
     fn advance(&mut self) {
         let Some(Some(packet)) = self.early.pop_front() else { return };
         self.next = self.next.wrapping_add(1);
@@ -102,7 +103,7 @@ impl UtpReceiver {
                 self.ready_bytes += bytes.len() as u64;
                 self.ready.push_back(bytes);
             }
-            // Nothing follows it.
+            // Nothing follows the end.
             EarlyPacket::End => {
                 self.is_over = true;
                 self.early.clear();
@@ -111,38 +112,38 @@ impl UtpReceiver {
         }
     }
 
-    /// Returns the number of the last packet that came in order.
+    /// Returns the number of the last packet in order.
     pub(super) fn acknowledged(&self) -> u16 {
         self.next.wrapping_sub(1)
     }
 
-    /// Returns the room for more.
+    /// Returns the room for more bytes.
     pub(super) fn room(&self) -> u32 {
         let room = self.window.saturating_sub(self.ready_bytes + self.early_bytes);
         u32::try_from(room).unwrap_or(u32::MAX)
     }
 
-    /// Hands over what can be read, as [`InOrder::hand_over`] does, and notes when that made room.
+    /// Delivers readable bytes, as [`InOrder::hand_over`] does, and notes the time if that made room.
     pub(super) fn read(&mut self, now: Nanos, take: &mut dyn FnMut(&[u8]) -> usize) {
         self.hand_over(take);
-        // Half of the window more than it knows of (RFC 9293, 3.8.6.2.2, of small windows).
+        // Half of the window more than the peer knows of (RFC 9293, 3.8.6.2.2, on small windows).
         if !self.owes && u64::from(self.room()) >= self.told + self.window / 2 {
             self.owes = true;
             self.made_room.get_or_insert(now);
         }
     }
 
-    /// Returns the time since which the peer should know of more room.
+    /// Returns the time since which the peer should learn of more room.
     pub(super) fn made_room(&self) -> Option<Nanos> {
         self.made_room
     }
 
-    /// Notes that what is owed is about to leave.
+    /// Notes that a due answer is about to leave.
     pub(super) fn on_deadline(&mut self, now: Nanos) {
         self.made_room = self.made_room.filter(|since| *since > now);
     }
 
-    /// Appends an acknowledgement behind `header`, if one is owed.
+    /// Appends an acknowledgement behind `header`; returns false if none is due.
     pub(super) fn transmit(&mut self, header: &Header, room: &mut Vec<u8>) -> bool {
         if !self.owes {
             return false;
@@ -156,7 +157,7 @@ impl UtpReceiver {
         true
     }
 
-    /// Notes that packets with bytes of the other stream acknowledge all that came, unless there is a gap.
+    /// Notes that packets of the other stream acknowledge all that arrived, unless there is a gap.
     pub(super) fn piggybacked(&mut self, window: u32) {
         if self.early.is_empty() {
             self.told(window);
@@ -169,7 +170,7 @@ impl UtpReceiver {
         self.made_room = None;
     }
 
-    /// Returns true if all of the stream was read.
+    /// Returns true if the whole stream was read.
     pub(super) fn is_over(&self) -> bool {
         self.is_over && self.ready.is_empty()
     }
@@ -204,7 +205,7 @@ mod tests {
         receiver
     }
 
-    /// The acknowledgement that is owed: the number in order, and those behind the gap.
+    /// Returns the due acknowledgement: the number in order, and the numbers behind the gap.
     fn answer(receiver: &mut UtpReceiver) -> Option<(u16, Vec<u16>)> {
         let header = Header {
             kind: PacketKind::State,
@@ -251,7 +252,7 @@ mod tests {
         assert!(!receiver.is_over());
         assert_eq!(all(&mut receiver), b"first secondthird fourth");
         assert!(receiver.is_over());
-        // A copy is answered, since the answer to the first one may be lost.
+        // A copy is answered, since the first answer may be lost.
         assert_eq!(answer(&mut receiver), None);
         receiver.take(65_534, b"first ");
         assert_eq!(answer(&mut receiver), Some((2, vec![])));
@@ -270,7 +271,7 @@ mod tests {
         receiver.take(12, &[2; 12]);
         assert_eq!(answer(&mut receiver), Some((11, vec![1_000])));
         assert_eq!(all(&mut receiver).len(), 24);
-        // Room that was made is told of without being asked.
+        // New room is announced without a question.
         assert_eq!((receiver.room(), receiver.made_room()), (16, Some(Nanos(7))));
         assert_eq!(answer(&mut receiver), Some((11, vec![1_000])));
         assert_eq!((receiver.made_room(), answer(&mut receiver)), (None, None));

@@ -1,8 +1,9 @@
-//! The sending half of an end: cuts a stream into packets, sends what the windows have room for, and again what was lost.
+//! Sending half of an end: cuts a stream into packets, sends as many as the windows have room for, and retransmits lost
+//! ones.
 //!
-//! A packet is lost once three that left after it were acknowledged (BEP 29), or when nothing is acknowledged within the
-//! congestion timeout of RFC 6817, which is the retransmission timeout of RFC 6298. What was cut once goes again as it was,
-//! since numbers count packets.
+//! A packet is lost once three that left after it were acknowledged (BEP 29), or when nothing is acknowledged within
+//! the congestion timeout of RFC 6817, which is the retransmission timeout of RFC 6298. A packet is retransmitted as it
+//! was cut, since numbers count packets.
 
 use std::collections::VecDeque;
 
@@ -13,26 +14,26 @@ use crate::measurements::TcpView;
 use crate::time::Nanos;
 use crate::transport::userspace::{RoundTrip, SendBuffer};
 
-/// Number of packets that left later and were acknowledged, after which one is lost.
+/// Number of acknowledged later packets after which a packet is lost.
 const OVERTAKEN_BY: usize = 3;
 
-/// Congestion windows of bytes that are taken before they leave.
+/// Congestion windows of bytes that are accepted before they leave.
 const WINDOWS_AHEAD: u64 = 2;
 
 /// Parameters of a sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UtpTerms {
-    /// Bytes that are kept until the peer has them.
+    /// Bytes stored until the peer has them.
     pub(super) buffer: usize,
-    /// Bytes of the largest message, which is taken whole.
+    /// Bytes of the largest message, which is accepted whole.
     pub(super) message: usize,
-    /// The most bytes under way.
+    /// Most bytes under way.
     pub(super) window: u64,
-    /// The largest number of bytes of the stream in one packet.
+    /// Most bytes of the stream in one packet.
     pub(super) segment: u64,
-    /// Queueing delay that is aimed at.
+    /// Target of the queueing delay.
     pub(super) target: Nanos,
-    /// The shortest time after which the timer fires.
+    /// Shortest time after which the timer fires.
     pub(super) least_timeout: Nanos,
 }
 
@@ -40,9 +41,9 @@ pub(super) struct UtpTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PacketFate {
     UnderWay,
-    /// Lost, and to be sent again.
+    /// Lost; to be retransmitted.
     Lost,
-    /// There, behind one that is not.
+    /// Arrived behind a missing one.
     Here,
 }
 
@@ -53,7 +54,7 @@ struct PacketInFlight {
     len: u16,
     kind: PacketKind,
     fate: PacketFate,
-    /// Its place among all that left, from 1 on, and the time when it last did.
+    /// Its place among all departures, from 1 on, and the time of the last.
     order: u64,
     left: Nanos,
     /// Number of times that it left.
@@ -63,17 +64,18 @@ struct PacketInFlight {
 /// Next packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextPacket {
-    /// One that was lost, by its place among those that are kept.
+    /// Lost packet, by its index among the stored ones.
     Again(usize),
     New,
 }
 
-/// What one acknowledgement told of.
+/// Effects of one acknowledgement.
 #[derive(Debug, Default)]
 struct AckEffects {
     packets: u64,
     bytes: u64,
-    /// Time at which the latest of them left, of those that left once: of others nobody knows which of them came (Karn).
+    /// Time at which the latest of them left, of packets that left once: of others it is unknown which copy arrived
+    /// (Karn).
     left: Option<Nanos>,
 }
 
@@ -81,10 +83,10 @@ pub(super) struct UtpSender {
     terms: UtpTerms,
     buffer: SendBuffer,
     control: Ledbat,
-    /// Number of the first packet that is not acknowledged, and those from it on.
+    /// Number of the first unacknowledged packet, and the packets from it on.
     base: u16,
     flights: VecDeque<PacketInFlight>,
-    /// Bytes that left and are not acknowledged; those of them that are not lost; and number of packets that are.
+    /// Bytes that left and are not acknowledged; the part of them that is not lost; and number of lost packets.
     outstanding: u64,
     under_way: u64,
     lost: usize,
@@ -92,7 +94,7 @@ pub(super) struct UtpSender {
     latest: [u64; OVERTAKEN_BY],
     order: u64,
     peer_window: u64,
-    /// True if one packet may leave whatever the windows say: the first one after a loss, or one to ask for room.
+    /// True if one packet may leave regardless of the windows: the first packet after a loss, or a probe for room.
     is_free: bool,
     round_trip: RoundTrip,
     timer: Option<Nanos>,
@@ -102,7 +104,7 @@ pub(super) struct UtpSender {
 }
 
 impl UtpSender {
-    /// Creates a sender whose first packet has the number `first`.
+    /// Creates a sender; its first packet has the number `first`.
     pub(super) fn new(terms: UtpTerms, first: u16) -> UtpSender {
         UtpSender {
             buffer: SendBuffer::new(terms.buffer),
@@ -125,7 +127,7 @@ impl UtpSender {
         }
     }
 
-    /// Notes that the peer is there, with its room, and the round trip of the handshake if it was measured.
+    /// Notes the peer's window, and the round trip of the handshake if it was measured.
     pub(super) fn begin(&mut self, window: u32, took: Option<Nanos>) {
         self.peer_window = window.into();
         if let Some(took) = took {
@@ -133,41 +135,41 @@ impl UtpSender {
         }
     }
 
-    /// Returns the time after which a handshake is tried again that was tried so many times before.
+    /// Returns the timeout of a handshake after `times` attempts.
     pub(super) fn first_timeout(&self, times: u32) -> Nanos {
         self.round_trip.timeout(self.terms.least_timeout, times)
     }
 
-    /// Returns the number of the next packet that never left.
+    /// Returns the number of the next new packet.
     pub(super) fn next_number(&self) -> u16 {
         self.base.wrapping_add(self.flights.len() as u16)
     }
 
-    /// Returns the number of bytes that there is room for: in the buffer, and among those that leave soon, so that nobody
-    /// hands over now what leaves in a minute.
+    /// Returns the number of bytes that there is room for: in the buffer and in the next windows, so that accepted
+    /// bytes leave soon.
     pub(super) fn room(&self) -> u64 {
         let ahead = (WINDOWS_AHEAD * self.control.window()).max(self.terms.message as u64);
         let ahead = ahead.saturating_sub(self.buffer.uncut());
         ahead.min(self.buffer.room())
     }
 
-    /// Puts bytes in, no more than there is room for.
+    /// Adds bytes to the buffer, at most [`UtpSender::room`].
     pub(super) fn put(&mut self, now: Nanos, bytes: &[u8]) {
         self.buffer.put(bytes);
         self.set_timer(now);
     }
 
-    /// Ends the stream behind what was put in.
+    /// Ends the stream behind the bytes added so far.
     pub(super) fn finish(&mut self) {
         self.buffer.finish();
     }
 
-    /// Returns true if the peer has all that was put in, the end included.
+    /// Returns true if the peer has all bytes and the end of the stream.
     pub(super) fn is_drained(&self) -> bool {
         self.flights.is_empty() && !self.buffer.has_new()
     }
 
-    /// Returns its congestion control and round-trip time.
+    /// Returns congestion control and round-trip times.
     pub(super) fn view(&self) -> TcpView {
         TcpView {
             cwnd_bytes: self.control.window().min(self.terms.window),
@@ -180,8 +182,8 @@ impl UtpSender {
         }
     }
 
-    /// Appends packets that leave at `now` to `batch`, behind headers like `header`: all as long as the answer says but for
-    /// the last one, which may be shorter, and `most` of them or fewer.
+    /// Appends up to `most` packets that leave at `now` to `batch`, behind headers like `header`, all of the returned
+    /// length except the last, which may be shorter.
     pub(super) fn transmit(
         &mut self,
         now: Nanos,
@@ -204,7 +206,7 @@ impl UtpSender {
         length
     }
 
-    /// Returns what is next to send and may leave: first what was lost, then what is new.
+    /// Returns the next packet that may leave: first lost ones, then new ones.
     fn next(&self) -> Option<NextPacket> {
         if self.lost > 0 {
             let at = self.flights.iter().position(|flight| flight.fate == PacketFate::Lost)?;
@@ -223,7 +225,7 @@ impl UtpSender {
         }
     }
 
-    /// Returns true if the windows have room for a packet. What was sent before had room at the peer then.
+    /// Returns true if the windows have room for a packet. A retransmission had room at the peer before.
     fn fits(&self, next: NextPacket) -> bool {
         let len = self.len_of(next);
         let has_room = match next {
@@ -277,8 +279,8 @@ impl UtpSender {
             .get_or_insert(now + self.round_trip.timeout(self.terms.least_timeout, self.backoff));
     }
 
-    /// Handles what a packet of the peer says of this stream. One that acknowledges what never left, or less than one
-    /// before it did, is ignored.
+    /// Handles the acknowledgement in a packet of the peer. Ignores an acknowledgement of packets that never left, or
+    /// an outdated one.
     pub(super) fn acknowledge(&mut self, now: Nanos, packet: &UtpPacket<'_>) {
         let header = &packet.header;
         let in_order = usize::from(header.acknowledged.wrapping_sub(self.base).wrapping_add(1));
@@ -293,7 +295,7 @@ impl UtpSender {
             self.buffer.acknowledge(flight.offset + u64::from(flight.len));
             self.came(&flight, &mut news);
         }
-        // The first one that is kept is the first behind the one acknowledged.
+        // The first stored packet follows the acknowledged one.
         for at in packet.selected().map(|distance| usize::from(distance) - 1) {
             let Some(flight) = self.flights.get_mut(at) else { break };
             let was = *flight;
@@ -314,7 +316,7 @@ impl UtpSender {
         self.set_timer(now);
     }
 
-    /// Notes that a packet is at the peer.
+    /// Notes that a packet has arrived at the peer.
     fn came(&mut self, flight: &PacketInFlight, news: &mut AckEffects) {
         let len = u64::from(flight.len);
         match flight.fate {
@@ -336,12 +338,12 @@ impl UtpSender {
         }
     }
 
-    /// Finds what was overtaken.
+    /// Finds overtaken packets.
     fn find_losses(&mut self, now: Nanos) {
         let overtaken = self.latest[OVERTAKEN_BY - 1];
         for flight in &mut self.flights {
             if flight.order >= overtaken && flight.times == 1 {
-                // Those behind it left later still, but for what left again.
+                // Later packets left later still, except retransmitted ones.
                 break;
             }
             if flight.fate == PacketFate::UnderWay && flight.order < overtaken {
@@ -353,7 +355,7 @@ impl UtpSender {
         }
     }
 
-    /// Takes over what the peer has room for. What was sent while it had none leaves at once when it has.
+    /// Stores the peer's window. A packet sent while it was closed is sent again at once when it opens.
     fn take_window(&mut self, window: u32) {
         let was_shut = self.peer_window < self.terms.segment;
         self.peer_window = window.into();
@@ -371,7 +373,7 @@ impl UtpSender {
         self.under_way = 0;
     }
 
-    /// Sets the timer where something waits: for an acknowledgement, or for room at the peer.
+    /// Sets the timer if an acknowledgement, or room at the peer, is awaited.
     fn set_timer(&mut self, now: Nanos) {
         if self.is_drained() {
             self.timer = None;
@@ -385,8 +387,8 @@ impl UtpSender {
         self.timer
     }
 
-    /// Handles the timer, which may have fired: nothing was acknowledged, so all is lost. Where the peer has no room, one
-    /// packet asks for some, and says nothing of the path.
+    /// Handles the timer if it has fired: nothing was acknowledged, so all packets are lost. If the peer has no room,
+    /// one packet probes for it, and shows nothing about the path.
     pub(super) fn on_timer(&mut self, now: Nanos) {
         if self.timer.is_none_or(|at| at > now) {
             return;

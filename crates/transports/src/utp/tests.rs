@@ -1,5 +1,5 @@
-//! Both ends in virtual time, over a line that delays, has a rate and a queue, and loses, doubles and reorders. The far
-//! end's clock is ahead of the near one's.
+//! Both ends in virtual time, over a line that delays, has a rate and a queue, and loses, duplicates and reorders. The
+//! far end's clock is ahead of the near one's.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const MS: fn(u64) -> Nanos = Nanos::from_millis;
 /// Bytes of the stream in a full packet of 1,500 bytes.
 const SEGMENT: usize = 1_452;
 
-/// Time that a packet takes, each way.
+/// Delay of a packet, each way.
 const DELAY: Nanos = Nanos::from_millis(10);
 const ROUND_TRIP: Nanos = Nanos::from_millis(20);
 
@@ -42,13 +42,13 @@ fn try_open(typed: &str, side: Side, mtu: u32) -> Result<UtpEnd> {
 /// Direction of a path.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
-    /// Of a thousand datagrams, so many are lost, and so many come twice.
+    /// Of a thousand datagrams, the number lost, and the number duplicated.
     loss: u64,
     copies: u64,
     lost: u64,
-    /// Time by which a datagram is late at most, besides the delay.
+    /// Most extra delay of a datagram.
     jitter: Nanos,
-    /// Bits per second, and the time that a datagram waits for its turn at most; no limit without a rate.
+    /// Bits per second, and the longest wait in the queue; no limit without a rate.
     rate: Option<u64>,
     queue: Nanos,
     free_at: Nanos,
@@ -103,7 +103,7 @@ impl Path {
         self
     }
 
-    /// What the clock of an end shows.
+    /// Returns the time of an end's clock.
     fn clock(&self, end: usize) -> Nanos {
         if end == 0 { self.now } else { self.now + AHEAD }
     }
@@ -133,12 +133,12 @@ impl Path {
         }
     }
 
-    /// Lets both ends send, and takes the next thing that happens.
+    /// Lets both ends send, and runs the next event.
     fn step(&mut self) {
         self.step_to(self.now + Nanos::from_secs(600));
     }
 
-    /// Lets both ends send, and takes the next thing that happens before `limit`, if there is one.
+    /// Lets both ends send, and runs the next event before `limit`, if there is one.
     fn step_to(&mut self, limit: Nanos) {
         for from in [0, 1] {
             let mut datagram = Vec::new();
@@ -185,7 +185,8 @@ impl Path {
         self.ends[end].write(now, Lane(0), bytes, Rest::Kept).unwrap();
     }
 
-    /// Sends `bytes` from one end, and the end of the stream; the time until that end knows that all is there.
+    /// Sends `bytes` from one end, and the end of the stream; returns the time until that end knows that all has
+    /// arrived.
     fn send(&mut self, from: usize, bytes: &[u8]) -> Nanos {
         let (began, mut rest) = (self.now, bytes);
         loop {
@@ -266,7 +267,7 @@ fn a_deadline_that_was_acted_on_lies_ahead_though_nothing_could_leave() {
 fn a_lost_question_and_a_lost_answer_cost_a_second_and_two_more() {
     let mut path = Path::new("utp", Line { loss: 1_000, ..Line::default() });
     path.step();
-    // The question was lost. The answer to the next one is, and the far end is open and speaks first.
+    // The SYN was lost. The answer to the next one is, and the far end is open and sends first.
     (path.lines[0].loss, path.lines[1].loss) = (0, 1_000);
     path.until(Nanos::from_secs(2) + DELAY);
     let states = [0, 1].map(|end: usize| path.ends[end].state());
@@ -276,7 +277,7 @@ fn a_lost_question_and_a_lost_answer_cost_a_second_and_two_more() {
     path.lines[1].loss = 0;
     path.until(Nanos::from_secs(4) + ROUND_TRIP);
     assert_eq!(path.ends[0].state(), State::Open);
-    // Nothing of it was timed, since nobody knows which question was answered.
+    // Nothing of it was timed, since it is unknown which SYN was answered.
     assert_eq!(path.ends[0].stats().view.unwrap().srtt_ns, None);
     path.until(Nanos::from_secs(8));
     assert_eq!(path.came[0], b"welcome");
@@ -308,7 +309,7 @@ fn numbers_wrap() {
 
 #[test]
 fn what_is_lost_at_one_moment_leaves_once_more_and_halves_the_window_once() {
-    // Packets leave one by one, as their acknowledgements come.
+    // Packets leave one by one, as their acknowledgements arrive.
     let up = Line { rate: Some(100_000_000), queue: MS(100), ..Line::default() };
     let mut path = Path::new("utp", up);
     path.until(Nanos::from_secs(1) + ROUND_TRIP);
@@ -323,7 +324,7 @@ fn what_is_lost_at_one_moment_leaves_once_more_and_halves_the_window_once() {
     while path.came[1].len() < 1_000_000 {
         more(&mut path);
     }
-    // Everything that leaves now is lost, and nothing else.
+    // All packets that leave now are lost, and no others.
     let before = path.window();
     path.lines[0].loss = 1_000;
     while path.lines[0].lost == 0 {
@@ -357,7 +358,7 @@ fn a_peer_that_does_not_read_is_not_sent_more_than_it_has_room_for() {
     assert!(path.ends[1].receiver.room() < SEGMENT as u32);
     let window = path.window();
     assert!(window > SEGMENT as u64, "asking for room says nothing of the path");
-    // What tells of room is lost, and then a question is answered.
+    // The announcement of room is lost, and then a probe is answered.
     path.reader = Reader::Reads;
     path.lines[1].loss = 1_000;
     path.read(1);
@@ -421,7 +422,7 @@ fn a_reset_ends_the_connection_and_a_stranger_s_does_not() {
         room
     };
     let mut path = Path::new("utp", Line::default());
-    // The far end knows no connection yet.
+    // The far end has no connection yet.
     path.ends[1].handle(Received::plain(path.clock(1), &reset(0)));
     path.until(Nanos::from_secs(1) + ROUND_TRIP);
     for (end, connection, is_open) in

@@ -8,19 +8,19 @@
 //! +--------+----------+-------------+-------------+------------+--------+----------+---------+
 //! ```
 //!
-//! Extensions follow, each as the kind of the next one (0: none), its length in bytes, and so many bytes; then the bytes of
-//! the stream. The one that is known here is the selective acknowledgement: a bitmap, the lowest bit of a byte first,
-//! whose first bit stands for the packet two behind the one acknowledged.
+//! Extensions follow, each with the kind of the next one (0: none), its length in bytes, and its bytes; then the bytes
+//! of the stream. The one known here is the selective acknowledgement: a bitmap, the lowest bit of a byte first,
+//! beginning with the packet two after the acknowledged one.
 //!
-//! The format has neither length nor checksum: those of UDP (RFC 768) are what tells a whole datagram from a cut one.
+//! The format has neither length nor checksum: UDP (RFC 768) has both, which detect a truncated datagram.
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 20;
 
-/// The most packets that a selective acknowledgement tells of: its length takes a byte and is a multiple of four.
+/// Most packets that a selective acknowledgement covers: its length takes a byte and is a multiple of four.
 pub(super) const MOST_SELECTED: usize = 252 * 8;
 
-/// Distance from the packet acknowledged to that of the first bit.
+/// Distance from the acknowledged packet to that of the first bit.
 const FIRST_BIT: u16 = 2;
 
 const VERSION: u8 = 1;
@@ -30,9 +30,9 @@ const SELECTIVE: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PacketKind {
     Data,
-    /// The last one of its direction.
+    /// Last packet of its direction.
     Fin,
-    /// An acknowledgement, and nothing else.
+    /// Acknowledgement only.
     State,
     Reset,
     Syn,
@@ -48,18 +48,18 @@ impl PacketKind {
 pub(super) struct Header {
     pub(super) kind: PacketKind,
     pub(super) connection: u16,
-    /// Time at which it leaves, by the clock of its sender.
+    /// Time at which it leaves, by its sender's clock.
     pub(super) timestamp: u32,
-    /// Delay of the last packet that came to its sender: the difference between two clocks that need not agree.
+    /// Delay of the last packet that arrived at its sender: the difference between two clocks that need not agree.
     pub(super) difference: u32,
-    /// Room of its sender for what comes.
+    /// Free room of its sender.
     pub(super) window: u32,
     pub(super) sequence: u16,
-    /// Number of the last packet that came in order.
+    /// Number of the last packet that arrived in order.
     pub(super) acknowledged: u16,
 }
 
-/// Packet that was read.
+/// Parsed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UtpPacket<'a> {
     pub(super) header: Header,
@@ -68,7 +68,7 @@ pub(super) struct UtpPacket<'a> {
 }
 
 impl UtpPacket<'_> {
-    /// Returns the packets that came behind a gap, by their distance from the one acknowledged.
+    /// Returns the packets that arrived behind a gap, by their distance from the acknowledged one.
     pub(super) fn selected(&self) -> impl Iterator<Item = u16> + '_ {
         let bits =
             self.bitmap.iter().flat_map(|byte| (0..8).map(move |bit| byte & (1 << bit) != 0));
@@ -76,7 +76,7 @@ impl UtpPacket<'_> {
     }
 }
 
-/// Reads a datagram; `None` if it is no packet of this protocol.
+/// Reads a datagram; `None` if it is not a packet of this protocol.
 pub(super) fn read(datagram: &[u8]) -> Option<UtpPacket<'_>> {
     let (header, mut rest) = datagram.split_first_chunk::<HEADER>()?;
     let two = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -93,7 +93,7 @@ pub(super) fn read(datagram: &[u8]) -> Option<UtpPacket<'_>> {
         }
         (extension, rest) = (*next, tail);
     }
-    // Data has bytes, and nothing else has.
+    // Data has bytes, and no other kind has.
     ((kind == PacketKind::Data) != rest.is_empty()).then_some(())?;
     let header = Header {
         kind,
@@ -122,8 +122,8 @@ fn write_with(header: &Header, extension: u8, room: &mut Vec<u8>) {
     room.extend_from_slice(&header.acknowledged.to_be_bytes());
 }
 
-/// Appends a header with a selective acknowledgement. `here` says of each packet, from the second behind the one
-/// acknowledged on, whether it came; those that there is no room for are left out.
+/// Appends a header with a selective acknowledgement. `here` has a flag for each packet from the second after the
+/// acknowledged one on, true if it has arrived; flags without room are left out.
 pub(super) fn write_selective(
     header: &Header,
     here: impl ExactSizeIterator<Item = bool>,
@@ -165,7 +165,7 @@ mod tests {
         write(&Header { kind: PacketKind::Syn, ..STATE }, &mut room);
         let tail = *b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12";
         assert_eq!((&room[..2], &room[2..]), (&b"\x41\0"[..], &tail[..]));
-        // Packets 2, 4 and 11 behind the one acknowledged.
+        // Packets 2, 4 and 11 after the acknowledged one.
         let mut here = [false; 10];
         (here[0], here[2], here[9]) = (true, true, true);
         let room = selective(&here);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn unknown_extensions_are_skipped_and_what_makes_no_sense_is_none() {
         let whole = selective(&[true]);
-        // An extension that nobody knows, of three bytes, in front of the bitmap.
+        // An unknown extension of three bytes in front of the bitmap.
         let mut longer = whole.clone();
         longer[1] = 7;
         longer.splice(20..20, [1, 3, 9, 9, 9]);
@@ -208,8 +208,8 @@ mod tests {
         for len in 0..whole.len() {
             assert_eq!(read(&whole[..len]), None, "{len} of {}", whole.len());
         }
-        // Kinds and versions that do not exist, an extension that does not end, bitmaps of no or of three bytes, and a
-        // packet with bytes that is to have none.
+        // Kinds and versions that do not exist, an extension without an end, bitmaps of no or of three bytes, and a
+        // packet with bytes of a kind without.
         for (at, byte) in [(0, 0x51), (0, 0x22), (20, 1), (21, 0), (21, 3), (0, 0x01)] {
             let mut wrong = whole.clone();
             wrong[at] = byte;

@@ -1,9 +1,8 @@
-//! One end of a WebTransport session: the streams of HTTP/3 beside those of lanes.
+//! End of a WebTransport session: the streams of HTTP/3 beside the lanes' streams.
 //!
 //! Both ends send SETTINGS on a control stream as soon as they may, the far end with its part of the handshake. The
-//! near end's first request asks for the session, whose number is that request's stream, 0. Whatever else a peer
-//! may send on the streams of HTTP/3 (RFC 9114), such as QPACK instructions, is read and dropped: neither end keeps
-//! a dynamic table.
+//! near end's first request asks for the session; its number is that request's stream, 0. Other content on the streams
+//! of HTTP/3 (RFC 9114), such as QPACK instructions, is read and dropped: neither end has a dynamic table.
 
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use url::Url;
@@ -25,65 +24,65 @@ pub(super) const STREAM_HEAD: &[u8] = &[0x40, 0x54, SESSION];
 /// First byte of a datagram: a quarter of the session's number (RFC 9297, 2.1).
 pub(super) const DATAGRAM_HEAD: &[u8] = &[SESSION / 4];
 
-/// Unidirectional streams that a peer may have for HTTP/3: control, QPACK's two (RFC 9204, 4.2), and one of a type
-/// that nobody knows (RFC 9114, 6.2.3).
+/// Unidirectional streams that a peer may have for HTTP/3: control, QPACK's two (RFC 9204, 4.2), and one of an unknown
+/// type (RFC 9114, 6.2.3).
 pub(super) const OWN_STREAMS: u32 = 4;
 
-/// The number of the session: that of the first request's stream.
+/// Number of the session: that of the first request's stream.
 const SESSION: u8 = 0;
 
-/// The most bytes of SETTINGS, or of a request or its answer, that are kept until they are whole.
+/// Most bytes of SETTINGS, or of a request or its answer, that are stored until they are complete.
 const MOST: usize = 64 * 1024;
 
 /// Codes that refuse streams: H3_REQUEST_REJECTED and H3_STREAM_CREATION_ERROR (RFC 9114, 8.1).
 const REJECTED: VarInt = VarInt::from_u32(0x10b);
 const UNWANTED: VarInt = VarInt::from_u32(0x103);
 
-/// One end of a session.
+/// End of a session.
 pub(super) struct Http3 {
     side: Side,
     state: State,
     /// True once SETTINGS were sent.
     has_told: bool,
-    /// The peer's control stream, and SETTINGS as far as they arrived, or that they did.
+    /// Control stream of the peer, and its SETTINGS so far.
     control: Option<StreamId>,
     settings: PeerFrame,
-    /// The stream of the request, and what the peer sends on it likewise.
+    /// Stream of the request, and the peer's message on it so far.
     request: Option<StreamId>,
     message: PeerFrame,
-    /// Streams of the peer whose type has not arrived.
+    /// Streams of the peer of yet unknown type.
     unknown: Vec<UntypedStream>,
-    /// Streams of the peer of which nothing is needed.
+    /// Streams of the peer that are read and dropped.
     dropped: Vec<StreamId>,
-    /// The peer's streams that lanes have.
+    /// Number of the peer's streams assigned to lanes.
     handed: usize,
 }
 
-/// Something that a peer says once.
+/// Message that a peer sends once.
 enum PeerFrame {
-    /// So far.
+    /// Bytes so far.
     Bytes(Vec<u8>),
-    /// It was understood; what follows is dropped.
+    /// Understood; bytes after it are dropped.
     Here,
 }
 
-/// A stream whose type has not arrived.
+/// Stream of yet unknown type.
 struct UntypedStream {
     stream: StreamId,
     head: Vec<u8>,
 }
 
-/// A stream's type.
+/// Type of a stream.
 #[derive(Debug, PartialEq, Eq)]
 enum StreamType {
     Control,
-    /// A lane's.
+    /// Stream of a lane.
     OfSession,
-    /// QPACK's.
+    /// Stream of QPACK.
     Instructions,
-    /// One that nothing is done with.
+    /// Stream that is not needed.
     Unwanted,
-    /// It ended before it said what it is, which is to be tolerated (RFC 9114, 6.2).
+    /// Stream that ended before its type, which has to be tolerated (RFC 9114, 6.2).
     Gone,
 }
 
@@ -109,7 +108,7 @@ impl Http3 {
         self.sort(connection, lanes)?;
         self.read_settings(connection)?;
         self.dropped.retain(|stream| {
-            // A stream that nobody needs may also be reset.
+            // An unneeded stream may also be reset.
             read_chunks(connection, *stream, &mut |_| true) == Ok(false)
         });
         self.read_message(connection)
@@ -130,7 +129,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// Accepts the peer's streams. One request opens the session, and no other stream of two directions is served.
+    /// Accepts the peer's streams. One request opens the session; other bidirectional streams are refused.
     fn accept(&mut self, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
             self.unknown.push(UntypedStream { stream, head: Vec::new() });
@@ -140,14 +139,14 @@ impl Http3 {
                 self.request = Some(stream);
                 continue;
             }
-            // Neither fails but for a stream that is gone.
+            // Both fail only for a stream that is gone.
             let _ = connection.recv_stream(stream).stop(REJECTED);
             let _ = connection.send_stream(stream).reset(REJECTED);
         }
     }
 
-    /// Sorts the peer's streams by type. Lanes know theirs by the order in which the peer opened them; a stream behind
-    /// all of these holds one message, and need not wait for the type of another.
+    /// Sorts the peer's streams by type. A lane's stream is identified by the order in which the peer opened the
+    /// streams; a stream after all of these holds one message, and need not wait for the type of another.
     fn sort(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> Result<(), String> {
         let mut at = 0;
         while at < self.unknown.len() {
@@ -196,7 +195,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// Asks for the session, or answers; the peer's SETTINGS come first in both cases
+    /// Sends the request for the session, or the answer; the peer's SETTINGS come first in both cases
     /// (draft-ietf-webtrans-http3, 3.1).
     fn read_message(&mut self, connection: &mut Connection) -> Result<(), String> {
         if matches!(self.settings, PeerFrame::Bytes(_)) {
@@ -248,7 +247,7 @@ impl Session for Http3 {
 }
 
 impl PeerFrame {
-    /// Reads what arrived. Streams of which anything is awaited stay open as long as the session does.
+    /// Reads bytes that arrived. Streams with awaited content stay open as long as the session does.
     fn read(&mut self, connection: &mut Connection, stream: StreamId) -> Result<(), String> {
         let has_ended = read_chunks(connection, stream, &mut |chunk| {
             if let PeerFrame::Bytes(bytes) = self {
@@ -275,7 +274,7 @@ fn asked() -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Sends a few bytes, for which every peer has to have room.
+/// Sends a few bytes, for which every peer must have room.
 fn say(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), String> {
     match connection.send_stream(stream).write(bytes) {
         Ok(taken) if taken == bytes.len() => Ok(()),
@@ -284,7 +283,7 @@ fn say(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<()
     }
 }
 
-/// Reads the type that a stream begins with, and not a byte more; `None` while it has not arrived whole.
+/// Reads the type at the start of a stream, and no byte more; `None` while it is incomplete.
 fn read_type(
     connection: &mut Connection,
     stream: StreamId,
@@ -306,7 +305,7 @@ fn read_type(
     kind
 }
 
-/// Returns the type of a stream that begins so; `None` if more of it has to arrive.
+/// Returns the type of a stream that begins with `head`; `None` if more of it has to arrive.
 fn type_of(head: &[u8]) -> Option<StreamType> {
     let mut rest = head;
     match StreamUni::decode(&mut rest).ok()? {
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(type_of(&[0]), Some(StreamType::Control));
         assert_eq!(type_of(&[2]), Some(StreamType::Instructions));
         assert_eq!(type_of(&[3]), Some(StreamType::Instructions));
-        // A push stream, a type that is reserved so that nobody knows it, and a stream of another session.
+        // A push stream, a reserved type, and a stream of another session.
         for head in [&[1][..], &[0x21], &[0x40, 0x54, 4]] {
             assert_eq!(type_of(head), Some(StreamType::Unwanted), "{head:?}");
         }

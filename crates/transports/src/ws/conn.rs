@@ -20,13 +20,13 @@ use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_on
 /// Longest time of a handshake.
 const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
-/// Address that the client asks for. The far end serves this one flow, so a name is enough.
+/// Address in the client's request. The far end serves this one flow, so any name will do.
 const REQUEST: &str = "ws://deadheat/";
 
-/// The longest payload of a control frame (RFC 6455, 5.5).
+/// Longest payload of a control frame (RFC 6455, 5.5).
 const CONTROL: usize = 125;
 
-/// The byte stream below, as the library takes it.
+/// Byte stream below, as the library uses it.
 struct LowerStream<C> {
     channel: C,
     /// Longest wait of a call.
@@ -65,11 +65,11 @@ pub(super) struct WsConn<F: Flavour> {
     largest_message: usize,
     /// Next message of bulk data, empty if the last one was sent.
     bulk: Vec<u8>,
-    /// The length of the message that was sent last.
+    /// Length of the last message sent.
     last: usize,
     /// True if frames wait for room.
     has_backlog: bool,
-    /// True if messages may have come with the end of the handshake, which no descriptor shows.
+    /// True if messages may have arrived with the end of the handshake, which no descriptor shows.
     may_hold: bool,
     /// True once the peer has ended its direction.
     is_over: bool,
@@ -77,11 +77,10 @@ pub(super) struct WsConn<F: Flavour> {
 }
 
 impl<F: Flavour> WsConn<F> {
-    /// Sees the handshake through.
+    /// Completes the handshake.
     ///
     /// # Errors
-    /// The error of the byte stream, or of the library about what the peer sent; `TimedOut` if the
-    /// peer takes too long.
+    /// The error of the byte stream, or of the library about the peer's bytes; `TimedOut` if the peer takes too long.
     pub(super) fn open(
         channel: F::Channel,
         flavour: F,
@@ -118,12 +117,12 @@ impl<F: Flavour> WsConn<F> {
         &self.socket.get_ref().channel
     }
 
-    /// Handles the result of a call that sends: it is done, or frames wait for room.
+    /// Handles the result of a sending call: it is complete, or frames wait for room.
     fn sent(&mut self, result: tungstenite::Result<()>) -> io::Result<()> {
         use tungstenite::Error::{AlreadyClosed, ConnectionClosed, Io, Protocol};
         self.has_backlog = false;
         match result {
-            // Whoever has closed wants no more.
+            // A peer that has closed wants no more.
             Ok(())
             | Err(ConnectionClosed | AlreadyClosed | Protocol(ProtocolError::SendAfterClosing)) => {
                 Ok(())
@@ -136,7 +135,7 @@ impl<F: Flavour> WsConn<F> {
         }
     }
 
-    /// Sends what waits; whether all of it went.
+    /// Sends waiting frames; returns true if none are left.
     fn send_waiting(&mut self, patience: Patience) -> io::Result<bool> {
         self.socket.get_mut().patience = patience;
         let flushed = self.socket.flush();
@@ -154,7 +153,7 @@ impl<F: Flavour> WsConn<F> {
         self.sent(written)
     }
 
-    /// Makes at most one receiving call, and hands over every message that is whole.
+    /// Makes at most one receiving call, and delivers every complete message.
     fn take(&mut self, patience: Patience, mut to: impl FnMut(&[u8])) -> io::Result<Progress> {
         use tungstenite::Error::{AlreadyClosed, ConnectionClosed, Io, Protocol};
         self.may_hold = false;
@@ -171,12 +170,12 @@ impl<F: Flavour> WsConn<F> {
                 }
                 Ok(Message::Close(_)) => {
                     self.is_over = true;
-                    // The answer to it. A peer that is gone needs none.
+                    // Sends the answer to it. A peer that is gone needs none.
                     let _ = self.send_waiting(Patience::None);
                 }
                 Ok(_) => {}
                 Err(Io(e)) if e.kind() == io::ErrorKind::WouldBlock => return Ok(progress),
-                // The end of the byte stream, with a goodbye or without it, as of a process that is gone.
+                // End of the byte stream, with or without a close frame, as of a killed process.
                 Err(
                     ConnectionClosed
                     | AlreadyClosed
@@ -199,7 +198,7 @@ impl<F: Flavour> WsConn<F> {
     }
 }
 
-/// Goes on with a handshake until it is over.
+/// Continues a handshake until it is complete.
 fn see_through<R: HandshakeRole>(
     begun: Result<R::FinalResult, HandshakeError<R>>,
     began: Nanos,
@@ -261,7 +260,7 @@ impl<F: Flavour> Conn for WsConn<F> {
         self.socket.get_mut().patience = Patience::Block;
         let mut bulk = std::mem::take(&mut self.bulk);
         while source.budget() > 0 && !self.has_backlog {
-            // A message is never cut, so the last one may go beyond the budget.
+            // A message is never cut, so the last one may exceed the budget.
             bulk.resize(source.message_size(), 0xA5);
             source.stamp(&mut bulk);
             self.put(&bulk)?;
@@ -276,8 +275,8 @@ impl<F: Flavour> Conn for WsConn<F> {
         self.take(patience, |bytes| sink.take(bytes))
     }
 
-    /// Ends this direction with an empty message, or both where the other one has ended. Where that finds no room, it
-    /// is backlog.
+    /// Ends this direction with an empty message, or both directions if the peer has ended its own. Without room it
+    /// becomes backlog.
     fn finish(&mut self) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         self.socket.get_mut().patience = Patience::Block;
@@ -287,7 +286,7 @@ impl<F: Flavour> Conn for WsConn<F> {
         };
         let sent = self.sent(ended).and_then(|()| self.send_waiting(Patience::Block));
         match sent {
-            // The peer is gone, and this direction with it.
+            // The peer is gone, and so is this direction.
             Err(e) if [BrokenPipe, ConnectionReset].contains(&e.kind()) => Ok(()),
             other => other.map(|_| ()),
         }
@@ -301,7 +300,7 @@ impl<F: Flavour> Conn for WsConn<F> {
         self.may_hold.then_some(Nanos::ZERO)
     }
 
-    /// Whoever calls this looks for messages next, wherever they are.
+    /// Does nothing: the caller looks for messages next, wherever they are.
     fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
         self.may_hold = false;
         self.flush().map(|_| ())

@@ -33,7 +33,7 @@ impl Inbox for Kept {
     }
 }
 
-/// A receiver in a thread: its address, and what it got.
+/// Runs a receiver in a thread; returns its address, and the bytes that it got.
 fn receiver(
     token: Token,
     typed: &'static str,
@@ -107,7 +107,7 @@ fn each_receiver_gets_every_message_and_strangers_on_the_group_change_nothing() 
         wire::write_data(tag(), &data, &mut forged);
         let mut sent = 0;
         while sent < COUNT {
-            // One has another trial's tag, and none comes from the sender's address.
+            // The first has another trial's tag, and neither has the sender's address.
             let _ = stranger.send_to(&forged, group_of(&token));
             if let Address::Ip(at) = to[sent % 3] {
                 let _ = stranger.send_to(&forged, at);
