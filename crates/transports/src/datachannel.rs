@@ -184,11 +184,11 @@ impl DataChannelEnd {
         if let Err(why) = acted {
             self.state = State::Closed(why);
         }
-        self.hear();
+        self.handle_outputs();
     }
 
     /// Handles the library's outputs until only a timeout is left.
-    fn hear(&mut self) {
+    fn handle_outputs(&mut self) {
         self.unpolled = 0;
         let Some(rtc) = &mut self.rtc else { return };
         self.due = loop {

@@ -264,7 +264,7 @@ impl Flow {
 
     /// Returns the error of a send, with the sizes if the message was too large.
     #[cold]
-    fn told(&self, error: io::Error, len: usize) -> io::Error {
+    fn explain(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
             return error;
         }
@@ -299,7 +299,7 @@ impl Messenger for Flow {
                     }
                     std::thread::sleep(NAP.into());
                 }
-                Err(e) => return Err(self.told(e, message.len())),
+                Err(e) => return Err(self.explain(e, message.len())),
             }
         }
     }

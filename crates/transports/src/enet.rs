@@ -173,7 +173,7 @@ struct EnetEnd {
 
 impl EnetEnd {
     /// Sets the library's clock, from 1 on: the library reads zero as never.
-    fn tell(&mut self, now: Nanos) {
+    fn set_time(&mut self, now: Nanos) {
         self.now = now;
         let began = *self.began.get_or_insert(now);
         let time = 1 + (now - began).0 / 1_000_000;
@@ -264,16 +264,16 @@ impl Protocol for EnetEnd {
     /// Takes a datagram. The library reads it in the next call that may send, because it acknowledges all datagrams of
     /// a call at once.
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
-        self.tell(now);
+        self.set_time(now);
         self.host.socket_mut().arrived(datagram);
     }
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.host.socket().has_arrivals() {
-            self.tell(now);
+            self.set_time(now);
             self.service();
         } else if self.is_fresh {
-            self.tell(now);
+            self.set_time(now);
             self.host.flush();
             (self.is_fresh, self.unsent) = (false, 0);
             self.plan();
@@ -287,7 +287,7 @@ impl Protocol for EnetEnd {
 
     fn on_deadline(&mut self, now: Nanos) {
         let begins = self.side == Side::Near && self.began.is_none();
-        self.tell(now);
+        self.set_time(now);
         if begins {
             match self.host.connect((), self.lanes.len().max(1), 0) {
                 Ok(peer) => stay(peer),
@@ -305,7 +305,7 @@ impl Protocol for EnetEnd {
     }
 
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
-        self.tell(now);
+        self.set_time(now);
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let service = self.lanes.get(usize::from(lane.0)).copied();
         let (Some(service), Ok(channel)) = (service, u8::try_from(lane.0)) else {
@@ -329,7 +329,7 @@ impl Protocol for EnetEnd {
 
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
         if self.host.socket().has_arrivals() {
-            self.tell(now);
+            self.set_time(now);
             self.service();
         }
         while let Some((channel, packet)) = self.arrived.pop_front() {

@@ -133,7 +133,7 @@ impl Userspace for Laminar {
             arrived: VecDeque::new(),
             tick: opening.knobs.get(&TICK_KEY),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
-            came: 0,
+            unacknowledged: 0,
             repair: LossCheck::Done,
         }))
     }
@@ -155,7 +155,7 @@ impl ConnectionMessenger<SocketEvent> for LaminarOutbox {
     fn send_event(&mut self, _address: &SocketAddr, _event: SocketEvent) {}
 
     fn send_packet(&mut self, _address: &SocketAddr, payload: &[u8]) {
-        self.ledger.left(payload);
+        self.ledger.on_send(payload);
         self.out.push_back(payload.to_vec());
     }
 }
@@ -183,7 +183,7 @@ struct LaminarEnd {
     /// Time of the next empty packet.
     due: Option<Nanos>,
     /// Reliable messages received since this end last acknowledged.
-    came: u32,
+    unacknowledged: u32,
     repair: LossCheck,
 }
 
@@ -196,7 +196,7 @@ impl LaminarEnd {
         if acknowledges {
             let pause = if self.state == State::Open { self.tick } else { KNOCK };
             self.due = Some(now + pause);
-            self.came = 0;
+            self.unacknowledged = 0;
         }
     }
 
@@ -238,7 +238,7 @@ impl LaminarEnd {
     }
 
     /// Stores a message that the library delivers.
-    fn keep(&mut self, packet: &Packet) {
+    fn store(&mut self, packet: &Packet) {
         let Some((lane, message)) = Headers::message(packet.payload()) else { return };
         if packet.delivery_guarantee() == laminar::DeliveryGuarantee::Reliable
             && let Some(delivered) = self.delivered.get_mut(usize::from(lane))
@@ -262,14 +262,15 @@ impl Protocol for LaminarEnd {
         // The library refuses packets of other versions of itself.
         let Ok(packets) = self.connection.process_incoming(datagram, instant) else { return };
         for (packet, _) in packets {
-            self.keep(&packet);
+            self.store(&packet);
         }
         if let Some(reliable) = headers.reliable {
             self.wire.ledger.acknowledged(reliable.acknowledged);
         }
         self.repair = LossCheck::Due;
-        self.came += u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
-        if self.came >= SOON {
+        self.unacknowledged +=
+            u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
+        if self.unacknowledged >= SOON {
             self.acknowledge(now);
         }
         if self.state == State::Handshaking {

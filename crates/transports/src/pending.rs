@@ -35,15 +35,15 @@ const BACKLOG: i32 = 128;
 /// # Errors
 /// [`Error::Blocked`] if no answer arrived in time; [`Error::Peer`] if it was not the welcome.
 pub(super) fn present(socket: &Socket, hello: &Hello, to: &Address, deadline: Nanos) -> Result<()> {
-    say(socket, hello, to)?;
-    hear(socket, hello, to, deadline)
+    send_hello(socket, hello, to)?;
+    await_welcome(socket, hello, to, deadline)
 }
 
 /// Sends `hello` without waiting for room: the send buffer is empty.
 ///
 /// # Errors
 /// The error of send(2).
-pub(super) fn say(socket: &Socket, hello: &Hello, to: &Address) -> Result<()> {
+pub(super) fn send_hello(socket: &Socket, hello: &Hello, to: &Address) -> Result<()> {
     socket
         .send_with_flags(&hello.encode(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
         .map(drop)
@@ -54,7 +54,12 @@ pub(super) fn say(socket: &Socket, hello: &Hello, to: &Address) -> Result<()> {
 ///
 /// # Errors
 /// As [`present`].
-pub(super) fn hear(socket: &Socket, hello: &Hello, to: &Address, deadline: Nanos) -> Result<()> {
+pub(super) fn await_welcome(
+    socket: &Socket,
+    hello: &Hello,
+    to: &Address,
+    deadline: Nanos,
+) -> Result<()> {
     let began = Monotonic.now();
     let mut welcome = [0; LEN];
     let mut have = 0;
@@ -225,13 +230,13 @@ fn take(
 pub(super) struct PendingAccepts {
     socket: Socket,
     visitors: Vec<Visitor>,
-    seen: VisitorCounts,
+    counts: VisitorCounts,
 }
 
 /// Counts of connections, as evidence if none was admitted.
 #[derive(Default)]
 struct VisitorCounts {
-    came: u64,
+    arrived: u64,
     wrong: u64,
     silent: u64,
 }
@@ -262,7 +267,7 @@ impl PendingAccepts {
         Ok(PendingAccepts {
             socket,
             visitors: Vec::with_capacity(ROOM),
-            seen: VisitorCounts::default(),
+            counts: VisitorCounts::default(),
         })
     }
 
@@ -293,7 +298,7 @@ impl PendingAccepts {
             let now = Monotonic.now();
             let before = self.visitors.len();
             self.visitors.retain(|visitor| now < visitor.until);
-            self.seen.silent += (before - self.visitors.len()) as u64;
+            self.counts.silent += (before - self.visitors.len()) as u64;
             let next = self.visitors.iter().map(|visitor| visitor.until).min();
             let wake = next.map_or(deadline, |until| until.min(deadline));
             for index in self.ready(wake - now)?.into_iter().rev() {
@@ -304,7 +309,7 @@ impl PendingAccepts {
                         return Ok(Some((hello.flow, self.visitors.remove(index).socket)));
                     }
                     HelloState::Hello(_) | HelloState::Nonsense => {
-                        self.seen.wrong += 1;
+                        self.counts.wrong += 1;
                         self.visitors.remove(index);
                     }
                 }
@@ -346,10 +351,10 @@ impl PendingAccepts {
             Err(e) => return Err(e),
         };
         socket.set_nonblocking(true)?;
-        self.seen.came += 1;
+        self.counts.arrived += 1;
         if self.visitors.len() == ROOM {
             self.visitors.remove(0);
-            self.seen.silent += 1;
+            self.counts.silent += 1;
         }
         self.visitors.push(Visitor {
             socket,
@@ -361,9 +366,9 @@ impl PendingAccepts {
     }
 
     fn nobody(&self, endpoint: &Address, timeout: Nanos) -> Error {
-        let VisitorCounts { came, wrong, silent } = self.seen;
+        let VisitorCounts { arrived, wrong, silent } = self.counts;
         Error::blocked(format!(
-            "listened on {endpoint} for {timeout}: {came} connections came, {wrong} of them with \
+            "listened on {endpoint} for {timeout}: {arrived} connections came, {wrong} of them with \
              something other than this trial's token, {silent} without a hello in {}",
             patience(timeout)
         ))

@@ -31,7 +31,7 @@ use end::S2nEnd;
 
 mod end;
 mod endpoint;
-mod seen;
+mod events;
 
 /// The transport.
 #[derive(Clone, Copy)]

@@ -148,7 +148,7 @@ impl Protocol for RbudpEnd {
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         match wire::read(datagram) {
             Some(RbudpDatagram::Data(data)) => self.receiver.take(now, &data),
-            Some(RbudpDatagram::Ask(round)) => self.receiver.asked(round),
+            Some(RbudpDatagram::Ask(round)) => self.receiver.on_ask(round),
             Some(RbudpDatagram::Tally(tally)) => self.sender.answered(now, &tally),
             None => {}
         }

@@ -163,7 +163,7 @@ impl Userspace for Renet {
             guard: Guard::new(opening.lanes, held),
             lanes: opening.lanes.to_vec(),
             state: State::Open,
-            told: None,
+            last_time: None,
             visited: None,
             visit: VisitReason::Idle,
             waiting: BTreeMap::new(),
@@ -209,7 +209,7 @@ struct RenetEnd {
     lanes: Vec<Service>,
     state: State,
     /// Time of the last call of the library.
-    told: Option<Nanos>,
+    last_time: Option<Nanos>,
     /// Time of the last tick.
     visited: Option<Nanos>,
     visit: VisitReason,
@@ -231,10 +231,10 @@ struct RenetEnd {
 
 impl RenetEnd {
     /// Sets the library's clock.
-    fn tell(&mut self, now: Nanos) {
-        let told = self.told.replace(now).unwrap_or(now);
-        if now > told {
-            self.client.update(Duration::from(now - told));
+    fn set_time(&mut self, now: Nanos) {
+        let last = self.last_time.replace(now).unwrap_or(now);
+        if now > last {
+            self.client.update(Duration::from(now - last));
         }
     }
 
@@ -253,7 +253,7 @@ impl RenetEnd {
 
     /// Has the library send its due packets.
     fn pay_visit(&mut self, now: Nanos) {
-        self.tell(now);
+        self.set_time(now);
         let (resend, mut again) = (self.resend, 0);
         while let Some(oldest) = self.waiting.first_entry().filter(|one| *one.get() + resend <= now)
         {
@@ -313,7 +313,7 @@ impl Protocol for RenetEnd {
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         let Some(content) = self.guard.admit(datagram) else { return };
-        self.tell(now);
+        self.set_time(now);
         self.client.process_packet(datagram);
         match content {
             // The library acknowledges best effort, too, but uses that only to count losses.
@@ -369,7 +369,7 @@ impl Protocol for RenetEnd {
             let why = format!("{} lanes, and lane {}", self.lanes.len(), lane.0);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        self.tell(now);
+        self.set_time(now);
         self.client.send_message(channel, Bytes::copy_from_slice(bytes));
         match service.delivery {
             Delivery::Reliable => self.owed += bytes.len(),

@@ -139,7 +139,7 @@ impl Userspace for SctpUdp {
             buffered: 0,
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             sent: Segments::default(),
-            timed: RoundTripProbe::default(),
+            probe: RoundTripProbe::default(),
             window,
             min_rto,
             mtu: opening.mtu,
@@ -164,7 +164,7 @@ struct SctpUdpEnd {
     buffered: usize,
     due: Option<Nanos>,
     sent: Segments,
-    timed: RoundTripProbe,
+    probe: RoundTripProbe,
     window: u64,
     min_rto: u64,
     mtu: u32,
@@ -182,7 +182,7 @@ struct RoundTripProbe {
 
 impl RoundTripProbe {
     /// Notes DATA chunks that leave.
-    fn left(&mut self, now: Nanos, numbers: impl Iterator<Item = u32>, is_again: bool) {
+    fn on_send(&mut self, now: Nanos, numbers: impl Iterator<Item = u32>, is_again: bool) {
         for number in numbers {
             match self.chunk {
                 None if !is_again => self.chunk = Some((number, now)),
@@ -193,7 +193,7 @@ impl RoundTripProbe {
     }
 
     /// Notes a packet that arrived.
-    fn came(&mut self, now: Nanos, packet: &[u8]) {
+    fn on_arrival(&mut self, now: Nanos, packet: &[u8]) {
         const SACK: u8 = 3;
         for header in chunks(packet).filter(|header| header[0] == SACK) {
             if let Some((timed, at)) = self.chunk
@@ -317,7 +317,7 @@ impl Protocol for SctpUdpEnd {
     }
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
-        self.timed.came(now, datagram);
+        self.probe.on_arrival(now, datagram);
         let now = self.epoch.instant(now);
         let data = Bytes::copy_from_slice(datagram);
         match self.endpoint.handle(now, PEER, None, None, data) {
@@ -347,7 +347,7 @@ impl Protocol for SctpUdpEnd {
                         let before = self.sent.resent;
                         self.sent.count(data_numbers(packet));
                         let is_again = self.sent.resent > before;
-                        self.timed.left(at, data_numbers(packet), is_again);
+                        self.probe.on_send(at, data_numbers(packet), is_again);
                     }
                     self.packets.extend(packets);
                 }
@@ -431,8 +431,8 @@ impl Protocol for SctpUdpEnd {
     fn stats(&self) -> ProtocolStats {
         let Segments { packets, resent, .. } = self.sent;
         let view = TcpView {
-            min_rtt_ns: self.timed.least.map(|least| least.0),
-            ..self.timed.round_trip.view(packets, resent)
+            min_rtt_ns: self.probe.least.map(|least| least.0),
+            ..self.probe.round_trip.view(packets, resent)
         };
         ProtocolStats::of(packets, resent, u64::from(COMMON_HEADER + DATA_HEADER)).seen(view)
     }
@@ -493,18 +493,18 @@ mod tests {
             packet
         };
         let ms = Nanos::from_millis;
-        let mut timed = RoundTripProbe::default();
-        timed.left(ms(0), [u32::MAX, 0].into_iter(), false);
-        timed.left(ms(5), [1].into_iter(), false);
-        timed.came(ms(40), &sack(u32::MAX - 1));
-        assert_eq!(timed.least, None);
-        timed.came(ms(50), &sack(0));
-        assert_eq!((timed.least, timed.round_trip.smoothed), (Some(ms(50)), Some(50_000_000)));
+        let mut probe = RoundTripProbe::default();
+        probe.on_send(ms(0), [u32::MAX, 0].into_iter(), false);
+        probe.on_send(ms(5), [1].into_iter(), false);
+        probe.on_arrival(ms(40), &sack(u32::MAX - 1));
+        assert_eq!(probe.least, None);
+        probe.on_arrival(ms(50), &sack(0));
+        assert_eq!((probe.least, probe.round_trip.smoothed), (Some(ms(50)), Some(50_000_000)));
         // A retransmitted chunk measures nothing: the answer may be to either.
-        timed.left(ms(60), [2].into_iter(), false);
-        timed.left(ms(70), [2].into_iter(), true);
-        timed.came(ms(90), &sack(2));
-        assert_eq!(timed.least, Some(ms(50)));
-        timed.came(ms(90), &[0; 15]);
+        probe.on_send(ms(60), [2].into_iter(), false);
+        probe.on_send(ms(70), [2].into_iter(), true);
+        probe.on_arrival(ms(90), &sack(2));
+        assert_eq!(probe.least, Some(ms(50)));
+        probe.on_arrival(ms(90), &[0; 15]);
     }
 }

@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::contract::{Guarantees, Side};
 use crate::datapath::stream::Counted;
 use crate::error::{Error, Result};
-use crate::pending::{StreamListener, hear, present};
+use crate::pending::{StreamListener, await_welcome, present};
 use crate::stream::{Flavour, check_engine};
 use crate::time::{Clock, Monotonic};
 use crate::transport::Address;
@@ -141,12 +141,12 @@ pub(super) fn dial<F: Flavour>(
     let deadline = Monotonic.now() + dial.timeout;
     let (socket, mut connect_ns) = connect(variant, dial, |socket| {
         flavour.apply(socket)?;
-        if flavour.facts().opens_fast { fastopen::ask(variant.id, socket) } else { Ok(()) }
+        if flavour.facts().opens_fast { fastopen::delay_syn(variant.id, socket) } else { Ok(()) }
     })?;
     if flavour.facts().opens_fast {
         connect_ns = fastopen::open(variant, dial, &socket, connect_ns, deadline)?;
         flavour.connected(&socket)?;
-        hear(&socket, &dial.hello, dial.to, deadline)?;
+        await_welcome(&socket, &dial.hello, dial.to, deadline)?;
     } else {
         flavour.connected(&socket)?;
         present(&socket, &dial.hello, dial.to, deadline)?;

@@ -339,7 +339,7 @@ mod tests {
     }
 
     /// Waits for a message.
-    fn hear(conn: &mut dyn Conn) -> io::Result<Vec<u8>> {
+    fn receive_message(conn: &mut dyn Conn) -> io::Result<Vec<u8>> {
         let (began, mut kept) = (Monotonic.now(), Kept::default());
         while kept.0.is_empty() {
             assert!(Monotonic.now() - began < LONG, "nothing came");
@@ -354,7 +354,7 @@ mod tests {
     fn answer(listener: &mut dyn Listener, connections: usize) -> Vec<String> {
         let answered = (0..connections).map(|_| {
             let mut far = listener.accept(LONG).unwrap().1;
-            assert_eq!(hear(&mut *far).unwrap(), b"asked");
+            assert_eq!(receive_message(&mut *far).unwrap(), b"asked");
             assert_eq!(far.send(Lane(0), b"answered").unwrap(), Progress::Moved);
             far.effective()["resume"].clone()
         });
@@ -372,7 +372,7 @@ mod tests {
             let ways = (0..4).map(|_| {
                 let mut near = dial(to, knobs, &near_tickets).unwrap();
                 assert_eq!(near.send(Lane(0), b"asked").unwrap(), Progress::Moved);
-                assert_eq!(hear(&mut *near).unwrap(), b"answered");
+                assert_eq!(receive_message(&mut *near).unwrap(), b"answered");
                 near.effective()["resume"].clone()
             });
             let ways: Vec<String> = ways.collect();
@@ -393,12 +393,12 @@ mod tests {
             scope.spawn(move || answer(&mut *first, 1));
             let mut near = dial(&to_first, knobs, tickets).unwrap();
             near.send(Lane(0), b"asked").unwrap();
-            assert_eq!(hear(&mut *near).unwrap(), b"answered");
+            assert_eq!(receive_message(&mut *near).unwrap(), b"answered");
 
             let far = scope.spawn(move || second.accept(LONG).map(drop));
             let mut near = dial(&to_second, knobs, tickets).unwrap();
             near.send(Lane(0), b"asked").unwrap();
-            let error = hear(&mut *near).unwrap_err();
+            let error = receive_message(&mut *near).unwrap_err();
             assert!(error.to_string().contains("refused early data"), "{error}");
             drop(near);
             let _ = far.join().unwrap();

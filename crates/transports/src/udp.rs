@@ -234,7 +234,7 @@ impl UdpConn {
 
     /// Returns the error of a send, with the sizes if the message was too large.
     #[cold]
-    fn told(&self, error: io::Error, len: usize) -> io::Error {
+    fn explain(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
             return error;
         }
@@ -271,13 +271,13 @@ impl Conn for UdpConn {
         // IPv6 would allow 20 bytes more; the limit is the same for both, so that races are comparable.
         if message.len() as u64 > LARGEST {
             let error = io::Error::from_raw_os_error(libc::EMSGSIZE);
-            return Err(self.told(error, message.len()));
+            return Err(self.explain(error, message.len()));
         }
         let Self { socket, network_errors, .. } = self;
         match past_network_errors(network_errors, || socket.send(message)) {
             Ok(_) => Ok(Progress::Moved),
             Err(error) if is_full(&error) => Ok(Progress::Idle),
-            Err(error) => Err(self.told(error, message.len())),
+            Err(error) => Err(self.explain(error, message.len())),
         }
     }
 
@@ -370,8 +370,8 @@ impl Conn for UdpConn {
         let mut shown: Effective = [
             ("rcvbuf", Buffer::Receive.tell(socket, self.knobs.rcvbuf)),
             ("sndbuf", Buffer::Send.tell(socket, self.knobs.sndbuf)),
-            ("io", self.engines.io.tell()),
-            ("rx", self.engines.rx.tell()),
+            ("io", self.engines.io.describe()),
+            ("rx", self.engines.rx.describe()),
             ("batch", self.batch()),
             ("connected", connected.to_owned()),
             ("df", Fragmenting::tell(socket)),

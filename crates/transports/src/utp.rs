@@ -114,8 +114,8 @@ struct UtpEnd {
     phase: Phase,
     side: Side,
     /// Identifiers of packets that arrive, and of packets that leave.
-    comes: u16,
-    leaves: u16,
+    incoming_id: u16,
+    outgoing_id: u16,
     /// Number of the first packet of data that leaves.
     first: u16,
     /// True if a SYN of the peer has not been answered.
@@ -152,15 +152,15 @@ impl UtpEnd {
         let token = opening.token.tag();
         // The near end's identifier and the far end's first number are random (BEP 29): parts of the trial's token.
         let (asked, number) = ((token >> 16) as u16, token as u16);
-        let ((comes, leaves), first) = match opening.side {
+        let ((incoming_id, outgoing_id), first) = match opening.side {
             Side::Near => ((asked, asked.wrapping_add(1)), FIRST + 1),
             Side::Far => ((0, 0), number),
         };
         Ok(UtpEnd {
             phase: Phase::Waiting,
             side: opening.side,
-            comes,
-            leaves,
+            incoming_id,
+            outgoing_id,
             first,
             owes_answer: false,
             difference: 0,
@@ -172,18 +172,18 @@ impl UtpEnd {
     }
 
     /// Handles a SYN. A copy of an answered SYN is answered again.
-    fn asked(&mut self, now: Nanos, header: &Header) {
+    fn on_syn(&mut self, now: Nanos, header: &Header) {
         match (self.side, self.phase) {
             (Side::Far, Phase::Waiting) => {
-                self.leaves = header.connection;
-                self.comes = header.connection.wrapping_add(1);
+                self.outgoing_id = header.connection;
+                self.incoming_id = header.connection.wrapping_add(1);
                 self.receiver.begin(header.sequence.wrapping_add(1));
                 self.sender.begin(header.window, None);
                 self.difference = micros(now).wrapping_sub(header.timestamp);
                 self.phase = Phase::Open;
                 self.owes_answer = true;
             }
-            (Side::Far, Phase::Open) => self.owes_answer |= header.connection == self.leaves,
+            (Side::Far, Phase::Open) => self.owes_answer |= header.connection == self.outgoing_id,
             _ => {}
         }
     }
@@ -216,7 +216,7 @@ impl UtpEnd {
     fn header(&self, now: Nanos) -> Header {
         Header {
             kind: wire::PacketKind::State,
-            connection: self.leaves,
+            connection: self.outgoing_id,
             timestamp: micros(now),
             difference: self.difference,
             window: self.receiver.room(),
@@ -231,7 +231,7 @@ impl UtpEnd {
         match self.phase {
             Phase::Asking { times, again, is_due: true, .. } => {
                 let kind = wire::PacketKind::Syn;
-                let (connection, sequence) = (self.comes, FIRST);
+                let (connection, sequence) = (self.incoming_id, FIRST);
                 wire::write(
                     &Header { kind, connection, sequence, acknowledged: 0, ..header },
                     batch,
@@ -260,16 +260,16 @@ impl Protocol for UtpEnd {
         let Some(packet) = wire::read(datagram) else { return };
         let header = &packet.header;
         match header.kind {
-            wire::PacketKind::Syn => self.asked(now, header),
+            wire::PacketKind::Syn => self.on_syn(now, header),
             // An end that does not know the connection answers with the identifier of the packet that arrived.
             wire::PacketKind::Reset => {
-                let is_ours = [self.comes, self.leaves].contains(&header.connection);
+                let is_ours = [self.incoming_id, self.outgoing_id].contains(&header.connection);
                 if is_ours && self.phase != Phase::Waiting {
                     self.phase = Phase::Reset;
                 }
             }
             wire::PacketKind::Data | wire::PacketKind::Fin | wire::PacketKind::State => {
-                if header.connection == self.comes {
+                if header.connection == self.incoming_id {
                     self.take(now, &packet);
                 }
             }

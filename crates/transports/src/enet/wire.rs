@@ -100,7 +100,7 @@ impl Socket for EnetSocket {
     type Error = Infallible;
 
     fn send(&mut self, (): (), datagram: &[u8]) -> Result<usize, Infallible> {
-        self.ledger.left(datagram);
+        self.ledger.on_send(datagram);
         self.outgoing.put(datagram);
         Ok(datagram.len())
     }
@@ -247,7 +247,7 @@ impl CommandLedger {
         self.flying
     }
 
-    fn left(&mut self, datagram: &[u8]) {
+    fn on_send(&mut self, datagram: &[u8]) {
         let mut is_new = false;
         for command in commands(datagram) {
             let Command { channel, number, data, .. } = command;
@@ -349,11 +349,11 @@ mod tests {
         let mut ledger = CommandLedger::new();
         ledger.begin(100, 20);
         ledger.wrote(6);
-        ledger.left(&datagram(&[reliable(1, b"abc"), reliable(2, b"def")]));
+        ledger.on_send(&datagram(&[reliable(1, b"abc"), reliable(2, b"def")]));
         assert_eq!((ledger.packets, ledger.resent, ledger.owed()), (1, 0, 6));
         assert_eq!((ledger.due(), ledger.flying()), (120, 6));
         ledger.begin(120, 20);
-        ledger.left(&datagram(&[reliable(1, b"abc")]));
+        ledger.on_send(&datagram(&[reliable(1, b"abc")]));
         assert_eq!((ledger.packets, ledger.resent), (1, 1));
         // The second is the oldest now and due; the first waits twice as long.
         assert_eq!(ledger.due(), 121);
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!((ledger.owed(), ledger.due()), (0, 120 + PING_INTERVAL));
         // A retransmission that crosses its acknowledgement is not counted twice.
         ledger.wrote(3);
-        ledger.left(&datagram(&[reliable(3, b"ghi"), reliable(1, b"abc")]));
+        ledger.on_send(&datagram(&[reliable(3, b"ghi"), reliable(1, b"abc")]));
         ledger.arrived(&datagram(&[acknowledgement(1)]));
         assert_eq!((ledger.owed(), ledger.resent), (3, 2));
     }
@@ -377,7 +377,7 @@ mod tests {
             command.resize(len, 0);
             datagram(&[command])
         };
-        ledger.left(&connect(128 | 2, 48));
+        ledger.on_send(&connect(128 | 2, 48));
         assert_eq!(ledger.due(), 501);
         ledger.begin(30, 500);
         ledger.arrived(&connect(128 | VERIFY_CONNECT, 44));

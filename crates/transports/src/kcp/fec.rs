@@ -214,11 +214,11 @@ impl Decoder {
             take(DecodedSegments::Sent(&shard[2..]));
         }
         if fits && number < self.shape.wrap() && shard.len() > 2 && datagram.len() <= self.longest {
-            self.keep(group, at, shard, &mut take);
+            self.store(group, at, shard, &mut take);
         }
     }
 
-    fn keep(
+    fn store(
         &mut self,
         number: u32,
         at: usize,

@@ -10,7 +10,7 @@ use super::*;
 struct Pair {
     ends: [(VirtualConnection, LaminarOutbox); 2],
     now: Instant,
-    came: usize,
+    received: usize,
 }
 
 impl Pair {
@@ -24,10 +24,10 @@ impl Pair {
                 LaminarOutbox { config, out: VecDeque::new(), ledger: MessageLedger::default() },
             )
         };
-        Pair { ends: [end(), end()], now, came: 0 }
+        Pair { ends: [end(), end()], now, received: 0 }
     }
 
-    fn say(&mut self, end: usize, packet: Packet) {
+    fn send(&mut self, end: usize, packet: Packet) {
         let (connection, wire) = &mut self.ends[end];
         connection.process_event(wire, packet, self.now);
     }
@@ -41,9 +41,10 @@ impl Pair {
             connection.update(wire, self.now);
             let sent: Vec<Vec<u8>> = wire.out.drain(..).collect();
             for packet in sent.iter().filter(|packet| from == 1 || !loses(packet)) {
-                let came = self.ends[1 - from].0.process_incoming(packet, self.now).unwrap();
-                let messages = came.into_iter().filter(|(packet, _)| !packet.payload().is_empty());
-                self.came += messages.filter(|_| from == 0).count();
+                let received = self.ends[1 - from].0.process_incoming(packet, self.now).unwrap();
+                let messages =
+                    received.into_iter().filter(|(packet, _)| !packet.payload().is_empty());
+                self.received += messages.filter(|_| from == 0).count();
             }
         }
     }
@@ -57,17 +58,17 @@ impl Pair {
 fn a_peer_that_only_listens_is_given_up_at_the_513th_message() {
     let mut pair = Pair::new();
     for number in 0..512 {
-        pair.say(0, Pair::message(number));
+        pair.send(0, Pair::message(number));
         pair.pass(|_| false);
         // It answers, but at best effort.
-        pair.say(1, Packet::unreliable(PEER, vec![1]));
+        pair.send(1, Packet::unreliable(PEER, vec![1]));
     }
     let now = pair.now;
     let gives_up = |(connection, wire): &mut (VirtualConnection, LaminarOutbox)| {
         connection.should_drop(wire, now)
     };
-    assert_eq!((pair.came, gives_up(&mut pair.ends[0])), (512, false));
-    pair.say(0, Pair::message(512));
+    assert_eq!((pair.received, gives_up(&mut pair.ends[0])), (512, false));
+    pair.send(0, Pair::message(512));
     assert!(gives_up(&mut pair.ends[0]));
 }
 
@@ -75,13 +76,13 @@ fn a_peer_that_only_listens_is_given_up_at_the_513th_message() {
 fn the_last_message_before_a_silence_is_never_sent_again() {
     let mut pair = Pair::new();
     for number in 0..100 {
-        pair.say(0, Pair::message(number));
-        pair.say(1, Packet::reliable_unordered(PEER, Vec::new()));
+        pair.send(0, Pair::message(number));
+        pair.send(1, Packet::reliable_unordered(PEER, Vec::new()));
         pair.pass(|packet| packet.ends_with(&99_u32.to_be_bytes()));
     }
     for _ in 0..1_000 {
-        pair.say(1, Packet::reliable_unordered(PEER, Vec::new()));
+        pair.send(1, Packet::reliable_unordered(PEER, Vec::new()));
         pair.pass(|_| false);
     }
-    assert_eq!(pair.came, 99);
+    assert_eq!(pair.received, 99);
 }

@@ -114,7 +114,7 @@ impl Default for MessageLedger {
 
 impl MessageLedger {
     /// Notes a packet that leaves.
-    pub(super) fn left(&mut self, packet: &[u8]) {
+    pub(super) fn on_send(&mut self, packet: &[u8]) {
         let Some(headers) = Headers::read(packet) else { return };
         let Some(Reliable { number, place, .. }) = headers.reliable else {
             self.packets += 1;
@@ -167,7 +167,7 @@ mod tests {
     fn a_message_is_owed_until_one_of_its_packets_is_acknowledged() {
         let mut ledger = MessageLedger::default();
         for (number, place) in [(65_535, 0), (0, 1), (1, 0)] {
-            ledger.left(&ordered(number, place, b"hello"));
+            ledger.on_send(&ordered(number, place, b"hello"));
         }
         assert_eq!((ledger.owed(), ledger.packets, ledger.resent), (2, 2, 1));
         // Neither the last one nor any before it.

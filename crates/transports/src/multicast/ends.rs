@@ -64,7 +64,7 @@ impl Protocol for SendingEnd {
 
     fn handle(&mut self, Received { at: now, bytes: datagram, .. }: Received<'_>) {
         if let Some(MulticastDatagram::Status(status)) = wire::read(self.tag, datagram) {
-            self.sender.heard(now, &status);
+            self.sender.on_status(now, &status);
             if self.sender.is_complete() {
                 self.calls = None;
             }

@@ -30,7 +30,7 @@ pub(super) struct MulticastReceiver {
     /// Highest serial received.
     serial: u64,
     /// Room in the last status.
-    told: u64,
+    announced: u64,
     owes: bool,
     bitmap: Vec<u8>,
 }
@@ -49,7 +49,7 @@ impl MulticastReceiver {
             end: 0,
             over: None,
             serial: 0,
-            told: terms.packets,
+            announced: terms.packets,
             owes: false,
             bitmap: Vec::with_capacity(slots.div_ceil(8)),
             terms,
@@ -131,8 +131,8 @@ impl MulticastReceiver {
             });
             self.bitmap.push(bits.fold(0, |byte, bit| byte | 1 << bit));
         }
-        self.told = self.room();
-        let (next, room, serial) = (self.next, self.told, self.serial);
+        self.announced = self.room();
+        let (next, room, serial) = (self.next, self.announced, self.serial);
         let status = Status { receiver: self.index, next, room, serial, bitmap: &self.bitmap };
         write_status(self.tag, &status, batch);
         true
@@ -160,6 +160,6 @@ impl InOrder for MulticastReceiver {
             (self.read, self.taken) = (self.read + 1, 0);
         }
         // A sender without room must learn of new room before it runs out.
-        self.owes |= self.room() - self.told >= self.terms.packets.div_ceil(2);
+        self.owes |= self.room() - self.announced >= self.terms.packets.div_ceil(2);
     }
 }

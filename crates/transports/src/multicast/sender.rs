@@ -41,7 +41,7 @@ struct Member {
     next: u64,
     room: u64,
     serial: u64,
-    heard: Nanos,
+    last_status: Nanos,
 }
 
 pub(super) struct MulticastSender {
@@ -254,14 +254,14 @@ impl MulticastSender {
     }
 
     /// Handles the status of a receiver.
-    pub(super) fn heard(&mut self, now: Nanos, status: &Status<'_>) {
+    pub(super) fn on_status(&mut self, now: Nanos, status: &Status<'_>) {
         let most = self.next_number();
         let Some(member) = self.members.get_mut(usize::from(status.receiver)) else { return };
         let is_sane = status.next <= most && status.serial <= self.serial;
         if !is_sane || status.room < status.next || status.room > most + self.terms.packets {
             return;
         }
-        (member.joined, member.heard) = (true, now);
+        (member.joined, member.last_status) = (true, now);
         member.next = member.next.max(status.next);
         member.room = member.room.max(status.room);
         member.serial = member.serial.max(status.serial);
@@ -398,7 +398,7 @@ impl MulticastSender {
     /// Returns a receiver that misses packets and has been silent for too long.
     pub(super) fn silent(&self, now: Nanos) -> Option<usize> {
         let (asked, most) = (self.asked?, self.next_number());
-        let is_silent = |member: &Member| now - member.heard.max(asked) >= SILENCE;
+        let is_silent = |member: &Member| now - member.last_status.max(asked) >= SILENCE;
         self.members.iter().position(|member| member.next < most && is_silent(member))
     }
 

@@ -14,7 +14,7 @@ use s2n_quic::stream::{ReceiveStream, SendStream};
 use s2n_quic::{Client, Server};
 
 use super::endpoint::{Machine, OutboundDatagrams, PEER, nanos, timestamp};
-use super::seen::EventSubscriber;
+use super::events::EventSubscriber;
 use super::{CONNECTION_ID, CONTROL, S2nControl, S2nSetup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
@@ -51,7 +51,7 @@ pub(super) struct S2nEnd {
     /// In a cell, because asking a stream for its room changes it.
     lanes: RefCell<Vec<S2nLane>>,
     state: State,
-    seen: EventSubscriber,
+    events: EventSubscriber,
     scratch: Vec<u8>,
     due: Option<Nanos>,
     held: Held,
@@ -111,7 +111,7 @@ fn context() -> Context<'static> {
 
 impl S2nEnd {
     pub(super) fn new(opening: &Opening<'_>, setup: S2nSetup) -> Result<S2nEnd, Failure> {
-        let seen = EventSubscriber::default();
+        let events = EventSubscriber::default();
         let (half, _) = opening.token.bytes().split_first_chunk().ok_or("a token of no bytes")?;
         let seed = first(u64::from_le_bytes(*half) ^ opening.side as u64);
         let random = TrialRandom(SplitMix64::new(seed));
@@ -123,7 +123,7 @@ impl S2nEnd {
                     .with_limits(setup.limits)?
                     .with_random(random)?
                     .with_connection_id(setup.ids)?
-                    .with_event(seen.clone())?;
+                    .with_event(events.clone())?;
                 let client = match setup.control {
                     S2nControl::Bbr => {
                         builder.with_congestion_controller(Bbr::default())?.start()?
@@ -141,7 +141,7 @@ impl S2nEnd {
                     .with_limits(setup.limits)?
                     .with_random(random)?
                     .with_connection_id(setup.ids)?
-                    .with_event(seen.clone())?;
+                    .with_event(events.clone())?;
                 Establishment::Waits(match setup.control {
                     S2nControl::Bbr => {
                         builder.with_congestion_controller(Bbr::default())?.start()?
@@ -158,7 +158,7 @@ impl S2nEnd {
             connection: None,
             lanes: RefCell::new(opening.lanes.iter().map(|_| S2nLane::default()).collect()),
             state: State::Handshaking,
-            seen,
+            events,
             scratch: Vec::new(),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             held: Held::default(),
@@ -175,7 +175,7 @@ impl S2nEnd {
 
     /// Handles the progress of the connection.
     fn attend(&mut self) {
-        if let Some(why) = self.seen.events().closed.take() {
+        if let Some(why) = self.events.lock().closed.take() {
             self.state = State::Closed(why);
         }
         if self.state != State::Handshaking {
@@ -215,7 +215,7 @@ impl S2nEnd {
     /// window, as in `quic`.
     fn most_kept(&self, lanes: usize) -> u64 {
         let least = LEAST_WINDOW * self.payload as u64;
-        if lanes == 1 { WINDOWS_KEPT * self.seen.events().window.max(least) } else { u64::MAX }
+        if lanes == 1 { WINDOWS_KEPT * self.events.lock().window.max(least) } else { u64::MAX }
     }
 
     /// Returns the number of bytes that a lane has room for.
@@ -233,14 +233,14 @@ impl S2nEnd {
         let lanes = self.lanes.get_mut();
         let is_owed = lanes.iter_mut().any(|lane| !lane.is_drained());
         let is_full = lanes.iter().any(|lane| lane.is_full);
-        let seen = self.seen.events();
-        let is_wider = seen.window >= self.window.unwrap_or(OWN_WINDOW);
+        let events = self.events.lock();
+        let is_wider = events.window >= self.window.unwrap_or(OWN_WINDOW);
         let waits = match (is_owed, is_full && is_wider) {
             (false, _) => Waits::Nothing,
             (true, false) => Waits::Path,
             (true, true) => Waits::Library,
         };
-        self.held.note(now, waits, seen.smoothed_ns);
+        self.held.note(now, waits, events.smoothed_ns);
     }
 }
 
@@ -378,18 +378,19 @@ impl Protocol for S2nEnd {
     }
 
     fn stats(&self) -> ProtocolStats {
-        let seen = self.seen.events();
-        let stats = ProtocolStats::of(seen.frames.saturating_sub(seen.lost), seen.lost, AROUND);
+        let events = self.events.lock();
+        let stats =
+            ProtocolStats::of(events.frames.saturating_sub(events.lost), events.lost, AROUND);
         let view = self.connection.as_ref().map(|_| {
             self.held.tell(TcpView {
-                cwnd_bytes: seen.window,
+                cwnd_bytes: events.window,
                 mss_bytes: self.payload as u64,
-                srtt_ns: seen.smoothed_ns,
-                rttvar_ns: seen.variation_ns,
-                min_rtt_ns: seen.least_ns,
-                retransmits: seen.lost,
-                data_segs_out: Some(seen.packets),
-                congestion_events: Some(seen.congestion_events),
+                srtt_ns: events.smoothed_ns,
+                rttvar_ns: events.variation_ns,
+                min_rtt_ns: events.least_ns,
+                retransmits: events.lost,
+                data_segs_out: Some(events.packets),
+                congestion_events: Some(events.congestion_events),
                 ..TcpView::default()
             })
         });
@@ -401,7 +402,7 @@ impl Protocol for S2nEnd {
             Some(window) => format!("{window} B"),
             None => format!("{OWN_WINDOW} B (the connection)"),
         };
-        let payload = self.seen.events().payload.filter(|_| !self.is_mtu_fixed);
+        let payload = self.events.lock().payload.filter(|_| !self.is_mtu_fixed);
         let packet = self.headers + payload.unwrap_or(self.payload as u32);
         told([
             ("cc", self.control.to_owned()),

@@ -79,14 +79,14 @@ impl RbudpReceiver {
     /// Handles a datagram with bytes of the stream.
     pub(super) fn take(&mut self, now: Nanos, data: &DataDatagram<'_>) {
         self.arrivals.note(now, data);
-        self.keep(data);
+        self.store(data);
         if data.asks {
-            self.asked(data.round);
+            self.on_ask(data.round);
         }
     }
 
     /// Handles an ask. A later ask makes the answers to earlier ones superfluous.
-    pub(super) fn asked(&mut self, round: u64) {
+    pub(super) fn on_ask(&mut self, round: u64) {
         let census = self.arrivals.census;
         if self.answer.is_none_or(|answer| answer.round <= round) {
             self.answer = Some(Answer { round, from: 0, census });
@@ -95,7 +95,7 @@ impl RbudpReceiver {
 
     /// Stores a new datagram if there is room. Ignores a datagram that contradicts the stream before it; its sender
     /// waits in vain.
-    fn keep(&mut self, data: &DataDatagram<'_>) {
+    fn store(&mut self, data: &DataDatagram<'_>) {
         let Some(ahead) = data.number.checked_sub(self.missing) else { return };
         let ends_at = data.offset + data.bytes.len() as u64;
         let has_room = ahead < self.most as u64 && ends_at <= self.read + self.ring.capacity();
@@ -168,7 +168,7 @@ impl RbudpReceiver {
 
     /// Returns the number of datagrams stored behind a gap.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn stored(&self) -> usize {
         self.slots.len()
     }
 
@@ -222,7 +222,7 @@ mod tests {
         }
         assert_eq!(receiver.readable(), &stream[..40]);
         assert!(!receiver.transmit(1_000, &mut Vec::new()));
-        receiver.asked(1);
+        receiver.on_ask(1);
         assert_eq!(answered(&mut receiver, 1_000), (2, vec![3, 4], 1));
         receiver.take(Nanos(1), &DataDatagram { asks: true, ..data(2, 40, &stream[40..60]) });
         assert_eq!(answered(&mut receiver, 1_000), (5, vec![], 1));
@@ -239,7 +239,7 @@ mod tests {
         for number in (1..2_000).step_by(2) {
             receiver.take(Nanos(1), &data(number, number, &[7]));
         }
-        receiver.asked(1);
+        receiver.on_ask(1);
         let odd: Vec<u64> = (1..2_000).step_by(2).collect();
         // 2,000 bits in datagrams with room for 512.
         assert_eq!(answered(&mut receiver, TALLY + 64), (0, odd, 4));

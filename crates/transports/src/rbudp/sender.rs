@@ -154,7 +154,7 @@ impl RbudpSender {
 
     /// Returns the number of datagrams stored, and of those to retransmit.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn stored(&self) -> usize {
         self.flights.len() + self.missing.len()
     }
 

@@ -460,7 +460,7 @@ fn a_hostile_peer_finds_no_panic_and_no_more_memory_than_a_window() {
                 end.on_deadline(now);
             }
             end.read(now, &mut |_, bytes| bytes.len());
-            let (sender, receiver) = (end.sender.kept(), end.receiver.kept());
+            let (sender, receiver) = (end.sender.stored(), end.receiver.stored());
             assert!(sender <= 2 * LEAST_FLIGHTS && receiver <= LEAST_FLIGHTS);
         }
     }

@@ -10,7 +10,7 @@ use super::info::{self, HandshakeFacts};
 use super::{Variant, unreached};
 use crate::datapath::option;
 use crate::error::{Error, Result};
-use crate::pending::say;
+use crate::pending::send_hello;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::Token;
 use crate::transport::{Dial, Place};
@@ -109,7 +109,7 @@ pub(super) fn offer(id: &str, socket: &Socket, token: Token) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Unsupported`] if the host's settings forbid it; the error of setsockopt(2).
-pub(super) fn ask(id: &str, socket: &Socket) -> Result<()> {
+pub(super) fn delay_syn(id: &str, socket: &Socket) -> Result<()> {
     let on = option::set_int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1);
     on.map_err(|e| match allows(id, CLIENT) {
         Err(why) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => why,
@@ -137,10 +137,10 @@ pub(super) fn open(
     let set_up = |e| Error::setup(format!("connect to {}", dial.to), e);
     if is_through().map_err(set_up)? {
         // Without a cookie, connect(2) has completed the handshake.
-        say(socket, &dial.hello, dial.to)?;
+        send_hello(socket, &dial.hello, dial.to)?;
         return Ok(connect_ns);
     }
-    say(socket, &dial.hello, dial.to)?;
+    send_hello(socket, &dial.hello, dial.to)?;
     let said_ns = (Monotonic.now() - began).0;
     if !writable(socket, deadline).map_err(set_up)? {
         return Err(unreached(variant, dial, io::ErrorKind::TimedOut.into()));

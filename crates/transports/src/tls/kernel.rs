@@ -163,7 +163,7 @@ impl KernelTls {
             // An empty record is not the end.
             Some(ContentType::ApplicationData) if record.is_empty() => return Ok(None),
             Some(ContentType::ApplicationData) => return Ok(Some(arrived.len)),
-            Some(ContentType::Handshake) => self.hear(record)?,
+            Some(ContentType::Handshake) => self.handle_handshake(record)?,
             Some(ContentType::Alert) => self.is_over = is_goodbye(record)?,
             Some(other) => return Err(unexpected(&format!("a record of type {other:?}"))),
         }
@@ -171,7 +171,7 @@ impl KernelTls {
     }
 
     /// Handles messages after the handshake (RFC 8446, 4.6).
-    fn hear(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn handle_handshake(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.message.extend_from_slice(bytes);
         while let Some((kind, payload)) = first(&self.message)? {
             let (len, payload) = (4 + payload.len(), payload.to_vec());

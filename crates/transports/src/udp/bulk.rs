@@ -83,6 +83,6 @@ impl UdpConn {
             batch.stop_segmenting(&self.socket)?;
             return self.send_batch(batch);
         }
-        Err(self.told(error, batch.size()))
+        Err(self.explain(error, batch.size()))
     }
 }

@@ -233,8 +233,8 @@ impl EngineInUse<SendEngine> {
     }
 
     /// Describes the engine, and the engine that it replaces.
-    pub(super) fn tell(&self) -> String {
-        tell(self.engine.word(), self.instead_of.as_ref())
+    pub(super) fn describe(&self) -> String {
+        describe(self.engine.word(), self.instead_of.as_ref())
     }
 }
 
@@ -253,12 +253,12 @@ impl EngineInUse<ReceiveEngine> {
     }
 
     /// Describes the engine, and the engine that it replaces.
-    pub(super) fn tell(&self) -> String {
-        tell(self.engine.word(), self.instead_of.as_ref())
+    pub(super) fn describe(&self) -> String {
+        describe(self.engine.word(), self.instead_of.as_ref())
     }
 }
 
-fn tell(used: &str, instead_of: Option<&(&'static str, String)>) -> String {
+fn describe(used: &str, instead_of: Option<&(&'static str, String)>) -> String {
     match instead_of {
         Some((asked, why)) => format!("{used} ({asked}: {why})"),
         None => used.to_owned(),

@@ -31,7 +31,7 @@ pub(super) struct UtpReceiver {
     spare: Vec<Vec<u8>>,
     is_over: bool,
     /// Room in the last acknowledgement.
-    told: u64,
+    announced: u64,
     /// True if an acknowledgement or an update of the room is due.
     owes: bool,
     /// Time since which the peer should learn of more room.
@@ -51,7 +51,7 @@ impl UtpReceiver {
             early_bytes: 0,
             spare: Vec::new(),
             is_over: false,
-            told: window,
+            announced: window,
             owes: false,
             made_room: None,
         }
@@ -127,7 +127,7 @@ impl UtpReceiver {
     pub(super) fn read(&mut self, now: Nanos, take: &mut dyn FnMut(&[u8]) -> usize) {
         self.hand_over(take);
         // Half of the window more than the peer knows of (RFC 9293, 3.8.6.2.2, on small windows).
-        if !self.owes && u64::from(self.room()) >= self.told + self.window / 2 {
+        if !self.owes && u64::from(self.room()) >= self.announced + self.window / 2 {
             self.owes = true;
             self.made_room.get_or_insert(now);
         }
@@ -153,19 +153,19 @@ impl UtpReceiver {
         } else {
             write_selective(header, self.early.iter().skip(1).map(Option::is_some), room);
         }
-        self.told(header.window);
+        self.note_announced(header.window);
         true
     }
 
     /// Notes that packets of the other stream acknowledge all that arrived, unless there is a gap.
     pub(super) fn piggybacked(&mut self, window: u32) {
         if self.early.is_empty() {
-            self.told(window);
+            self.note_announced(window);
         }
     }
 
-    fn told(&mut self, window: u32) {
-        self.told = window.into();
+    fn note_announced(&mut self, window: u32) {
+        self.announced = window.into();
         self.owes = false;
         self.made_room = None;
     }

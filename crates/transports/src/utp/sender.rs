@@ -293,14 +293,14 @@ impl UtpSender {
             let Some(flight) = self.flights.pop_front() else { break };
             self.base = self.base.wrapping_add(1);
             self.buffer.acknowledge(flight.offset + u64::from(flight.len));
-            self.came(&flight, &mut news);
+            self.on_arrival(&flight, &mut news);
         }
         // The first stored packet follows the acknowledged one.
         for at in packet.selected().map(|distance| usize::from(distance) - 1) {
             let Some(flight) = self.flights.get_mut(at) else { break };
             let was = *flight;
             flight.fate = PacketFate::Here;
-            self.came(&was, &mut news);
+            self.on_arrival(&was, &mut news);
         }
         if news.packets > 0 {
             if let Some(left) = news.left {
@@ -317,7 +317,7 @@ impl UtpSender {
     }
 
     /// Notes that a packet has arrived at the peer.
-    fn came(&mut self, flight: &PacketInFlight, news: &mut AckEffects) {
+    fn on_arrival(&mut self, flight: &PacketInFlight, news: &mut AckEffects) {
         let len = u64::from(flight.len);
         match flight.fate {
             PacketFate::Here => return,

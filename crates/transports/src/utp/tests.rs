@@ -228,8 +228,8 @@ fn the_near_end_is_open_after_a_round_trip_whatever_the_clocks_show() {
     assert_eq!(path.ends[0].stats().view.unwrap().srtt_ns, Some(ROUND_TRIP.0));
     assert_eq!(path.ends.iter().filter_map(|end| end.next_deadline()).count(), 0);
     // The last identifier is followed by the first.
-    assert_eq!((path.ends[0].comes, path.ends[0].leaves), (0xffff, 0));
-    assert_eq!((path.ends[1].comes, path.ends[1].leaves), (0, 0xffff));
+    assert_eq!((path.ends[0].incoming_id, path.ends[0].outgoing_id), (0xffff, 0));
+    assert_eq!((path.ends[1].incoming_id, path.ends[1].outgoing_id), (0, 0xffff));
     // A message takes the delay, and its acknowledgement as much again.
     assert_eq!(path.send(0, b"ping"), ROUND_TRIP);
 }

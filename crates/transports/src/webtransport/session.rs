@@ -43,7 +43,7 @@ pub(super) struct Http3 {
     side: Side,
     state: State,
     /// True once SETTINGS were sent.
-    has_told: bool,
+    has_sent_settings: bool,
     /// Control stream of the peer, and its SETTINGS so far.
     control: Option<StreamId>,
     settings: PeerFrame,
@@ -91,7 +91,7 @@ impl Http3 {
         Http3 {
             side,
             state: State::Handshaking,
-            has_told: false,
+            has_sent_settings: false,
             control: None,
             settings: PeerFrame::Bytes(Vec::new()),
             request: None,
@@ -103,7 +103,7 @@ impl Http3 {
     }
 
     fn advance(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> Result<(), String> {
-        self.tell(connection)?;
+        self.send_settings(connection)?;
         self.accept(connection);
         self.sort(connection, lanes)?;
         self.read_settings(connection)?;
@@ -115,16 +115,16 @@ impl Http3 {
     }
 
     /// Sends SETTINGS, as soon as the peer allows streams.
-    fn tell(&mut self, connection: &mut Connection) -> Result<(), String> {
-        if !self.has_told
+    fn send_settings(&mut self, connection: &mut Connection) -> Result<(), String> {
+        if !self.has_sent_settings
             && let Some(stream) = connection.streams().open(Dir::Uni)
         {
             let mut settings = Settings::default();
             settings.enable_webtransport(1);
             let mut bytes = Vec::new();
             settings.encode(&mut bytes);
-            say(connection, stream, &bytes)?;
-            self.has_told = true;
+            send_bytes(connection, stream, &bytes)?;
+            self.has_sent_settings = true;
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Http3 {
         if self.side == Side::Near && self.request.is_none() {
             self.request = connection.streams().open(Dir::Bi);
             if let Some(stream) = self.request {
-                say(connection, stream, &asked()?)?;
+                send_bytes(connection, stream, &session_request()?)?;
             }
         }
         let Some(stream) = self.request else { return Ok(()) };
@@ -222,7 +222,7 @@ impl Http3 {
         if self.side == Side::Far {
             let mut bytes = Vec::new();
             ConnectResponse::OK.encode(&mut bytes).map_err(|e| e.to_string())?;
-            say(connection, stream, &bytes)?;
+            send_bytes(connection, stream, &bytes)?;
         }
         self.message = PeerFrame::Here;
         self.state = State::Open;
@@ -267,7 +267,7 @@ impl PeerFrame {
 }
 
 /// Returns the request for a session.
-fn asked() -> Result<Vec<u8>, String> {
+fn session_request() -> Result<Vec<u8>, String> {
     let url = Url::parse(&format!("https://{NAME}/")).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     ConnectRequest::new(url).encode(&mut bytes).map_err(|e| e.to_string())?;
@@ -275,7 +275,7 @@ fn asked() -> Result<Vec<u8>, String> {
 }
 
 /// Sends a few bytes, for which every peer must have room.
-fn say(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), String> {
+fn send_bytes(connection: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), String> {
     match connection.send_stream(stream).write(bytes) {
         Ok(taken) if taken == bytes.len() => Ok(()),
         Ok(_) => Err("the peer has no room for SETTINGS and a request".to_owned()),
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_request_is_one_for_webtransport() {
-        let bytes = asked().unwrap();
+        let bytes = session_request().unwrap();
         let request = ConnectRequest::decode(&mut &bytes[..]).unwrap();
         assert_eq!(request.url.as_str(), "https://deadheat/");
         for len in 0..bytes.len() {

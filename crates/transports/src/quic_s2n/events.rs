@@ -35,7 +35,7 @@ pub(super) struct EventSubscriber(Arc<Mutex<ConnectionEvents>>);
 
 impl EventSubscriber {
     /// Returns the events so far.
-    pub(super) fn events(&self) -> MutexGuard<'_, ConnectionEvents> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -46,25 +46,25 @@ impl Subscriber for EventSubscriber {
     fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo<'_>) {}
 
     fn on_packet_sent(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketSent) {
-        self.events().packets += 1;
+        self.lock().packets += 1;
     }
 
     fn on_frame_sent(&mut self, _: &mut (), _: &ConnectionMeta, event: &FrameSent) {
         if matches!(event.frame, Frame::Stream { .. }) {
-            self.events().frames += 1;
+            self.lock().frames += 1;
         }
     }
 
     fn on_packet_lost(&mut self, _: &mut (), _: &ConnectionMeta, _: &PacketLost<'_>) {
-        self.events().lost += 1;
+        self.lock().lost += 1;
     }
 
     fn on_congestion(&mut self, _: &mut (), _: &ConnectionMeta, _: &Congestion<'_>) {
-        self.events().congestion_events += 1;
+        self.lock().congestion_events += 1;
     }
 
     fn on_recovery_metrics(&mut self, _: &mut (), _: &ConnectionMeta, now: &RecoveryMetrics<'_>) {
-        let mut told = self.events();
+        let mut told = self.lock();
         told.window = now.congestion_window.into();
         told.smoothed_ns = nanoseconds(now.smoothed_rtt);
         told.variation_ns = nanoseconds(now.rtt_variance);
@@ -72,11 +72,11 @@ impl Subscriber for EventSubscriber {
     }
 
     fn on_mtu_updated(&mut self, _: &mut (), _: &ConnectionMeta, event: &MtuUpdated) {
-        self.events().payload = Some(event.mtu.into());
+        self.lock().payload = Some(event.mtu.into());
     }
 
     fn on_connection_closed(&mut self, _: &mut (), _: &ConnectionMeta, event: &ConnectionClosed) {
-        self.events().closed = Some(event.error.to_string());
+        self.lock().closed = Some(event.error.to_string());
     }
 }
 
