@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 
 /// List of the implementations of `T` that this process has; empty until they are handed in.
 pub struct HandedIn<T: ?Sized + 'static>(OnceLock<Vec<&'static T>>);
@@ -13,6 +13,17 @@ impl<T: ?Sized> HandedIn<T> {
     /// Creates the empty list.
     pub const fn new() -> HandedIn<T> {
         HandedIn(OnceLock::new())
+    }
+
+    /// Returns the error of a name that is not in the list, `what` it is of, with the names that are; of an empty list that
+    /// nothing was handed in.
+    pub fn unknown(&self, what: &str, name: &str, names: &[&str]) -> Error {
+        if self.is_empty() {
+            return Error::usage(format!(
+                "this program has handed in no {what}; begin its main with `deadheat::Program::new().enter()?`"
+            ));
+        }
+        unknown(what, name, names)
     }
 
     /// Fills the list.
@@ -49,8 +60,10 @@ mod tests {
     fn a_list_is_empty_until_it_is_filled_once() {
         let list: HandedIn<str> = HandedIn::new();
         assert!(list.is_empty());
+        assert!(list.unknown("word", "x", &[]).to_string().contains("handed in no word"));
         list.fill(vec!["a", "b"]).unwrap();
         assert_eq!(*list, ["a", "b"]);
+        assert!(list.unknown("word", "ab", &["abc"]).to_string().contains("did you mean `abc`?"));
         assert!(list.fill(vec!["c"]).is_err());
         assert_eq!(*list, ["a", "b"]);
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Direction, Guarantees};
-use crate::error::{Result, unknown};
+use crate::error::Result;
 use crate::handed_in::HandedIn;
 use crate::measurements::{
     ClockEstimate, ConnStats, Distribution, Ledger, Metrics, Outage, PacedFlow, Pacing, Tally,
@@ -330,6 +330,6 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
     let found = ALL.iter().find(|workload| workload.info().id == name);
     found.copied().ok_or_else(|| {
         let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
-        unknown("workload", name, &ids)
+        ALL.unknown("workload", name, &ids)
     })
 }

@@ -14,7 +14,7 @@ use super::prefers;
 use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
 use crate::contract::{Guarantees, Service};
-use crate::error::{Error, Result, unknown};
+use crate::error::{Error, Result};
 use crate::spec::outside::Named;
 use crate::spec::{Kind, Reference, Settings, Spec};
 
@@ -138,7 +138,7 @@ impl Contender {
             }
             let ids = ALL.iter().map(|transport| transport.info().id);
             let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
-            return Err(unknown("contender", &spec.name, &ids));
+            return Err(ALL.unknown("contender", &spec.name, &ids));
         };
         let mut own = spec.clone();
         let via = Via::take(&mut own, transport.info())?;
