@@ -150,15 +150,15 @@ impl Transport for Dccp {
 /// Sends the hello on a connected socket until the welcome arrives.
 fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
     let (question, answer) = (dial.hello.encode(), dial.hello.encode_welcome());
-    let say = |bytes: &[u8]| {
+    let send_bytes = |bytes: &[u8]| {
         socket.send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(|_| ())
     };
     let timeout = deadline - Monotonic.now();
-    let hear = || udp_handshake::is_answer(socket, &answer);
-    match send_hello(socket, u32::MAX, timeout, || say(&question), hear) {
+    let poll_answer = || udp_handshake::is_answer(socket, &answer);
+    match send_hello(socket, u32::MAX, timeout, || send_bytes(&question), poll_answer) {
         Ok(_) => {
             // The connection is open even if this answer is lost.
-            let _ = say(&answer);
+            let _ = send_bytes(&answer);
             Ok(())
         }
         Err(Unanswered::Failed(e)) if is_gone(&e) => Err(Error::peer(

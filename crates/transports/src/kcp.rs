@@ -359,7 +359,7 @@ impl Protocol for KcpEnd {
             }
         };
         match &mut self.fec {
-            Some(decoder) => decoder.decode(datagram, |came| match came {
+            Some(decoder) => decoder.decode(datagram, |received| match received {
                 DecodedSegments::Sent(segments) => input(segments),
                 DecodedSegments::MadeUp(segments) => {
                     unmeasured(segments, milliseconds(now));

@@ -104,7 +104,7 @@ struct MptcpFlavour {
 impl Flavour for MptcpFlavour {
     type Channel = Counted;
 
-    /// Subflows arrive at the listener, as connections that name the one they belong to.
+    /// Returns the facts: subflows arrive at the listener, as connections that name the one they belong to.
     fn facts(&self) -> FlavourFacts {
         FlavourFacts { joins: true, ..FlavourFacts::moved_by(self.options.facts().engines) }
     }

@@ -2,12 +2,12 @@
 //! with or without order, or at best effort, on channels, which are its lanes.
 //!
 //! Unacknowledged messages are sent again after 300 ms (`resend`), and each 300 ms after that: nothing measures the
-//! path's round trip. There is no congestion control: a tick may send 60,000 bytes, which is the only limit of a sender
-//! besides its memory. Each packet is acknowledged, and each tick that sends also sends an acknowledgement, in a
-//! datagram of its own.
+//! path's round trip. There is no congestion control: a flush sends up to 60,000 bytes, as a game does in a tick, which
+//! is the only limit of a sender besides its memory. Each packet is acknowledged, and each flush that sends packets
+//! also sends an acknowledgement, in a datagram of its own.
 //!
-//! A message leaves at once, with all others that wait; acknowledgements, and messages without room, wait for a `tick`
-//! after the last one. Messages of best effort without room within a tick are dropped before they are sent.
+//! A message leaves at once, with all others that wait; acknowledgements, and messages without room, wait until a
+//! `tick` after the last flush. Messages of best effort without room within a flush are dropped before they are sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -51,7 +51,7 @@ const LARGEST_WHOLE: u64 = SLICE as u64;
 /// Most lanes of a connection, each a channel.
 const MOST_LANES: u16 = 255;
 
-/// Bytes that one tick may send.
+/// Bytes that one flush may send.
 const BUDGET: usize = 60_000;
 
 /// Longest datagram, which is the library's buffer.
@@ -164,8 +164,8 @@ impl Userspace for Renet {
             lanes: opening.lanes.to_vec(),
             state: State::Open,
             last_time: None,
-            visited: None,
-            visit: VisitReason::Idle,
+            flushed_at: None,
+            flush_reason: FlushReason::Idle,
             waiting: BTreeMap::new(),
             out: VecDeque::new(),
             arrived: VecDeque::new(),
@@ -190,12 +190,12 @@ fn send_type(service: Service, resend: Nanos) -> SendType {
     }
 }
 
-/// Reason for the next tick, besides retransmissions.
+/// Reason for the next flush, besides retransmissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum VisitReason {
+enum FlushReason {
     /// No reason.
     Idle,
-    /// Acknowledgements are due, or the last tick had no room: a tick later.
+    /// Acknowledgements are due, or the last flush had no room: a tick later.
     NextTick,
     /// A message was written: at once.
     Now,
@@ -210,9 +210,9 @@ struct RenetEnd {
     state: State,
     /// Time of the last call of the library.
     last_time: Option<Nanos>,
-    /// Time of the last tick.
-    visited: Option<Nanos>,
-    visit: VisitReason,
+    /// Time of the last flush.
+    flushed_at: Option<Nanos>,
+    flush_reason: FlushReason,
     /// Unacknowledged reliable packets by number, with the time at which they left.
     waiting: BTreeMap<u64, Nanos>,
     out: VecDeque<Vec<u8>>,
@@ -220,7 +220,7 @@ struct RenetEnd {
     arrived: VecDeque<(Lane, Bytes)>,
     /// Bytes of unacknowledged reliable messages.
     owed: usize,
-    /// Bytes of best effort written since the last tick.
+    /// Bytes of best effort written since the last flush.
     unsent: usize,
     window: usize,
     memory: usize,
@@ -238,21 +238,21 @@ impl RenetEnd {
         }
     }
 
-    /// Returns the time of the next tick.
+    /// Returns the time of the next flush.
     fn due(&self) -> Option<Nanos> {
         let again = self.waiting.first_key_value().map(|(_, left)| *left + self.resend);
-        let next = self.visited.map_or(Nanos::ZERO, |visited| visited + self.tick);
-        let asked = match self.visit {
-            VisitReason::Idle => None,
-            VisitReason::NextTick => Some(next),
-            VisitReason::Now => Some(Nanos::ZERO),
+        let next = self.flushed_at.map_or(Nanos::ZERO, |flushed_at| flushed_at + self.tick);
+        let asked = match self.flush_reason {
+            FlushReason::Idle => None,
+            FlushReason::NextTick => Some(next),
+            FlushReason::Now => Some(Nanos::ZERO),
         };
         let again = again.map(|again| again.max(next));
         asked.into_iter().chain(again).min().filter(|_| self.state == State::Open)
     }
 
     /// Has the library send its due packets.
-    fn pay_visit(&mut self, now: Nanos) {
+    fn flush_packets(&mut self, now: Nanos) {
         self.set_time(now);
         let (resend, mut again) = (self.resend, 0);
         while let Some(oldest) = self.waiting.first_entry().filter(|one| *one.get() + resend <= now)
@@ -274,10 +274,11 @@ impl RenetEnd {
         let resent = packets.min(again);
         self.counts.packets = self.counts.packets.map(|count| count + packets - resent);
         self.counts.resent = self.counts.resent.map(|count| count + resent);
-        self.visited = Some(now);
+        self.flushed_at = Some(now);
         self.unsent = 0;
-        // A tick that has used up its budget may have left some.
-        self.visit = if bytes + SLICE > BUDGET { VisitReason::NextTick } else { VisitReason::Idle };
+        // A flush that has used up its budget may have left some packets.
+        self.flush_reason =
+            if bytes + SLICE > BUDGET { FlushReason::NextTick } else { FlushReason::Idle };
         self.note_end();
     }
 
@@ -317,7 +318,7 @@ impl Protocol for RenetEnd {
         self.client.process_packet(datagram);
         match content {
             // The library acknowledges best effort, too, but uses that only to count losses.
-            Content::Data => self.visit = self.visit.max(VisitReason::NextTick),
+            Content::Data => self.flush_reason = self.flush_reason.max(FlushReason::NextTick),
             Content::Acknowledgement(ranges) => {
                 for range in ranges {
                     let found: Vec<u64> = self.waiting.range(range).map(|(n, _)| *n).collect();
@@ -334,7 +335,7 @@ impl Protocol for RenetEnd {
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if self.due().is_some_and(|due| due <= now) {
-            self.pay_visit(now);
+            self.flush_packets(now);
         }
         let datagram = self.out.pop_front()?;
         batch.extend_from_slice(&datagram);
@@ -347,7 +348,7 @@ impl Protocol for RenetEnd {
 
     fn on_deadline(&mut self, now: Nanos) {
         if self.due().is_some_and(|due| due <= now) {
-            self.pay_visit(now);
+            self.flush_packets(now);
         }
     }
 
@@ -375,7 +376,7 @@ impl Protocol for RenetEnd {
             Delivery::Reliable => self.owed += bytes.len(),
             Delivery::BestEffort | Delivery::Within(_) => self.unsent += bytes.len(),
         }
-        self.visit = VisitReason::Now;
+        self.flush_reason = FlushReason::Now;
         self.note_end();
         Ok(bytes.len())
     }

@@ -24,7 +24,7 @@ const FRONT: usize = 6;
 const DATA: u16 = 0xf1;
 const PARITY: u16 = 0xf2;
 
-/// Groups of which datagrams are stored, the newest first datagrams.
+/// Number of stored groups: the most recently begun ones.
 const GROUPS: usize = 8;
 
 /// Longest time from the first datagram of a group to its last for which parity is sent: lost data has been
@@ -300,12 +300,12 @@ mod tests {
     }
 
     fn decoded(decoder: &mut Decoder, datagram: &[u8]) -> Vec<Vec<u8>> {
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         decoder.decode(datagram, |segments| match segments {
-            DecodedSegments::Sent(segments) => came.push(segments.to_vec()),
-            DecodedSegments::MadeUp(segments) => came.push(segments.to_vec()),
+            DecodedSegments::Sent(segments) => received.push(segments.to_vec()),
+            DecodedSegments::MadeUp(segments) => received.push(segments.to_vec()),
         });
-        came
+        received
     }
 
     #[test]
@@ -325,15 +325,15 @@ mod tests {
             let (shape, sent) = encoded("4+3", 4);
             let mut decoder = Decoder::new(shape, 1_500).unwrap();
             let there = sent.iter().enumerate().filter(|(at, _)| lost & (1 << at) == 0);
-            let mut came: Vec<Vec<u8>> =
+            let mut received: Vec<Vec<u8>> =
                 there.flat_map(|(_, datagram)| decoded(&mut decoder, datagram)).collect();
-            came.sort_by_key(Vec::len);
+            received.sort_by_key(Vec::len);
             let lost_data = (lost & 0b1111).count_ones();
             let wanted: Vec<Vec<u8>> = match lost.count_ones() <= 3 {
                 true => (0..4).map(piece).collect(),
                 false => (0..4).filter(|at| lost & (1 << at) == 0).map(piece).collect(),
             };
-            assert!(came == wanted, "{lost:b}");
+            assert!(received == wanted, "{lost:b}");
             let made_up = if lost.count_ones() <= 3 { lost_data } else { 0 };
             assert_eq!(decoder.recovered(), u64::from(made_up), "{lost:b}");
         }
@@ -344,10 +344,10 @@ mod tests {
         let (shape, sent) = encoded("3+2", 6);
         let mut decoder = Decoder::new(shape, 1_500).unwrap();
         let order = [4, 4, 3, 0, 0, 1, 2, 9, 8, 7, 7, 6];
-        let came: Vec<Vec<u8>> =
+        let received: Vec<Vec<u8>> =
             order.iter().flat_map(|at| decoded(&mut decoder, &sent[*at])).collect();
         assert_eq!(decoder.recovered(), 4);
-        let count = |at| came.iter().filter(|one| **one == piece(at)).count();
+        let count = |at| received.iter().filter(|one| **one == piece(at)).count();
         // Each as often as it arrived as data, plus one if it was reconstructed.
         assert_eq!([0, 1, 2, 3, 4, 5].map(count), [2, 2, 2, 1, 2, 2]);
     }

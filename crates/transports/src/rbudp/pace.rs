@@ -161,26 +161,28 @@ impl Pace {
         let later = u64::from(census.later);
         let bytes = later.saturating_mul(headers).saturating_add(census.bytes);
         let bits = u128::from(bytes) * 8_000_000_000;
-        let came = bits.checked_div(u128::from(census.span.0)).filter(|came| *came > 0);
-        let Some(came) = came.map(|came| u64::try_from(came).unwrap_or(MOST).min(MOST)) else {
+        let received = bits.checked_div(u128::from(census.span.0)).filter(|received| *received > 0);
+        let Some(received) =
+            received.map(|received| u64::try_from(received).unwrap_or(MOST).min(MOST))
+        else {
             self.train = (2 * self.train).min(LONGEST_TRAIN);
             return;
         };
-        let came = rate.map_or(came, |rate| came.min(rate));
-        self.delivered = Some(came);
+        let received = rate.map_or(received, |rate| received.min(rate));
+        self.delivered = Some(received);
         if self.origin != RateSource::Probe {
             return;
         }
-        if rate.is_some_and(|rate| came < rate - rate / 8) {
+        if rate.is_some_and(|rate| received < rate - rate / 8) {
             self.search = Search::Following;
         }
-        self.recent[self.oldest] = came;
+        self.recent[self.oldest] = received;
         self.oldest = (self.oldest + 1) % REMEMBERED;
-        let fastest = self.recent.into_iter().max().unwrap_or(came);
+        let fastest = self.recent.into_iter().max().unwrap_or(received);
         let next = match (self.search, rate) {
-            (Search::Rising, Some(_)) => came.saturating_mul(2),
+            (Search::Rising, Some(_)) => received.saturating_mul(2),
             // A train arrives at the rate of the path.
-            (Search::Rising, None) => came,
+            (Search::Rising, None) => received,
             (Search::Following, _) => fastest + fastest / 8,
         };
         self.rate = Some(next.clamp(LEAST, MOST));

@@ -52,7 +52,7 @@ struct Path {
     now: Nanos,
     rng: SplitMix64,
     /// Bytes that the far end has read.
-    came: Vec<u8>,
+    received: Vec<u8>,
     /// Datagrams that left, and bytes of their packets, towards the far end.
     datagrams: u64,
     packet_bytes: u64,
@@ -75,7 +75,7 @@ impl Path {
             flying: BTreeMap::new(),
             now,
             rng: SplitMix64::new(5),
-            came: Vec::new(),
+            received: Vec::new(),
             datagrams: 0,
             packet_bytes: 0,
             rounds: BTreeSet::new(),
@@ -144,9 +144,9 @@ impl Path {
                 end.on_deadline(self.now);
             }
         }
-        let came = &mut self.came;
+        let received = &mut self.received;
         self.ends[1].read(self.now, &mut |_, bytes| {
-            came.extend_from_slice(bytes);
+            received.extend_from_slice(bytes);
             bytes.len()
         });
     }
@@ -164,7 +164,12 @@ impl Path {
             if rest.is_empty() {
                 self.ends[0].finish(self.now, Lane(0));
                 if self.ends[0].is_drained() {
-                    assert!(self.came == bytes, "{} of {} bytes", self.came.len(), bytes.len());
+                    assert!(
+                        self.received == bytes,
+                        "{} of {} bytes",
+                        self.received.len(),
+                        bytes.len()
+                    );
                     assert!(self.ends[1].has_ended(Lane(0)));
                     return self.now - began;
                 }
@@ -277,7 +282,7 @@ fn a_message_alone_is_a_round_of_one_and_its_loss_is_found_by_the_timer() {
     }
     // The datagram asks; nothing else leaves.
     assert_eq!((path.now - began, path.datagrams, path.asks), (ROUND_TRIP, 1, 0));
-    assert_eq!((&path.came[..], path.ends[0].next_deadline()), (&b"ping"[..], None));
+    assert_eq!((&path.received[..], path.ends[0].next_deadline()), (&b"ping"[..], None));
     // A second one is lost: after the timeout the ask leaves, and after the answer the message.
     let timeout = Nanos(ROUND_TRIP.0 + 4 * ROUND_TRIP.0 / 2);
     path.ends[0].write(path.now, Lane(0), b"pong", Rest::Kept).unwrap();
@@ -290,7 +295,7 @@ fn a_message_alone_is_a_round_of_one_and_its_loss_is_found_by_the_timer() {
         path.step();
     }
     assert_eq!(path.now, began + timeout + ROUND_TRIP + ROUND_TRIP);
-    assert_eq!((path.asks, path.resent(), &path.came[..]), (1, 1, &b"pingpong"[..]));
+    assert_eq!((path.asks, path.resent(), &path.received[..]), (1, 1, &b"pingpong"[..]));
 }
 
 #[test]
@@ -307,7 +312,7 @@ fn the_loss_of_one_message_is_found_by_the_answer_to_the_next() {
         path.step();
     }
     assert_eq!((path.now - began, path.asks, path.resent()), (ROUND_TRIP + ROUND_TRIP, 0, 1));
-    assert_eq!(path.came, b"onetwo");
+    assert_eq!(path.received, b"onetwo");
 }
 
 #[test]
@@ -330,12 +335,12 @@ fn the_last_bytes_arrive_though_everything_was_lost_when_the_application_ended()
     while path.now < began + Nanos::from_secs(5) {
         path.step();
     }
-    assert!(!path.ends[0].is_drained() && path.came.is_empty());
+    assert!(!path.ends[0].is_drained() && path.received.is_empty());
     path.lines[0].loss = 0;
     while !path.ends[0].is_drained() {
         path.step();
     }
-    assert!(path.came == payload(5_000) && path.ends[1].has_ended(Lane(0)));
+    assert!(path.received == payload(5_000) && path.ends[1].has_ended(Lane(0)));
     // Asks after 1, 3 and 7 seconds, and no data before an answer.
     assert_eq!((path.asks, path.resent()), (3, 4));
     // At the rate, the last datagram of a round leaves three packets' time after the first.
@@ -356,7 +361,7 @@ fn a_full_window_is_asked_for_and_nothing_more_until_there_is_an_answer() {
         path.step();
     }
     // All data has arrived, but no answer does: after 1, 3, 7 and 15 seconds the ask leaves, and no data again.
-    assert_eq!((path.came.len(), path.asks, path.resent()), (100_000, 4, 0));
+    assert_eq!((path.received.len(), path.asks, path.resent()), (100_000, 4, 0));
     assert_eq!(path.ends[0].room(Lane(0)), 0);
     path.lines[1].loss = 0;
     while path.ends[0].room(Lane(0)) == 0 {
@@ -369,13 +374,13 @@ impl Path {
     /// Sends `bytes` after the first 100,000.
     fn send_rest(&mut self, bytes: &[u8]) {
         let mut rest = &bytes[100_000..];
-        while self.came.len() < bytes.len() {
+        while self.received.len() < bytes.len() {
             let room = self.ends[0].room(Lane(0)).min(rest.len());
             self.ends[0].write(self.now, Lane(0), &rest[..room], Rest::Kept).unwrap();
             rest = &rest[room..];
             self.step();
         }
-        assert!(self.came == bytes && self.resent() == 0);
+        assert!(self.received == bytes && self.resent() == 0);
     }
 }
 

@@ -239,7 +239,7 @@ fn over_lanes(
 ) -> Vec<(u16, usize)> {
     let mut path = Path::with_lanes(transport, seed, lanes);
     path.shake_hands(&[]);
-    let (mut came, mut sent) = (ByLane::default(), 0);
+    let (mut received, mut sent) = (ByLane::default(), 0);
     let began = path.clock.now();
     for _ in 0..20_000 {
         let due = began + Nanos::from_millis(sent as u64);
@@ -253,13 +253,13 @@ fn over_lanes(
         }
         path.step(&[Fault::Lost]);
         let far = &mut path.ends[1];
-        while far.receive(Patience::None, &mut came).unwrap() == Progress::Moved {}
-        if sent == count && (came.0.len() == count || path.ends[0].is_drained()) {
+        while far.receive(Patience::None, &mut received).unwrap() == Progress::Moved {}
+        if sent == count && (received.0.len() == count || path.ends[0].is_drained()) {
             break;
         }
     }
     assert_eq!(sent, count, "{}", transport.info().id);
-    came.0
+    received.0
 }
 
 #[test]
@@ -271,16 +271,16 @@ fn each_lane_keeps_its_own_order_and_waits_for_no_other() {
     for transport in ordered {
         found += 1;
         let id = transport.info().id;
-        let came = over_lanes(transport, &[Service::ORDERED; 4], COUNT, 3);
-        assert_eq!(came.len(), COUNT, "{id}");
+        let received = over_lanes(transport, &[Service::ORDERED; 4], COUNT, 3);
+        assert_eq!(received.len(), COUNT, "{id}");
         for lane in 0..4 {
             let numbers: Vec<usize> =
-                came.iter().filter(|(of, _)| *of == lane).map(|(_, n)| *n).collect();
+                received.iter().filter(|(of, _)| *of == lane).map(|(_, n)| *n).collect();
             assert!(numbers.len() == COUNT / 4 && numbers.is_sorted(), "{id} lane {lane}");
         }
         // One in ten is lost, so that others overtake it, and its successors, on other lanes.
         let mut latest = 0;
-        let overtaken = came.iter().filter(|(_, n)| {
+        let overtaken = received.iter().filter(|(_, n)| {
             latest = latest.max(*n);
             *n < latest
         });
@@ -309,12 +309,12 @@ fn every_service_on_offer_is_given() {
                 _ => offer.service,
             };
             for lanes in [1, 3] {
-                let came = over_lanes(transport, &vec![service; lanes], COUNT, 5);
+                let received = over_lanes(transport, &vec![service; lanes], COUNT, 5);
                 let case = format!("{} {service} on {lanes} lanes", transport.info().id);
-                let mut once = came.clone();
+                let mut once = received.clone();
                 once.sort_unstable_by_key(|(_, n)| *n);
                 once.dedup();
-                assert_eq!(once.len(), came.len(), "{case}: copies");
+                assert_eq!(once.len(), received.len(), "{case}: copies");
                 let lost = COUNT - once.len();
                 match service.delivery {
                     Delivery::Reliable => assert_eq!(lost, 0, "{case}"),
@@ -322,7 +322,7 @@ fn every_service_on_offer_is_given() {
                     Delivery::BestEffort => assert!((5..60).contains(&lost), "{case}: {lost}"),
                     Delivery::Within(_) => assert!(lost < 20, "{case}: {lost}"),
                 }
-                let overtaken = came.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
+                let overtaken = received.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
                 assert!(overtaken > 0, "{case}: nothing overtook anything");
             }
         }

@@ -200,7 +200,7 @@ impl ProcessTls {
         }
         let taken = match &mut self.tls {
             Connection::Client(near) if self.early == EarlyData::Sending => {
-                // Without a limit left, the far end wants no more early data: the rest waits for its answer.
+                // `None`: the far end accepts no more early data, and the rest waits for its answer.
                 near.early_data().map_or(Ok(0), |mut early| early.write(bytes))?
             }
             tls => tls.writer().write(bytes)?,

@@ -72,7 +72,7 @@ struct Path {
     rng: SplitMix64,
     reader: Reader,
     /// Bytes that each end has read.
-    came: [Vec<u8>; 2],
+    received: [Vec<u8>; 2],
     order: u64,
 }
 
@@ -93,7 +93,7 @@ impl Path {
             now,
             rng: SplitMix64::new(5),
             reader: Reader::Reads,
-            came: [Vec::new(), Vec::new()],
+            received: [Vec::new(), Vec::new()],
             order: 0,
         }
     }
@@ -167,9 +167,9 @@ impl Path {
         if self.reader == Reader::Leaves {
             return;
         }
-        let (now, came) = (self.clock(end), &mut self.came[end]);
+        let (now, received) = (self.clock(end), &mut self.received[end]);
         self.ends[end].read(now, &mut |_, bytes| {
-            came.extend_from_slice(bytes);
+            received.extend_from_slice(bytes);
             bytes.len()
         });
     }
@@ -199,8 +199,8 @@ impl Path {
             if rest.is_empty() {
                 self.ends[from].finish(self.now, Lane(0));
                 if self.ends[from].is_drained() {
-                    let came = &self.came[1 - from];
-                    assert!(came == bytes, "{} of {} bytes", came.len(), bytes.len());
+                    let received = &self.received[1 - from];
+                    assert!(received == bytes, "{} of {} bytes", received.len(), bytes.len());
                     assert!(self.ends[1 - from].has_ended(Lane(0)));
                     return self.now - began;
                 }
@@ -280,7 +280,7 @@ fn a_lost_question_and_a_lost_answer_cost_a_second_and_two_more() {
     // Nothing of it was timed, since it is unknown which SYN was answered.
     assert_eq!(path.ends[0].stats().view.unwrap().srtt_ns, None);
     path.until(Nanos::from_secs(8));
-    assert_eq!(path.came[0], b"welcome");
+    assert_eq!(path.received[0], b"welcome");
     path.send(0, b"thanks");
 }
 
@@ -321,7 +321,7 @@ fn what_is_lost_at_one_moment_leaves_once_more_and_halves_the_window_once() {
         rest = &rest[room..];
         path.step();
     };
-    while path.came[1].len() < 1_000_000 {
+    while path.received[1].len() < 1_000_000 {
         more(&mut path);
     }
     // All packets that leave now are lost, and no others.
@@ -364,14 +364,14 @@ fn a_peer_that_does_not_read_is_not_sent_more_than_it_has_room_for() {
     path.read(1);
     path.until(path.now + MS(1));
     path.lines[1].loss = 0;
-    while path.came[1].len() < bytes.len() {
+    while path.received[1].len() < bytes.len() {
         let room = path.ends[0].room(Lane(0)).min(bytes.len() - put);
         path.write(0, &bytes[put..put + room]);
         put += room;
         path.step();
-        assert!(path.now < Nanos::from_secs(120), "{} bytes", path.came[1].len());
+        assert!(path.now < Nanos::from_secs(120), "{} bytes", path.received[1].len());
     }
-    assert!(path.came[1] == bytes);
+    assert!(path.received[1] == bytes);
 }
 
 #[test]
@@ -388,12 +388,12 @@ fn alone_it_takes_the_link_and_its_queue_stays_at_the_target() {
             path.write(0, &zeros[..room]);
             path.step();
             if path.now >= Nanos::from_secs(31) {
-                measured.get_or_insert((path.now, path.came[1].len()));
+                measured.get_or_insert((path.now, path.received[1].len()));
                 longest = longest.max(path.lines[0].wait);
             }
         }
         let (from, bytes) = measured.unwrap();
-        let goodput = (path.came[1].len() - bytes) as f64 * 8e9 / (path.now - from).0 as f64;
+        let goodput = (path.received[1].len() - bytes) as f64 * 8e9 / (path.now - from).0 as f64;
         let share = goodput / (rate as f64 * SEGMENT as f64 / 1_500.0);
         assert!((0.98..=1.001).contains(&share), "{typed}: {share}");
         // A packet takes 1.2 ms.
