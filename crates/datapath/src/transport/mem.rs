@@ -1,6 +1,6 @@
-//! Messages inside one process: the fake beside the seam. [`Mem`] and [`LossyMem`] are transports
-//! like any other, between threads; [`pair`] makes a connection in virtual time, where a test says
-//! what becomes of each message and moves the clock to [`MemConn::next_arrival`].
+//! Messages inside one process, for tests. [`Mem`] and [`LossyMem`] are ordinary transports, between threads; [`pair`]
+//! makes a connection in virtual time, in which a test decides the fate of each message and moves the clock to
+//! [`MemConn::next_arrival`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -21,10 +21,10 @@ use crate::time::Manual;
 
 mod conn;
 
-/// The largest message in bytes, as of the largest datagram.
+/// Largest message in bytes, as long as the largest datagram.
 const LARGEST: u64 = 65_507;
 
-/// Number of messages that one direction holds before there is no room.
+/// Most messages under way in one direction.
 const ROOM: usize = 256;
 
 /// Fate of one message.
@@ -32,16 +32,17 @@ const ROOM: usize = 256;
 pub enum Fate {
     /// Lost.
     Lost,
-    /// Delivered so long after it was sent.
+    /// Delivered after this delay.
     After(Nanos),
-    /// Delivered twice, so long after it was sent.
+    /// Delivered twice, after these delays.
     Twice(Nanos, Nanos),
 }
 
-/// Decides the fate of each message by its number, from 0. Without delays nothing is reordered.
+/// Function that decides the fate of each message by its number, from 0. Without delays nothing is reordered.
 pub type Fates = Box<dyn FnMut(u64) -> Fate + Send>;
 
-/// Loses each message with a probability of `per_mille` thousandths; the same ones for the same seed.
+/// Returns fates that lose each message with a probability of `per_mille` thousandths, the same messages for the same
+/// seed.
 pub fn losing(per_mille: u64, seed: u64) -> Fates {
     Box::new(move |number| {
         let drawn = first(seed ^ number.wrapping_mul(STEP));
@@ -49,9 +50,8 @@ pub fn losing(per_mille: u64, seed: u64) -> Fates {
     })
 }
 
-/// Creates a connection in virtual time: near end and far end, with what becomes of the messages on
-/// the way up and on the way down. Nothing ever waits; a receive brings what is due at `clock`'s
-/// present.
+/// Creates a connection in virtual time, near end and far end, with the fates of messages towards the far end and
+/// towards the near end. No call waits; a receive returns the messages that are due at `clock`.
 pub fn pair(clock: &Manual, up: Fates, down: Fates) -> (MemConn, MemConn) {
     connect(Time::Virtual(clock.clone()), Full::Waits, up, down)
 }
@@ -59,7 +59,7 @@ pub fn pair(clock: &Manual, up: Fates, down: Fates) -> (MemConn, MemConn) {
 /// Reliable, ordered messages between threads.
 pub struct Mem;
 
-/// Messages between threads of which some are lost, and more where the receiver is slow.
+/// Messages between threads of which some are lost, and more if the receiver is slow.
 pub struct LossyMem;
 
 static MEM: Info = Info {
@@ -139,7 +139,8 @@ impl Transport for LossyMem {
     }
 }
 
-/// The next slot of the system's choice; none comes twice, so nobody dials a successor by mistake.
+/// Next slot for a listener without a slot of its own; no slot is used twice, so no dial reaches a later listener by
+/// mistake.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
 
 /// Listeners in this process, by slot.
@@ -158,7 +159,7 @@ struct Queue {
     strangers: u64,
 }
 
-/// Hands the far end to whoever listens where `dial` says, and keeps the near end.
+/// Passes the far end to the listener at the address of `dial`, and returns the near end.
 fn send_hello(dial: &Dial<'_>, (near, far): (MemConn, MemConn)) -> Result<Box<dyn Conn>> {
     let Address::Process(number) = dial.to else {
         return Err(Error::usage(format!("a slot of this process is needed, not `{}`", dial.to)));
