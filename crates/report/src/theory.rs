@@ -44,7 +44,7 @@ fn holds(one: &PredictedFigure) -> Cell {
     let tolerance = words::percent(one.prediction.tolerance);
     match &one.prediction.outside {
         Some(why) => Cell::text(format!("outside its range: {why}")),
-        None if one.parts() => Cell::text(format!("no, not within {tolerance}")).tone(Tone::Bad),
+        None if one.differs() => Cell::text(format!("no, not within {tolerance}")).tone(Tone::Bad),
         None => Cell::text(format!("within {tolerance}")),
     }
 }

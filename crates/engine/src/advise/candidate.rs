@@ -137,14 +137,14 @@ fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Resul
     if let Some(why) = misfit(&contender, &*asked.task) {
         return Err(why);
     }
-    match asked.traffic.has_to_arrive() && !arrives(&contender, asked) {
+    match asked.traffic.has_to_arrive() && !is_reliable_for(&contender, asked) {
         true => Err("what it loses stays lost".to_owned()),
         false => Ok(spec),
     }
 }
 
 /// Returns true if a contender has a reliable lane for this traffic.
-fn arrives(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
+fn is_reliable_for(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
     let parts = contender.transport.parts();
     let reliable = |lanes: &[Service]| lanes.iter().any(|lane| lane.delivery == Delivery::Reliable);
     match parts.is_empty() {

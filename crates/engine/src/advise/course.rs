@@ -147,7 +147,7 @@ impl<'a> AdviceCourse<'a> {
         }
         for (at, entry) in plan.entries.iter().enumerate() {
             if !self.is_stopped && entry.considered.contenders.len() > 1 {
-                self.meet(entry, &self.finalists(at, entry), at == 0);
+                self.race_on_path(entry, &self.finalists(at, entry), at == 0);
             }
         }
     }
@@ -208,7 +208,7 @@ impl<'a> AdviceCourse<'a> {
 
     /// Races as many of `finalists` on the path as the time allows: with whole trials if that leaves two, otherwise
     /// with short ones.
-    fn meet(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
+    fn race_on_path(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
         if finalists.len() < 2 {
             return;
         }

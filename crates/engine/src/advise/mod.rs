@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`app`] | the file of an application, and its checks |
 //! | [`bundled`] | the applications in the program |
-//! | [`candidate`] | everything that can carry an application: contenders with services of their lanes, and pairs; pure |
+//! | [`candidate`] | candidates: contenders with services for their lanes, and pairs of contenders; pure |
 //! | [`length`] | length of a trial; pure |
 //! | [`plan`] | traffic as workloads, and the candidates that carry it; runs no race |
 //! | [`run`] | the races, one after another, within the time limit |

@@ -30,7 +30,7 @@ pub struct FailedTrials {
 }
 
 /// Returns the pair of competitors with the largest difference in losses, if it is significant.
-pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
+pub(crate) fn unequal_losses(outcome: &Outcome) -> Option<UnequalLosses> {
     let racing: Vec<(&Entrant, u64, u64)> = outcome
         .contenders
         .iter()
@@ -61,7 +61,7 @@ pub(crate) fn differ(outcome: &Outcome) -> Option<UnequalLosses> {
 }
 
 /// Returns true if a verdict would differ without exclusions.
-pub(crate) fn decide(outcome: &Outcome) -> bool {
+pub(crate) fn change_verdicts(outcome: &Outcome) -> bool {
     outcome.unfiltered.iter().any(|with| {
         let same = |v: &&crate::result::outcome::Verdict| {
             (&v.metric, v.a, v.b) == (&with.metric, with.a, with.b)

@@ -34,7 +34,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
         let names: BTreeSet<&String> = trials().flat_map(|record| read(record).0.keys()).collect();
         for option in names {
             let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
-            if !has_to_hold(entrant, meaning, option) {
+            if !must_not_change(entrant, meaning, option) {
                 continue;
             }
             let word = |value| in_force(meaning, value);
@@ -59,7 +59,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 
 /// Returns true if the option must not change, so that a change is reported. An option that the transport does not
 /// describe may change.
-fn has_to_hold(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
+fn must_not_change(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
     match meaning.map(|meaning| meaning.holds) {
         Some(Holds::Always) => true,
         Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),

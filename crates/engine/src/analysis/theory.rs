@@ -42,7 +42,7 @@ impl PredictedFigure {
 
     /// Returns true if measurement and theory differ within the range of the form, by more than its tolerance and
     /// the scatter of the trials.
-    pub fn parts(&self) -> bool {
+    pub fn differs(&self) -> bool {
         let allowed = self.prediction.tolerance * self.prediction.value + ERRORS * self.error;
         let is_known = self.trials >= FEWEST && self.prediction.outside.is_none();
         is_known && (self.mean - self.prediction.value).abs() > allowed
@@ -66,7 +66,7 @@ pub fn beside(outcome: &Outcome) -> Vec<PredictedFigure> {
 
 /// Returns a warning for each figure that differs from its form.
 pub(super) fn warnings(outcome: &Outcome) -> Vec<Warning> {
-    let parting = beside(outcome).into_iter().filter(PredictedFigure::parts);
+    let parting = beside(outcome).into_iter().filter(PredictedFigure::differs);
     parting.filter_map(|one| warning(outcome, &one)).collect()
 }
 
@@ -213,7 +213,7 @@ mod tests {
             let own: Vec<&PredictedFigure> = all.iter().filter(is_own).collect();
             assert_eq!(own.len(), 1);
             assert!((own[0].prediction.value / 33.5e6 - 1.0).abs() < 1e-3, "{own:?}");
-            own[0].parts()
+            own[0].differs()
         };
         assert_eq!([parts(33.5), parts(36.0), parts(30.0)], [false, true, true]);
     }

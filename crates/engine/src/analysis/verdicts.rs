@@ -55,7 +55,7 @@ pub fn refresh(outcome: &mut Outcome, stage: DecisionStage) {
     let is_decided = !verdicts.is_empty() && verdicts.iter().all(is_decided);
     let alarm_is_due = is_decided || matches!(stage, DecisionStage::Look { .. });
     let control = control::control(outcome, &table, alarm_is_due);
-    let unfiltered = match exclusions::differ(outcome) {
+    let unfiltered = match exclusions::unequal_losses(outcome) {
         None => Vec::new(),
         Some(_) => verdicts_on(outcome, TrialFilter::Ran, stage),
     };
@@ -242,7 +242,7 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
 
 /// Returns the ruling that counts now: the ruling of a planned look, or else, with true, the ruling that is possible
 /// after any block.
-fn counting(
+fn current_ruling(
     outcome: &Outcome,
     pairs: &Pairs,
     (planned, early): (Ruling, Option<Ruling>),
@@ -259,7 +259,7 @@ fn counting(
             (stage, next.is_none())
         }
     };
-    let ruling = admitted(planned, pairs, lacking, stage);
+    let ruling = permitted(planned, pairs, lacking, stage);
     let decides = |early: &Ruling| match early.outcome {
         Ruled::Undecided => false,
         Ruled::DeadHeat if pairs.censored => false,
@@ -279,7 +279,7 @@ fn verdict(
 ) -> Verdict {
     let pairs = &question.pairs;
     let blocks = pairs.log_ratios.len();
-    let (ruling, is_early) = counting(outcome, pairs, rulings, terms.stage);
+    let (ruling, is_early) = current_ruling(outcome, pairs, rulings, terms.stage);
     let state = terms.states.iter().find(|state| {
         let is_part = [question.a, question.b].contains(&state.contender) && !state.copy;
         is_part && state.metric == question.metric.name
@@ -340,7 +340,7 @@ fn undecided(ruling: Ruling) -> Ruling {
 
 /// Returns the ruling reduced to the permitted decisions. A tie of two tests needs fewer blocks than an interval at
 /// the race's confidence; if gates excluded that many blocks, the ruling is postponed.
-fn admitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stage: DecisionStage) -> Ruling {
+fn permitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stage: DecisionStage) -> Ruling {
     let undecided = undecided(ruling);
     let at_least = |blocks: Option<u64>| match (ruling.missing, blocks) {
         (Missing::Blocks(more), Some(blocks)) => Missing::Blocks(more.max(blocks)),

@@ -60,9 +60,12 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(settings::changed(outcome));
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
-    all.extend(exclusions::differ(outcome).map(|who| {
-        let decides =
-            if exclusions::decide(outcome) { VerdictEffect::Yes } else { VerdictEffect::No };
+    all.extend(exclusions::unequal_losses(outcome).map(|who| {
+        let decides = if exclusions::change_verdicts(outcome) {
+            VerdictEffect::Yes
+        } else {
+            VerdictEffect::No
+        };
         Notice::ExclusionsDiffer { who, decides }
     }));
     all.extend(order::effect(outcome).map(Notice::OrderEffect));

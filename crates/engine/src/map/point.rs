@@ -115,7 +115,7 @@ impl MapPoint {
             .collect();
         let (outcome, leaders, why) = match doubt(race) {
             Some(doubt) if ran.len() > 1 => (PointAnswer::Undecided, Vec::new(), Some(doubt)),
-            _ => standing(&ran, &verdicts),
+            _ => combine(&ran, &verdicts),
         };
         let last = race.trials.iter().map(|trial| trial.block).max();
         MapPoint {
@@ -170,7 +170,7 @@ const NOBODY: &str = "no contender got through";
 
 /// Returns the combined result of the verdicts on the contenders that ran, the leaders, and the reason if there is
 /// none.
-fn standing(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Option<String>) {
+fn combine(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Option<String>) {
     match ran {
         [] => return (PointAnswer::Failed, Vec::new(), Some(NOBODY.to_owned())),
         [only] => return (PointAnswer::Alone, vec![*only], None),
@@ -256,7 +256,7 @@ mod tests {
             .into_iter()
             .zip(pairs)
             .map(|((a, b), said)| verdict(a, b, said.parse().ok(), said == "="));
-        standing(&[0, 1, 2], &verdicts.collect::<Vec<_>>())
+        combine(&[0, 1, 2], &verdicts.collect::<Vec<_>>())
     }
 
     #[test]
@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn who_runs_alone_is_ahead_of_nobody() {
-        assert_eq!(standing(&[2], &[]), (PointAnswer::Alone, vec![2], None));
-        assert_eq!(standing(&[], &[]).0, PointAnswer::Failed);
+        assert_eq!(combine(&[2], &[]), (PointAnswer::Alone, vec![2], None));
+        assert_eq!(combine(&[], &[]).0, PointAnswer::Failed);
         // A verdict on a contender that failed does not count.
         let behind = [verdict(0, 1, Some(1), false), verdict(0, 2, Some(0), false)];
-        assert_eq!(standing(&[0, 2], &behind), (PointAnswer::Ahead, vec![0], None));
+        assert_eq!(combine(&[0, 2], &behind), (PointAnswer::Ahead, vec![0], None));
     }
 
     fn race() -> Outcome {

@@ -45,7 +45,7 @@ impl TrialSettings {
     /// Returns the order for one trial without samples, under the entrant's own conditions, if any.
     ///
     /// # Errors
-    /// As of [`TrialSettings::pairing`].
+    /// As [`TrialSettings::pairing`].
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Result<Order> {
         let cell = entrant.cell.as_ref();
         Ok(Order {

@@ -150,7 +150,7 @@ impl<'a> BlockLoop<'a> {
             Some(file) if self.done == 0 => save::prepare(file)?,
             _ => self.save()?,
         }
-        let takes = self.takes(self.blocks_left());
+        let takes = self.expected_duration(self.blocks_left());
         self.context.observer.on(RaceEvent::Planned {
             outcome: &self.outcome,
             takes: Some(takes).filter(|takes| *takes > Nanos::ZERO),
@@ -166,7 +166,7 @@ impl<'a> BlockLoop<'a> {
                 Err(Halt::Trial(error) | Halt::Save(error)) => error,
             });
         }
-        self.freshen();
+        self.update_derived();
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.sweeps = sweep::sweeps(&self.outcome);
@@ -288,7 +288,7 @@ impl<'a> BlockLoop<'a> {
             return;
         }
         let Some(scatter) = verdicts::scatter(&self.outcome) else { return };
-        let room = self.time_left().map_or(u64::MAX, |left| self.room(left));
+        let room = self.time_left().map_or(u64::MAX, |left| self.blocks_within(left));
         let Outcome { plan: fixed, asked, .. } = &mut self.outcome;
         if is_half_way || room > 0 && !plan::is_resolved(fixed, asked, scatter, self.done) {
             plan::again(fixed, asked, scatter, self.done, room);
@@ -333,19 +333,20 @@ impl<'a> BlockLoop<'a> {
             TimeLimit::Asked(limit) => Some(limit - elapsed),
             TimeLimit::Unasked(limit) => {
                 let missing = self.fewest().saturating_sub(self.done);
-                let needed = if missing == 0 { Nanos::ZERO } else { self.takes(missing) };
+                let needed =
+                    if missing == 0 { Nanos::ZERO } else { self.expected_duration(missing) };
                 Some((limit - elapsed).max(needed.min(LONGEST_UNASKED - elapsed)))
             }
         }
     }
 
     /// Returns the number of blocks that fit in `left`.
-    fn room(&self, left: Nanos) -> u64 {
-        most(|blocks| self.takes(blocks) <= left)
+    fn blocks_within(&self, left: Nanos) -> u64 {
+        most(|blocks| self.expected_duration(blocks) <= left)
     }
 
     /// Returns the expected duration of the next `blocks` blocks.
-    fn takes(&self, blocks: u64) -> Nanos {
+    fn expected_duration(&self, blocks: u64) -> Nanos {
         self.spent.cost().of_blocks(self.done, blocks, self.pace.every())
     }
 
@@ -362,9 +363,9 @@ impl<'a> BlockLoop<'a> {
         else {
             return;
         };
-        let (fewest, room) = (self.fewest(), self.done + self.room(left));
+        let (fewest, room) = (self.fewest(), self.done + self.blocks_within(left));
         if self.outcome.plan.blocks_max >= fewest && room < fewest {
-            let takes = self.takes(fewest.saturating_sub(self.done));
+            let takes = self.expected_duration(fewest.saturating_sub(self.done));
             let whole = self.context.clock.now() - self.began + takes;
             self.context.observer.on(RaceEvent::TimeIsShort { room, fewest, takes: whole });
         }
@@ -375,7 +376,7 @@ impl<'a> BlockLoop<'a> {
     }
 
     fn remaining(&self) -> Nanos {
-        let blocks = self.takes(self.blocks_left());
+        let blocks = self.expected_duration(self.blocks_left());
         self.time_left().map_or(blocks, |left| blocks.min(left))
     }
 
@@ -385,7 +386,7 @@ impl<'a> BlockLoop<'a> {
     }
 
     /// Updates the derived results if blocks were added since the last update.
-    fn freshen(&mut self) {
+    fn update_derived(&mut self) {
         if self.fresh < self.done {
             // There was no look since the last update, or they would be up to date.
             let next = match derived::decision_stage(&self.looks, self.done) {
@@ -419,7 +420,7 @@ impl<'a> BlockLoop<'a> {
     }
 
     fn save(&mut self) -> Result<()> {
-        self.freshen();
+        self.update_derived();
         let (Some(file), Some(journal)) = (&self.context.save, &mut self.journal) else {
             return Ok(());
         };

@@ -316,7 +316,7 @@ impl FactorGrid<'_> {
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
             return Err(cannot_carry(&contender, &workload, why));
         }
-        self.check_way(&contender, &*task)?;
+        self.check_reachable(&contender, &*task)?;
         let load = self.load(&*task)?.map(Box::new);
         let workload = whole.to_string();
         let pairing = Pairing { contender, task: whole, load };
@@ -350,12 +350,12 @@ impl FactorGrid<'_> {
             )));
         }
         let load = Pairing::load_of(task)?;
-        load.iter().try_for_each(|load| self.check_way(&load.contender, &*load.task))?;
+        load.iter().try_for_each(|load| self.check_reachable(&load.contender, &*load.task))?;
         Ok(load)
     }
 
     /// Checks that a contender can reach the far end: in virtual time, or on a real path.
-    fn check_way(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+    fn check_reachable(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         match &self.race_path.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
             None => {

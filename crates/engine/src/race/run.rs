@@ -97,7 +97,7 @@ impl Request {
     /// The program's `main` must begin with [`crate::trial::process::enter`].
     ///
     /// As [`Request::run_with`]; if the server cannot be reached.
-    /// As [`Request::run_with`]; where the server cannot be reached.
+    /// As [`Request::run_with`]; if the server cannot be reached.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         if let Some(mut simulation) = self.simulation()? {

@@ -163,7 +163,8 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
-    let outcome: Outcome = serde_json::from_slice(text).map_err(|error| blame(text, &error))?;
+    let outcome: Outcome =
+        serde_json::from_slice(text).map_err(|error| field_with_error(text, &error))?;
     check_references(&outcome)?;
     Ok(outcome)
 }
@@ -268,11 +269,11 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
 }
 
 /// Returns the field with the error, and the reason.
-fn blame(text: &[u8], error: &serde_json::Error) -> String {
+fn field_with_error(text: &[u8], error: &serde_json::Error) -> String {
     let path = json_path::of(error, text);
     // A trial's figures are flattened into it, and there serde loses the path.
     let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
-    if let Some((field, why)) = index.and_then(|at| misfit(text, at.parse().ok()?)) {
+    if let Some((field, why)) = index.and_then(|at| figure_with_error(text, at.parse().ok()?)) {
         let dot = if field.is_empty() { "" } else { "." };
         return format!("{path}{dot}{field}: {why}");
     }
@@ -280,7 +281,7 @@ fn blame(text: &[u8], error: &serde_json::Error) -> String {
 }
 
 /// Returns the field of a trial's figures with the error, and the reason without its position.
-fn misfit(text: &[u8], trial: usize) -> Option<(String, String)> {
+fn figure_with_error(text: &[u8], trial: usize) -> Option<(String, String)> {
     let race: Value = serde_json::from_slice(text).ok()?;
     let trial = race.get("trials")?.get(trial)?.to_string();
     let error = serde_json::from_slice::<Record>(trial.as_bytes()).err()?;

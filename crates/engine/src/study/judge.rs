@@ -178,11 +178,11 @@ impl StudyJudge<'_> {
         };
         let family = self.family(&test.race);
         let seen = match &test.against {
-            None => figure_seen(outcome, &test.metric, &test.of, family),
+            None => figure_evidence(outcome, &test.metric, &test.of, family),
             Some(against) if test.look == TestSubject::Spread => {
-                spread_seen(outcome, &test.metric, &test.of, against, family)
+                spread_evidence(outcome, &test.metric, &test.of, against, family)
             }
-            Some(against) => ratio_seen(outcome, &test.metric, &test.of, against, family),
+            Some(against) => ratio_evidence(outcome, &test.metric, &test.of, against, family),
         };
         let unit = self.checked.metric(&test.race, &test.metric).map(|metric| metric.unit);
         let unit = unit.filter(|_| test.against.is_none());
@@ -230,7 +230,7 @@ impl StudyJudge<'_> {
                 return measured(published).map(|_| EstimateInterval::EXACTLY_ONE);
             }
             let (of, against) = (&published.cell, &first.cell);
-            ratio_seen(outcome, &published.metric, of, against, Family(1)).interval
+            ratio_evidence(outcome, &published.metric, of, against, Family(1)).interval
         };
         let own_measured = measured(published);
         Some(PublishedComparison {
@@ -321,7 +321,12 @@ fn interval_of(summary: &Summary) -> EstimateInterval {
     EstimateInterval { point: estimate, low, high: high.filter(|_| !censored) }
 }
 
-fn figure_seen(outcome: &Outcome, metric: &str, cell: &RaceCell, family: Family) -> TestEvidence {
+fn figure_evidence(
+    outcome: &Outcome,
+    metric: &str,
+    cell: &RaceCell,
+    family: Family,
+) -> TestEvidence {
     let Some(id) = cell_id(outcome, cell) else { return TestEvidence::nothing(not_run(cell)) };
     let values = figures(outcome, id, metric);
     let Some(point) = quantile::median(&values) else {
@@ -341,14 +346,14 @@ fn figure_seen(outcome: &Outcome, metric: &str, cell: &RaceCell, family: Family)
     TestEvidence { interval: Some(EstimateInterval { point, low, high }), blocks, lacks }
 }
 
-fn ratio_seen(
+fn ratio_evidence(
     outcome: &Outcome,
     metric: &str,
     of: &RaceCell,
     against: &RaceCell,
     family: Family,
 ) -> TestEvidence {
-    let (a, b) = match both(outcome, metric, of, against) {
+    let (a, b) = match both_cells(outcome, metric, of, against) {
         Ok(ids) => ids,
         Err(lacks) => return TestEvidence::nothing(lacks),
     };
@@ -368,7 +373,7 @@ fn ratio_seen(
 }
 
 /// Returns the ids of two cells that both have figures, or the reason why one has none.
-fn both(
+fn both_cells(
     outcome: &Outcome,
     metric: &str,
     of: &RaceCell,
@@ -383,14 +388,14 @@ fn both(
 }
 
 /// Returns the ratio of the scatter from block to block of one cell to that of the other.
-fn spread_seen(
+fn spread_evidence(
     outcome: &Outcome,
     metric: &str,
     of: &RaceCell,
     against: &RaceCell,
     family: Family,
 ) -> TestEvidence {
-    let (a, b) = match both(outcome, metric, of, against) {
+    let (a, b) = match both_cells(outcome, metric, of, against) {
         Ok(ids) => ids,
         Err(lacks) => return TestEvidence::nothing(lacks),
     };

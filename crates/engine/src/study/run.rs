@@ -187,19 +187,20 @@ impl<'a> StudyCourse<'a> {
         };
         // Lock an existing directory before it is read, and a new one as soon as it is created.
         let there = task.dir.is_dir().then(|| StudyLock::take(task.dir)).transpose()?;
-        let run = match earlier(task.dir)? {
-            Some(earlier) => same(earlier, &blank, task.dir)?,
-            None => empty(task.dir, study.races.iter().map(|plan| &plan.id)).map(|()| blank)?,
+        let run = match earlier_run(task.dir)? {
+            Some(earlier) => check_same(earlier, &blank, task.dir)?,
+            None => create_directory(task.dir, study.races.iter().map(|plan| &plan.id))
+                .map(|()| blank)?,
         };
         let lock = there.map_or_else(|| StudyLock::take(task.dir), Ok)?;
         let mut course =
             StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _lock: lock };
-        course.gather()?;
+        course.read_results()?;
         Ok(course)
     }
 
     /// Reads the existing results, and checks each against its plan.
-    fn gather(&mut self) -> Result<()> {
+    fn read_results(&mut self) -> Result<()> {
         for plan in &self.task.study.study.races {
             let file = self.file(&plan.id);
             if !file.exists() {
@@ -238,7 +239,7 @@ impl<'a> StudyCourse<'a> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
             Some(done) if !is_unfinished(done) => {
-                self.settle(at, self.race_state(plan, None));
+                self.set_state(at, self.race_state(plan, None));
                 return Ok(None);
             }
             before => before.cloned(),
@@ -288,10 +289,10 @@ impl<'a> StudyCourse<'a> {
                 self.race_state(plan, Some(error.to_string()))
             }
         };
-        self.settle(at, state);
+        self.set_state(at, state);
     }
 
-    fn settle(&mut self, at: usize, state: RaceRun) {
+    fn set_state(&mut self, at: usize, state: RaceRun) {
         if let Some(race) = self.run.races.get_mut(at) {
             *race = state;
         }
@@ -346,7 +347,7 @@ fn title(study: &str, race: &str) -> String {
 }
 
 /// Returns the earlier run in this directory, if any.
-fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
+fn earlier_run(dir: &Path) -> Result<Option<StudyRun>> {
     let file = save::file_of(dir);
     if !dir.is_dir() || !file.exists() {
         return Ok(None);
@@ -361,7 +362,7 @@ fn earlier(dir: &Path) -> Result<Option<StudyRun>> {
 }
 
 /// Returns the earlier run if it has the same study and setting.
-fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
+fn check_same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
     let dir = dir.display();
     let refuse = |what: String| {
         Err(Error::usage(format!("{dir} holds {what}; give another directory with -o")))
@@ -379,7 +380,7 @@ fn same(earlier: StudyRun, now: &StudyRun, dir: &Path) -> Result<StudyRun> {
 }
 
 /// Creates the directory for a new run, unless it has results that would be replaced.
-fn empty<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()> {
+fn create_directory<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -> Result<()> {
     let name = dir.display();
     if dir.exists() && !dir.is_dir() {
         return Err(Error::usage(format!("{name} is not a directory; -o takes one for a study")));

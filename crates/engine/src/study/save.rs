@@ -29,11 +29,11 @@ pub fn save(run: &StudyRun, dir: &Path) -> Result<()> {
 
 /// Returns the file of a study's run, compressed or not; `place` is its directory or the file itself.
 pub fn file_of(place: &Path) -> PathBuf {
-    if place.is_dir() { there(&place.join(FILE)) } else { place.to_owned() }
+    if place.is_dir() { existing(&place.join(FILE)) } else { place.to_owned() }
 }
 
 /// Returns `FILE`, or `FILE.gz` if only that exists.
-fn there(file: &Path) -> PathBuf {
+fn existing(file: &Path) -> PathBuf {
     let packed = PathBuf::from(format!("{}.gz", file.display()));
     if !file.exists() && packed.exists() { packed } else { file.to_owned() }
 }
@@ -73,7 +73,7 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     let file = file_of(place);
     let dir = file.parent().unwrap_or(Path::new("."));
     let files = run.races.iter().filter_map(|race| Some((&race.id, race.file.as_ref()?)));
-    files.map(|(id, file)| Ok((id.clone(), derived::load(&there(&dir.join(file)))?))).collect()
+    files.map(|(id, file)| Ok((id.clone(), derived::load(&existing(&dir.join(file)))?))).collect()
 }
 
 /// Loads a study's run with the results of its races, judged by the rules of this version: older files have rulings
@@ -91,7 +91,7 @@ pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
 /// Returns the result file of a race, beside the study's file.
 pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> {
     let found = run.races.iter().find(|one| one.id == race)?;
-    Some(there(&file_of(place).with_file_name(found.file.as_ref()?)))
+    Some(existing(&file_of(place).with_file_name(found.file.as_ref()?)))
 }
 
 /// Parses a study's run from its JSON.
