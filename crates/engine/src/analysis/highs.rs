@@ -24,9 +24,9 @@ pub struct Highs<'a> {
     pub metric: &'a Metric,
     /// Extremes, one entry for each contender with a valid trial.
     pub extremes: Vec<Extremes>,
-    /// Medians by hour of the day (UTC), from 0; empty if the race took less than an hour of the day.
+    /// Medians by hour of the day (UTC), from 0; empty if all trials began in the same hour of the day.
     pub hours: Vec<Spell>,
-    /// Medians by day since 1970-01-01 (UTC); empty if the race took place on one day.
+    /// Medians by day since 1970-01-01 (UTC); empty if all trials began on one day.
     pub days: Vec<Spell>,
     /// Longest pause between two blocks, if it is unusual.
     pub pause: Option<Gap>,

@@ -66,6 +66,7 @@ impl SampleBuffer {
     }
 
     /// Summarises the samples as the trial of `what`; round trips are stored as `means` specifies.
+    ///
     /// # Errors
     /// If they cannot be stored.
     pub(super) fn trial(

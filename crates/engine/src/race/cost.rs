@@ -50,8 +50,8 @@ impl BlockCost {
         BlockCost { block: all(sum(false) + control), floors: all(sum(true)) }
     }
 
-    /// Returns the duration of `blocks` blocks from number `from` on. If `every` is given, it is the time between
-    /// the starts of two blocks, and the race ends with the last block.
+    /// Returns the duration of `blocks` blocks from number `from` on. Each but the last takes at least `every`, the
+    /// time between their starts, if that is given.
     pub(super) fn of_blocks(&self, from: u64, blocks: u64, every: Option<Nanos>) -> Nanos {
         let Some(last) = from.saturating_add(blocks).checked_sub(1).filter(|_| blocks > 0) else {
             return Nanos::ZERO;

@@ -21,15 +21,16 @@ const SHORT: Nanos = Nanos::from_millis(500);
 /// Maximum duration of a trial that is cheap enough for a full pilot.
 const DEAR: Nanos = Nanos::from_millis(1_000);
 
-/// Time within which a trial must pass its gate.
+/// Time without a valid trial after which fewer failures give the race up.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
-/// Number of consecutive trials that fail their gate before the race is given up, if each takes so long that
-/// [`PATIENCE`] is over.
+/// Number of trials that fail their gate, without a valid one, at which the race is given up.
 const MOST_FAILED: usize = 3;
+
+/// The same number once [`PATIENCE`] is over.
 const MOST_LONG_FAILED: usize = 2;
 
-/// Number of pilot trials if each is long: one to warm up, and two to measure the duration.
+/// Number of pilot trials if each is long: the first also warms up, and both give the duration.
 const FEW_TRIALS: u64 = 2;
 
 /// Maximum length of a trial, as a multiple of the shortest. Six trials give only a rough estimate of the best
