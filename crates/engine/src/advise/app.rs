@@ -74,7 +74,7 @@ impl Need {
     }
 }
 
-/// Reads and checks the file of an application that may name things of the `allowed` kinds.
+/// Reads and checks the file of an application that may name files and commands of the `allowed` kinds.
 ///
 /// # Errors
 /// [`Error::Setup`] if it cannot be read, [`Error::Data`] with the file and the problem in it, [`Error::Usage`] for

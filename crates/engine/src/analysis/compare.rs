@@ -302,7 +302,7 @@ impl FigurePair<'_> {
     }
 }
 
-/// Returns the figure of a side: the one of a single race, or the geometric mean over several.
+/// Returns the figure of a side: the figure of a single race, or the geometric mean over several.
 fn estimate(runs: &[RunFigures]) -> Option<f64> {
     if let [only] = runs {
         return only.estimate;

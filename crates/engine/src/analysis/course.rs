@@ -90,7 +90,7 @@ impl StretchGrid {
         self.step_ns * stretch as u64
     }
 
-    /// Returns the stretch that contains the interval.
+    /// Returns the stretch that contains the middle of the interval.
     fn of_interval(&self, from_ns: u64, to_ns: u64) -> usize {
         let middle = from_ns / 2 + to_ns / 2;
         ((middle / self.step_ns) as usize).min(self.stretches - 1)

@@ -10,7 +10,7 @@
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
-//! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, and their text |
+//! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, in words |
 //! | [`causes`] | causes of warnings, which decide the advice |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |

@@ -1,6 +1,6 @@
 //! Gate against a baseline: is a contender of a race worse than it was?
 //!
-//! The comparison is the one of `compare`, with the error spread over as many runs as a gate may have
+//! Uses [`compare()`], with the error spread over as many runs as a gate may have
 //! ([`GATE_RUNS`]). This module adds the checks before the race runs, so that a race that cannot be judged is
 //! refused at once.
 
@@ -61,7 +61,7 @@ fn has_figures(race: &Outcome, label: &str) -> bool {
     own.any(|trial| trial.record.valid && !trial.control)
 }
 
-/// Checks that a baseline is able to judge: its races are runs of the same thing, and there are enough of them to
+/// Checks that a baseline is sufficient: its races are runs of the same thing, and there are enough of them to
 /// estimate how much runs differ. Races in virtual time differ only by their seeds, so one is enough.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub(super) enum RequestOrigin {
 pub(super) struct RequestFile {
     /// Name of the file.
     file: String,
-    /// Things that its text may name.
+    /// Kinds of files and commands that its text may name.
     allowed: Vec<Outside>,
     /// Contenders beside the requested ones: as an earlier race ran them.
     contenders: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct RequestFile {
 }
 
 impl Request {
-    /// Records that the text of this request is from `file`, and which things a person allows in it.
+    /// Records that the text of this request is from `file`, and which kinds of files and commands a person allows.
     /// [`Request::check`] refuses other files and commands.
     pub fn written_in(mut self, file: impl Into<String>, allowed: &[Outside]) -> Request {
         let (file, allowed) = (file.into(), allowed.to_vec());

@@ -3,7 +3,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
-//! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of the time, account of the path, origin of an import |
+//! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of time, account of a path, origin of an import |
 //! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
 //! | [`save`], [`layout`], [`packed`] | writing and reading; layout of the text; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |

@@ -30,7 +30,7 @@ pub struct CheckedStudy {
     pub study: Study,
     /// Metrics of each race, by id.
     pub metrics: BTreeMap<String, Vec<Metric>>,
-    /// Kinds of things that a person allows the study to name.
+    /// Kinds of files and commands that a person allows the study to name.
     pub allowed: Vec<Outside>,
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::race::written;
 use crate::spec::outside::Outside;
 
-/// Reads and checks a study that may name things of the `allowed` kinds.
+/// Reads and checks a study that may name files and commands of the `allowed` kinds.
 ///
 /// # Errors
 /// [`Error::Setup`] if the file cannot be read; [`Error::Data`] with the file and the problem in it.
