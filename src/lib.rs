@@ -1,6 +1,6 @@
 //! deadheat, the referee for network transports: it races TCP, UDP, ICMP and more under one
-//! workload, on one path, with one statistic, and says who is ahead, that it is a dead heat, or
-//! that it cannot tell yet.
+//! workload, on one path, with one statistic, and reports which contender is ahead, that it is a dead heat, or
+//! that the data cannot decide yet.
 //!
 //! # A race in ten lines
 //!
@@ -11,7 +11,7 @@
 //!     deadheat::Program::new().enter()?; // both ends of a trial are fresh processes of this program
 //!     let outcome = Race::new(["tcp", "udp"]).workload("ping:count=100").blocks(6).run()?;
 //!     for verdict in &outcome.verdicts {
-//!         println!("{}", verdict.note); // who is ahead, a dead heat, or how many more blocks
+//! println!("{}", verdict.note); // the contender that is ahead, a dead heat, or how many more blocks
 //!     }
 //!     Ok(())
 //! }
@@ -21,20 +21,21 @@
 //!
 //! In reading order; `ARCHITECTURE.md` follows one race from here to the system call that sends.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`race`] | what is asked, blocks, looks: start here |
-//! | [`analysis`], [`result`] | what follows from the trials; what is saved, and read again |
+//! | [`race`] | a request, blocks, looks: start here |
+//! | [`analysis`], [`result`] | conclusions from the trials; the result file, written and read again |
 //! | [`trial`] | one contender once: two agent processes, the driver loop |
 //! | [`host`] | facts of a host, where the ends run on it, and how far it can be trusted |
-//! | [`transport`], [`workload`] | how bytes travel; what is asked of them. Neither knows the other |
-//! | [`contract`], [`measurements`], [`spec`] | the words they share: promises and actions, what a trial yields, `NAME:key=value` |
+//! | [`transport`], [`workload`] | how bytes travel; the traffic that they carry. Neither knows the other |
+//! | [`contract`], [`measurements`], [`spec`] | the terms they share: promises and actions, measurements of a trial,
+//! `NAME:key=value` |
 //! | [`datapath`] | system calls at the limit, and waiting |
 //! | [`stats`] | from one figure per trial to a verdict; pure |
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
-//! | [`advise`] | which transport for an application: its races, ranked |
-//! | [`map`] | who is ahead where: a grid over keys of a path, a race at each point |
-//! | [`import`] | what others measured, under the same statistics and reports |
+//! | [`advise`] | transports for an application, ranked by races |
+//! | [`map`] | the leader at each point of a grid over keys of a path; a race at each point |
+//! | [`import`] | results of other tools, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
 //! | [`foreign`] | text of peers and files, cleaned on its way to a terminal, a log or a page |

@@ -1,4 +1,6 @@
-//! The program: hand in what it has, become an agent if started as one, otherwise parse, run, and answer an exit code.
+//! The program: it hands in its implementations, becomes an agent if it was started as one, otherwise parses the
+//! command
+//! line, runs the command, and returns an exit code.
 
 use std::process::ExitCode;
 

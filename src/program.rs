@@ -1,4 +1,4 @@
-//! The program: everything that it has, handed in before anything else.
+//! The program: all transports, workloads and formats, handed in before anything else.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::{cli, trial};
 const STUDIES: &[&BundledFile] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 const APPS: &[&BundledFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 
-/// A program that races transports: deadheat itself, or one of somebody else's that has more.
+/// A program that races transports: deadheat itself, or a program of another author with more implementations.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -62,17 +62,18 @@ impl Program {
         self
     }
 
-    /// Hands everything in, so that what is typed is read as one of these.
+    /// Hands in the transports, workloads and formats; names typed later are looked up among them.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) if two have one name, or if it was done before in this process.
+    /// [`Error::Usage`](crate::Error::Usage) if two have the same name, or on a second call in this process.
     pub fn hand_in(self) -> Result<()> {
         self.registry.hand_in()?;
         report::add(self.reports)
     }
 
-    /// Does what [`Program::hand_in`] does; then becomes an agent and never returns, if this process was started as one.
-    /// First thing in `main` of a program that races by the library.
+    /// Does the work of [`Program::hand_in`]; then becomes an agent and never returns, if this process was started as
+    /// one.
+    /// A program that races by the library calls it first in `main`.
     ///
     /// # Errors
     /// As [`Program::hand_in`].
@@ -82,7 +83,7 @@ impl Program {
         Ok(())
     }
 
-    /// Does what [`Program::enter`] does, then what the command line says, and returns the exit code.
+    /// Does the work of [`Program::enter`], then runs the command line, and returns the exit code.
     pub fn run(self) -> ExitCode {
         match self.enter() {
             Ok(()) => cli::run(),

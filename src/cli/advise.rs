@@ -106,8 +106,9 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     Ok(verdict(&advice))
 }
 
-/// Returns the application and its name: a file where it looks like one, which may name these things, else one of the
-/// program.
+/// Returns the application and its name: read from a file if `typed` looks like a path, else one of the program. A file
+/// may
+/// name the things in `allowed`.
 fn named(typed: &str, allowed: &[Outside]) -> Result<(String, App)> {
     let file = File::new(typed);
     if !(typed.contains('/') || file.extension().is_some_and(|ending| ending == "toml")) {
@@ -138,7 +139,7 @@ fn race(args: &Args, within: &str, job: AdviceJob) -> Result<Outcome> {
     with_stage(&staging, &job.request, &job.file, |stage| job.request.run_with(stage))
 }
 
-/// Trust in all that was raced: fine, or doubtful.
+/// Returns the trust in all races of the advice: fine, or doubtful.
 fn verdict(advice: &Advice) -> Verdict {
     let is_doubtful = advice.races.iter().any(|race| race.file.is_some() && !race.trusted);
     if is_doubtful { Verdict::Doubtful } else { Verdict::Fine }

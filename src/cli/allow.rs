@@ -1,4 +1,4 @@
-//! The option that lets what is written in a file act: its commands run, and the files that it names be opened.
+//! The option that permits the content of a file to act: its commands run, and the files that it names are opened.
 
 use crate::error::{Error, Result};
 use crate::spec::outside::Outside;
@@ -13,7 +13,7 @@ pub(super) struct Allow {
 }
 
 impl Allow {
-    /// Things that were allowed.
+    /// Returns the permissions that were given.
     pub(super) fn all(&self) -> Result<Vec<Outside>> {
         self.allow.iter().map(|typed| Outside::parse(typed)).collect()
     }

@@ -21,7 +21,7 @@ pub(super) struct Completions {
 #[command(after_help = "  deadheat man > ~/.local/share/man/man1/deadheat.1")]
 pub(super) struct Man {}
 
-/// Prints what the shell reads.
+/// Prints the completion script for a shell.
 pub(super) fn script(args: &Completions) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "deadheat", &mut script);
@@ -51,10 +51,10 @@ fn manual() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A subcommand: its name as a heading, and the sections of a page of its own below it.
+/// Writes a subcommand: its name as a heading, and the sections of a page of its own below it.
 fn section(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    // What a screen of short help leaves out, a page does not.
+    // A screen of short help leaves these options out; a page does not.
     let whole = command.clone().mut_args(|argument| argument.hide_short_help(false));
     let man = clap_mangen::Man::new(whole);
     let mut body = Vec::new();
@@ -65,7 +65,7 @@ fn section(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
         man.render_extra_section(&mut body)?;
     }
     let body = String::from_utf8_lossy(&body);
-    // Sections become subsections; what a reader of roff needs is there already.
+    // Sections become subsections; the page has the definitions for readers of roff already.
     let body = body.lines().filter(|line| !line.starts_with(".ie ") && !line.starts_with(".el "));
     page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
     for line in body {
@@ -77,7 +77,7 @@ fn section(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Every command that runs something, in order.
+/// Returns every command that runs something, in order.
 fn leaves(command: &Command) -> Vec<&Command> {
     let mut leaves = Vec::new();
     for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {

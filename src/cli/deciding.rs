@@ -1,4 +1,4 @@
-//! Options that say what a race has to decide, and the exit code where it did not.
+//! Options for the decisions that a race must reach, and the exit code if it does not.
 
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
@@ -39,7 +39,7 @@ enum All {
 }
 
 impl Deciding {
-    /// Options as typed, asked of a race.
+    /// Returns the request with these options.
     pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
         if let Some(resolve) = &self.resolve {
             request = request.resolve(share("resolution", resolve, "2%")?);
@@ -50,10 +50,10 @@ impl Deciding {
         Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
     }
 
-    /// Checks that a race whose claims have to be decided asks for blocks that can decide.
+    /// Checks that a race that must decide its claims asks for enough blocks to decide.
     ///
     /// # Errors
-    /// [`Error::Usage`] with the fewest blocks that can.
+    /// [`Error::Usage`] with the minimum number of blocks.
     pub(super) fn check(&self, request: &Request, checked: &CheckedRequest) -> Result<()> {
         match request.too_few_blocks(checked).filter(|_| self.decided) {
             Some(why) => Err(Error::usage(format!("--decided: {why}"))),
@@ -77,7 +77,7 @@ impl Deciding {
     }
 }
 
-/// A share as typed. One that is out of range is refused in the words of what it is: `margin`.
+/// Parses a share. An error calls it `what`, such as `margin`.
 pub(super) fn share(what: &str, typed: &str, example: &str) -> Result<f64> {
     let number = typed.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {

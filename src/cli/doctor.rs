@@ -30,10 +30,10 @@ const WIDTH: usize = 80;
 /// Columns of the names at its left.
 const NAMES: usize = 16;
 
-/// Examines this machine, for about five seconds, and prints what was found.
+/// Examines this machine, for about five seconds, and prints the findings.
 ///
 /// # Errors
-/// Where not even an echo on one CPU works.
+/// If not even an echo on one CPU works.
 pub(super) fn run(args: Args) -> Result<()> {
     let doctor = Doctor::examine()?;
     super::print(&match args.format {

@@ -1,6 +1,7 @@
 //! Every race that the documents show, in virtual time: trials take as long as their work plans, and figures scatter by
-//! 0.3 %. What a reader types has to end as the document says: with a verdict on every claim, or with the figures that
-//! were asked for, in the time that its heading gives.
+//! 0.3 %. A command that a reader types must end as the document says: with a verdict on every claim, or with the
+//! figures
+//! that were asked for, in the time that its heading gives.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,18 +43,19 @@ const OVERHEAD: Nanos = Nanos::from_millis(150);
 /// Duration of work that sets none, such as the transfer of so many bytes.
 const UNKNOWN: Nanos = Nanos::from_secs(2);
 
-/// Placeholders of documents, and what stands in for them here.
+/// Placeholders of documents, and their values in this test.
 const STAND_INS: &[(&str, &str)] = &[("CONTENDER...", "udp"), ("HOST", "host.example")];
 
-/// Races that are not run here, by a word of them, with the reason.
+/// Races that are not run here, each identified by a word of its command, with the reason.
 const EXCLUDED: &[(&str, &str)] = &[
     ("via=coturn", "needs coturn"),
     ("via=turn:", "needs a TURN server"),
     ("misbehaving", "shows what a race does when a contender breaks down"),
 ];
 
-/// Returns the words of a command with files and placeholders of this test: names of files that the reader has become
-/// those of files that are there, and files to be written go to `dir`.
+/// Returns the words of a command with files and placeholders of this test: files of the reader become existing files,
+/// and
+/// output goes to `dir`.
 fn substituted(command: &Documented, dir: &Path) -> Vec<String> {
     let there = dir.join("there.bin").display().to_string();
     let mut words = Vec::new();
@@ -85,7 +87,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
         let trips = Nanos(2 * setting.rtt.unwrap_or_default().0);
         let took = task.info().planned.unwrap_or(UNKNOWN) + OVERHEAD + trips;
         ticking.pass(took);
-        // Some are alike, and the others clearly apart.
+        // Some levels are alike, and the others clearly apart.
         let level = 100.0 * 1.2f64.powi(order.contender().len() as i32 % 4);
         let figure = level * (0.003 * rng.normal()).exp();
         let metrics =
@@ -100,7 +102,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
     (outcome, clock.now())
 }
 
-/// Returns what is wrong with the end of a race; `None` if it is as its document promises.
+/// Returns the fault of the end of a race; `None` if it is as its document promises.
 fn broken(request: &Request, outcome: &Outcome) -> Option<String> {
     let checked = request.check().unwrap();
     let claims = claims::claims(&checked.entrants, &checked.metrics);
@@ -160,7 +162,7 @@ fn every_race_in_the_documents_ends_as_it_promises() {
         };
         let request = match request {
             Ok(request) => request.seed(1),
-            // This build or this host lacks a contender, and says so.
+            // This build or this host lacks a contender, and reports it.
             Err(Error::Unsupported { .. }) => continue,
             Err(error) => {
                 wrong_here(error.to_string());
@@ -183,7 +185,7 @@ fn every_race_in_the_documents_ends_as_it_promises() {
     assert!(ran > 100 && excluded < 6, "{ran} ran, {excluded} are excluded");
 }
 
-/// At both settings, `--quick` too: no race of a study is refused for want of blocks or time.
+/// Runs both settings, `--quick` too: no race of a study is refused for want of blocks or time.
 #[test]
 fn every_race_of_a_bundled_study_has_room_for_its_claims() {
     let directory = tempfile::tempdir().unwrap();

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Files and folders that are looked at, at most.
+/// Maximum number of files and folders that are visited.
 const MOST_LOOKED_AT: usize = 100_000;
 
-/// Folders within folders, at most.
+/// Maximum depth of folders in folders.
 const DEEPEST: usize = 32;
 
-/// Results that are read, at most: with a few KiB left of each, they fit in any memory.
+/// Maximum number of results that are read: a few KiB of each stay in memory.
 const MOST_READ: usize = 10_000;
 
 /// Contents of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
-    /// Every file that may be a result, by name: what ends in `.json` or `.json.gz`.
+    /// Files that may be results, by name: they end in `.json` or `.json.gz`.
     pub(super) results: Vec<PathBuf>,
     /// Folders in it that cannot be read, and why.
     pub(super) unread: Vec<(PathBuf, String)>,
@@ -26,7 +26,8 @@ pub(super) struct Searched {
 /// Searches a folder and the folders in it. Links to folders are not followed: they may lead back here.
 ///
 /// # Errors
-/// Where the folder itself cannot be read, or holds more than anybody's results.
+/// If the folder itself cannot be read, or holds more than [`MOST_LOOKED_AT`] files and folders or [`MOST_READ`]
+/// results.
 pub(super) fn search(root: &Path) -> Result<Searched> {
     let mut searched = Searched::default();
     let mut folders = vec![(root.to_path_buf(), 0)];
@@ -60,7 +61,7 @@ pub(super) fn search(root: &Path) -> Result<Searched> {
     Ok(searched)
 }
 
-/// Fault of a file, without its name, which stands beside it.
+/// Returns the fault of a file without its name, which is shown beside it.
 pub(super) fn reason(file: &Path, error: &Error) -> String {
     let said = error.to_string();
     let own_name = format!("{}: ", file.display());

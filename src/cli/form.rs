@@ -21,20 +21,20 @@ fn help() -> String {
 }
 
 impl Form {
-    /// The format that was asked for.
+    /// Returns the format that was asked for.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// If there is no format of that name.
     pub(super) fn find(&self) -> Result<&'static dyn Report> {
         report::find(if self.json { "json" } else { &self.format })
     }
 
-    /// Returns true if it is text that a terminal would show.
+    /// Returns true if the format is text for a terminal.
     pub(super) fn is_text(&self) -> bool {
         !self.json && self.format == "terminal"
     }
 
-    /// The look of text on standard output.
+    /// Returns the look of text on standard output.
     pub(super) fn style(&self) -> Style {
         let detail = if self.details { Detail::Full } else { Detail::Brief };
         Style { detail, ..super::stdout_style() }

@@ -55,7 +55,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// The baseline in `places`, which the race will not replace.
+    /// Reads the baseline in `places`; refuses it if `replaced`, the file of the race, is in it.
     pub(super) fn open(places: &[PathBuf], replaced: Option<&Path>) -> Result<Gate> {
         let is_replaced = |place: &&PathBuf| replaced.is_some_and(|file| is_same(place, file));
         if let Some(place) = places.iter().find(is_replaced) {
@@ -78,12 +78,12 @@ impl Gate {
         Ok(Gate { runs })
     }
 
-    /// Returns true if `request` can be held against it.
+    /// Checks that `request` can be compared with the baseline.
     pub(super) fn check(&self, request: &Request) -> Result<()> {
         check(&self.runs.races(), request)
     }
 
-    /// Judges what became of the contenders since.
+    /// Judges the change of the contenders since the baseline.
     pub(super) fn judge(&self, race: &Outcome) -> Judged<'_> {
         Judged { judgement: Judgement::of(&self.runs.races(), &[race]), baseline: &self.runs.name }
     }
@@ -96,14 +96,14 @@ pub(super) struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// Says whether anything is worse, on standard error.
+    /// Prints to standard error whether any contender got worse.
     pub(super) fn tell(&self) {
         for line in judged(&self.judgement, self.baseline) {
             tell!("gate: {line}");
         }
     }
 
-    /// Returns the same as a section of a Markdown report.
+    /// Returns the judgement as a section of a Markdown report.
     pub(super) fn markdown(&self) -> String {
         judged_in_markdown(&self.judgement, self.baseline)
     }

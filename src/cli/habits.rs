@@ -1,12 +1,12 @@
-//! Options that people know from iperf3, irtt, ping and tc, answered with the words that do it here.
-//! Nothing is taken silently that means something else.
+//! Options that people know from iperf3, irtt, ping and tc, answered with the options that do the same here.
+//! No option is silently accepted with another meaning.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Option that other tools have, and the one that does the same here.
+/// An option of other tools, and the option that does the same here.
 struct Habit {
     typed: &'static [&'static str],
-    /// Unit of a bare number there.
+    /// Unit that other tools give a bare number.
     unit: &'static str,
     /// Text in the place of `{}` where no value was typed.
     example: &'static str,
@@ -21,7 +21,7 @@ const fn habit(
     Habit { typed, unit, example, says }
 }
 
-/// The words for options whose value is written differently here.
+/// Unit and example of options with a value of another form here.
 const ITS_OWN: (&str, &str) = ("", "");
 
 const HABITS: &[Habit] = &[
@@ -93,7 +93,7 @@ const HABITS: &[Habit] = &[
     ),
 ];
 
-/// Says what is wrong with the command line, and ends the program.
+/// Prints the fault of the command line, and ends the program.
 pub(super) fn refuse(error: &clap::Error) -> ! {
     let typed: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -106,8 +106,8 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
     }
 }
 
-/// What does here what an unknown option does elsewhere. `line` is the command line with the program's
-/// name.
+/// Returns the option that does here the work of an unknown option of other tools. `line` is the command line with the
+/// program's name.
 fn answer(error: &clap::Error, line: &[String]) -> Option<String> {
     let is_race = line.get(1).is_some_and(|word| word == "race" || word.starts_with('-'));
     if error.kind() != ErrorKind::UnknownArgument || !is_race {
@@ -125,7 +125,7 @@ fn answer(error: &clap::Error, line: &[String]) -> Option<String> {
 }
 
 impl Habit {
-    /// The value in our words: a bare number gets its unit.
+    /// Returns the value in the notation of this program: a bare number gets its unit.
     fn meant(&self, value: &str) -> String {
         let unit = if value.parse::<f64>().is_ok() { self.unit } else { "" };
         format!("{value}{unit}")

@@ -1,4 +1,4 @@
-//! `deadheat import`: what others measured, as a result of ours.
+//! `deadheat import`: measurements of other tools as a result file.
 
 use std::path::PathBuf;
 
@@ -82,7 +82,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let kept = file.with_extension("samples");
     let is_kept = args.samples || page.is_some() || report.samples() != Samples::Unused;
     if !is_kept && kept.is_file() {
-        // Those of an earlier result would be taken for this one's.
+        // Samples of an earlier result would be mistaken for samples of this one.
         std::fs::remove_file(&kept)
             .map_err(|e| Error::setup(format!("remove old samples, {}", kept.display()), e))?;
     }
@@ -98,7 +98,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The result must not take the place of what it is made from.
+/// Refuses to replace an input file by the result.
 fn refuse_to_replace(args: &Args, file: &std::path::Path) -> Result<()> {
     let same = |a: &std::path::Path, b: &std::path::Path| {
         a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))

@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The flag that SIGINT and SIGTERM set.
+/// Returns the flag that SIGINT and SIGTERM set.
 ///
 /// # Errors
-/// Where the handler cannot be installed.
+/// If the handler cannot be installed.
 pub(super) fn flag() -> Result<Arc<AtomicBool>> {
     let flag = FLAG.get_or_init(Arc::default);
     for signal in [libc::SIGINT, libc::SIGTERM] {

@@ -1,4 +1,4 @@
-//! `deadheat list`: what exists, what works on this host, and why not.
+//! `deadheat list`: everything that exists, whether it works on this host, and if not, the reason.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub(super) struct Args {
     what: Option<String>,
 }
 
-/// One part of the list: its kind, and its text about what has a name that is wanted.
+/// Function that returns a part of the list: the entries with a name that matches.
 type Section = fn(&Wanted<'_>) -> String;
 
 const SECTIONS: [(&str, Section); 5] = [
@@ -37,9 +37,9 @@ const SECTIONS: [(&str, Section); 5] = [
     ("applications", applications),
 ];
 
-/// Selection of what is listed, and the width of its lines.
+/// Selection of entries, and the width of lines.
 struct Wanted<'a> {
-    /// A part of the names; everything where there is none.
+    /// Part of the names to list; `None` lists everything.
     word: Option<&'a str>,
     width: usize,
 }
@@ -49,7 +49,7 @@ impl Wanted<'_> {
         self.word.is_none_or(|word| name.contains(word))
     }
 
-    /// Returns true if a key is wanted by its own name.
+    /// Returns true if a key is selected by its own name.
     fn has_key(&self, keys: &[Key]) -> bool {
         keys.iter().any(|key| self.word == Some(key.name))
     }
@@ -64,7 +64,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         (Some((_, section)), _) => vec![section(&wanted)],
         (None, word) => {
             let texts: Vec<String> = SECTIONS.iter().map(|(_, section)| section(&wanted)).collect();
-            // A heading alone says nothing.
+            // A heading alone has no entries.
             let has_entries = |text: &String| text.lines().count() > 1;
             let texts: Vec<String> = texts.into_iter().filter(has_entries).collect();
             if let (true, Some(word)) = (texts.is_empty(), word) {
@@ -76,7 +76,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     print(&texts.join("\n"))
 }
 
-/// Every name that there is.
+/// Returns every name in the list.
 fn names() -> Vec<&'static str> {
     let transports = transport::ALL.iter().map(|transport| transport.info().id);
     let left_out = optional::left_out().map(|optional| optional.id);
@@ -126,7 +126,7 @@ fn transports(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// Which of a knob's words work on this host, and why the others do not; nothing for a knob without
+/// Returns which words of a knob work on this host, and why the others do not; empty for a knob without
 /// words to choose from.
 fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     let spec::Kind::Choice(words) = key.kind else { return None };
@@ -157,10 +157,10 @@ fn workloads(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// The entry for the keys that every workload has.
+/// Heading of the keys that every workload has.
 const BESIDE: &str = "…:load=";
 
-/// The entry for the key that contenders have beside their knobs.
+/// Heading of the key that contenders have beside their knobs.
 const TERMS: &str = "…:terms=";
 
 /// Heading of the key for the services of lanes.
@@ -207,7 +207,7 @@ fn paths(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// Each study with its question.
+/// Returns each study with its question.
 pub(super) fn all_studies(width: usize) -> String {
     studies(&Wanted { word: None, width })
 }
@@ -223,7 +223,7 @@ fn studies(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// Each application that `deadheat advise` knows by its name.
+/// Returns each application that `deadheat advise` knows by its name.
 fn applications(wanted: &Wanted<'_>) -> String {
     let mut out = String::from("APPLICATIONS\n");
     for name in apps::names().filter(|name| wanted.has(name)) {
@@ -233,7 +233,7 @@ fn applications(wanted: &Wanted<'_>) -> String {
     out
 }
 
-/// Formats how long a study may take, at both settings.
+/// Formats the maximum duration of a study, at both settings.
 pub(super) fn at_most(study: &Study) -> String {
     let [quick, full] =
         [Setting::Quick, Setting::Full].map(|setting| match study.at_most(setting) {
@@ -244,7 +244,7 @@ pub(super) fn at_most(study: &Study) -> String {
     format!("at most {quick} quick, {full} in full{besides}")
 }
 
-/// A time as people say it: `50 s`, `4 min`, `6.5 h`, `7 d`.
+/// Formats a time as people say it: `50 s`, `4 min`, `6.5 h`, `7 d`.
 fn lasting(time: Nanos) -> String {
     let seconds = time.0 as f64 / 1e9;
     let (value, unit) = match seconds {
@@ -257,7 +257,7 @@ fn lasting(time: Nanos) -> String {
     format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// Lists `keys`, each with what `more` has to say of it.
+/// Lists `keys`, each with the addition that `more` returns.
 fn put_keys<'a>(
     out: &mut String,
     keys: impl IntoIterator<Item = &'a Key>,
@@ -278,7 +278,7 @@ fn put_keys<'a>(
     }
 }
 
-/// One entry: its name at `indent`, its text from `column` on, on a line of its own where the name
+/// Writes an entry: its name at `indent`, its text from `column` on, or on a line of its own if the name
 /// is too long.
 fn put(out: &mut String, indent: usize, (name, column): (&str, usize), text: &str, width: usize) {
     let _ = write!(out, "{:indent$}{name}", "");

@@ -1,4 +1,4 @@
-//! `deadheat map`: who is ahead where, over keys of a path.
+//! `deadheat map`: the leader at each point of a grid over keys of a path.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// A picture that cannot be written is refused before anything runs.
+    /// Refuses a picture that cannot be written, before anything runs.
     pub(super) fn check(&self) -> Result<()> {
         self.picture.as_deref().map_or(Ok(()), |file| pages::prepare(file, "--picture"))
     }
@@ -205,7 +205,7 @@ fn jobs(args: &Args, asked: &MapRequest) -> Result<usize> {
     }
 }
 
-/// The map as it is to be gone on with. One that is not whole is not replaced by accident.
+/// Returns the map to run, with the points in `file` after `--resume`. An incomplete map is not replaced by accident.
 fn begun(args: &Args, map: Map, file: &Path) -> Result<Map> {
     if args.output.is_none() || !file.exists() {
         return Ok(map);
@@ -247,11 +247,12 @@ fn go(args: &Args, map: &mut Map, jobs: usize, file: &Path) -> Result<()> {
     ended
 }
 
-/// What a map says at each point is in it, also where its race cannot be trusted; only one without any
-/// figures has failed.
+/// Returns the verdict on a map. The map holds the verdict at each point, also if its race cannot be trusted; only a
+/// map
+/// without any figures has failed.
 ///
 /// # Errors
-/// Where nobody got through anywhere: with the reason at the first point.
+/// If no contender got through anywhere: with the reason at the first point.
 fn verdict(map: &Map) -> Result<Verdict> {
     let failed = |point: &MapPoint| point.outcome == PointAnswer::Failed;
     let Some(first) = map.points.first().filter(|_| map.points.iter().all(failed)) else {

@@ -1,5 +1,5 @@
-//! The command line: one file per subcommand. What was typed becomes a request here; what it means
-//! is decided in the library. Only this module and `report` write to a terminal.
+//! The command line: one file per subcommand. It turns arguments into a request; the library decides their meaning.
+//! Only this module and `report` write to a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::foreign;
 use crate::report::{Colour, Style};
 use crate::result::save::{FreshDirectory, FreshFile};
 
-/// Writes a line to stderr. Nobody may be listening any more, as behind a pipe into head(1); that is no error.
+/// Writes a line to stderr. A reader that has gone, as behind a pipe into head(1), is no error.
 macro_rules! tell {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -109,7 +109,7 @@ enum Verdict {
     Ended(u8),
 }
 
-/// Parses the command line, runs the command, and answers the exit code: 0 ran and is trusted,
+/// Parses the command line, runs the command, and returns the exit code: 0 ran and is trusted,
 /// 1 failed, 2 usage, 3 ran but is not trusted, 4 undecided where that was asked for, 5 a gate found a contender worse.
 pub fn run() -> ExitCode {
     if let Some(code) = path::enter() {
@@ -143,13 +143,13 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Says what failed, and returns its exit code.
+/// Prints an error, and returns its exit code.
 pub(crate) fn fail(error: &Error) -> ExitCode {
     tell!("deadheat: {}", said(error));
     ExitCode::from(error.exit_code())
 }
 
-/// An error as it is shown: what is not the user's own text may come from a peer or a file.
+/// Returns the text of an error on one line, but for a usage error: the text may be of a peer or a file.
 fn said(error: &Error) -> String {
     match error {
         Error::Usage(_) => foreign::lines(&error.to_string()),
@@ -157,16 +157,16 @@ fn said(error: &Error) -> String {
     }
 }
 
-/// The file that a result goes to.
+/// File for a result.
 enum Target {
     /// The given file, which may be replaced.
     Given(PathBuf),
-    /// One of its own, named by date and time.
+    /// A new file, named by date and time.
     Fresh(FreshFile),
 }
 
 impl Target {
-    /// The file that was given, or a fresh one whose name begins with `stem`.
+    /// Returns the given file, or a new file with a name that begins with `stem`.
     fn of(given: Option<&PathBuf>, stem: &str) -> Result<Target> {
         match given {
             Some(file) => Ok(Target::Given(file.clone())),
@@ -182,8 +182,9 @@ impl Target {
     }
 }
 
-/// The directory that results go to: the given one, or a fresh one whose name begins with `stem`, which is removed with
-/// its second value if nothing is in it.
+/// Returns the directory for results: the given one, or a new one with a name that begins with `stem`. Dropping the
+/// second
+/// value removes a new directory if it is empty.
 fn directory(
     given: Option<&PathBuf>,
     stem: &str,
@@ -196,13 +197,13 @@ fn directory(
     Ok((fresh.path.clone(), Some(fresh)))
 }
 
-/// A label as typed: `key=value`.
+/// Parses a label: `key=value`.
 fn label(typed: &str) -> Result<(&str, &str)> {
     let wrong = || Error::usage(format!("label `{typed}` is not of the form key=value"));
     typed.split_once('=').ok_or_else(wrong)
 }
 
-/// Colour and width for text on `stream`: none and 80 where it is not a terminal, or where
+/// Returns colour and width for text on a stream: none and 80 where it is not a terminal, or where
 /// `NO_COLOR` is set (no-color.org).
 fn style(is_terminal: bool) -> Style {
     let colour = if is_terminal && std::env::var_os("NO_COLOR").is_none() {
@@ -214,13 +215,13 @@ fn style(is_terminal: bool) -> Style {
     Style { colour, width, ..Style::default() }
 }
 
-/// The width that a report is laid out for, where standard output is a terminal.
+/// Returns the width for a report, if standard output is a terminal.
 fn terminal_width() -> Option<usize> {
     let (columns, _) = terminal_size(libc::STDOUT_FILENO)?;
     (columns >= 40).then(|| columns.min(120))
 }
 
-/// Columns and rows of the terminal behind a descriptor.
+/// Returns columns and rows of the terminal behind a descriptor.
 fn terminal_size(descriptor: libc::c_int) -> Option<(usize, usize)> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes one winsize, which `size` is.

@@ -1,4 +1,4 @@
-//! Pages: of one result, of several, of a study, and of all that a folder holds.
+//! Pages of one result, of several, of a study, and of a folder.
 
 use crate::analysis::derived;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use crate::study::save as studies;
 use super::folder::{Searched, reason, search};
 use super::report::samples_of;
 
-/// The page of a folder.
+/// File name of a folder's page.
 pub(super) const INDEX: &str = "index.html";
 
-/// A page that is written once a race or a study is done can be written: refused before it runs.
+/// Checks, before a race or a study runs, that its page can be written.
 pub(super) fn prepare(file: &Path, option: &str) -> Result<()> {
     if file.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(Error::usage(format!(
@@ -30,7 +30,7 @@ pub(super) fn prepare(file: &Path, option: &str) -> Result<()> {
     save::prepare(file)
 }
 
-/// A page was asked of the several studies that are, or will be, in `dir`.
+/// Returns the error for one page of the several studies in `dir`.
 pub(super) fn of_one_study(dir: &Path) -> Error {
     Error::usage(format!(
         "a page shows one study; `deadheat report {} --format {} -o DIR` writes a page for each of several, \
@@ -40,14 +40,14 @@ pub(super) fn of_one_study(dir: &Path) -> Error {
     ))
 }
 
-/// The page of one result, which is in `file`.
+/// Returns the page of one result, which is in `file`.
 pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
     let samples = samples_of(file);
     let shown = Shown { outcome, samples: samples.as_deref() };
     page(&Page::of(Part { name: name_of(file), shown }))
 }
 
-/// One page of several results.
+/// Returns one page of several results.
 pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
     let results: Vec<Outcome> =
         files.iter().map(|file| derived::load(file)).collect::<Result<_>>()?;
@@ -61,7 +61,7 @@ pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
     Ok(page(&Page { title, parts: parts.collect(), study: None }))
 }
 
-/// The page of a study that was run, with its results by race; `place` is its directory or file.
+/// Returns the page of a study that was run, with its results by race; `place` is its directory or file.
 pub(super) fn of_study(
     run: &StudyRun,
     results: &BTreeMap<String, Outcome>,
@@ -80,8 +80,8 @@ pub(super) fn of_study(
     page(&Page { title: run.study.title.clone(), parts: parts.collect(), study: Some(run) })
 }
 
-/// Writes a page of each result and study in `folder` into `out`, and an index of them; answers how
-/// many pages there are beside the index.
+/// Writes a page of each result and study in `folder` into `out`, and an index of them; returns the number of
+/// pages beside the index.
 pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
     let Searched { results, unread } = search(folder)?;
     let files = shown(results);
@@ -107,7 +107,7 @@ pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
         let relative = name_of(file);
         kept.push((relative.clone(), keep(file, out, &page_name(&relative, &mut taken))?));
     }
-    // The newest first; what cannot be shown last.
+    // The newest first; files that cannot be shown last.
     kept.sort_by(|(a, one), (b, other)| other.started().cmp(one.started()).then(a.cmp(b)));
     let entries: Vec<Entry<'_>> = kept.iter().map(|(file, kept)| kept.entry(file)).collect();
     let title = format!("Results in {}", folder.display());
@@ -115,7 +115,7 @@ pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
     Ok(kept.iter().filter(|(_, kept)| !matches!(kept, Kept::Not(_))).count())
 }
 
-/// Entry of an index for a file whose page is written: trials are let go of.
+/// Entry of the index for a file with a written page. Series of trials are dropped, to save memory.
 enum Kept {
     Race(Box<Outcome>, String),
     Study(Box<StudyRun>, String),
@@ -141,7 +141,8 @@ impl Kept {
     }
 }
 
-/// Writes the page of a file. One that cannot be read is no reason to have none of the others.
+/// Writes the page of a file. For a file that cannot be read, the entry has the reason, and the other pages are
+/// written.
 fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
     let why = |error: Error| Ok(Kept::Not(reason(file, &error)));
     if is_study(file) {
@@ -183,7 +184,7 @@ fn shown(results: Vec<PathBuf>) -> Vec<PathBuf> {
     results.into_iter().filter(is_shown).collect()
 }
 
-/// A name for the page of `file`, which no other has: `a/b.json` has `a-b.html`.
+/// Returns a unique name for the page of `file`: `a/b.json` has `a-b.html`.
 fn page_name(file: &str, taken: &mut BTreeSet<String>) -> String {
     let stem = file.trim_end_matches(".gz").trim_end_matches(".json");
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
@@ -199,13 +200,13 @@ fn page_name(file: &str, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-/// Returns the text that tells a result from others in a page.
+/// Returns the text that identifies a result among others on a page.
 fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.trim_end_matches(".gz").trim_end_matches(".json").to_owned()
 }
 
-/// The names of several results; whole paths where files of one name are in different folders.
+/// Returns the names of several results; whole paths where files of one name are in different folders.
 fn names(files: &[PathBuf]) -> Vec<String> {
     let short: Vec<String> = files.iter().map(|file| name_of(file)).collect();
     let is_unique = |name: &String| short.iter().filter(|other| *other == name).count() == 1;

@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// In front of everything shown, what the race is part of.
+    /// Sets the name of the whole that the race is part of, in front of everything shown.
     pub(super) fn within(mut self, what: &str) -> Progress {
         self.before = if what.is_empty() { String::new() } else { format!("{what} · ") };
         self
@@ -109,8 +109,7 @@ impl Observer for Progress {
     }
 }
 
-/// Words to say before a race whose verdicts take far longer than the time that races have unless asked for more;
-/// `None` if they do not.
+/// Returns a note to show before a race that will take far longer than races do by default; `None` for other races.
 fn long(outcome: &Outcome, takes: Nanos) -> Option<String> {
     let is_long = outcome.asked.budget_ns.is_some_and(|budget| takes.0 > 2 * budget);
     is_long.then(|| {
@@ -122,15 +121,15 @@ fn long(outcome: &Outcome, takes: Nanos) -> Option<String> {
     })
 }
 
-/// The hidden copy of a contender by its name.
+/// Returns the name of a contender's hidden copy.
 fn copy(label: &str) -> String {
     format!("{label} (copy)")
 }
 
-/// Columns of a name, at most.
+/// Maximum number of columns of a name.
 const WIDEST_NAME: usize = 28;
 
-/// Contenders of the first claimed metric, how they compare, and what could be told apart so far.
+/// Returns the contenders of the first claimed metric, how they compare, and the difference resolved so far.
 fn table(outcome: &Outcome) -> Vec<String> {
     let Some(metric) = outcome.metrics.first() else { return Vec::new() };
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
@@ -161,7 +160,7 @@ fn table(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// A contender's estimate with its interval.
+/// Returns a contender's estimate with its interval.
 fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> [String; 3] {
     let mut summaries = outcome.summary.iter();
     let found = summaries.find(|s| s.contender == entrant.id && s.metric == metric.name);
@@ -176,21 +175,21 @@ fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> [String; 3] 
     [entrant.label.clone(), scale.with_unit(summary.estimate), interval]
 }
 
-/// Ratio of the first one's figure to the second one's.
+/// Returns the ratio of the first contender's figure to the second one's.
 fn pair(a: &str, b: &str, ratio: Option<&Ratio>) -> [String; 3] {
     let (point, interval) =
         ratio.map_or_else(|| (words::NOTHING.to_owned(), String::new()), words::ratio);
     [format!("{a} / {b}"), point, interval]
 }
 
-/// The difference that could be told so far, as a fraction: half of the ratio's interval.
+/// Returns the smallest difference resolved so far, as a fraction: half of the ratio's interval.
 fn resolution(verdict: &Verdict) -> Option<f64> {
     let ratio = verdict.ratio.as_ref()?;
     let half = (ratio.high / ratio.low).sqrt() - 1.0;
     half.is_finite().then_some(half)
 }
 
-/// An interval of a trial under way, in a line.
+/// Formats an interval of a running trial as a line.
 pub(super) fn interval(row: &Row) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! `deadheat race`: from what was typed to a race, its file, and the answer.
+//! `deadheat race`: from the arguments to a race, its file, and the answer.
 
 use crate::analysis::derived;
 use std::io::IsTerminal;
@@ -20,7 +20,7 @@ use super::report::samples_of;
 use super::staging::{Intervals, Staging, Wanted, with_stage};
 use super::{Verdict, deliver, pages};
 
-/// Settings that an earlier race has fixed for those that go on with it or repeat it.
+/// Settings that an earlier race fixes for a race that continues or repeats it.
 const FIXED: [&str; 17] = [
     "vary",
     "contenders",
@@ -266,7 +266,7 @@ fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     let request = again(args, &before, file)?;
     request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
-    // Samples of some blocks, and not of others, would be taken for those of all.
+    // A file with samples of some blocks only would be mistaken for a complete one.
     let kept = samples_of(file).is_some();
     with_stage(&staging(args, kept), &request, file, |stage| {
         resume(before, budget, &request, stage)
@@ -277,7 +277,8 @@ fn forced(args: &Args, request: Request) -> Request {
     if args.force { request.force() } else { request }
 }
 
-/// The request of a race that is in a file, with what was allowed of it. The host that it names is said: a race goes there.
+/// Returns the request of the race in a file, with the permissions given. Prints the host that the race will connect
+/// to.
 fn again(args: &Args, earlier: &Outcome, file: &Path) -> Result<Request> {
     let name = file.display().to_string();
     if let Some(host) = &earlier.asked.to {
@@ -287,7 +288,7 @@ fn again(args: &Args, earlier: &Outcome, file: &Path) -> Result<Request> {
     Ok(forced(args, request))
 }
 
-/// A race that goes on, or is run again, has its interval.
+/// Refuses an interval for a race that continues or repeats another: the interval is fixed.
 fn refuse_interval(args: &Args) -> Result<()> {
     match &args.interval {
         Some(Some(time)) => Err(Error::usage(format!(
@@ -309,8 +310,7 @@ fn staging(args: &Args, samples: bool) -> Staging<'_> {
     }
 }
 
-/// Returns the place of intervals: they go where the answer goes if that is text in a file or a pipe, as there they are
-/// read together.
+/// Returns the place of intervals: with the answer if that is text in a file or a pipe, where both are read together.
 fn intervals(args: &Args) -> Intervals {
     match args.interval {
         None => Intervals::Nowhere,

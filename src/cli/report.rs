@@ -15,7 +15,7 @@ use crate::trial::samples;
 use super::form::Form;
 use super::{deliver, pages, print};
 
-/// Options of a report, which what is shown instead has no use for.
+/// Options of a report that other outputs of this command do not use.
 const SHOWN: [&str; 3] = ["format", "json", "details"];
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     deliver(&report.render(&shown, &args.form.style())?, args.output.as_deref())
 }
 
-/// A map is no race, and has fewer forms.
+/// Writes a map, which has fewer formats than a race.
 fn map_of(file: &Path, args: &Args, format: &str) -> Result<()> {
     let map = map::file::load(file)?;
     if args.intervals {
@@ -84,7 +84,7 @@ fn map_of(file: &Path, args: &Args, format: &str) -> Result<()> {
     deliver(text.as_bytes(), args.output.as_deref())
 }
 
-/// Pages of a folder go to a folder.
+/// Writes the pages of a folder to a folder.
 fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
     let Some(out) = out else {
         return Err(Error::usage(format!(
@@ -98,7 +98,7 @@ fn folder_of(folder: &Path, out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Advice for several files, and for folders.
+/// Returns the error for several files or a folder in a format that shows one result.
 fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
     let folder = files.iter().find(|file| file.is_dir());
     Error::usage(match (folder, is_page) {
@@ -116,7 +116,7 @@ fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
     })
 }
 
-/// One figure as a file of its own, or the names of all.
+/// Returns one figure as an SVG file, or the names of all.
 fn figure(shown: &Shown<'_>, id: &str) -> Result<String> {
     let figures = plot::figures(shown);
     if id == "list" {
@@ -130,13 +130,13 @@ fn figure(shown: &Shown<'_>, id: &str) -> Result<String> {
     Ok(plot::style::standalone(found, &plot::palette::tints(shown.outcome)))
 }
 
-/// The raw samples beside a result, where they are kept.
+/// Returns the file of raw samples beside a result, if there is one.
 pub(super) fn samples_of(result: &Path) -> Option<PathBuf> {
     let samples = save::samples_file(result);
     samples.is_file().then_some(samples)
 }
 
-/// One row per sample, a trial at a time, so that memory holds one trial's samples only.
+/// Writes a row for each sample, a trial at a time, so that memory holds the samples of one trial only.
 fn raw(file: &Path, output: Option<&Path>) -> Result<()> {
     let mut out = match output {
         None => None,

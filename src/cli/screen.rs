@@ -14,10 +14,10 @@ use crate::report::columns;
 /// Columns and rows of a terminal.
 pub(super) type Size = fn() -> (usize, usize);
 
-/// Less often than this a trial is not worth a redraw.
+/// Minimum time between two redraws while a trial runs.
 const PAUSE: Duration = Duration::from_millis(80);
 
-/// Lines that are rewritten; none where nobody watches. Clones share them.
+/// Lines that are rewritten on a terminal; other outputs have none. Clones share them.
 #[derive(Clone)]
 pub(super) struct Screen {
     kind: Kind,
@@ -27,9 +27,9 @@ pub(super) struct Screen {
 enum Kind {
     /// A terminal, with lines that are rewritten.
     Terminal(Rc<RefCell<Drawn>>),
-    /// A file or a pipe, which takes the lines above them alone.
+    /// A file or a pipe, which takes only the lines that stay.
     Plain,
-    /// Nobody who reads.
+    /// No output.
     Nothing,
 }
 
@@ -38,29 +38,29 @@ struct Drawn {
     size: Size,
     pause: Duration,
     at: Option<Instant>,
-    /// Lines that are shown.
+    /// Lines to show.
     lines: Vec<String>,
     /// Lines on the terminal now; the cursor is at the end of the last.
     height: usize,
 }
 
 impl Screen {
-    /// No terminal, and nobody who reads.
+    /// Creates a screen without output.
     pub(super) fn none() -> Screen {
         Screen { kind: Kind::Nothing }
     }
 
-    /// Standard error that is no terminal: it takes lines above the others only.
+    /// Creates a screen for standard error that is no terminal: it takes only the lines that stay.
     pub(super) fn plain() -> Screen {
         Screen { kind: Kind::Plain }
     }
 
-    /// Returns true if its lines are rewritten, so that somebody may be watching.
+    /// Returns true if the lines are rewritten, as on a terminal.
     pub(super) fn is_rewritten(&self) -> bool {
         matches!(self.kind, Kind::Terminal(_))
     }
 
-    /// The terminal behind standard error.
+    /// Creates a screen on the terminal behind standard error.
     pub(super) fn stderr() -> Screen {
         let size = || super::terminal_size(libc::STDERR_FILENO).unwrap_or((80, 24));
         Screen::on(Box::new(io::stderr()), size, PAUSE)
@@ -71,7 +71,7 @@ impl Screen {
         Screen { kind: Kind::Terminal(Rc::new(RefCell::new(drawn))) }
     }
 
-    /// Replaces the lines, unless that was done a moment ago.
+    /// Replaces the lines; draws them unless the last drawing was less than [`PAUSE`] ago.
     pub(super) fn show(&self, lines: Vec<String>) {
         self.with(|drawn| {
             drawn.lines = lines;
@@ -81,7 +81,7 @@ impl Screen {
         });
     }
 
-    /// Takes the lines away.
+    /// Removes the lines.
     pub(super) fn clear(&self) {
         self.with(|drawn| {
             drawn.lines.clear();
@@ -91,10 +91,10 @@ impl Screen {
         });
     }
 
-    /// Leaves a line of its own above them.
+    /// Writes a line that stays, above the others.
     pub(super) fn above(&self, text: &str) {
         if matches!(self.kind, Kind::Plain) {
-            // As below: what cannot be shown is no reason to end a race.
+            // As below: output that fails is no reason to end a race.
             let _ = writeln!(io::stderr(), "{}", visible(text));
         }
         self.with(|drawn| drawn.draw(&format!("{text}\x1b[K\n")));
@@ -108,7 +108,7 @@ impl Screen {
 }
 
 impl Drawn {
-    /// Writes `first` and the lines in place of those that are there, in one write.
+    /// Writes `first` and the lines over the present lines, in one write.
     fn draw(&mut self, first: &str) {
         let (width, rows) = (self.size)();
         let mut text = String::from("\r");
@@ -116,7 +116,7 @@ impl Drawn {
             text += &format!("\x1b[{}A", self.height - 1);
         }
         text += first;
-        // A line in the last column, or one more than there are rows, would move what is above.
+        // A line in the last column, or one line more than there are rows, would move the lines above.
         let lines = self.lines.iter().take(rows.saturating_sub(1).max(1));
         let lines: Vec<String> =
             lines.map(|line| cut(line, width.saturating_sub(1)) + "\x1b[K").collect();
@@ -129,7 +129,7 @@ impl Drawn {
     }
 }
 
-/// As much of `line` as fits, with control characters made visible.
+/// Returns the part of `line` that fits, with control characters made visible.
 fn cut(line: &str, width: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
@@ -143,7 +143,7 @@ fn cut(line: &str, width: usize) -> String {
 pub(super) mod fake {
     use super::*;
 
-    /// A terminal of some columns that understands what is written here, and nothing else.
+    /// A terminal of [`WIDTH`] columns that interprets only the control functions used here.
     #[derive(Default, Clone)]
     pub(crate) struct Terminal(Rc<RefCell<Page>>);
 
@@ -154,16 +154,16 @@ pub(super) mod fake {
         column: usize,
     }
 
-    /// Columns of it.
+    /// Number of columns of the terminal.
     pub(crate) const WIDTH: usize = 60;
 
     impl Terminal {
-        /// A screen on it.
+        /// Returns a screen on the terminal.
         pub(crate) fn screen(&self) -> Screen {
             Screen::on(Box::new(self.clone()), || (WIDTH, 10), Duration::ZERO)
         }
 
-        /// Lines that stand on it, and the place of the cursor.
+        /// Returns the lines on the terminal, and the position of the cursor.
         pub(crate) fn shows(&self) -> (Vec<String>, (usize, usize)) {
             let page = self.0.borrow();
             let rows = page.rows.iter();

@@ -10,16 +10,16 @@ use crate::trial::control_key::Pin;
 use crate::trial::private_file;
 use crate::trial::remote::Credentials;
 
-/// The secret in `file` and the pin as typed, each or else from the environment.
+/// Returns the secret in `file` and the pin as typed; if either is absent, its value from the environment.
 ///
 /// # Errors
-/// Where the file cannot be read, or what was given is empty or no pin.
+/// If the file cannot be read, the secret is empty, or the pin is malformed.
 pub(super) fn credentials(file: Option<&Path>, pin: Option<&str>) -> Result<Credentials> {
     let secret = match file {
         None => Secret::from_environment()?,
         Some(file) => {
             if let Some(warning) = private_file::exposed(file) {
-                // Nobody is left to read it where standard error is gone.
+                // Standard error may be gone; then the warning is lost.
                 let _ = writeln!(io::stderr().lock(), "warning: {warning}");
             }
             Some(in_file(file)?)
@@ -32,10 +32,10 @@ pub(super) fn credentials(file: Option<&Path>, pin: Option<&str>) -> Result<Cred
     Ok(Credentials { secret, pin })
 }
 
-/// The secret in a file.
+/// Returns the secret in a file.
 ///
 /// # Errors
-/// Where it cannot be read, or is empty.
+/// If the file cannot be read, or is empty.
 pub(super) fn in_file(file: &Path) -> Result<Secret> {
     let failed = |e| Error::setup(format!("read the secret from {}", file.display()), e);
     let text = private_file::read(file).map_err(failed)?;

@@ -69,12 +69,12 @@ fn lets_nothing_run(option: &str) -> Error {
     Error::usage(format!("`{option} 0` would let nothing run; raise it, or leave it out"))
 }
 
-/// Serves until SIGINT or SIGTERM; then kills what still runs and comes back.
+/// Serves until SIGINT or SIGTERM; then kills the running trials and returns.
 ///
 /// # Errors
-/// [`Error::Usage`] for what cannot be meant; [`Error::Setup`] where the port cannot be had.
+/// [`Error::Usage`] for options that make no sense; [`Error::Setup`] if the port cannot be bound.
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
-    // Without it every trial would fail, and its client be told.
+    // Without it every trial would fail, and its client would get the error.
     crate::trial::process::program()?;
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
@@ -116,7 +116,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         );
     }
     let ran = server.run(&stop);
-    // From here on the descriptor may be somebody else's.
+    // From here on the descriptor may be reused by another file.
     HANDLER_FD.store(-1, Ordering::SeqCst);
     ran?;
     log(&format!("stopped; {}", server.summary()));
@@ -215,16 +215,16 @@ impl ServeArgs {
     }
 }
 
-/// A log line on standard error, with the time of day.
+/// Writes a log line to standard error, with the time of day.
 fn write_line(line: &str) {
-    // Nobody is left to tell when standard error is gone; serving goes on.
+    // Standard error may be gone; serving goes on.
     let _ = writeln!(std::io::stderr().lock(), "{} {line}", date::rfc3339(SystemTime::now()));
 }
 
 /// Descriptor that the signal handler writes to.
 static HANDLER_FD: AtomicI32 = AtomicI32::new(-1);
 
-/// A stop that the first SIGINT or SIGTERM pulls; the second one ends the process as usual.
+/// Returns a stop that the first SIGINT or SIGTERM triggers; the second one ends the process as usual.
 fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::new()?;
     HANDLER_FD.store(stop.handler_fd(), Ordering::SeqCst);

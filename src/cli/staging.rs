@@ -1,4 +1,4 @@
-//! What a race touches on this machine, set up for any command that runs one.
+//! The resources of a race on this machine, set up for any command that runs one.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,7 +21,7 @@ use super::{interrupt, secret};
 
 /// Options by which races are run.
 pub(super) struct Staging<'a> {
-    /// Name of the whole that the race is part of, for its progress; empty where it is on its own.
+    /// Name of the whole that the race is part of, for its progress; empty for a race on its own.
     pub within: String,
     /// True if progress is shown on a terminal.
     pub progress: Wanted,
@@ -35,10 +35,10 @@ pub(super) struct Staging<'a> {
     pub pin: Option<&'a str>,
 }
 
-/// Place where intervals of a trial under way are shown.
+/// Place where intervals of a running trial are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intervals {
-    /// They are not shown.
+    /// Intervals are not shown.
     Nowhere,
     /// Standard error: above the progress, where that is a terminal.
     Stderr,
@@ -47,7 +47,7 @@ pub(super) enum Intervals {
 }
 
 impl Intervals {
-    /// Returns what shows an interval; `None` if nothing does.
+    /// Returns a function that shows an interval; `None` if intervals are not shown.
     fn shown(self, progress: &Screen) -> Option<impl FnMut(&Row) + 'static> {
         let screen = if progress.is_rewritten() { progress.clone() } else { Screen::plain() };
         (self != Intervals::Nowhere).then_some({
@@ -60,7 +60,7 @@ impl Intervals {
     }
 }
 
-/// Whether something is wanted.
+/// A choice of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Yes,
@@ -73,7 +73,7 @@ impl From<bool> for Wanted {
     }
 }
 
-/// Sets up everything a race touches, and lets `race` have it.
+/// Sets up everything that a race uses on this machine, and calls `race` with it.
 pub(super) fn with_stage(
     staging: &Staging<'_>,
     request: &Request,
@@ -133,8 +133,8 @@ pub(super) fn with_stage(
     ended
 }
 
-/// Has a write beyond the limit of a file's size (`ulimit -f`) fail with a reason, in this process and in
-/// its agents, instead of ending them without a word.
+/// Makes a write beyond the limit of a file's size (`ulimit -f`) fail with a reason, in this process and in
+/// its agents; otherwise the signal would kill them.
 fn report_full_files() {
     // SAFETY: ignoring a signal touches no memory of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -1,5 +1,5 @@
-//! Advice in at most twenty lines: places, who is left out and why, and what would change the answer. Each sentence has
-//! the file of its race behind it.
+//! Advice in at most twenty lines: places, contenders that are left out with the reason, and changes of the path that
+//! would change the answer. Each sentence names the file of its race.
 
 use super::document::{Block, Document, Line, Section, Tone};
 use super::study::Form;
@@ -24,7 +24,7 @@ const INDENT: usize = 2;
 /// Renders advice in `form`; text has a newline at its end.
 ///
 /// # Errors
-/// [`Error::Data`] where it cannot be written in this form.
+/// [`Error::Data`] if the advice cannot be written in this form.
 pub fn render(advice: &Advice, form: Form, style: &Style) -> Result<String> {
     match form {
         Form::Terminal => {
@@ -55,7 +55,7 @@ fn document(advice: &Advice) -> Document {
     }
 }
 
-/// Returns the time that the races took, of those that were given one.
+/// Returns the time that the races took; empty if they had no budget.
 fn took(advice: &Advice) -> String {
     match advice.budget_ns {
         Some(_) => format!(" · took {} s", advice.took_ns.div_ceil(1_000_000_000)),
@@ -66,14 +66,14 @@ fn took(advice: &Advice) -> String {
 /// Advice to put into sentences.
 struct Content<'a> {
     advice: &'a Advice,
-    /// True if only some races are of virtual time, so that each of these is marked.
+    /// True if only some races ran in virtual time, so that each of these is marked.
     is_mixed: bool,
 }
 
 /// Leaves out the last sentences of a document that takes more than [`MOST_LINES`].
 fn shorten(document: &mut Document, width: usize) {
     let rows = |text: &str| text::wrap(text, width.min(100).saturating_sub(INDENT)).len();
-    // Title and subtitle, an empty line, and one to say what is left out.
+    // Title and subtitle, an empty line, and a line that reports the cut.
     let mut left = MOST_LINES.saturating_sub(rows(&document.title) + rows(&document.subtitle) + 2);
     let sentences = document.sections.iter_mut().flat_map(|section| &mut section.blocks);
     for block in sentences {
@@ -133,7 +133,7 @@ impl Content<'_> {
         format!("{}{}", placed.place, if is_shared { "=" } else { "" })
     }
 
-    /// Returns those that share a place for the same reason in one line.
+    /// Returns a line for contenders that share a place for the same reason.
     fn places(&self, alike: &[&RankedContender]) -> Line {
         let (Some((one, _)), Some(first)) = (alike.split_first(), self.advice.places.first())
         else {
@@ -210,7 +210,7 @@ impl Content<'_> {
         )
     }
 
-    /// Returns the verdicts of the path about means.
+    /// Returns verdicts on means, measured on the path.
     fn confirmed(&self) -> Vec<Line> {
         let line = |evidence: &VerdictEvidence| {
             let text = format!("On the path, `{}`: {}", evidence.traffic, self.told(evidence));
@@ -219,7 +219,7 @@ impl Content<'_> {
         self.advice.confirmed.iter().map(line).collect()
     }
 
-    /// Returns the traffic in which others do better, which cannot carry all of it: a line each.
+    /// Returns a line for each part of the traffic in which other contenders do better that cannot carry all of it.
     fn alone(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut told: Vec<&str> = Vec::new();
@@ -241,7 +241,7 @@ impl Content<'_> {
         lines
     }
 
-    /// Returns what a change of the path changes: first where another takes over.
+    /// Returns the effects of a change of the path: first the changes of the leader.
     fn crossovers(&self, all: &[Crossover]) -> Vec<Line> {
         let (same, changes): (Vec<&Crossover>, Vec<&Crossover>) =
             all.iter().partition(|one| one.found == SearchFinding::Unchanged);
@@ -298,14 +298,14 @@ impl Content<'_> {
         Line::new(text, Tone::Open)
     }
 
-    /// Returns the files of races in brackets, in the order given; those without a result have none.
+    /// Returns the files of races in brackets, in the order given; races without a result have no file.
     fn sources<'s>(&self, files: impl Iterator<Item = &'s str>, is_virtual: bool) -> String {
         let files: Vec<&str> = files.filter(|file| !file.is_empty()).collect();
         if files.is_empty() { String::new() } else { self.source(&files.join(", "), is_virtual) }
     }
 }
 
-/// Returns the places, those together that are tied or undecided beside the first by the same race.
+/// Returns the places, grouped where contenders are tied or undecided with the first by the same race.
 fn alike(places: &[RankedContender]) -> Vec<Vec<&RankedContender>> {
     let Some(first) = places.first() else { return Vec::new() };
     let reason = |placed: &RankedContender| {
@@ -327,7 +327,7 @@ fn alike(places: &[RankedContender]) -> Vec<Vec<&RankedContender>> {
     groups
 }
 
-/// Returns who a verdict says is ahead, and of whom.
+/// Returns the winner and the loser of a verdict.
 fn winner(one: &Crossover, lead: Lead) -> Option<(&str, &str)> {
     match lead {
         Lead::First => Some((&one.first, &one.second)),
@@ -336,7 +336,7 @@ fn winner(one: &Crossover, lead: Lead) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns those that do not fit, together where the reason is the same.
+/// Returns a line for each reason to leave contenders out.
 fn left_out(all: &[ExcludedContender]) -> Vec<Line> {
     let mut groups: Vec<(&ExcludedContender, Vec<&str>)> = Vec::new();
     for one in all {

@@ -1,7 +1,7 @@
 //! The answer: the verdicts in a few sentences, and places in which a tie shows as a tie.
 //!
 //! Everything said here follows from the pairwise verdicts. A dead heat is not transitive, so
-//! contenders are called a group only where each pair of them is a dead heat.
+//! contenders form a group only where each pair of them is a dead heat.
 
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
@@ -17,7 +17,7 @@ use deadheat_engine::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE,
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
 
-/// Maximum number of reasons to drop out that are told in full.
+/// Maximum number of reasons to drop out that are given in full.
 const MOST_REASONS: usize = 2;
 
 /// Returns the section at the top.
@@ -52,7 +52,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
         }
     }
     if !outcome.trusted() {
-        // What cannot be trusted must not look like good news.
+        // Bad news must not look like good news.
         for line in lines.iter_mut().filter(|line| line.tone != Tone::Bad) {
             line.tone = Tone::Open;
         }
@@ -93,7 +93,7 @@ fn unfinished(outcome: &Outcome) -> Option<Line> {
     Some(Line::new(text, Tone::Open))
 }
 
-/// Returns the sentence on a race of fewer blocks than verdicts take, as its user asked.
+/// Returns the sentence on a race with fewer blocks than verdicts need, as its user asked.
 fn figures_alone(outcome: &Outcome) -> Line {
     let blocks = blocks_done(outcome);
     let text = match outcome.asked.blocks {
@@ -125,7 +125,7 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
     Line::new(text, Tone::Open)
 }
 
-/// Names the contenders that dropped out, with the reason of each; of many, that of the first.
+/// Names the contenders that dropped out, with the reason of each; if there are many, only the first reason.
 fn dropped(outcome: &Outcome) -> Vec<Line> {
     let mut reasons: Vec<(DropReason, Vec<&str>)> = Vec::new();
     for contender in &outcome.contenders {
@@ -157,7 +157,7 @@ fn not_applicable(outcome: &Outcome) -> Vec<Line> {
     outcome.contenders.iter().filter_map(of).collect()
 }
 
-/// Returns the sentence on one verdict, as its race put it.
+/// Returns the sentence on one verdict, as its race wrote it.
 fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     let text = if verdict.note.is_empty() {
         let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
@@ -190,8 +190,9 @@ pub(super) fn tone(verdict: stats::Outcome) -> Tone {
     }
 }
 
-/// Returns contender ids in the order of their estimates for `metric`, best first; those without one, as
-/// the blocked, come last in the order in which they were asked for.
+/// Returns contender ids in the order of their estimates for `metric`, best first; contenders without an estimate, such
+/// as
+/// blocked ones, are last, in the order in which they were asked for.
 pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
     let estimate = |id: usize| {
         outcome
@@ -209,7 +210,7 @@ pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
     ids
 }
 
-/// The place of each contender under one claimed metric, as the pairwise verdicts allow it.
+/// Places of the contenders under one claimed metric, as the pairwise verdicts allow.
 pub(super) struct Standing<'a> {
     outcome: &'a Outcome,
     metric: &'a Metric,
@@ -259,7 +260,7 @@ impl<'a> Standing<'a> {
         self.verdicts.iter().find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a)).copied()
     }
 
-    /// Returns the verdicts in one paragraph: who leads, which are tied, what is open.
+    /// Returns the verdicts in one paragraph: leaders, ties, and undecided pairs.
     fn line(&self) -> Line {
         let groups = self.groups();
         let is_chain = (0..groups.len()).all(|at| self.leads(&groups[at], &groups[at + 1..]));
@@ -275,7 +276,7 @@ impl<'a> Standing<'a> {
         Line::new(format!("{}: {text}", self.metric.label), tone)
     }
 
-    /// Returns the tone: something is decided, or nothing is.
+    /// Returns the tone: good if any verdict is decided.
     fn tone(&self) -> Tone {
         let is_ahead = |verdict: &&Verdict| verdict.outcome == stats::Outcome::Ahead;
         if self.verdicts.iter().any(is_ahead) { Tone::Good } else { Tone::Open }
@@ -342,7 +343,7 @@ impl<'a> Standing<'a> {
         sentences.join(" ")
     }
 
-    /// Groups contenders that are ahead of the same others, with those, best estimate first.
+    /// Groups contenders that are ahead of the same others, with these others, best estimate first.
     fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
         let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for id in &self.ids {
@@ -385,7 +386,7 @@ impl<'a> Standing<'a> {
         let mut open: Vec<&Verdict> = self.verdicts.iter().filter(is_open).copied().collect();
         let more = outlook(&open);
         let mut parts = Vec::new();
-        // The contender with most open pairs is named once, with all it is open against.
+        // The contender with most open pairs is named once, with all its opponents in these pairs.
         let pairs_of =
             |id: usize, open: &[&Verdict]| open.iter().filter(|v| v.a == id || v.b == id).count();
         while !open.is_empty() {

@@ -1,5 +1,4 @@
-//! Integrity of received content compared with what was sent: of transfers whose content is kept,
-//! checked, or that of a file.
+//! Integrity of received content: transfers of kept or checked content, and of files.
 
 use super::document::{Block, Section};
 use super::words;

@@ -8,7 +8,7 @@ use crate::measurements::{Metric, Role};
 use deadheat_engine::analysis::spread::{self, FiveNumbers, valid_trials};
 use deadheat_engine::result::outcome::Outcome;
 
-/// Ratio of the greatest figure to the least from which on the axis is logarithmic.
+/// Minimum ratio of the greatest figure to the least at which the axis is logarithmic.
 const WIDE: f64 = 10.0;
 
 /// Maximum number of contenders that are drawn; a race over conditions may have hundreds.
@@ -69,7 +69,7 @@ impl Boxes {
         let greatest = rows.iter().map(|row| row.five.max).fold(f64::NEG_INFINITY, f64::max);
         let axis = Axis::new(least, greatest);
         let scale = |value: f64| {
-            // Ends that are far apart have units of their own.
+            // Distant ends have units of their own.
             let shared: &[f64] = match axis.steps {
                 Steps::Even => &[least, greatest],
                 Steps::Logarithmic => &[value],
@@ -94,7 +94,7 @@ impl Boxes {
         (line[low], line[high]) = ('├', '┤');
         line[q1..=q3].fill('▒');
         line[middle] = '┃';
-        // Over the whiskers, never over the box or the median.
+        // Outliers replace whiskers, never the box or the median.
         let over = |c: char| matches!(c, ' ' | '─' | '├' | '┤' | '·');
         for (columns, mark) in [(far, '·'), (censored, '›')] {
             for column in columns {
@@ -172,7 +172,7 @@ impl Axis {
             Steps::Logarithmic => (value / self.least).ln() / (self.greatest / self.least).ln(),
         };
         let last = width.saturating_sub(1);
-        // All the same, or too far apart for a number: in the middle.
+        // Equal figures, or figures too far apart for a number, are in the middle.
         if !share.is_finite() {
             return last / 2;
         }

@@ -14,7 +14,7 @@ use deadheat_engine::race::gate::Judgement;
 /// The formats of a comparison; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
 
-/// Changes that are said, the worst first, and how they are headed and shown.
+/// Kinds of change to report, the worst first, with the heading and the tone of each.
 const SAID: [(Change, &str, Tone); 4] = [
     (Change::ChangedWorse, "Worse", Tone::Bad),
     (Change::ChangedBetter, "Better", Tone::Good),
@@ -104,7 +104,7 @@ fn say(row: &ComparisonRow, change: Change) -> String {
     }
 }
 
-/// Returns a sentence on the changes that these runs would find, and how many more runs would find smaller ones.
+/// Returns a sentence on the changes that these runs would find, and on smaller changes that more runs would find.
 fn reach(comparison: &Comparison) -> Option<String> {
     let rows: Vec<&ComparisonRow> =
         comparison.rows.iter().filter(|row| row.found.is_some()).collect();
@@ -174,7 +174,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     lines.iter().map(|line| visible(line)).collect()
 }
 
-/// Returns a sentence on the rate of false alarms that a gate keeps.
+/// Returns a sentence on the rate of false alarms that a gate guarantees.
 fn promise(comparison: &Comparison) -> Option<String> {
     let has_runs = comparison.rows.iter().any(|row| row.basis == RatioBasis::Runs);
     (has_runs && comparison.looks > 1).then(|| {
@@ -220,7 +220,7 @@ fn legend(comparison: &Comparison, role: Role) -> String {
     let mut text = "Ratio: new over old, with its interval at the level shown.".to_owned();
     let mut rows = comparison.rows.iter().filter(|row| row.metric.role == role);
     if let (Role::Claim, Some(row)) = (role, comparison.rows.first()) {
-        // One for all rows: the largest of all races.
+        // One margin for all rows: the largest of all races.
         text.push_str(&format!(" Margin: {}.", words::margin(row.margin)));
     }
     if comparison.rows.iter().any(|row| row.runs.iter().any(|runs| *runs > 1)) {

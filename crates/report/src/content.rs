@@ -11,7 +11,7 @@ use deadheat_engine::result::outcome::{Entrant, Outcome};
 /// Place of a section in a form that has drawings, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// The answer, and the verdicts that it is made of.
+    /// The answer, and the verdicts behind it.
     Answer,
     /// Figures; drawings follow.
     Results,
@@ -64,7 +64,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
     sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
 }
 
-/// Returns the title of the race: its user's, or the contenders that ran.
+/// Returns the title of the race: the title that its user gave, or the contenders that ran.
 pub(super) fn title(outcome: &Outcome) -> String {
     outcome.title.clone().unwrap_or_else(|| entered(outcome))
 }
@@ -85,7 +85,7 @@ pub(super) fn entered(outcome: &Outcome) -> String {
     match (racing.as_slice(), floors.as_slice()) {
         (_, []) => words::list(&racing),
         ([], _) => words::list(&floors),
-        // Another host may have answered: no floor of this path.
+        // Another host may have answered: this is no floor of the path.
         _ if translated(outcome).is_some() => {
             format!("{}; {} beside them", racing.join(", "), words::list(&floors))
         }
@@ -93,7 +93,7 @@ pub(super) fn entered(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the label of the contender `id`; a file may name one that it does not have.
+/// Returns the label of the contender `id`; a damaged file may name a contender that it does not have.
 pub(super) fn label(outcome: &Outcome, id: usize) -> String {
     entrant(outcome, id)
         .map_or_else(|| format!("contender {id}"), |contender| contender.label.clone())

@@ -1,5 +1,5 @@
-//! Tidy data: one observation a row, which is one metric of one trial. Excluded trials and the
-//! control are there too, and marked; a metric that a trial could not know has an empty value.
+//! Tidy data: a row for each observation, which is one metric of one trial. Excluded trials and the
+//! control have rows, too, and are marked; a metric that a trial could not know has an empty value.
 //!
 //! Fields are quoted as RFC 4180 says (§2.5 to 2.7); lines end in a line feed alone, as other
 //! text on this system does.
@@ -15,7 +15,7 @@ use deadheat_engine::result::outcome::{Outcome, Trial};
 
 const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored";
 
-/// See the module.
+/// Format of tidy CSV.
 pub(super) struct Csv;
 
 impl Report for Csv {
@@ -53,7 +53,7 @@ impl Report for Csv {
     }
 }
 
-/// Returns the race's metrics in their order, then what else the trial has.
+/// Returns the race's metrics in their order, then the other metrics of the trial.
 fn metrics<'a>(
     outcome: &'a Outcome,
     trial: &'a Trial,

@@ -1,5 +1,5 @@
-//! Content of a report, independent of its form: sentences, tables, lists. All text in it is raw; the
-//! form that shows it makes it safe.
+//! Content of a report, independent of its form: sentences, tables, lists. All text in it is raw; each form
+//! escapes it.
 
 use super::boxes::Boxes;
 
@@ -66,11 +66,11 @@ pub(super) enum Tone {
     /// No particular meaning.
     #[default]
     Plain,
-    /// Good: something came out ahead, or all is well.
+    /// Good: a contender is ahead, or all is well.
     Good,
     /// A tie.
     Tie,
-    /// Undecided, or to be read with care.
+    /// Undecided, or with a caveat.
     Open,
     /// Untrustworthy, or worse.
     Bad,
@@ -78,7 +78,7 @@ pub(super) enum Tone {
     Aside,
 }
 
-/// A table. The first column names the row and comes again where the table is broken.
+/// A table. The first column names the row, and is repeated where the table is broken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Table {
     /// The columns, each with one cell for each row.

@@ -58,7 +58,7 @@ fn verdict_table(
         Column::new(heading, verdicts.iter().map(cell).collect())
     };
     let mut columns = vec![column("pair", &|verdict| Cell::text(pair(verdict)))];
-    // One metric is named in the heading of the ratio; several need a column.
+    // A single metric is named in the heading of the ratio; several metrics need a column.
     let mut metrics: Vec<&str> = verdicts.iter().map(|v| v.metric.as_str()).collect();
     metrics.dedup();
     let ratio_heading = match metrics.as_slice() {
@@ -142,7 +142,7 @@ fn shared(column: &Column) -> Option<&str> {
     same.then_some(first.rest.as_str())
 }
 
-/// Returns true for a dead heat whose interval excludes 1: there is a difference, and it is below the
+/// Returns true for a dead heat with an interval that excludes 1: a difference exists, and it is below the
 /// margin.
 fn is_small_but_measurable(verdict: &Verdict) -> bool {
     let excludes_one = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
@@ -157,7 +157,7 @@ fn metric<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a Metric> {
     outcome.metrics.iter().find(|metric| metric.name == name)
 }
 
-/// Returns the contenders whose trials fall into two clusters, which one figure would hide.
+/// Returns the contenders with trials in two clusters, which one figure would hide.
 pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
     let points = outcome.summary.iter().filter_map(|summary| {
         let [first, second] = summary.regimes.as_ref()?;
@@ -185,7 +185,7 @@ pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
 }
 
 /// Returns the counts of lost, dropped, duplicated and late messages, each on its own; and accounts that
-/// do not close. Trials of the hidden copy and excluded ones have lines of their own.
+/// do not close. Trials of the hidden copy and excluded trials have lines of their own.
 pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
@@ -262,8 +262,8 @@ pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
     Section::new("Warnings", vec![Block::Points(points.collect())])
 }
 
-/// Returns the excluded trials, counted by reason and contender. Reasons that differ in their numbers
-/// alone are one.
+/// Returns the excluded trials, counted by reason and contender. Reasons that differ only in their numbers
+/// count as one.
 pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
     let mut reasons: BTreeMap<String, Vec<(&Trial, &str)>> = BTreeMap::new();
     for trial in outcome.trials.iter().filter(|trial| !trial.record.valid) {
@@ -323,7 +323,7 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
         let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
         let name = row.unwrap_or_else(|| contender.label.clone());
         let fact = (name, contender.implementation.clone());
-        // A contender that never ran has none; under several conditions it is said once.
+        // A contender that never ran has no implementation; under several conditions it is listed once.
         if !contender.implementation.is_empty() && !facts.contains(&fact) {
             facts.push(fact);
         }
@@ -333,7 +333,7 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     Section::new("Conditions", vec![Block::Facts(facts)])
 }
 
-/// Returns the conditions of a measured race: what was asked, planned, and where it ran.
+/// Returns the conditions of a measured race: the request, the plan, and the hosts.
 fn measured(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let mut facts = vec![

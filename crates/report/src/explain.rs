@@ -122,7 +122,7 @@ fn bars(outcome: &Outcome, trips: &[(&Explanation, &RoundTrip)]) -> Vec<(String,
         let (mut bar, mut passed, mut drawn) = (String::new(), 0.0, 0);
         for part in &trip.parts {
             passed += part.ns.max(0.0);
-            // Rounded where it ends, so that the bar is as long as the whole.
+            // The end of each part is rounded, so that the bar is as long as the whole.
             let until = (passed / longest * WIDEST_BAR).min(WIDEST_BAR).round() as usize;
             bar.extend(std::iter::repeat_n(letter(part.part), until.saturating_sub(drawn)));
             drawn = until.max(drawn);
@@ -169,7 +169,7 @@ fn parts(
     Table { columns, legend: legend(outcome, explained) }
 }
 
-/// Microseconds to a hundredth: parts are compared with each other, and add up.
+/// Formats microseconds to a hundredth: parts are compared with each other, and add up.
 fn micros(ns: f64) -> String {
     // Not "-0.00".
     let hundredths = (ns / 10.0).round() + 0.0;

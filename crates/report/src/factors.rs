@@ -13,7 +13,7 @@ use deadheat_engine::result::outcome::{
     Entrant, LevelRatio, Outcome, Ratio, ShareKind, Summary, VarianceShare, Verdict,
 };
 
-/// Share of the interactions from which on no factor has an effect of its own to speak of.
+/// Minimum share of the interactions at which no factor has a notable effect of its own.
 const TOGETHER: f64 = 0.1;
 
 /// Returns true if conditions were varied.
@@ -21,7 +21,7 @@ pub(super) fn vary(outcome: &Outcome) -> bool {
     !outcome.factors.is_empty()
 }
 
-/// Returns the answer: what matters most, then who is ahead under how many combinations.
+/// Returns the answer: the factor that matters most, then the leader under how many combinations.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let claimed = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let mut lines: Vec<Line> = claimed().filter_map(|metric| accounts(outcome, metric)).collect();
@@ -71,7 +71,7 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
     (!varied.is_empty()).then(|| Line::new(text, Tone::Good))
 }
 
-/// Returns the factors of which nothing is known.
+/// Returns the factors with unknown shares.
 fn unknown(outcome: &Outcome, known: &[&VarianceShare]) -> String {
     let is_known = |name: &str| {
         known.iter().any(|share| share.kind == ShareKind::Factor && share.factor == name)
@@ -148,7 +148,7 @@ fn shares(outcome: &Outcome, metrics: &[&Metric]) -> Table {
             rows.push(row);
         }
     }
-    // In the order of a single metric, also where the first has no interactions.
+    // The order of a single metric, also where the first has no interactions.
     rows.sort_by_key(|(kind, _)| match kind {
         ShareKind::Factor => 0,
         ShareKind::Contenders => 1,
@@ -311,7 +311,7 @@ fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {
     Table { columns, legend }
 }
 
-/// Returns the verdict in a word or two, without the conditions, which stand beside it.
+/// Returns the verdict in a word or two, without the conditions, which are beside it.
 pub(super) fn short(outcome: &Outcome, verdict: &Verdict) -> String {
     let ahead = verdict.ahead.and_then(|id| entrant(outcome, id)?.cell.as_ref());
     match ahead {
@@ -338,7 +338,7 @@ pub(super) fn pair(outcome: &Outcome, a: usize, b: usize) -> Option<String> {
     ))
 }
 
-/// Combinations that cannot run, those with the same reason together.
+/// Returns combinations that cannot run, grouped by reason.
 pub(super) fn infeasible(outcome: &Outcome) -> Option<Section> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for entrant in &outcome.contenders {

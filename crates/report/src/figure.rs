@@ -1,19 +1,20 @@
 //! A drawing with the numbers behind it, for pages and for files of its own.
 //!
-//! A drawing is one `<svg>` element. All text in it is escaped. It says what things are, and leaves
-//! how they look to the page, by classes:
+//! A drawing is one `<svg>` element. All text in it is escaped. Classes give elements their meaning; the page
+//! gives them their look:
 //!
-//! | class | what it is |
+//! | class | meaning |
 //! |---|---|
 //! | `t` | text; `ts` small or secondary text |
 //! | `a` `g` | an axis; a line of the grid |
-//! | `m` | a mark that stands for a figure; its attribute `data-t` says which, in words |
-//! | `c0` … `c31` | of the contender with this number: what it is drawn with has its colour |
-//! | `p0` … `p14` | of the part with this number |
+//! | `m` | a mark that stands for a figure, described by its attribute `data-t` |
+//! | `c0` … `c31` | elements of the contender with this number: they have its colour |
+//! | `p0` … `p14` | elements of the part with this number |
 //! | `z` | the zone of a margin; `r` a line to compare with, such as a ratio of 1 |
-//! | `d` `o` `f` `l` | what a mark is: filled, hollow, a bar, a line; `u` where it is nobody's |
-//! | `n` | a cell of a map of which nothing can be said |
-//! | `b` `q` `w` `s` `k` `i` `h` `y` | a box, its median, a whisker, many trials, a faint line, an interval, a band, what theory says |
+//! | `d` `o` `f` `l` | kind of a mark: filled, hollow, a bar, a line; `u` for a mark of no contender |
+//! | `n` | a cell of a map without information |
+//! | `b` `q` `w` `s` `k` `i` `h` `y` | a box, its median, a whisker, many trials, a faint line, an interval, a band, a
+//! prediction of theory |
 //!
 //! `plot/style.rs` has the rules for all of them and the variables with the colours.
 //!
@@ -24,9 +25,9 @@
 pub struct Figure {
     /// Name that is unique in its report: lower case, digits and dashes.
     pub id: String,
-    /// Heading that says what it shows.
+    /// Heading that names the content.
     pub title: String,
-    /// Caption of a sentence or two that says what is to be seen in it, also for those who cannot see it.
+    /// Caption of a sentence or two that describes the content, also for readers that cannot see the drawing.
     pub caption: String,
     /// Drawing for a screen or a sheet of paper, some 760 units wide.
     pub wide: String,

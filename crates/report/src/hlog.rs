@@ -2,8 +2,8 @@
 //! HistogramLogAnalyzer and their kin (HdrHistogram, `HistogramLogWriter`, format 1.3).
 //!
 //! Values are round trips in nanoseconds, from the intended send time, right to three digits. The log knows
-//! no censoring: a sample without an answer stands at the timeout, and a comment before the histogram says
-//! how many do. A tag says whose trial it is, so that tools that select by tag mix nothing: `udp`,
+//! no censoring: a sample without an answer stands at the timeout, and a comment before the histogram gives
+//! the number of such samples. A tag names the kind of trial, so that tools that select by tag mix nothing: `udp`,
 //! `udp/control` for the hidden copy, `udp/excluded` for trials that did not pass their gate.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const DIGITS: u8 = 3;
 /// its histograms.
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// See the module.
+/// Format of a log of HdrHistograms.
 pub(super) struct HistogramLog;
 
 impl Report for HistogramLog {
@@ -73,7 +73,7 @@ fn write(
     let mut written = 0u64;
     for chunk in chunks {
         let chunk = chunk?;
-        // A block that was broken off left samples, but no trial.
+        // A block that was interrupted left samples, but no trial.
         let Some(trial) = trials.get(&Key::at(&chunk.place)) else { continue };
         note(trial, &chunk, &mut log)?;
         let since = Duration::from_millis(trial.record.started_ms.saturating_sub(start));
@@ -88,7 +88,7 @@ fn write(
     }
 }
 
-/// Returns the comments at the top: the format's version first, as its readers want it.
+/// Returns the comments at the top: the version of the format first, as its readers require.
 fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     let mut head = IntervalLogWriterBuilder::new();
     head.add_comment("[Histogram log format version 1.3]");
@@ -107,7 +107,7 @@ fn head(outcome: &Outcome, start_ms: u64) -> IntervalLogWriterBuilder {
     for (id, tag) in tags(outcome) {
         head.add_comment(&format!(" Tag={tag}: {}", visible(&label(outcome, id))));
     }
-    // Both, so that no reader has to guess whether times are since the epoch or since the start.
+    // Both lines, so that no reader must guess whether times are since the epoch or since the start.
     let start = UNIX_EPOCH + Duration::from_millis(start_ms);
     head.with_start_time(start).with_base_time(start).with_max_value_divisor(NANOS_PER_MILLI);
     head
@@ -166,8 +166,7 @@ impl Key {
     }
 }
 
-/// Returns a tag for each contender: its label without characters that a tag cannot have, and unlike all
-/// others.
+/// Returns a unique tag for each contender: its label without characters that a tag cannot have.
 fn tags(outcome: &Outcome) -> BTreeMap<usize, String> {
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
     for contender in &outcome.contenders {

@@ -1,4 +1,4 @@
-//! Report on an imported result: the files it came from, five numbers, and information that is lost.
+//! Report on an imported result: its source files, five numbers of each contender, and information that is lost.
 
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
@@ -50,7 +50,7 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
 }
 
 /// Format for the numbers of one measure, so that they can be compared at a glance: in one unit, and with
-/// all their digits as long as these are few.
+/// all their digits if there are few.
 struct Shown {
     scale: Scale,
     digits: Digits,
@@ -94,7 +94,7 @@ fn counted(own: &Spread) -> String {
     format!("{}{lost}", words::count(own.n, noun))
 }
 
-/// Returns the files, each with the information that it no longer holds.
+/// Returns the files, each with the information that it lacks.
 pub(super) fn files(outcome: &Outcome) -> Option<Section> {
     let imported = outcome.imported.as_ref()?;
     let points = imported.files.iter().map(|file| Point {
@@ -125,7 +125,7 @@ fn facts(outcome: &Outcome, file: &ImportedFile) -> Vec<(String, String)> {
     facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Returns the conditions, of which little is known.
+/// Returns the conditions, of which few are known.
 pub(super) fn conditions(outcome: &Outcome) -> Vec<(String, String)> {
     let plan = &outcome.plan;
     let margin = format!("{}: {}", words::margin(plan.margin), plan.margin_reason);

@@ -4,7 +4,7 @@ use super::{Report, Shown, Style};
 use crate::error::{Error, Result};
 use deadheat_engine::result::layout;
 
-/// See the module.
+/// Format of the result file.
 pub(super) struct Json;
 
 impl Report for Json {

@@ -1,15 +1,15 @@
-//! Reports, made from a saved [`Outcome`], the raw samples beside it, and from nothing else: one file
+//! Reports, made only from a saved [`Outcome`] and the raw samples beside it: one file
 //! per format, in [`ALL`].
 //!
-//! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts into
-//! words what the race has decided.
+//! A report computes no statistic. It counts trials, adds up messages and CPU time, and puts the decisions of
+//! the race into words.
 //!
 //! | file | content |
 //! |---|---|
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
-//! | `content.rs` | content of a full report, in order: the one list of sections that people read |
+//! | `content.rs` | content of a full report, in order: the one list of sections for people |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
-//! | `resolution.rs` | the difference that a race would have found, and the one its control shows |
+//! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | course of trials over time, in bars and as CSV |
@@ -17,7 +17,7 @@
 //! | `needs.rs` | bytes on the wire, memory and allocations |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `theory.rs` | closed forms beside the measurement |
-//! | `explain.rs` | where the time goes, from the second pass |
+//! | `explain.rs` | breakdown of time, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, independent of their form |
 //! | `words.rs` | numbers with their units |
@@ -29,7 +29,7 @@
 //! | `figure.rs` `plot/` | drawings with the numbers behind them, for pages |
 //! | `history.rs` | the same race over time, in the same document form |
 //! | `spark.rs` | a series, or a distribution, as a line of bars |
-//! | `map/` | who is ahead where: a map as letters, borders and a table |
+//! | `map/` | a map as letters, borders and a table |
 //! | `compare.rs` | two races, in the same document form |
 //! | `advise.rs` | advice on an application, likewise |
 //! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
@@ -99,10 +99,10 @@ pub const ALL: &[&dyn Report] = &[
 /// Formats that the program has beside these.
 static ADDED: HandedIn<dyn Report> = HandedIn::new();
 
-/// Adds formats of the program's own.
+/// Adds formats of the program.
 ///
 /// # Errors
-/// [`error::Error::Usage`] if there is one of that name already, or if it was done before in this process.
+/// [`error::Error::Usage`] if there is a format of that name already, or on a second call in this process.
 pub fn add(formats: Vec<&'static dyn Report>) -> Result<()> {
     for (at, format) in formats.iter().enumerate() {
         let id = format.id();
@@ -115,7 +115,7 @@ pub fn add(formats: Vec<&'static dyn Report>) -> Result<()> {
     ADDED.fill(formats)
 }
 
-/// Iterates over all formats, those of the program's own last.
+/// Iterates over all formats; formats that the program added are last.
 fn all() -> impl Iterator<Item = &'static dyn Report> {
     ALL.iter().chain(ADDED.iter()).copied()
 }
@@ -131,7 +131,7 @@ pub trait Report: Sync {
     /// Returns a description in one line, for lists.
     fn summary(&self) -> &'static str;
 
-    /// Returns whether it is made from raw samples.
+    /// Returns the use of raw samples.
     fn samples(&self) -> Samples {
         Samples::Unused
     }
@@ -139,7 +139,7 @@ pub trait Report: Sync {
     /// Renders the result in this form; text has a newline at its end.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] where the result cannot be written in this form.
+    /// [`crate::error::Error::Data`] if the result cannot be written in this form.
     fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
 }
 
@@ -148,9 +148,9 @@ pub trait Report: Sync {
 pub enum Samples {
     /// Samples are not used.
     Unused,
-    /// Samples are optional: it shows more with them.
+    /// Samples are optional: the report shows more with them.
     Used,
-    /// Samples are required: without them there is nothing to write.
+    /// Samples are required: the report has no content without them.
     Needed,
 }
 
@@ -159,12 +159,12 @@ pub enum Samples {
 pub struct Shown<'a> {
     /// The result.
     pub outcome: &'a Outcome,
-    /// The file of raw samples that belongs to it, where there is one.
+    /// The file of raw samples that belongs to the result, if there is one.
     pub samples: Option<&'a Path>,
 }
 
 impl<'a> From<&'a Outcome> for Shown<'a> {
-    /// Shows a result without its samples.
+    /// Creates the input without samples.
     fn from(outcome: &'a Outcome) -> Shown<'a> {
         Shown { outcome, samples: None }
     }
@@ -193,7 +193,7 @@ impl Default for Style {
 pub enum Detail {
     /// The answer, on one screen.
     Brief,
-    /// Full report: also how the race was run, and what its answer is based on.
+    /// Full report: also the conditions of the race, and the evidence.
     Full,
 }
 
@@ -209,7 +209,7 @@ pub enum Colour {
 /// Returns the format called `name`.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for any other name, with a list of what there is.
+/// [`crate::error::Error::Usage`] for any other name, with a list of all names.
 pub fn find(name: &str) -> Result<&'static dyn Report> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
     let name = alias.map_or(name, |(_, id)| id);

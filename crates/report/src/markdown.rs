@@ -1,11 +1,11 @@
-//! A document for issues and wikis: GitHub-flavoured Markdown, nothing in it but text.
+//! A document for issues and wikis: GitHub-flavoured Markdown that contains only text.
 
 use super::document::{Block, Cell, Column, Document, Point, Section, Table};
 use super::{Report, Shown, Style, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
-/// See the module.
+/// Format of Markdown.
 pub(super) struct Markdown;
 
 impl Report for Markdown {
@@ -33,7 +33,7 @@ pub(super) fn render(document: &Document) -> String {
 }
 
 fn render_section(section: &Section, parts: &mut Vec<String>) {
-    // A page breaks lines where it likes, and then nothing stands under its axis.
+    // A page breaks lines anywhere, and then the columns no longer line up with the axis.
     if section.blocks.iter().all(|block| matches!(block, Block::Boxes(_))) {
         return;
     }
@@ -64,7 +64,7 @@ fn render_section(section: &Section, parts: &mut Vec<String>) {
     }
 }
 
-/// Writes lines as an indented block of code, which nothing in them can end.
+/// Writes lines as an indented block of code, which no text in them can end.
 fn indented(lines: &[String]) -> String {
     lines.iter().map(|line| format!("    {}", visible(line))).collect::<Vec<_>>().join("\n")
 }

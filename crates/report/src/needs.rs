@@ -10,7 +10,7 @@ use deadheat_engine::analysis::spread::valid_trials;
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_engine::trial::Record;
 
-/// Returns the section; `None` if nothing of it is known of any contender.
+/// Returns the section; `None` if no need of any contender is known.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let rows = rows(outcome);
     let costs: Vec<Option<Cost>> = rows.iter().map(|id| Cost::of(outcome, *id)).collect();

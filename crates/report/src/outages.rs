@@ -1,5 +1,5 @@
-//! Outages in order of time: stretches of trials in which nothing came, and trials that failed, put together where
-//! they fell into one and the same.
+//! Outages in order of time: stretches of trials in which nothing arrived, and failed trials. Stretches that fall into
+//! one outage are joined.
 
 use super::content::label;
 use super::document::{Block, Line, Section, Tone};
@@ -8,7 +8,7 @@ use crate::measurements::Unit;
 use deadheat_engine::result::date;
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
-/// Time between two of them up to which they are one: a trial takes so long to begin.
+/// Maximum time between two stretches of one outage: a trial takes so long to begin.
 const APART_MS: u64 = 3_000;
 
 /// Maximum number of outages on the first screen, the longest of all.
@@ -27,13 +27,13 @@ struct Stretch<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StretchKind {
-    /// Nothing came.
+    /// Nothing arrived.
     Silence,
     /// The trial failed.
     Failure,
 }
 
-/// Stretches of trials that follow each other, so that one outage is behind them.
+/// Stretches of consecutive trials, which one outage explains.
 struct Episode<'a>(Vec<Stretch<'a>>);
 
 /// Returns a line for each of the longest outages, in order of time.
@@ -52,7 +52,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines.into_iter().map(|text| Line::new(text, Tone::Open)).collect()
 }
 
-/// Returns all of them.
+/// Returns all outages.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let all = episodes(outcome);
     let lines = all.iter().map(|outage| Line::new(outage.sentence(outcome), Tone::Open)).collect();
@@ -62,7 +62,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
 fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     let mut stretches: Vec<Stretch<'_>> =
         outcome.trials.iter().flat_map(|trial| stretches(outcome, trial)).collect();
-    // Stable: in virtual time all trials start at 0.
+    // The sort is stable: in virtual time all trials start at 0.
     stretches.sort_by_key(|stretch| stretch.from_ms);
     let mut all: Vec<Episode<'_>> = Vec::new();
     for stretch in stretches {
@@ -78,7 +78,7 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     all
 }
 
-/// Returns the stretches of one trial. One of a contender that dropped out is told with the reason of that.
+/// Returns the stretches of one trial. Failures of a contender that dropped out are reported with the reason for that.
 fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
     let record = &trial.record;
     let entrant = outcome.contenders.get(trial.contender);
@@ -111,7 +111,7 @@ impl Episode<'_> {
         self.end_ms().saturating_sub(self.start_ms())
     }
 
-    /// Returns it in a sentence: of one trial what happened there, of several the blocks that fell into it.
+    /// Returns the outage in a sentence: of one trial its course, of several the blocks that fell into it.
     fn sentence(&self, outcome: &Outcome) -> String {
         match self.0.as_slice() {
             [] => String::new(),
@@ -159,7 +159,7 @@ impl Episode<'_> {
         format!("Outage: for {length}{}, in {blocks} ({labels}){failed}.", self.since())
     }
 
-    /// Returns the time of day from which on it was: ` from 12:38:38 UTC on`; nothing in virtual time.
+    /// Returns the time of day at its start: ` from 12:38:38 UTC on`; empty in virtual time.
     fn since(&self) -> String {
         let started = self.0.first().map_or(0, |stretch| stretch.trial.record.started_ms);
         match started {
@@ -169,7 +169,7 @@ impl Episode<'_> {
     }
 }
 
-/// Returns the name of a trial's contender; its hidden copy is told apart.
+/// Returns the name of a trial's contender; the hidden copy has a name of its own.
 fn name(outcome: &Outcome, trial: &Trial) -> String {
     let label = label(outcome, trial.contender);
     if trial.control { format!("the copy of {label}") } else { label }

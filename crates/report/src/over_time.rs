@@ -18,7 +18,7 @@ const MOST_BARS: usize = 30;
 /// Placeholder for nothing received, or no answer.
 const NONE: char = '·';
 
-/// Returns a line for each contender, of its last valid trial: an example, and not an average.
+/// Returns a line for each contender: its last valid trial, as an example and not an average.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let unit = outcome.metrics.first()?.unit;
     let lines: Vec<(String, Vec<f64>)> = outcome
@@ -52,7 +52,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     )
 }
 
-/// Returns the values of a trial's bars: rates where rates are compared, else round trips.
+/// Returns the values of a trial's bars: rates if the race compares rates, else round trips.
 fn values(trial: &Trial, unit: Unit) -> Vec<f64> {
     let record = &trial.record;
     match unit {

@@ -1,4 +1,4 @@
-//! Configuration and behaviour of an emulated path: its own account, compared with what was asked of it.
+//! Configuration and behaviour of an emulated path: its own account, compared with the request.
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
@@ -81,7 +81,7 @@ fn because(what: &str, reason: &str) -> String {
 /// Accessor for a count of a direction.
 type Count = fn(&PathWay) -> u64;
 
-/// Direction of a link, with what was asked of it.
+/// Direction of a link, with its configuration.
 type Row<'a> = (&'a PathWay, Option<&'a BuiltWay>);
 
 fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
@@ -122,7 +122,7 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         ("damaged", |way| way.corrupted),
         ("reordered", |way| way.reordered),
     ];
-    // What no model did in any direction needs no column; full queues belong to every rate.
+    // A column for impairments that no direction had is left out; full queues belong to every rate.
     for (heading, count) in counts {
         columns.push(column(heading, &|(way, asked)| {
             let queues = heading == "queue drops" && is_limited(asked);

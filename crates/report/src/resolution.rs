@@ -1,12 +1,12 @@
-//! Resolution of an answer: the difference that the race would have found, what identical contenders
-//! differ by here, and a margin that nobody asked for.
+//! Resolution of an answer: the difference that the race would have found, the difference of identical contenders,
+//! and a margin that was widened.
 
 use super::document::{Line, Tone};
 use crate::figures;
 use crate::measurements::{Metric, Role};
 use deadheat_engine::result::outcome::{Outcome, Verdict};
 
-/// Returns a line for each claimed metric that verdicts are about, and one on a margin that was widened.
+/// Returns a line for each claimed metric with verdicts, and a line on a margin that was widened.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let claims: Vec<&Metric> = outcome
         .metrics
@@ -23,7 +23,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines
 }
 
-/// Returns `margin widened: 41 %`, as the rule of old files was.
+/// Returns `margin widened: 41 %`, by the rule of old files.
 fn widened(outcome: &Outcome) -> Vec<Line> {
     if !outcome.margin_widened() {
         return Vec::new();

@@ -10,7 +10,7 @@ use crate::measurements::{Metric, Role, Unit};
 use deadheat_engine::analysis::spread::{self, valid_trials};
 use deadheat_engine::result::outcome::{Entrant, Outcome, Summary, Trial};
 
-/// Maximum number of bars of a contender; each then stands for several blocks.
+/// Maximum number of bars of a contender; each bar then stands for several blocks.
 const MOST_BARS: usize = 16;
 
 /// Minimum number of bars of a contender.
@@ -45,8 +45,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("Results", vec![Block::Table(table)])
 }
 
-/// Returns contenders best first. In a race over conditions, where the best would be those with the best
-/// conditions: those that were possible, contender after contender.
+/// Returns contenders best first. In a race over conditions, where the best would have the best
+/// conditions: the possible ones, contender after contender.
 pub(super) fn rows(outcome: &Outcome) -> Vec<usize> {
     if let (Some(metric), false) = (outcome.metrics.first(), factors::vary(outcome)) {
         return best_first(outcome, metric);
@@ -81,14 +81,14 @@ fn legend(outcome: &Outcome, has_places: bool, has_bars: bool) -> String {
 /// Draws the first claimed figure of each contender's trials, block after block, as bars.
 fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
     if outcome.imported.is_some() {
-        // Nothing tells in which order its trials ran; sorted ones would look like a trend.
+        // The order of trials is unknown; sorted figures would look like a trend.
         return Column::default();
     }
     let mut claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let Some(metric) = claims.next() else { return Column::default() };
     let cell = |id: &usize| {
         let figures = spread::figures(outcome, *id, &metric.name);
-        // Fewer go up and down by chance alone, and the table has them nearly all.
+        // Fewer bars go up and down by chance, and the table has nearly all of the figures.
         if figures.len() < FEWEST_BARS {
             return Cell::default();
         }
@@ -189,8 +189,8 @@ impl Bound {
         bound
     }
 
-    /// Returns true if `value` is a lower bound on the true one. A median between a censored trial and
-    /// one that is not is greater than all that was seen, and is a bound too.
+    /// Returns true if `value` is a lower bound of the true value. A median between a censored and an uncensored
+    /// trial is greater than all that was observed, and is a bound too.
     pub(super) fn holds(&self, value: f64) -> bool {
         value >= self.censored_at || value > self.greatest_seen
     }
@@ -220,7 +220,7 @@ fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
 }
 
 /// Returns the CPU time of both ends for each message, or for each GB of a byte stream. Times that cannot
-/// be compared stand in two columns.
+/// be compared are in two columns.
 fn cpu(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     by_end("CPU", outcome, work, rows, |cost| Some((cost.near_ns, cost.far_ns)))
 }
@@ -234,7 +234,7 @@ fn waiting(outcome: &Outcome, work: Work, rows: &[usize]) -> Column {
     by_end("waiting", outcome, work, rows, |cost| cost.waiting_ns)
 }
 
-/// Nanoseconds of the near end, and of the far end where that is no kernel.
+/// CPU time of the near end in nanoseconds, and of the far end if that is no kernel.
 type Times = (f64, Option<f64>);
 
 /// Returns the time of the near and the far end for each message or each GB.
@@ -262,10 +262,10 @@ fn by_end(
     Column::new(heading, times.iter().map(cell).collect())
 }
 
-/// Returns the system calls of both ends for each MB, those made to wait included.
+/// Returns the system calls of both ends for each MB, including calls that wait.
 fn calls(outcome: &Outcome, rows: &[usize]) -> Column {
     if outcome.imported.is_some() {
-        // Nobody else counts them.
+        // Imported results have no counts of calls.
         return Column::default();
     }
     let show = |per_gb: f64| words::significant(per_gb / 1e3);

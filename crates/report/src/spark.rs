@@ -7,8 +7,8 @@ pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '�
 pub(super) const LEGEND: &str =
     "Bars: each line from its own least figure (▁) to its greatest (█).";
 
-/// Draws `values` in order as bars, at most `most` of them: of more values, each bar is the median of its
-/// neighbours. Values that are all the same are bars of one middle height. Those that are not finite are
+/// Draws `values` in order as at most `most` bars: of more values, each bar is the median of its
+/// neighbours. Equal values are bars of one middle height. Values that are not finite are
 /// left out; without any value the line is empty.
 pub(super) fn line(values: &[f64], most: usize) -> String {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -17,7 +17,7 @@ pub(super) fn line(values: &[f64], most: usize) -> String {
     let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let span = greatest - least;
     let bar = |value: &f64| {
-        // A span that is not finite, or none: no bar says more than another.
+        // The span is not finite, or zero: all bars are equal.
         if !(span > 0.0 && span.is_finite()) {
             return BARS[3];
         }
@@ -28,7 +28,7 @@ pub(super) fn line(values: &[f64], most: usize) -> String {
 }
 
 /// Draws a histogram of `bars` bins, which `at` numbers from 0: a bar for each bin, the fullest one
-/// whole, nothing for an empty one.
+/// whole, a space for an empty one.
 pub(super) fn strip(at: &[usize], bars: usize) -> String {
     let mut counts = vec![0_usize; bars];
     at.iter().filter(|at| **at < bars).for_each(|at| counts[*at] += 1);

@@ -14,7 +14,7 @@ use deadheat_engine::study::outcome::{ClaimRuling, StudyRun};
 /// Renders the results of studies in `form`, in their order; text has a newline at its end.
 ///
 /// # Errors
-/// [`Error::Usage`] for JSON, which is of one study.
+/// [`Error::Usage`] for JSON, which has one study.
 pub fn render(runs: &[StudyRun], form: Form, style: &Style) -> Result<String> {
     match form {
         Form::Terminal => Ok(terminal::render(&document(runs, form), style)),
@@ -94,7 +94,7 @@ fn section(run: &StudyRun, form: Form) -> Vec<Block> {
         blocks.push(Block::Points(claims(run)));
         return blocks;
     }
-    // A terminal has no room for sentences side by side; a page has, and tells below what a row comes from.
+    // A terminal has no room for sentences side by side; a page has, and lists the source of each row below.
     let point = |(at, said): (usize, &ClaimRuling)| Point {
         lead: format!("({}) {}", at + 1, said.note),
         values: Vec::new(),

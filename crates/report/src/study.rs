@@ -39,7 +39,7 @@ impl Form {
     /// Returns the form called `name`.
     ///
     /// # Errors
-    /// [`Error::Usage`] for another name, with all.
+    /// [`Error::Usage`] for another name, with all names.
     pub fn find(name: &str) -> Result<Form> {
         match name {
             "terminal" => Ok(Form::Terminal),
@@ -54,7 +54,7 @@ impl Form {
 /// end.
 ///
 /// # Errors
-/// [`Error::Data`] where it cannot be written in this form.
+/// [`Error::Data`] if it cannot be written in this form.
 pub fn render(
     run: &StudyRun,
     results: &BTreeMap<String, Outcome>,
@@ -83,12 +83,12 @@ pub fn ruling_word(ruling: Ruling) -> &'static str {
     }
 }
 
-/// Returns the unit of a metric, by its name; a name that does not have it is taken for that of a time.
+/// Returns the unit of a metric, from its name; time if the name has no unit.
 pub(super) fn unit(metric: &str) -> Unit {
     MetricName::parse(metric).suffix.unit().unwrap_or(Unit::Nanos)
 }
 
-/// Returns the answer of a test in a word or three.
+/// Returns the answer of a test in one to three words.
 pub(super) fn answer_word(answer: AnswerKind) -> &'static str {
     match answer {
         AnswerKind::Yes => "yes",
@@ -231,7 +231,7 @@ fn credited(claim: &Claim) -> String {
     format!("{}{by}", claim.says)
 }
 
-/// Returns the condition that a ruling depends on, if tests do not agree.
+/// Returns the condition that a ruling depends on, if tests disagree.
 fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     let any = |wanted: &[AnswerKind]| ruling.answers.iter().any(|one| wanted.contains(&one.answer));
     let differs = any(&[AnswerKind::Yes, AnswerKind::More]) && any(&[AnswerKind::No]);
@@ -239,8 +239,7 @@ fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     on.unwrap_or_else(|| words::NOTHING.into())
 }
 
-/// Returns the figure that decides: of the first test that says so, and of the first that says the
-/// opposite.
+/// Returns the figure that decides: of the first test in favour of the claim, and of the first against it.
 fn figure(ruling: &ClaimRuling) -> String {
     let first = |wanted: &[AnswerKind]| {
         let found =
@@ -406,7 +405,7 @@ fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
         .collect()
 }
 
-/// Returns the margin of an older file that nobody asked for and that grew with the noise.
+/// Returns the margin of a file of an older version, which grew with the noise.
 fn widened(outcome: &Outcome) -> Option<f64> {
     let margin = outcome.plan.margin;
     (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)

@@ -1,4 +1,4 @@
-//! Rising load: the highest offered load up to which delivery follows it.
+//! Rising load: the highest offered load at which the delivered load still follows it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A document for a terminal: sections under bold headings, columns that line up, sentences
-//! wrapped to the width. Colour only repeats what the words say.
+//! A document for a terminal: sections under bold headings, aligned columns, sentences
+//! wrapped to the width. Colour only repeats the meaning of words.
 
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
@@ -8,13 +8,13 @@ use super::{Colour, Detail, Report, Shown, Style, brief, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
-/// Minimum width that is laid out; a narrower terminal breaks lines itself.
+/// Minimum width of the layout; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
 
 /// Maximum width of sentences; longer lines are hard to read.
 const WIDEST_TEXT: usize = 100;
 
-/// Maximum width of a name that has its value on the same line.
+/// Maximum width of a name on the same line as its value.
 const WIDEST_NAME: usize = 26;
 
 /// Maximum length of a heading that is never broken.
@@ -23,7 +23,7 @@ const SHORT_HEADING: usize = 8;
 const INDENT: usize = 2;
 const GAP: usize = 2;
 
-/// See the module.
+/// Format of text for a terminal.
 pub(super) struct Terminal;
 
 impl Report for Terminal {
@@ -207,7 +207,7 @@ impl Page {
                 used += GAP + column.width;
                 used <= room
             });
-            // One column at least, so that this ends; `Laid` has made it fit.
+            // One column at least, so that the loop ends; the layout has made it fit.
             let take = fitting.count().max(1).min(rest.len());
             let (now, later) = rest.split_at(take);
             if !is_first {
@@ -307,7 +307,7 @@ impl Laid {
         let width = needed.unwrap_or(0).min(widest.max(1));
         let lines = |text: &String| {
             if columns(text) <= width {
-                // Not wrapped, because that would fold the spaces that line numbers up.
+                // Not wrapped, because wrapping would fold the spaces that align numbers.
                 vec![text.clone()]
             } else {
                 wrap(text, width)

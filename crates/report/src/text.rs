@@ -1,5 +1,5 @@
-//! Text for a screen of limited width: text from files is made visible before it is shown, sentences are
-//! wrapped, columns line up.
+//! Text for a screen of limited width: text from files is made visible, sentences are
+//! wrapped, columns are aligned.
 
 use crate::foreign::visible;
 
@@ -101,7 +101,7 @@ pub(super) fn field(text: &str) -> String {
     text
 }
 
-/// First characters of a formula; what a tab or an end of line would be is made visible before. Programs take the wide
+/// First characters of a formula. Tabs and ends of lines are made visible before. Programs accept the wide
 /// forms of East Asian keyboards, too.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 

@@ -1,4 +1,4 @@
-//! Theory beside the measurement: what closed forms say of figures, and where the two part.
+//! Theory beside the measurement: predictions of closed forms, and their distance from the figures.
 
 use super::content::label;
 use super::document::{Block, Cell, Column, Section, Table, Tone};

@@ -1,4 +1,4 @@
-//! Sums over trials: messages or bytes by their fate, of every trial, and CPU time of those that count.
+//! Sums over trials: messages or bytes by their fate, of every trial, and CPU time of valid trials.
 
 use super::words;
 use crate::measurements::{self, Unit};
@@ -7,10 +7,11 @@ use deadheat_engine::analysis::spread::valid_trials;
 use deadheat_engine::result::outcome::{Outcome, Trial};
 use deadheat_engine::trial::Record;
 
-/// Trials of a contender that are summed up together. Every trial is among one of these, so that no loss is in none.
+/// Set of trials of a contender that are summed up together. Every trial is in one of these sets, so that no loss is in
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// Its own trials that passed their gate, on which its figures stand.
+    /// Its own trials that passed their gate; its figures are based on them.
     Own,
     /// Trials of its hidden copy.
     Copy,
@@ -19,7 +20,7 @@ pub(super) enum Whose {
 }
 
 impl Whose {
-    /// All of them, the contender's own first.
+    /// All sets, the contender's own first.
     pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Copy, Whose::Excluded];
 
     fn of(trial: &Trial) -> Whose {
@@ -30,7 +31,7 @@ impl Whose {
         }
     }
 
-    /// Returns these trials of the contender of this label in words: `tcp`, `the copy of tcp`.
+    /// Returns the set with the contender's label in words: `tcp`, `the copy of tcp`.
     pub(super) fn told(self, label: &str) -> String {
         match self {
             Whose::Own => label.to_owned(),
@@ -55,7 +56,7 @@ pub(super) struct Total {
     pub corrupted: u64,
     /// Reasons why an account does not close, each once.
     pub open_because: Vec<String>,
-    /// Number of trials whose account does not close.
+    /// Number of trials with an account that does not close.
     pub open_trials: u64,
 }
 
@@ -116,7 +117,7 @@ impl Total {
 pub(super) struct Cost {
     /// Time of the near end, in nanoseconds.
     pub near_ns: f64,
-    /// Time of the far end, in nanoseconds; absent if the far end is the kernel, whose time cannot be
+    /// Time of the far end, in nanoseconds; absent if the far end is the kernel: its time cannot be
     /// attributed.
     pub far_ns: Option<f64>,
     /// CPU time that the near and the far end spent waiting; absent if it was not counted.
@@ -124,7 +125,7 @@ pub(super) struct Cost {
     pub work: Work,
     /// Number of system calls of the near end and of the far end for the same work.
     pub calls: (f64, Option<f64>),
-    /// Number of allocations of the near end and of the far end for the same work; absent if nobody counted.
+    /// Number of allocations of the near end and of the far end for the same work; absent if they were not counted.
     pub allocations: Option<(f64, Option<f64>)>,
     /// Bytes on the wire beside the application's, for the same work; absent if an end does not know.
     pub overhead_bytes: Option<f64>,
@@ -148,7 +149,7 @@ impl Cost {
             .collect();
         // An echo is one exchange, not two messages.
         let delivered = totals.iter().map(|total| total.delivered).max().unwrap_or(0);
-        // They cost as much as the others, and are in no account.
+        // Messages of the warm-up cost as much as the others, and are in no account.
         let warmed = valid_trials(outcome, id)
             .filter_map(|trial| Some(trial.record.warmup.as_ref()?.answered));
         let messages = delivered.saturating_add(sum(warmed));

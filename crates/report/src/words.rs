@@ -29,7 +29,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", in_percent(share))
 }
 
-/// Formats a fraction in percent with three significant digits, and more where they would say 100.
+/// Formats a fraction in percent with three significant digits, and more if these would read 100.
 fn in_percent(share: f64) -> String {
     match significant(share * 100.0).as_str() {
         "100" => figures::in_percent(share),
@@ -37,7 +37,7 @@ fn in_percent(share: f64) -> String {
     }
 }
 
-/// Formats the confidence of an interval, as a fraction: `95 %`, `99.2 %`.
+/// Formats the confidence of an interval, a fraction: `95 %`, `99.2 %`.
 pub fn level(confidence: f64) -> String {
     let percent = confidence * 100.0;
     let rounded = (percent * 10.0).round() / 10.0;
@@ -129,7 +129,7 @@ pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }
-    // The exponent after rounding: 9.996 is 10.0, not 10.00.
+    // The exponent is taken after rounding: 9.996 is 10.0, not 10.00.
     let exponent = format!("{value:.2e}")
         .rsplit_once('e')
         .and_then(|(_, exponent)| exponent.parse::<i32>().ok())

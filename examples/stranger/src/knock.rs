@@ -146,7 +146,7 @@ struct Knocker {
     tag: u32,
     count: u64,
     interval: Nanos,
-    /// Time of its first poll, from which on its messages are due.
+    /// Time of its first poll; its messages are due from then on.
     began: Option<Nanos>,
     sent: Tally,
 }
@@ -191,7 +191,7 @@ impl Endpoint for Knocker {
 struct Door {
     tag: u32,
     count: u64,
-    /// Time until which it waits for the rest, once all was sent.
+    /// Time until which it waits for late messages, after the near end has sent all.
     until: Option<Nanos>,
     seen: SeqWindow,
     received: Tally,

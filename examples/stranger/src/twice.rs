@@ -31,7 +31,7 @@ const HEADER: usize = 4;
 /// The largest message in bytes.
 const LARGEST: usize = 1_200;
 
-/// Bytes that wait to leave, at most.
+/// Maximum number of bytes in the queue.
 const SEND_BUFFER: usize = 200_000;
 
 const KEYS: &[Key] = &[Key {
@@ -73,12 +73,12 @@ impl Userspace for Twice {
     }
 }
 
-/// One end of a connection.
+/// An end of a connection.
 struct TwiceEnd {
     apart: Nanos,
     /// Number of the next message.
     next: u32,
-    /// Datagrams that leave at once.
+    /// Datagrams that are due now.
     waiting: VecDeque<Vec<u8>>,
     /// Copies with the time at which they leave.
     copies: VecDeque<(Nanos, Vec<u8>)>,
@@ -151,7 +151,7 @@ impl Protocol for TwiceEnd {
         false
     }
 
-    /// Returns true once every copy has left: what arrives of them is not acknowledged.
+    /// Returns true once every copy has left; the peer does not acknowledge messages.
     fn is_drained(&self) -> bool {
         self.waiting.is_empty() && self.copies.is_empty()
     }

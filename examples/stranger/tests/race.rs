@@ -1,4 +1,4 @@
-//! The program of a stranger races what deadheat has and what it brought itself.
+//! The program of a stranger races transports of deadheat and of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
@@ -22,7 +22,8 @@ fn its_transport_its_workload_and_its_report_are_listed() {
     assert!(code == Some(2) && said.contains("did you mean `twice`?"), "{said}");
 }
 
-/// A tenth of all datagrams is lost, so nine tenths of single ones arrive, and 99 of 100 of those that are sent twice.
+/// Loses a tenth of all datagrams, so nine tenths of single datagrams arrive, and 99 of 100 messages that are sent
+/// twice.
 #[test]
 fn what_is_sent_twice_arrives_more_often_in_virtual_time() {
     let race = ["race", "sim-datagram", "twice", "-w", "knock", "--path", "sim:loss=10%,delay=5ms"];
@@ -33,7 +34,7 @@ fn what_is_sent_twice_arrives_more_often_in_virtual_time() {
     assert!(line.contains("twice is ahead"), "{said}");
 }
 
-/// Both ends of a trial are processes of this program, which find the same transports in it.
+/// Starts both ends of a trial as processes of this program, which find the same transports in it.
 #[test]
 fn it_races_over_sockets() {
     let race = ["race", "udp", "twice", "-w", "knock:count=100,interval=1ms", "--blocks", "1"];

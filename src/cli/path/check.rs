@@ -16,7 +16,7 @@ use crate::trial::path_check::{
 };
 use crate::units::{BitRate, PacketRate};
 
-/// Paths that are checked where none is given: nothing at all, and each thing on its own.
+/// Paths that are checked by default: without impairment, then with one impairment each.
 const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
 
 /// Options as typed.
@@ -44,19 +44,19 @@ enum Format {
     Json,
 }
 
-/// The answer as JSON.
+/// Answer of the command as JSON.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
-    /// True if everything that is judged is within its limits.
+    /// True if every judged figure is within its limits.
     within_limits: bool,
-    /// Path by path.
+    /// Checks, path by path.
     checks: &'a [PathCheck],
 }
 
-/// Builds each path, measures it, and says what was found.
+/// Builds each path, measures it, and prints the findings.
 ///
 /// # Errors
-/// Where a path makes no sense or cannot be built here.
+/// If a path makes no sense or cannot be built here.
 pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
     let typed: Vec<&str> = match &args.path {
         Some(path) => vec![path],
@@ -103,7 +103,7 @@ fn check(typed: &str) -> Result<PathCheck> {
     PathCheck::measure(typed, &network, &mut emulator)
 }
 
-/// Findings about one path.
+/// Returns the findings about one path.
 fn lines(check: &PathCheck) -> String {
     let mut out = format!("{}  ({}, {})\n", check.path, check.backend.devices(), check.why);
     for way in &check.ways {

@@ -25,7 +25,7 @@ enum PathCommand {
     Check(check::CheckArgs),
 }
 
-/// Runs it.
+/// Runs the subcommand.
 ///
 /// # Errors
 /// Errors of the subcommand.

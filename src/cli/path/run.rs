@@ -43,7 +43,7 @@ pub(super) struct RunArgs {
 /// Builds the network, runs the commands, and takes it down.
 ///
 /// # Errors
-/// Where the path makes no sense or cannot be built here, and where the commands cannot be started.
+/// If the path makes no sense or cannot be built here, or the commands cannot be started.
 pub(super) fn run(args: RunArgs) -> Result<Verdict> {
     let talk = if args.quiet { Talk::Errors } else { Talk::All };
     let RunArgs { path, far, far_ready, command, .. } = args;

@@ -62,7 +62,7 @@ struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// Options that say how outcomes of studies are shown.
+/// Options for the form in which outcomes of studies are shown.
 #[derive(Debug, clap::Args)]
 struct Formed {
     /// How to show it: terminal, markdown or json; `study report` makes html, too
@@ -119,10 +119,10 @@ fn report(args: &ReportArgs) -> Result<()> {
     deliver(text.as_bytes(), args.output.as_deref())
 }
 
-/// The study of the program that is called this, or the only one with this in its name.
+/// Returns the study of the program with this name, or the only one with this in its name.
 ///
 /// # Errors
-/// [`Error::Usage`] with all that may be meant.
+/// [`Error::Usage`] with all candidates.
 fn meant(typed: &str) -> Result<&'static str> {
     if let Some(name) = bundled::names().find(|name| *name == typed) {
         return Ok(name);
@@ -138,14 +138,15 @@ fn meant(typed: &str) -> Result<&'static str> {
     }
 }
 
-/// A study as it was named on the command line.
+/// A study that the command line names.
 struct Named {
     name: String,
     study: CheckedStudy,
 }
 
 impl Named {
-    /// A file where it looks like one, else a study of the program. A file may name these things.
+    /// Reads the study from a file if `typed` looks like a path, else from the program. A file may name the things in
+    /// `allowed`.
     fn find(typed: &str, allowed: &[Outside]) -> Result<Named> {
         let Some(path) = file(typed) else {
             let name = meant(typed)?;
@@ -161,8 +162,9 @@ impl Named {
         Ok(Named { name: stem.into_owned(), study })
     }
 
-    /// The text of its file, which is that of a study, and has no control characters therefore (TOML 1.0.0, Comment and
-    /// String). Nothing that it names is looked at.
+    /// Returns the text of a study. Text that parses as TOML has no control characters (TOML 1.0.0, Comment and
+    /// String).
+    /// Files that the study names are not opened.
     fn text(typed: &str) -> Result<String> {
         let Some(path) = file(typed) else {
             return bundled::text(meant(typed)?).map(str::to_owned);
@@ -173,7 +175,7 @@ impl Named {
     }
 }
 
-/// The file that is meant; `None` for a study of the program.
+/// Returns the file that `typed` names; `None` for a study of the program.
 fn file(typed: &str) -> Option<&Path> {
     let path = Path::new(typed);
     let is_file = typed.contains('/') || path.extension().is_some_and(|ending| ending == "toml");

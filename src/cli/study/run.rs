@@ -146,7 +146,7 @@ fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
     typed.iter().map(read).collect()
 }
 
-/// Races are named within one study.
+/// Checks that `--full`, which names races of one study, goes with one study.
 fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
     if studies > 1 && !args.full.is_empty() {
         return Err(Error::usage("--full names races of one study; run that study alone"));
@@ -154,7 +154,7 @@ fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
     Ok(())
 }
 
-/// A page that cannot be written is refused before anything runs.
+/// Checks, before anything runs, that the page can be written.
 fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
     if studies > 1 {
@@ -168,7 +168,7 @@ fn directory(given: &Path, name: &str, of: usize) -> PathBuf {
     if of == 1 { given.to_path_buf() } else { given.join(name) }
 }
 
-/// What -o has to be to go on.
+/// Returns the directory that `-o` needs to continue.
 fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
     args.output.as_deref().unwrap_or(dir)
 }
@@ -176,7 +176,7 @@ fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
 fn race(args: &RunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     if !args.quiet && !std::io::stderr().is_terminal() {
-        // Nobody watches a line that is rewritten; a study takes long enough to ask how far it is.
+        // Progress is not rewritten here; a line for each race shows how far the study is.
         tell!("{}", visible(&within));
     }
     job.request = args.deciding.ask(job.request)?;
@@ -193,7 +193,7 @@ fn race(args: &RunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> 
     with_stage(&staging, &request, &file, |stage| job.on(stage))
 }
 
-/// Every claim of several studies, with its ruling.
+/// Returns every claim of several studies, with its ruling.
 fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
     let mut out = String::from("\nClaims\n");
     for run in runs {
@@ -206,10 +206,10 @@ fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
     out
 }
 
-/// Returns true if all that ran can be trusted.
+/// Returns the verdict on the races that ran.
 ///
 /// # Errors
-/// Where a race failed, or none of a study ran; the rest is saved and shown.
+/// If a race failed, or no race of a study ran; the rest is saved and shown.
 fn verdict(args: &RunArgs, ended: &[FinishedStudy]) -> Result<Verdict> {
     for FinishedStudy { run, end, .. } in ended {
         let none = run.races.iter().all(|race| race.file.is_none());

@@ -9,10 +9,10 @@ use crate::study::outcome::Setting;
 
 use super::super::list::at_most;
 
-/// The widest that sentences run.
+/// Maximum width of sentences.
 const WIDEST: usize = 100;
 
-/// Shows the question of a study, its source, what it measures, and what was claimed.
+/// Returns the question of a study, its source, its measurements, and its claims.
 pub(super) fn text(name: &str, checked: &CheckedStudy, width: usize) -> String {
     let study = &checked.study;
     let mut page = Page { out: String::new(), width: width.min(WIDEST) };
@@ -53,7 +53,7 @@ impl Page {
         }
     }
 
-    /// In one piece, as it would be typed.
+    /// Writes text in one piece, as it would be typed.
     fn raw(&mut self, indent: usize, text: &str) {
         self.out.push_str(&format!("{:indent$}{}\n", "", visible(text)));
     }

@@ -105,7 +105,7 @@ fn absent(entrant: Option<&Entrant>) -> &'static str {
     entrant.and_then(Entrant::out).map_or(words::NOTHING, |(word, _)| word)
 }
 
-/// Returns a strip of each contender's trials, all on one scale, which spans those that take part in
+/// Returns a strip of each contender's trials. All strips share one scale, which spans the contenders that take part in
 /// claims.
 fn strip(outcome: &Outcome, metric: &Metric, rows: &[usize], bars: usize) -> Option<Column> {
     let figures = |id: &usize| spread::figures(outcome, *id, &metric.name);
@@ -126,7 +126,7 @@ fn strip(outcome: &Outcome, metric: &Metric, rows: &[usize], bars: usize) -> Opt
         let inside = values.iter().filter(|value| (least..=greatest).contains(*value));
         let at: Vec<usize> = inside.map(|value| axis.column(*value, bars)).collect();
         if at.is_empty() && !values.is_empty() {
-            // All beyond one end, as a floor far below the others is.
+            // All figures are beyond one end, as for a floor far below the others.
             let is_below = values.iter().all(|value| *value < least);
             let mark = if is_below { "‹".to_owned() } else { format!("{:>bars$}", "›") };
             return Cell::text(mark).tone(Tone::Aside);

@@ -1,4 +1,4 @@
-//! Line under the title: the workload of the contenders, where, and for how long.
+//! Line under the title: the workload, the place, and the duration of the race.
 
 use crate::content::{blocks_done, entered};
 use crate::time::Nanos;

@@ -13,7 +13,7 @@ pub(super) use figures::claimed;
 pub(super) use head::subtitle;
 pub(super) use trust::lines as trust;
 
-/// Maximum number of lines. With the one that names the saved file a screen of 25 holds them.
+/// Maximum number of lines. With the line that names the saved file they fit on a screen of 25.
 const MOST_LINES: usize = 24;
 
 /// Width for which lines are counted. A wider terminal is shown no more, and a narrower one no less.
@@ -26,11 +26,11 @@ struct Room {
     tables: usize,
     rows: usize,
     sentences: usize,
-    /// Maximum number of sentences on where the time goes.
+    /// Maximum number of sentences on the breakdown of time.
     explained: usize,
 }
 
-/// Limits from the most generous to the strictest: the first that fits is taken.
+/// Limits from the most generous to the strictest. The first that fits is used.
 const ROOMS: [Room; 8] = [
     Room { warnings: 2, tables: 6, rows: 12, sentences: 12, explained: 4 },
     Room { warnings: 1, tables: 6, rows: 12, sentences: 12, explained: 4 },
@@ -80,7 +80,7 @@ fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
     }
 }
 
-/// Counts of what was cut for lack of room.
+/// Counts of content that was cut for lack of room.
 #[derive(Debug, Default)]
 struct Cut {
     sentences: usize,
@@ -89,7 +89,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Returns the sentences of the answer; what speaks against it, and who dropped out, is never cut.
+    /// Returns the sentences of the answer. Doubts about it, and contenders that dropped out, are never cut.
     fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
         let all = answer::lines(outcome);
         let bad = all.iter().filter(|line| line.tone == Tone::Bad).count();
@@ -115,7 +115,7 @@ impl Cut {
     }
 }
 
-/// Returns the last lines: trust, warnings, and where to find the rest.
+/// Returns the last lines: trust, warnings, and the commands that show the rest.
 fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
     let mut lines = trust::lines(outcome);
     let (warnings, others) = trust::warnings(outcome, room.warnings);

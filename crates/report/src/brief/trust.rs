@@ -23,7 +23,7 @@ const TO_ACT_ON: &[&str] = &[
     "resumed_elsewhere",
 ];
 
-/// Codes of warnings whose content is elsewhere on the screen.
+/// Codes of warnings with content that is elsewhere on the screen.
 const SAID: &[&str] = &[
     "margin_widened",
     "single_contender",
@@ -38,7 +38,7 @@ const SAID: &[&str] = &[
 /// Maximum number of differences that are named.
 const MOST_DIFFERENCES: usize = 4;
 
-/// Maximum number of contenders whose losses are given, from the greatest on.
+/// Maximum number of contenders with their losses, the greatest first.
 const MOST_LOSERS: usize = 3;
 
 /// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
@@ -70,8 +70,9 @@ fn trials(outcome: &Outcome) -> Option<String> {
     Some(format!("{counted}{}", lost(outcome).unwrap_or_default()))
 }
 
-/// Returns `, nothing lost` or `, lost: udp 0.55 % and the copy of udp 20 %`, and what came too late; `None` if losses
-/// were not counted. Every trial counts: those of the hidden copy and excluded ones are named.
+/// Returns `, nothing lost` or `, lost: udp 0.55 % and the copy of udp 20 %`, and messages that came too late; `None`
+/// if
+/// losses were not counted. Every trial counts: trials of the hidden copy and excluded trials are named.
 fn lost(outcome: &Outcome) -> Option<String> {
     let lost = shares(outcome, &lost_share)?;
     let lost = match lost.as_slice() {
@@ -89,8 +90,9 @@ fn lost(outcome: &Outcome) -> Option<String> {
 /// Totals of some trials: up, down, and there and back.
 type Ways = [Option<Total>; 3];
 
-/// Returns the share of what was sent that was lost. Where each message that arrives is answered, that is the share
-/// without an answer; otherwise it is that of the way that lost most.
+/// Returns the lost share of the data. If each arriving message is answered, this is the share without an answer;
+/// otherwise
+/// it is the share of the direction that lost most.
 fn lost_share(ways: &Ways) -> f64 {
     match ways {
         [Some(up), Some(down), _] if (1..=up.delivered).contains(&down.sent) => {
@@ -100,13 +102,13 @@ fn lost_share(ways: &Ways) -> f64 {
     }
 }
 
-/// Returns the share of what was sent that `of` counts, of the way in which it is greatest.
+/// Returns the share of the sent data that `of` counts, in the direction in which it is greatest.
 fn greatest(ways: &Ways, of: impl Fn(&Total) -> u64) -> f64 {
     let share = |total: &Total| of(total) as f64 / total.sent.max(1) as f64;
     ways.iter().flatten().map(share).fold(0.0, f64::max)
 }
 
-/// Returns the shares above 0 by trials, from the greatest on; `None` where there are no accounts.
+/// Returns the shares above 0 by trials, the greatest first; `None` where there are no accounts.
 fn shares(outcome: &Outcome, of: &dyn Fn(&Ways) -> f64) -> Option<Vec<String>> {
     let mut has_account = false;
     let mut shares = Vec::new();

@@ -26,7 +26,7 @@ impl Tone {
         }
     }
 
-    /// Returns a sign that says the same as its colour.
+    /// Returns a sign with the meaning of its colour.
     pub(super) fn sign(self) -> &'static str {
         match self {
             Tone::Plain | Tone::Aside => "",
@@ -50,8 +50,7 @@ pub(super) fn answer(html: &mut Html, lines: &[Line]) {
     html.close("ul");
 }
 
-/// Writes a piece of a section. `name` says what a table is about, for those who cannot see where it
-/// stands.
+/// Writes a piece of a section. `name` is the subject of a table, for readers that cannot see its place.
 pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
     match block {
         Block::Sentences(lines) => {
@@ -63,7 +62,7 @@ pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
         Block::Points(all) => points(html, all),
         Block::Facts(all) if all.len() > MOST_FACTS => long_facts(html, name, all),
         Block::Facts(all) => facts(html, all),
-        // Drawn with letters; a page has drawings.
+        // Boxes of letters are left out: a page has drawings.
         Block::Boxes(_) | Block::Fixed(_) => {}
     }
 }
@@ -179,7 +178,7 @@ fn numbers(column: &Column) -> Vec<String> {
     align_decimals(&numbers).iter().map(|number| spaced(number)).collect()
 }
 
-/// Spaces of a fixed-width font as such of the width of what they stand for.
+/// Replaces the spaces of a fixed-width font by spaces as wide as the digit or point in their place.
 fn spaced(number: &str) -> String {
     let digits = number.trim_end();
     let behind = number.len() - digits.len();

@@ -9,7 +9,7 @@ use crate::plot::palette::{self, Tint};
 use crate::plot::style::RULES;
 use deadheat_engine::result::outcome::Outcome;
 
-/// Returns the colours of a result's contenders, in the part `part` alone.
+/// Returns the colours of a result's contenders, limited to the part `part`.
 pub(super) fn colours(part: &str, outcome: &Outcome) -> String {
     let tints = palette::tints(outcome);
     format!("#{part}{{{}}}\n", variables('c', &tints))

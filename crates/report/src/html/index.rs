@@ -10,7 +10,7 @@ use deadheat_engine::study::outcome::StudyRun;
 /// A file of the folder.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// The file, as its folder has it.
+    /// Name of the file in its folder.
     pub file: String,
     /// Content of the file.
     pub found: Found<'a>,
@@ -19,14 +19,14 @@ pub struct Entry<'a> {
 /// Content of a file.
 #[derive(Debug)]
 pub enum Found<'a> {
-    /// Result of a race; its page is at `page`, beside the index.
+    /// Result of a race. Its page is at `page`, beside the index.
     Race {
         /// The result.
         outcome: &'a Outcome,
         /// The file of its page.
         page: String,
     },
-    /// Study that was run, likewise.
+    /// Study that was run. Its page is at `page`, beside the index.
     Study {
         /// Run of the study.
         run: &'a StudyRun,

@@ -1,4 +1,4 @@
-//! HTML as it is written: elements and text, and the one place where text is made safe.
+//! Elements and text of HTML, and the one place where text is escaped.
 
 use crate::foreign::visible;
 
@@ -12,7 +12,7 @@ pub(super) struct Html {
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Html {
-    /// Opens an element. Its name and those of its attributes are ours, never a file's.
+    /// Opens an element. The name and the attributes are constants of this program, never of a file.
     pub(super) fn open(&mut self, name: &str, attributes: Attributes<'_>) -> &mut Html {
         self.text.push('<');
         self.text.push_str(name);
@@ -57,7 +57,7 @@ impl Html {
     }
 }
 
-/// Escapes `text` for an element as well as for a quoted attribute: characters that hide or move are
+/// Escapes `text` for an element and for a quoted attribute: characters that hide or move are
 /// written out, and everything that HTML would read as markup is a character reference.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -74,7 +74,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a name for an element, from a heading: lower case, digits and dashes.
+/// Returns an element's name for a heading: lower case, digits and dashes.
 pub(super) fn slug(heading: &str) -> String {
     let mut slug = String::new();
     for c in heading.chars() {

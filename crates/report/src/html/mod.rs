@@ -1,9 +1,9 @@
-//! A page for a browser: one file, with everything that it shows in it. Readable without its script,
+//! A page for a browser: one file with all its content. It is readable without its script,
 //! on a phone and on paper.
 //!
 //! | file | content |
 //! |---|---|
-//! | `markup.rs` | elements, and the one place where text is made safe |
+//! | `markup.rs` | elements, and the one place where text is escaped |
 //! | `shell.rs` | head, policy, bar and end of every page |
 //! | `part.rs` | one result: the answer, the figures, and their basis |
 //! | `blocks.rs` | sentences, tables and lists |
@@ -27,10 +27,10 @@ mod study;
 pub use index::{Entry, Found, index};
 use markup::{Html as Markup, slug};
 
-/// The name after `--format`.
+/// Name of the format, after `--format`.
 pub const ID: &str = "html";
 
-/// See the module.
+/// Format of a page.
 pub(super) struct Html;
 
 impl Report for Html {
@@ -59,7 +59,7 @@ pub struct Page<'a> {
     pub title: String,
     /// The results, in order.
     pub parts: Vec<Part<'a>>,
-    /// The study whose races they are.
+    /// The study that the races belong to.
     pub study: Option<&'a StudyRun>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Page<'a> {
 /// A result in a page.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
-    /// Name that identifies it among the others: its file, or its race's id in a study.
+    /// Unique name among the parts: its file, or the id of its race in a study.
     pub name: String,
     /// The result.
     pub shown: Shown<'a>,

@@ -1,4 +1,4 @@
-//! Part of a page on one result: the answer and the verdicts, the figures, and what they are based on.
+//! Part of a page on one result: the answer and the verdicts, the figures, and the evidence.
 
 use std::collections::BTreeSet;
 
@@ -21,19 +21,19 @@ pub(super) struct Written<'a> {
     pub id: &'a str,
     /// The result.
     pub part: &'a Part<'a>,
-    /// True if the page has nothing else.
+    /// True if the page has no other part.
     pub is_alone: bool,
     /// Description of the race by its study.
     pub about: Option<About<'a>>,
 }
 
-/// Writes the part; answers links to its sections.
+/// Writes the part; returns links to its sections.
 pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
     let outcome = written.part.shown.outcome;
     let mut writer = Writer { html, id: written.id, level: 2, links: Vec::new() };
     writer.begin(written, outcome);
     let mut sections = content::sections(outcome);
-    // What answers comes first; the rest keeps its order.
+    // The answer is first; the rest keeps its order.
     sections.sort_by_key(|(place, _)| *place);
     let mut figures = plot::figures(&written.part.shown);
     writer.first(outcome, &mut figures);
@@ -44,7 +44,7 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
     }
     writer.figures(outcome, &figures);
     for (place, section) in &behind {
-        // Bars made of letters, where there are drawings.
+        // Bars of letters are left out where there are drawings.
         if *place != Place::Letters || figures.is_empty() {
             writer.section(section);
         }
@@ -56,7 +56,7 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
     writer.links
 }
 
-/// Writes sections and notes where they are.
+/// Writer of sections and notes in their places.
 struct Writer<'a> {
     html: &'a mut Html,
     id: &'a str,
@@ -92,8 +92,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes what is read first, and all that is printed: the answer, whether to trust it, the figures
-    /// that were claimed, and the drawing that shows them. The drawing is taken out of `figures`.
+    /// Writes the part that readers need first, and the whole of a printed page: the answer, whether to trust it, the
+    /// claimed figures, and the drawing that shows them. Removes the drawing from `figures`.
     fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
         let (fineness, sentences): (Vec<_>, Vec<_>) =
             answer::lines(outcome).into_iter().partition(|line| line.tone == Tone::Aside);
@@ -121,7 +121,7 @@ impl Writer<'_> {
         self.html.close("section");
     }
 
-    /// Begins a part that is folded, its heading in sight; the link of the bar unfolds it.
+    /// Begins a folded part with its heading; the link of the bar unfolds it.
     fn fold(&mut self, heading: &str) {
         let id = section_id(self.id, heading);
         let inner = format!("{id}-all");
@@ -194,7 +194,7 @@ impl Writer<'_> {
         self.unfold();
     }
 
-    /// Writes how to run the race again; nothing for an import, which deadheat cannot repeat.
+    /// Writes the command that repeats the race; nothing for an import, which deadheat cannot repeat.
     fn again(&mut self, outcome: &Outcome) {
         if outcome.imported.is_some() {
             return;
@@ -217,7 +217,7 @@ fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
 }
 
-/// Writes contenders with their colours; a script makes switches of them. In a race over conditions those
+/// Writes contenders with their colours; a script makes switches of them. A race over conditions has the contenders
 /// as typed, which share a colour under all conditions.
 fn legend(html: &mut Html, outcome: &Outcome) {
     html.open("ul", &[("class", "legend"), ("aria-label", "Contenders in the figures")]);

@@ -1,5 +1,5 @@
 //! Frame of every page: the head with its policy, the bar, the end. A page is one file, and its policy
-//! lets nothing else in: only this style and this script, by their hashes, and pictures that it made
+//! admits only this style and this script, by their hashes, and pictures made by the page
 //! itself (Content Security Policy Level 3).
 
 use base64::Engine;
@@ -11,11 +11,11 @@ use super::markup::{Html, escape};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A link of the bar: where to, and its words.
+/// A link of the bar: its target and its text.
 pub(super) type Link = (String, String);
 
-/// Renders a page: `title` names it, `colours` are further rules of style, `links` are those of the bar,
-/// and `content` goes into its main part.
+/// Renders a page: `title` names it, `colours` are further style rules, `links` are the links of the bar,
+/// and `content` is its main part.
 pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) -> String {
     let style = format!("{STYLE}{colours}");
     let policy = format!(
@@ -26,9 +26,9 @@ pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) ->
     );
     let mut html = Html::default();
     html.made("<!doctype html>\n").open("html", &[("lang", "en")]).open("head", &[]);
-    // Before anything that it is about.
+    // The charset must precede all content.
     html.open("meta", &[("charset", "utf-8")]);
-    // Written as it is: it has no text from elsewhere, and its quotes are wanted.
+    // Not escaped: the policy has no text from elsewhere, and needs its quotes.
     html.made(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
     html.open("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     html.open("meta", &[("name", "color-scheme"), ("content", "light dark")]);
@@ -69,7 +69,7 @@ fn hash(text: &str) -> String {
 
 /// Writes a command, with a place for a button that copies it.
 pub(super) fn command(html: &mut Html, line: &str) {
-    // A command must not be changed by making it visible: `race::command` has written out already what
+    // Escaping must not change a command: `race::command` has written out already the characters that
     // a page would not show.
     html.made("<div class=\"command\"><pre tabindex=\"0\"><code>").made(&escape(line));
     html.made("</code></pre></div>\n");

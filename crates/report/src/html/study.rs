@@ -82,7 +82,7 @@ fn credit(source: &Source) -> String {
     format!("{}: {} ({}), {}.{host}", source.author, source.title, source.year, source.at)
 }
 
-/// Returns a sign and a tone that say the same as the ruling's words.
+/// Returns a sign and a tone with the meaning of the ruling.
 fn look(ruling: Ruling) -> (&'static str, Tone) {
     match ruling {
         Ruling::Holds | Ruling::Exceeds => ("✓", Tone::Good),
@@ -183,7 +183,7 @@ fn missing(html: &mut Html, run: &StudyRun) {
     }
 }
 
-/// Description of one race by its study.
+/// A study's description of one of its races.
 pub(super) struct About<'a>(&'a RacePlan);
 
 /// Returns the study's description of its race `id`.

@@ -1,14 +1,14 @@
-//! Where the lead changes: row by row, rows that say the same together.
+//! Changes of the lead: row by row, equal rows together.
 
 use super::said;
 use super::sheet::{Panel, Sheet};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::MapPoint;
 
-/// Maximum number of lines; a land of more borders is seen, and not read.
+/// Maximum number of lines. With more borders the map itself is easier to read.
 const MOST: usize = 24;
 
-/// Returns a line for each group of neighbouring rows that say the same.
+/// Returns a line for each group of equal neighbouring rows.
 pub(super) fn borders(map: &Map, sheet: &Sheet<'_>) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> =
         sheet.panels.iter().flat_map(|panel| of_panel(map, sheet, panel)).collect();
@@ -42,7 +42,7 @@ fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &Panel<'_>) -> Vec<(String, Str
     rows.chunk_by(|a, b| a.1 == b.1).filter_map(line).collect()
 }
 
-/// Returns what a row says: `kcp up to 7.96ms; dead heat of kcp and quic at 13.4ms; quic from 22.4ms`.
+/// Returns the leads of a row: `kcp up to 7.96ms; dead heat of kcp and quic at 13.4ms; quic from 22.4ms`.
 fn of_row(map: &Map, sheet: &Sheet<'_>, row: &[Option<&MapPoint>]) -> String {
     let said: Vec<(String, &String)> =
         row.iter().map(|point| said(map, *point)).zip(sheet.columns).collect();

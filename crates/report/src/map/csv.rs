@@ -58,7 +58,7 @@ fn row(map: &Map, point: &MapPoint, pairs: &[(usize, usize)]) -> Vec<String> {
     fields
 }
 
-/// Returns three numbers as text; nothing for those that are not known.
+/// Returns three numbers as text; empty for unknown numbers.
 fn three(values: Option<[Option<f64>; 3]>) -> [String; 3] {
     values
         .unwrap_or([None; 3])

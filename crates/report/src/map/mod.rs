@@ -1,9 +1,9 @@
-//! A map as text: a letter for each point, where the lead changes, and a table.
+//! A map as text: a letter for each point, the changes of the lead, and a table.
 //!
 //! | file | content |
 //! |---|---|
 //! | `sheet.rs` | points by rows and columns, and the letters that stand for them; for drawings, too |
-//! | `borders.rs` | where the lead changes, row by row |
+//! | `borders.rs` | changes of the lead, row by row |
 //! | `csv.rs` | a row for each point |
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
@@ -53,7 +53,7 @@ pub fn picture(map: &Map) -> String {
     style::standalone(&plot::map_figure(map), &palette::areas(colours))
 }
 
-/// Returns what a map is of, in words.
+/// Returns the subject of a map, in words.
 pub(super) fn subtitle(map: &Map) -> String {
     let asked = &map.asked;
     let path = match asked.path.trim() {
@@ -77,7 +77,7 @@ pub(super) fn title(map: &Map) -> String {
     format!("Who is ahead where in {}: {}", map.metric.label, words::list(&labels))
 }
 
-/// Returns what a point says, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
+/// Returns the outcome at a point, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
 pub(super) fn said(map: &Map, point: Option<&MapPoint>) -> String {
     let Some(point) = point else { return "not run".to_owned() };
     let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
@@ -111,7 +111,7 @@ fn document(map: &Map, more: Vec<Option<Section>>) -> Document {
     }
 }
 
-/// Returns who is ahead at how many points.
+/// Returns the number of points at which each contender is ahead, and of the other outcomes.
 fn answer(map: &Map) -> Vec<Line> {
     let all = map.asked.points();
     let with = |standing| map.points.iter().filter(move |point| point.outcome == standing);
@@ -162,7 +162,7 @@ fn chart(sheet: &Sheet<'_>, panel: &Panel<'_>) -> Block {
     Block::Fixed(lines)
 }
 
-/// Writes those levels that have room below their columns, two characters each: the first, the last, and
+/// Returns the levels that have room below their columns, two characters each: the first, the last, and
 /// as many between as fit.
 fn scale(levels: &[String]) -> String {
     let mut line = String::new();
@@ -180,7 +180,7 @@ fn scale(levels: &[String]) -> String {
     line
 }
 
-/// Returns who had no part in how many points, and why at the first.
+/// Returns, for each contender that was out at some points, their number and the reason at the first.
 fn outs(map: &Map) -> Vec<(String, String)> {
     let fact = |contender: &deadheat_engine::map::file::MapContender| {
         let mut outs = map.points.iter().filter_map(|point| {
@@ -229,7 +229,7 @@ fn figure(map: &Map, point: &MapPoint, id: usize) -> Cell {
     Cell::text(text)
 }
 
-/// Returns the ratio of the pair that is hardest to tell apart: `kcp / quic 0.87 [0.84, 0.90]`.
+/// Returns the ratio of the closest pair: `kcp / quic 0.87 [0.84, 0.90]`.
 pub(super) fn nearest(map: &Map, point: &MapPoint) -> String {
     let label = |id: usize| map.contenders.get(id).map_or("", |one| one.label.as_str());
     let Some(verdict) = point.closest() else { return String::new() };

@@ -28,7 +28,7 @@ pub(crate) struct Sheet<'a> {
 pub(crate) struct Panel<'a> {
     /// The combination: `rate=1mbit`; empty with two keys.
     pub title: String,
-    /// Rows of points, from the bottom; a point that is not done is absent.
+    /// Rows of points, from the bottom; `None` for a point that is not done.
     pub rows: Vec<Vec<Option<&'a MapPoint>>>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Sheet<'a> {
         self.letters.get(id).copied().unwrap_or('?')
     }
 
-    /// Returns the letter of a point: that of its leader, small where others had no part in it.
+    /// Returns the letter of a point: the letter of its leader, small where others had no part in it.
     pub(crate) fn letter(&self, point: Option<&MapPoint>) -> char {
         let Some(point) = point else { return '·' };
         let leader = point.leaders.first().map_or('?', |id| self.letter_of(*id));
@@ -85,7 +85,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Returns what the letters mean, those that are there.
+    /// Returns the meaning of each letter and sign on the map.
     pub(super) fn legend(&self) -> Vec<String> {
         let contenders = self.map.contenders.iter();
         let names: Vec<String> =
@@ -96,7 +96,7 @@ impl<'a> Sheet<'a> {
         lines.flat_map(|line| wrap(&line.join(", "), LEGEND)).collect()
     }
 
-    /// Returns the signs beside the letters of contenders, those that are there, with their meaning.
+    /// Returns the signs on the map other than contenders, with their meaning.
     pub(crate) fn signs(&self) -> impl Iterator<Item = (char, &'static str)> {
         let points = &self.map.points;
         let has = |standing| points.iter().any(|point| point.outcome == standing);
@@ -112,7 +112,7 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Returns a letter for each contender, of its own name if one is free.
+/// Returns a unique letter for each contender, from its name if one is free.
 fn letters(map: &Map) -> Vec<char> {
     let mut taken: Vec<char> = Vec::new();
     for contender in &map.contenders {
@@ -130,7 +130,7 @@ pub(crate) fn axis(key: &str) -> String {
     if is_both_ways { format!("{key}, each way") } else { key.to_owned() }
 }
 
-/// Returns what the leaders of a point are called: `K`, `K=Q`.
+/// Returns the leaders of a point as letters: `K`, `K=Q`.
 pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
     match point.outcome {
         PointAnswer::DeadHeat => {
@@ -142,7 +142,7 @@ pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
     }
 }
 
-/// Returns what is known of a point, in a sentence.
+/// Returns the outcome at a point, in a sentence.
 pub(crate) fn sentence(map: &Map, point: &MapPoint) -> String {
     let mut text = format!("{}: {}", map.asked.name(&point.at), super::said(map, Some(point)));
     let nearest = super::nearest(map, point);

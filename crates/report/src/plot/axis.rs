@@ -3,13 +3,13 @@
 use crate::measurements::Unit;
 use crate::words::{self, Scale};
 
-/// Ratio of the greatest to the least value from which on an axis is logarithmic.
+/// Minimum ratio of the greatest to the least value at which an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 /// Room beyond the values, as a share of the axis.
 const ROOM: f64 = 0.05;
 
-/// Maximum number of ticks that are computed, whatever is asked for.
+/// Maximum number of computed ticks.
 const MOST_TICKS: f64 = 40.0;
 
 /// An axis from `low` to `high`.
@@ -46,18 +46,17 @@ impl Axis {
         }
         let axis = Axis { low, high, kind: Kind::Linear };
         let axis = axis.roomy(ROOM);
-        // No figure here is below 0 unless one is.
+        // The axis is below 0 only if a figure is.
         Some(Axis { low: if low >= 0.0 { axis.low.max(0.0) } else { axis.low }, ..axis })
     }
 
-    /// Creates a logarithmic axis for `values`, of which only those above 0 count.
+    /// Creates a logarithmic axis for `values`; only values above 0 count.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values.into_iter().filter(|value| *value > 0.0))?;
         Some(Axis { low, high, kind: Kind::Log }.roomy(ROOM))
     }
 
-    /// Creates a linear axis from 0 to a little beyond the greatest of `values`: bars have a length only
-    /// then.
+    /// Creates a linear axis from 0 to a little beyond the greatest of `values`, as bars need.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values)?;
         let high = if high > 0.0 { high } else { 1.0 };
@@ -74,17 +73,17 @@ impl Axis {
         Axis { low, high, kind: Kind::Log }.apart()
     }
 
-    /// Returns true if it is logarithmic.
+    /// Returns true if the axis is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.kind == Kind::Log
     }
 
-    /// Returns its least value.
+    /// Returns the least value.
     pub(super) fn low(&self) -> f64 {
         self.low
     }
 
-    /// Returns its greatest value.
+    /// Returns the greatest value.
     pub(super) fn high(&self) -> f64 {
         self.high
     }
@@ -93,7 +92,7 @@ impl Axis {
         let axis = self.apart();
         match axis.kind {
             Kind::Linear => {
-                // Halved before they are subtracted: the span of finite values may not be finite.
+                // The ends are halved before they are subtracted: the span of finite values may not be finite.
                 let span = 2.0 * room * (axis.high / 2.0 - axis.low / 2.0);
                 let (low, high) = (axis.low - span, axis.high + span);
                 Axis { low: low.max(f64::MIN), high: high.min(f64::MAX), ..axis }
@@ -150,7 +149,7 @@ impl Axis {
             .collect()
     }
 
-    /// Ticks at even steps of 1, 2 or 5 times a power of ten.
+    /// Returns ticks at even steps of 1, 2 or 5 times a power of ten.
     fn even(&self, most: f64) -> Vec<f64> {
         let rough = (self.high / most - self.low / most).abs();
         let power = 10f64.powf(rough.log10().floor());
@@ -165,7 +164,7 @@ impl Axis {
     }
 }
 
-/// Returns the least and the greatest of the finite ones among `values`.
+/// Returns the least and the greatest finite value.
 fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().filter(|value| value.is_finite()).fold(None, |extent, value| {
         let (low, high) = extent.unwrap_or((value, value));
@@ -173,7 +172,7 @@ fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns a label for each tick. Those of a linear axis share a unit, which the last one carries.
+/// Returns a label for each tick. Labels of a linear axis share a unit, which the last label shows.
 pub(super) fn labels(axis: &Axis, ticks: &[f64], quantity: Quantity) -> Vec<String> {
     let Quantity::Of(unit) = quantity else {
         return ticks.iter().map(|tick| plain(*tick)).collect();
@@ -202,7 +201,7 @@ pub(super) fn labels(axis: &Axis, ticks: &[f64], quantity: Quantity) -> Vec<Stri
         .collect()
 }
 
-/// Returns a tick's number, without zeros that say nothing: `0.5`, `10`, `12500`.
+/// Formats a tick's number, without insignificant zeros: `0.5`, `10`, `12500`.
 pub(super) fn plain(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {

@@ -20,7 +20,7 @@ use deadheat_engine::trial::explain::parts::{Part, RoundTrip};
 const BAND: f64 = 22.0;
 const HALF: f64 = 9.0;
 
-/// Minimum number of contenders that make a ladder.
+/// Minimum number of contenders in a ladder.
 const FEWEST_RUNGS: usize = 3;
 
 /// Bar of one contender in pieces, each with its ink and its words.
@@ -29,7 +29,7 @@ pub(super) struct Bar {
     pub(super) pieces: Vec<(f64, Ink, String)>,
 }
 
-/// Bars of pieces, beginning at 0, under a key of parts.
+/// Draws bars of pieces, beginning at 0, under a key of parts.
 pub(super) fn stacked(
     size: Size,
     key: &[(usize, &str)],

@@ -18,7 +18,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// Returns its width in units.
+    /// Returns the width in units.
     pub(super) fn width(self) -> f64 {
         match self {
             Size::Wide => 760.0,
@@ -49,7 +49,7 @@ impl Canvas {
         self.svg.into_inner().finish()
     }
 
-    /// Draws a line of text, held in the middle of its height.
+    /// Draws a line of text, anchored in the middle of its height.
     pub(super) fn text(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold) {
         self.svg.borrow_mut().text(at, text, letters(ink), ink, hold);
     }
@@ -64,7 +64,7 @@ impl Canvas {
         self.svg.borrow_mut().line(&[from, to], ink, "");
     }
 
-    /// Draws the mark of the contender `shape`, which is not told from others by its colour alone.
+    /// Draws the mark of the contender `shape`, which differs from others not only in colour.
     pub(super) fn mark(&self, at: (f64, f64), shape: usize, ink: Ink, radius: f64, words: &str) {
         let mut svg = self.svg.borrow_mut();
         match corners(shape, radius) {
@@ -86,7 +86,7 @@ fn letters(ink: Ink) -> f64 {
 
 /// Returns the places of corners around the middle `at`.
 fn around((x, y): (f64, f64), corners: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    // Each on the grid, so that a shape is the same wherever it stands.
+    // Each corner is on the grid, so that a shape is the same at every position.
     let on_grid = |units: f64| f64::from(steps(units)) / STEPS;
     corners.iter().map(|(dx, dy)| (on_grid(x) + on_grid(*dx), on_grid(y) + on_grid(*dy))).collect()
 }
@@ -196,7 +196,7 @@ impl Panel<'_> {
             let (x, _) = self.at(*tick, self.y.low());
             self.canvas.stroke((x, top), (x, bottom), Ink::Grid);
             let half = label::width(&label, SMALL) / 2.0;
-            // Inside the sheet, and not into the label before.
+            // Labels stay inside the sheet, and do not touch the label before.
             let at = x.min(self.canvas.width - half - 1.0).max(half + 1.0);
             if at - half > free {
                 self.canvas.text((at, bottom + 12.0), &label, Ink::Small, Hold::Middle);
@@ -206,7 +206,7 @@ impl Panel<'_> {
         self.canvas.stroke((left, bottom), (right, bottom), Ink::Axis);
     }
 
-    /// Draws the grid of the horizontal axis, whose labels stand under another panel.
+    /// Draws the grid of the horizontal axis, with labels under another panel.
     pub(super) fn grid_below(&self) {
         let Frame { left, right, bottom, .. } = self.frame;
         for tick in self.x.ticks(((right - left) / 52.0) as usize) {

@@ -1,5 +1,5 @@
-//! Drawing of the work over time beside a load, one line for each contender: what it was to the work, what was lost,
-//! and what the load had.
+//! Drawing of the work over time beside a load, one line for each contender: figures of the work, its losses,
+//! and the rate of the load.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size};
@@ -15,13 +15,13 @@ use crate::words;
 use deadheat_engine::analysis::course::{self, Band, Bands, Course, Courses};
 use deadheat_engine::result::outcome::Outcome;
 
-/// Maximum number of lines that can be told apart, and of those whose bands can.
+/// Maximum number of distinguishable lines, and of lines with distinguishable bands.
 const MOST_LINES: usize = 8;
 const MOST_BANDS: usize = 4;
-/// Maximum number of figures, of a race over conditions.
+/// Maximum number of figures of a race over conditions.
 const MOST_FIGURES: usize = 4;
 
-/// Heights: of the first panel, of those under it, of a name over each, of the labels of the time.
+/// Heights: of the first panel, of the panels under it, of a name over each, of the labels of the time.
 const FIRST: f64 = 150.0;
 const OTHER: f64 = 66.0;
 const NAME: f64 = 20.0;
@@ -47,7 +47,7 @@ fn figure(outcome: &Outcome, courses: &Courses) -> Option<Figure> {
         course::Quantity::RoundTrip | course::Quantity::Delay => Unit::Nanos,
         course::Quantity::Goodput => Unit::BitRate,
     };
-    // Where only bytes are known over time, they are what is drawn, whatever the work has of phases.
+    // If only bytes are known over time, they are drawn, whatever phases the work has.
     let label = if unit == Unit::BitRate { "goodput" } else { courses.label };
     let what = words::capital(label);
     let lines = &courses.lines[..courses.lines.len().min(MOST_LINES)];
@@ -109,7 +109,7 @@ fn rows(outcome: &Outcome, courses: &Courses, lines: &[Course], unit: Unit) -> V
     lines.iter().flat_map(of_line).collect()
 }
 
-/// Returns the panels, without those in which nothing happens.
+/// Returns the panels, without empty ones.
 fn strips(lines: &[Course], name: String, unit: Unit) -> Option<Vec<Strip>> {
     let ends = |of: fn(&Course) -> &Bands| {
         let bands = lines.iter().flat_map(of).flatten();
@@ -223,7 +223,7 @@ fn curve(
     let mut words = summary(courses, strip, &known, name);
     for run in runs() {
         let points: Vec<(f64, f64)> = run.iter().map(|(x, band)| (*x, band.middle)).collect();
-        // The words are those of the whole line, and said once.
+        // The words belong to the whole line, and are written once.
         let ink = if words.is_empty() { Ink::KeyLine(number) } else { Ink::Line(number) };
         panel.line(&points, ink, &std::mem::take(&mut words));
     }

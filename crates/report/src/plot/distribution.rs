@@ -13,9 +13,9 @@ use deadheat_engine::analysis::pooled::pooled;
 use deadheat_engine::analysis::spread::{self, Pool};
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
-/// Maximum number of points of a line: more cannot be told apart.
+/// Maximum number of points of a line: more cannot be distinguished.
 const MOST_POINTS: usize = 200;
-/// Maximum number of lines in one panel: more cannot be told apart either.
+/// Maximum number of lines in one panel: more cannot be distinguished either.
 const MOST_LINES: usize = 12;
 /// Percentiles that have a mark of their own, with their names.
 const MARKED: [(f64, &str); 5] =
@@ -96,7 +96,7 @@ fn from_records(outcome: &Outcome, id: usize) -> Option<Curve> {
             Quantile::Ns(ns) => Some(ns as f64),
             Quantile::Beyond(_) => None,
         };
-        // Where some trials lie beyond the timeout, a median of the others would flatter.
+        // If some trials lie beyond the timeout, a median of the others would flatter.
         let is_whole = spread::valid_trials(outcome, id).all(|trial| exact(trial).is_some());
         is_whole.then(|| spread::middle(outcome, id, exact)).flatten()
     };
@@ -139,7 +139,7 @@ fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
     key.draw(&canvas);
     let top = key.height + 6.0;
     let frame = Frame { left: 46.0, top, right: canvas.width - 10.0, bottom: top + height };
-    // From all round trips at the top to the rarest at the bottom.
+    // All round trips are at the top, the rarest at the bottom.
     let panel = canvas.panel(frame, x, Axis::exact_log(least * 0.8, 1.0));
     let ticks: Vec<(f64, String)> = [(0.0, "all")]
         .iter()

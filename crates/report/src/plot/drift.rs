@@ -1,4 +1,4 @@
-//! Figures from block to block, each against its contender's own median: whether anything drifted.
+//! Figures from block to block, each relative to its contender's own median, to show drift.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::Size;
@@ -14,13 +14,13 @@ use deadheat_engine::analysis::spread;
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 74.0;
-/// Maximum number of panels: more would be scrolled past.
+/// Maximum number of panels: readers skip more.
 const MOST_PANELS: usize = 16;
 /// Minimum number of blocks that show drift.
 const FEWEST_BLOCKS: u64 = 3;
 /// Maximum number of marks of one contender; with more trials, only every so many is marked and listed.
 const MOST_MARKS: usize = 200;
-/// Maximum number of marks in a figure that have words each; beyond, those of a contender are one element.
+/// Maximum number of marks with words of their own in a figure; beyond, the marks of a contender are one element.
 const MOST_WORDS: usize = 480;
 
 /// A contender's valid trials in the order of blocks.
@@ -39,10 +39,10 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Returns the figure of one metric; `None` with too few blocks to see anything.
+/// Returns the figure of one metric; `None` with too few blocks to show drift.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     if outcome.imported.is_some() {
-        // Nothing tells in which order its trials ran; sorted ones would look like drift.
+        // The order of trials is unknown; sorted figures would look like drift.
         return None;
     }
     let (ids, _) = order(outcome);

@@ -98,11 +98,11 @@ impl Key {
         Key { places, height, kind }
     }
 
-    /// Draws it at the top of a sheet.
+    /// Draws the key at the top of a sheet.
     pub(super) fn draw(&self, canvas: &Canvas) {
         let sample = self.kind.sample();
         for (x, y, number, text) in &self.places {
-            // No marks for a keyboard to stop at: their words are beside them.
+            // A keyboard does not stop at these marks: their words are beside them.
             if self.kind == Kind::Lines {
                 canvas.stroke((*x, *y), (x + sample - 4.0, *y), Ink::KeyLine(*number));
                 canvas.mark((x + sample / 2.0 - 2.0, *y), *number, Ink::Key(*number), 3.0, "");

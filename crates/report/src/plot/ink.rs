@@ -1,6 +1,6 @@
-//! Meaning of each element of a drawing, written as classes, which the page gives colours to.
+//! Meaning of each element of a drawing, written as classes; the page gives them colours.
 
-/// Meaning of an element. The number is that of a contender or a part.
+/// Meaning of an element. The number is the number of a contender or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Text.
@@ -61,11 +61,11 @@ pub(super) enum Ink {
     KeyLine(usize),
     /// The part in a key.
     KeyPart(usize),
-    /// A cell of a map of which nothing can be said.
+    /// A cell of a map without information.
     Unknown,
 }
 
-/// Number of contenders with a class of their own; those beyond share them.
+/// Number of contenders with a class of their own; further contenders share these.
 pub const CLASSES: usize = 32;
 
 impl Ink {
@@ -105,7 +105,7 @@ impl Ink {
         }
     }
 
-    /// Returns the pattern of a contender's line, so that colour is not all that tells lines apart.
+    /// Returns the pattern of a contender's line, so that lines differ not only in colour.
     pub(super) fn dashes(self) -> Option<&'static str> {
         match self {
             Ink::Line(number) | Ink::KeyLine(number) => {

@@ -1,14 +1,13 @@
-//! Text that has to fit: its width, guessed without a font, and labels cut to it.
+//! Text in limited room: its width, estimated without a font, and labels cut to it.
 
 use crate::foreign::visible;
 use crate::text::columns;
 
-/// Allowance for letters of other fonts, which are wider than those of Helvetica, by which widths are
-/// estimated.
+/// Allowance for fonts with wider letters than Helvetica, which estimates are based on.
 const LOOSE: f64 = 1.1;
 
 /// Estimates the width of `text` in a sans-serif of `size`, in units of the size. Capitals and digits
-/// count as they are in Helvetica; wide characters as two columns.
+/// count as in Helvetica; wide characters as two columns.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
@@ -28,7 +27,7 @@ pub(super) fn width(text: &str, size: f64) -> f64 {
 /// Makes `text` visible, and cuts it with an ellipsis if it is wider than `room`. Contenders often differ
 /// at the end of their names, so the end is kept, too.
 pub(super) fn cut(text: &str, size: f64, room: f64) -> String {
-    // Whatever is longer does not fit; measuring it all would take as long as it is.
+    // Text beyond this length does not fit; measuring all of it would take long.
     let start: String = text.chars().take(400).collect();
     let whole = visible(&start);
     if text.len() == start.len() && width(&whole, size) <= room {

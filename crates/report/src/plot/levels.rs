@@ -16,14 +16,14 @@ use deadheat_engine::analysis::sweep::load_factor;
 use deadheat_engine::analysis::theory::{self, PredictionSeries};
 use deadheat_engine::result::outcome::{Outcome, ShareKind};
 
-/// Maximum number of factors and claims that have a figure each.
+/// Maximum number of factors and claims with a figure each.
 const MOST_FACTORS: usize = 4;
 const MOST_CLAIMS: usize = 2;
 /// Maximum number of combinations that are drawn beside their median.
 const MOST_FAINT: usize = 12;
 const HEIGHT: f64 = 220.0;
 
-/// Returns a figure for each factor and claim. A rate to offer has a figure of its own.
+/// Returns a figure for each factor and claim. An offered rate has a figure of its own.
 pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let load = load_factor(outcome);
@@ -173,7 +173,7 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-/// Returns the number of a share's colour: noise is grey, as it belongs to no factor.
+/// Returns the number of a share's colour: noise is grey, because it belongs to no factor.
 fn part_number(kind: ShareKind, at: usize) -> usize {
     match kind {
         ShareKind::Noise => super::palette::GREY,

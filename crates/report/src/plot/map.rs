@@ -11,7 +11,7 @@ use crate::map::{said, subtitle, title};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
-/// Height of a row of cells, of the title over a panel, and of what is below it.
+/// Heights: of a row of cells, of the title over a panel, and of the levels below it.
 const ROW: f64 = 26.0;
 const TITLE: f64 = 22.0;
 const BELOW: f64 = 44.0;
@@ -111,7 +111,7 @@ fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::Panel<'_>
     }
 }
 
-/// Fills the cell whose corner is at `(x, y)`: with stripes where several share it.
+/// Fills the cell with its corner at `(x, y)`: in stripes if several contenders lead.
 fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
     let inks: Vec<Ink> = match point.outcome {
         PointAnswer::Undecided => vec![Ink::Unknown],
@@ -127,7 +127,7 @@ fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
     }
 }
 
-/// Entry of the key: a sample of a cell, its letter, and what it means.
+/// Entry of the key: a sample of a cell, its letter, and the meaning.
 struct Entry {
     at: (f64, f64),
     ink: Ink,
@@ -138,14 +138,14 @@ struct Entry {
 impl Entry {
     fn draw(&self, canvas: &Canvas, down: f64) {
         let (x, y) = (self.at.0 + SAMPLE, self.at.1 + down + 9.0);
-        // No mark for a keyboard to stop at: the words are beside it.
+        // A keyboard does not stop at this mark: the words are beside it.
         canvas.mark((x, y), 1, self.ink, SAMPLE, "");
         canvas.text((x, y), &self.letter, Ink::Small, Hold::Middle);
         canvas.text((x + SAMPLE + 5.0, y), &self.text, Ink::Text, Hold::Left);
     }
 }
 
-/// Returns the key: the contenders, and what else is in the map, in rows.
+/// Returns the key: the contenders, and the other signs of the map, in rows.
 fn key(map: &Map, sheet: &Sheet<'_>, size: Size) -> Vec<Entry> {
     let contenders = map
         .contenders

@@ -11,9 +11,9 @@
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
-//! | `map.rs` | a map: who is ahead where |
+//! | `map.rs` | a map: the leader at each point |
 //! | `study.rs` | a study: published beside measured, claims |
-//! | `rows.rs` `facets.rs` | layouts that those share |
+//! | `rows.rs` `facets.rs` | layouts that these share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
 //! | `svg.rs` `ink.rs` | elements as they are written, and the meaning of each |
 //! | `palette.rs` `style.rs` | colours; styles of classes, and drawings that stand alone |
@@ -58,7 +58,7 @@ const MOST_DRIFTS: usize = 2;
 /// Maximum number of rows or panels of a figure.
 const MOST_ROWS: usize = 40;
 
-/// Returns the figures of a result, in the order in which a page shows them, without empty ones.
+/// Returns the figures of a result, in the order of a page, without empty ones.
 pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
     let outcome = shown.outcome;
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
@@ -96,7 +96,7 @@ pub fn map_figure(map: &Map) -> Figure {
     map::figure(map)
 }
 
-/// Gives figures of one name numbers, as a foreign file may have metrics of one name.
+/// Numbers figures of one name, because a foreign file may have several metrics of one name.
 fn distinct(figures: &mut [Figure]) {
     for at in 1..figures.len() {
         let (before, rest) = figures.split_at_mut(at);
@@ -126,7 +126,7 @@ fn drawn(
     Figure { id, title, caption, wide: draw(Size::Wide), narrow: draw(Size::Narrow), numbers }
 }
 
-/// Rows of numbers under headings.
+/// Creates rows of numbers under headings.
 fn numbers(headings: &[&str], rows: Vec<Vec<String>>) -> Numbers {
     Numbers { headings: headings.iter().map(ToString::to_string).collect(), rows }
 }
@@ -136,13 +136,13 @@ fn said(value: Option<f64>, unit: Unit) -> String {
     value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
 }
 
-/// Returns true if the metric has figures, and not only zeros, as when nothing was lost.
+/// Returns true if the metric has figures other than zeros, which it has if nothing was lost.
 fn has_figures(outcome: &Outcome, metric: &Metric) -> bool {
     let figures = |id| spread::figures(outcome, id, &metric.name);
     outcome.contenders.iter().any(|entrant| figures(entrant.id).iter().any(|figure| *figure != 0.0))
 }
 
-/// Returns the contenders in the order of the table of results, and a sentence on those left out.
+/// Returns the contenders in the order of the table of results, and a sentence on the contenders left out.
 fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     let mut order = results::rows(outcome);
     let all = order.len();
@@ -150,7 +150,7 @@ fn order(outcome: &Outcome) -> (Vec<usize>, String) {
     (order, left_out(all, MOST_ROWS))
 }
 
-/// Returns a sentence on rows or panels that are too many.
+/// Returns a sentence on omitted rows or panels.
 fn left_out(all: usize, most: usize) -> String {
     if all <= most {
         return String::new();

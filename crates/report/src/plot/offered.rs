@@ -1,4 +1,4 @@
-//! Drawing of rising load: the load delivered of the load offered, and the rest.
+//! Drawing of rising load: the delivered load over the offered load, and the missing rest.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Canvas, Frame, Hold, Panel, Size};
@@ -12,7 +12,7 @@ use crate::{sweeps, words};
 use deadheat_engine::analysis::sweep::{Curve, curves};
 use deadheat_engine::result::outcome::{KneePlace, Outcome, Sweep};
 
-/// Maximum number of lines that can be told apart.
+/// Maximum number of distinguishable lines.
 const MOST_LINES: usize = 10;
 
 /// Line with its name and its knee.
@@ -26,7 +26,7 @@ struct Line<'a> {
 /// Draws the figure, if an offered rate was varied.
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let all = curves(outcome);
-    // Lines of one contender under several conditions have to differ, too.
+    // Lines of one contender under several conditions must differ, too.
     let by_contender = all.iter().all(|curve| curve.conditions.is_empty());
     let line = |(at, curve): (usize, Curve)| {
         let is_same =

@@ -14,7 +14,7 @@ use deadheat_engine::result::outcome::{Outcome, Ratio, Verdict};
 
 const BAND: f64 = 18.0;
 
-/// A pair with all that is drawn of it.
+/// A pair with its verdict and the ratio to draw.
 struct Pair<'a> {
     verdict: &'a Verdict,
     ratio: Ratio,

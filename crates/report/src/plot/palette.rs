@@ -1,7 +1,7 @@
 //! Colours of contenders and of parts, for light and dark pages.
 //!
-//! A contender has the colour of its transport. Where several share one, they take shades of it, and
-//! each colour is made lighter or darker until it stands out from the page, by 3:1 at least (WCAG
+//! A contender has the colour of its transport. If several share one, they have shades of it, and
+//! each colour is made lighter or darker until it contrasts with the page, by 3:1 at least (WCAG
 //! 2.2, 1.4.11).
 //! Marks and lines also differ in shape and dashes.
 
@@ -17,25 +17,25 @@ pub struct Tint {
     pub dark: String,
 }
 
-/// The backgrounds that colours have to stand out from; pages use these or ones further off.
+/// Backgrounds that colours must contrast with; pages use these or more distant ones.
 pub const LIGHT_PAGE: &str = "#ffffff";
-/// The dark one.
+/// Dark background.
 pub const DARK_PAGE: &str = "#15191e";
 
 /// Minimum contrast of a mark to its page. On dark pages thin marks look dimmer than they are.
 const CONTRAST: f64 = 3.0;
 const CONTRAST_ON_DARK: f64 = 4.5;
 
-/// Minimum distance in OKLab of two colours that do not look like one.
+/// Minimum distance in OKLab of two colours that look different.
 const NEAR: f64 = 0.08;
 
-/// Colours for transports that have no readable colour, and for those that come after all shades: Okabe
+/// Colours for transports without a readable colour, and for contenders after all shades: Okabe
 /// and Ito 2008, "Color Universal Design".
 const OTHERS: [&str; 7] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8d91"];
 
-/// Returns the number of a contender, by which its colour, shape and dashes go: in a race over conditions
-/// that of the contender as typed.
+/// Returns the number of a contender, which determines its colour, shape and dashes: in a race over conditions
+/// the number of the contender as typed.
 pub fn number(outcome: &Outcome, id: usize) -> usize {
     let entrant = outcome.contenders.iter().find(|entrant| entrant.id == id);
     entrant.and_then(|entrant| entrant.cell.as_ref()).map_or(id, |cell| cell.contender)
@@ -49,13 +49,13 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR)
 }
 
-/// Returns a colour for each contender of those of their transports, for areas: paler than marks, and so
+/// Returns a colour of areas for each contender, from the colour of its transport: paler than marks, and so
 /// further apart.
 pub fn areas<'a>(colours: impl Iterator<Item = &'a str>) -> Vec<Tint> {
     apart(colours.map(Some), NEAR / super::style::PALE)
 }
 
-/// Returns a colour for each contender from that of its transport, so that no two look alike: they are `near`
+/// Returns a distinct colour for each contender, from the colour of its transport: any two are `near`
 /// at least apart in OKLab, or as far as shades allow.
 fn apart<'a>(colours: impl Iterator<Item = Option<&'a str>>, near: f64) -> Vec<Tint> {
     let mut taken: Vec<(Lab, Tint)> = Vec::new();
@@ -158,7 +158,7 @@ impl Lab {
     fn shade(&self, shade: usize) -> Lab {
         let (light, chroma, turn) = SHADES[shade % SHADES.len()];
         let hue = self.b.atan2(self.a).to_degrees() + turn;
-        // Grey has no hue to turn.
+        // Grey has no hue to rotate.
         let own = self.a.hypot(self.b).max(if shade == 0 { 0.0 } else { 0.05 });
         Lab::new((self.light + light).clamp(0.25, 0.85), own * chroma, hue)
     }
@@ -168,7 +168,7 @@ impl Lab {
         squares.iter().map(|d| d * d).sum::<f64>().sqrt()
     }
 
-    /// Returns the nearest of its lightnesses that stands out from `page`, as `#rrggbb`.
+    /// Returns the nearest lightness of the colour that contrasts with `page`, as `#rrggbb`.
     fn against(&self, page: &str) -> String {
         let (step, least) =
             if luminance(page) > 0.5 { (-0.01, CONTRAST) } else { (0.01, CONTRAST_ON_DARK) };

@@ -11,7 +11,7 @@ use super::label;
 pub(super) struct Row {
     /// Label at the left.
     pub(super) label: String,
-    /// Number of the contender whose colour and shape precede the label.
+    /// Number of the contender; its colour and shape precede the label.
     pub(super) number: Option<usize>,
     /// Note at the right end.
     pub(super) note: String,
@@ -39,7 +39,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Rows with a band of `band` units each, over one horizontal axis.
+    /// Creates rows with a band of `band` units each, over one horizontal axis.
     pub(super) fn new(size: Size, rows: &[Row], band: f64, x: Axis, quantity: Quantity) -> Rows {
         Rows::with_foot(size, rows, band, x, quantity, "")
     }
@@ -132,7 +132,7 @@ impl Rows {
         &self.canvas
     }
 
-    /// Returns the complete drawing; names come last, so that nothing hides them.
+    /// Returns the complete drawing; names are drawn last, so that nothing hides them.
     pub(super) fn finish(self) -> String {
         for ((top, row), middle) in self.names.iter().zip(&self.middles) {
             self.name(self.size, row, *top, *middle);

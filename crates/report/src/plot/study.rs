@@ -96,7 +96,7 @@ fn draw(all: &[PublishedComparison], x: Axis, size: Size) -> String {
             let words = format!("{name}: published ratio {}", words::significant(published));
             panel.mark((published, y), 2, Ink::NobodyHollow, 5.4, &words);
         }
-        // On top, so that nothing hides what was measured.
+        // Drawn last, so that nothing hides the measured figure.
         if let Some(measured) = beside.measured_ratio {
             if let (Some(low), Some(high)) = (measured.low, measured.high) {
                 panel.line(&[(low, y), (high, y)], Ink::Interval, "");
@@ -174,7 +174,7 @@ fn strips(run: &StudyRun, size: Size) -> String {
 
 /// Breaks a sentence into lines of at most `room` units; at most four, the last cut.
 fn wrap(text: &str, room: f64) -> Vec<String> {
-    // Letters are half as wide as high, about; exact widths are looked at after.
+    // Letters are about half as wide as high; exact widths are checked later.
     let text: String = text.chars().take(600).collect();
     let columns = (room / (0.56 * TEXT)) as usize;
     let mut lines = crate::wrap(&crate::foreign::visible(&text), columns.max(8));

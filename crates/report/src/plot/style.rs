@@ -42,7 +42,7 @@ const NEUTRAL: [(&str, &str, &str); 6] = [
 ];
 
 /// Returns the variables of the classes `c0` … and `p0` …, with their colours for light and dark pages,
-/// and the classes that take them. Neutral ones, which a page may set itself, are not among them.
+/// and the classes that use them. Neutral variables, which a page may set itself, are not included.
 pub fn variables(tints: &[Tint]) -> (String, String, String) {
     let parts = palette::parts();
     let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());

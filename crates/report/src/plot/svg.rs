@@ -24,7 +24,7 @@ pub(super) enum Hold {
     Right,
 }
 
-/// Drawing under construction. Places and lengths are in units, and places beyond an edge are at the edge.
+/// Drawing under construction. Places and lengths are in units; a place beyond an edge is moved to the edge.
 #[derive(Debug)]
 pub(super) struct Svg {
     out: String,
@@ -47,8 +47,8 @@ impl Svg {
         self.out
     }
 
-    /// Draws a line through `points`, or a dot at each for [`Ink::Dots`]; `words` say what it means, if
-    /// there are any.
+    /// Draws a line through `points`, or a dot at each for [`Ink::Dots`]; `words` describe it, if
+    /// they are not empty.
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, words: &str) {
         let points = self.places(points);
         self.element("path", ink, words, |out| match ink {
@@ -79,10 +79,10 @@ impl Svg {
         self.element("circle", ink, words, |out| lengths(out, sides));
     }
 
-    /// Draws a line of text of `size`, held in the middle of its height.
+    /// Draws a line of text of `size`, anchored in the middle of its height.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, size: f64, ink: Ink, hold: Hold) {
         let (x, y) = self.place(at);
-        // From the middle down to the line on which letters stand.
+        // From the middle down to the baseline.
         let y = y + (size * STEPS * 0.35) as i32;
         let _ = write!(self.out, "<text class=\"{}\"", ink.classes());
         lengths(&mut self.out, [("x", x), ("y", y)]);
@@ -129,7 +129,7 @@ fn lengths<const N: usize>(out: &mut String, lengths: [(&str, i32); N]) {
     }
 }
 
-/// Coordinates in units, with one digit at most: `12.3`, `7`.
+/// Formats coordinates in units, with one digit at most: `12.3`, `7`.
 fn number(out: &mut String, steps: i32) {
     let (whole, rest) = (steps / 10, (steps % 10).abs());
     let sign = if steps < 0 && whole == 0 && rest != 0 { "-" } else { "" };
@@ -139,7 +139,7 @@ fn number(out: &mut String, steps: i32) {
     };
 }
 
-/// Writes a line through `points`, by its steps, which are shorter than places.
+/// Writes a line through `points` as relative steps, which are shorter than places.
 fn outline(out: &mut String, points: &[Point], closed: bool) {
     out.push_str(" d=\"");
     let mut last = None;
@@ -154,7 +154,7 @@ fn outline(out: &mut String, points: &[Point], closed: bool) {
             Some((x, y)) => {
                 let (dx, dy) = (point.0 - x, point.1 - y);
                 let name = match (dx, dy) {
-                    // A line of no length is not drawn at all, unless it is all there is.
+                    // A line of no length is drawn only if it is the whole outline.
                     (0, 0) if points.len() > 2 => continue,
                     (_, 0) => 'h',
                     (0, _) => 'v',

@@ -14,7 +14,7 @@ use deadheat_engine::analysis::spread::{self, FiveNumbers, five_numbers};
 use deadheat_engine::result::outcome::{Outcome, Summary, Trial};
 
 const BAND: f64 = 32.0;
-/// Position of the box above the marks, and of the marks below it: their middles, from that of the band.
+/// Middles of the box above the marks, and of the marks below it, relative to the middle of the band.
 const BOX_AT: f64 = -8.0;
 const MARKS_AT: f64 = 8.0;
 const HALF_BOX: f64 = 5.0;
@@ -203,7 +203,7 @@ fn boxed(panel: &Panel<'_>, five: &FiveNumbers, number: usize, y: f64) {
     panel.line(&median, Ink::Middle(number), "");
 }
 
-/// Draws the trials; `each` with words of its own, or ordinary ones in one element.
+/// Draws the trials; with `each`, every trial has words of its own, else ordinary ones are one element.
 fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bool) {
     let number = entry.number;
     let every = entry.trials.len().div_ceil(MOST_MARKS);

@@ -15,7 +15,7 @@ use deadheat_engine::result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 92.0;
 const MOST_PANELS: usize = 16;
-/// Maximum number of trials shown beside the typical one. The points of each line follow.
+/// Maximum number of trials shown beside the typical one. Below: the maximum number of points of each line.
 const MOST_OTHERS: usize = 6;
 const OTHERS_POINTS: usize = 24;
 const MOST_POINTS: usize = 60;
