@@ -19,7 +19,7 @@ use crate::time::Monotonic;
 use crate::units;
 
 use super::allow::Allow;
-use super::staging::{Intervals, Staging, Wanted, with_stage};
+use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ use super::{Verdict, print, stdout_style};
 how to write one.
   deadheat advise vr-meeting --path delay=25ms,loss=1%,rate=20mbit
   deadheat advise mine.toml --path lte --budget 5m")]
-pub(super) struct Args {
+pub(super) struct AdviseArgs {
     /// An application of the program by its name, or a file of your own
     #[arg(value_name = "NAME|APP.toml")]
     app: String,
@@ -70,7 +70,7 @@ const USUAL: &[&str] = &["tcp", "quic", "quic-datagram", "kcp", "enet", "sctp-ud
 const ENCRYPTED: &[&str] =
     &["tls", "quic", "quic-datagram", "tcp", "kcp", "enet", "sctp-udp", "udp"];
 
-pub(super) fn run(args: &Args) -> Result<Verdict> {
+pub(super) fn run(args: &AdviseArgs) -> Result<Verdict> {
     let form = Form::find(if args.json { "json" } else { &args.format })?;
     let (name, app) = named(&args.app, &args.allow.all()?)?;
     let path = path(args, &app)?;
@@ -118,7 +118,7 @@ fn named(typed: &str, allowed: &[Outside]) -> Result<(String, App)> {
     Ok((crate::foreign::visible(&stem), app::load(file, allowed)?))
 }
 
-fn path(args: &Args, app: &App) -> Result<String> {
+fn path(args: &AdviseArgs, app: &App) -> Result<String> {
     let default = || app.path.as_ref().map(|path| path.default.clone());
     args.path.clone().or_else(default).ok_or_else(|| {
         Error::usage(
@@ -127,12 +127,12 @@ fn path(args: &Args, app: &App) -> Result<String> {
     })
 }
 
-fn race(args: &Args, within: &str, job: AdviceJob) -> Result<Outcome> {
+fn race(args: &AdviseArgs, within: &str, job: AdviceJob) -> Result<Outcome> {
     let staging = Staging {
         within: format!("{within}, {}", job.name),
-        progress: Wanted::from(!args.quiet),
+        progress: Choice::from(!args.quiet),
         intervals: Intervals::Nowhere,
-        samples: Wanted::No,
+        samples: Choice::No,
         secret_file: None,
         pin: None,
     };

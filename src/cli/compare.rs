@@ -20,7 +20,7 @@ Runs of the same thing differ, too. How much, several runs of the old one tell:
 
 Exit: 0 it ran, 1 it failed, 2 the command line is wrong; with --gate: 3 the new
 race is not to be trusted, 5 a contender got worse.")]
-pub(super) struct Args {
+pub(super) struct CompareArgs {
     /// The earlier races: files, or folders of them
     #[arg(value_name = "OLD", required = true)]
     old: Vec<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<Verdict> {
+pub(super) fn run(args: &CompareArgs) -> Result<Verdict> {
     let old = Runs::read(&args.old)?;
     let new = Runs::read(std::slice::from_ref(&args.new))?;
     let (before, after) = (old.races(), new.races());

@@ -5,13 +5,13 @@ use crate::host::idle::Idle;
 use crate::race::request::CheckedRequest;
 use crate::race::{Claims, Request};
 use crate::result::outcome::Outcome;
-use crate::stats::Outcome as Ruled;
+use crate::stats::Outcome as VerdictOutcome;
 use crate::units::parse_share;
 
 use super::Verdict;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Deciding {
+pub(super) struct DecisionOptions {
     /// Run until a difference of 2%, say, would be found
     ///
     /// It says beforehand how long that will take. The margin stays as it is.
@@ -19,7 +19,7 @@ pub(super) struct Deciding {
     resolve: Option<String>,
     /// Claim something about the floor, too, which the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
-    claims: Option<All>,
+    claims: Option<ClaimScope>,
     /// Keep idle CPUs awake while trials run, or let them sleep as the host does
     ///
     /// Awake is the default where both ends are on this machine and the kernel allows it, as root, by
@@ -33,12 +33,12 @@ pub(super) struct Deciding {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum All {
+enum ClaimScope {
     /// Claims about every contender
     All,
 }
 
-impl Deciding {
+impl DecisionOptions {
     /// Returns the request with these options.
     pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
         if let Some(resolve) = &self.resolve {
@@ -68,7 +68,7 @@ impl Deciding {
             if !outcome.trusted() {
                 return Verdict::Doubtful;
             }
-            let is_open = outcome.verdicts.iter().any(|v| v.outcome == Ruled::Undecided);
+            let is_open = outcome.verdicts.iter().any(|v| v.outcome == VerdictOutcome::Undecided);
             if self.decided && is_open {
                 verdict = Verdict::Undecided;
             }
@@ -93,7 +93,8 @@ mod tests {
     use super::*;
     use crate::race::testing;
 
-    const DECIDED: Deciding = Deciding { resolve: None, claims: None, idle: None, decided: true };
+    const DECIDED: DecisionOptions =
+        DecisionOptions { resolve: None, claims: None, idle: None, decided: true };
 
     #[test]
     fn shares_out_of_range_are_refused_with_what_would_be_right() {
@@ -112,7 +113,7 @@ mod tests {
         let said = DECIDED.check(&ask.clone().blocks(1), &checked).unwrap_err().to_string();
         assert_eq!(said, "--decided: 1 block cannot decide 1 claim; 6 are the fewest");
         assert!(DECIDED.check(&ask.clone().blocks(6), &checked).is_ok());
-        let silent = Deciding { decided: false, ..DECIDED };
+        let silent = DecisionOptions { decided: false, ..DECIDED };
         assert!(silent.check(&ask.blocks(1), &checked).is_ok());
     }
 
@@ -120,11 +121,11 @@ mod tests {
     fn an_undecided_claim_has_an_exit_code_where_that_is_asked_for() {
         let request = Request::new(["tcp", "udp"]).blocks(12).margin(0.05).seed(1);
         let mut outcome = testing::run(&request, testing::noisy(1, 0.001, |_| 100.0)).unwrap();
-        let silent = Deciding { decided: false, ..DECIDED };
+        let silent = DecisionOptions { decided: false, ..DECIDED };
         let ruled = |outcome: &Outcome| [DECIDED.verdict([outcome]), silent.verdict([outcome])];
         assert!(outcome.trusted());
         assert_eq!(ruled(&outcome), [Verdict::Fine; 2]);
-        outcome.verdicts[0].outcome = Ruled::Undecided;
+        outcome.verdicts[0].outcome = VerdictOutcome::Undecided;
         assert_eq!(ruled(&outcome), [Verdict::Undecided, Verdict::Fine]);
         outcome.control.as_mut().unwrap().trusted = false;
         assert_eq!(ruled(&outcome), [Verdict::Doubtful; 2]);

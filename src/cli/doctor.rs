@@ -8,15 +8,15 @@ use crate::host::timing::Lateness;
 use crate::time::Nanos;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct DoctorArgs {
     /// How to show what was found
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: DoctorFormat,
 }
 
 /// Formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Format {
+enum DoctorFormat {
     /// A table for people
     #[default]
     Terminal,
@@ -34,11 +34,11 @@ const NAMES: usize = 16;
 ///
 /// # Errors
 /// If not even an echo on one CPU works.
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: DoctorArgs) -> Result<()> {
     let doctor = Doctor::examine()?;
     super::print(&match args.format {
-        Format::Terminal => table(&doctor),
-        Format::Json => {
+        DoctorFormat::Terminal => table(&doctor),
+        DoctorFormat::Json => {
             let json = serde_json::to_string_pretty(&doctor)
                 .map_err(|e| Error::setup("write the examination as JSON", e.into()))?;
             format!("{json}\n")

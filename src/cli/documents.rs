@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Parser;
 
-use super::race::{Args, request};
+use super::race::{RaceArgs, request};
 use crate::analysis::claims;
 use crate::error::Error;
 use crate::path::Path as Way;
@@ -16,7 +16,7 @@ use crate::race::{RaceContext, Request, SilentObserver, testing};
 use crate::report::{self, Shown, Style};
 use crate::result::outcome::{Outcome, blocks_done};
 use crate::rng::SplitMix64;
-use crate::stats::Outcome as Ruled;
+use crate::stats::Outcome as VerdictOutcome;
 use crate::study::outcome::Setting as StudySetting;
 use crate::study::run::StudyTask;
 use crate::study::{self, bundled};
@@ -34,7 +34,7 @@ use extracted::Documented;
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    args: Args,
+    args: RaceArgs,
 }
 
 /// Time of a trial beyond its work: processes that start and part.
@@ -118,7 +118,8 @@ fn broken(request: &Request, outcome: &Outcome) -> Option<String> {
     if done < fewest {
         return Some(format!("{done} blocks where {fewest} are the fewest"));
     }
-    let open = outcome.verdicts.iter().find(|verdict| verdict.outcome == Ruled::Undecided)?;
+    let open =
+        outcome.verdicts.iter().find(|verdict| verdict.outcome == VerdictOutcome::Undecided)?;
     Some(format!("after {done} of {} blocks: {}", outcome.plan.blocks_max, open.note))
 }
 

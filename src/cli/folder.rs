@@ -16,7 +16,7 @@ const MOST_READ: usize = 10_000;
 
 /// Contents of a folder.
 #[derive(Debug, Default)]
-pub(super) struct Searched {
+pub(super) struct FolderContents {
     /// Files that may be results, by name: they end in `.json` or `.json.gz`.
     pub(super) results: Vec<PathBuf>,
     /// Folders in it that cannot be read, and why.
@@ -28,8 +28,8 @@ pub(super) struct Searched {
 /// # Errors
 /// If the folder itself cannot be read, or holds more than [`MOST_LOOKED_AT`] files and folders or [`MOST_READ`]
 /// results.
-pub(super) fn search(root: &Path) -> Result<Searched> {
-    let mut searched = Searched::default();
+pub(super) fn search(root: &Path) -> Result<FolderContents> {
+    let mut searched = FolderContents::default();
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut looked_at = 0;
     while let Some((folder, depth)) = folders.pop() {

@@ -84,20 +84,23 @@ impl Gate {
     }
 
     /// Judges the change of the contenders since the baseline.
-    pub(super) fn judge(&self, race: &Outcome) -> Judged<'_> {
-        Judged { judgement: Judgement::of(&self.runs.races(), &[race]), baseline: &self.runs.name }
+    pub(super) fn judge(&self, race: &Outcome) -> GateJudgement<'_> {
+        GateJudgement {
+            judgement: Judgement::of(&self.runs.races(), &[race]),
+            baseline: &self.runs.name,
+        }
     }
 }
 
 /// Judgement of a gate, ready to be shown.
-pub(super) struct Judged<'a> {
+pub(super) struct GateJudgement<'a> {
     pub(super) judgement: Judgement,
     pub(super) baseline: &'a str,
 }
 
-impl Judged<'_> {
+impl GateJudgement<'_> {
     /// Prints to standard error whether any contender got worse.
-    pub(super) fn tell(&self) {
+    pub(super) fn print(&self) {
         for line in judged(&self.judgement, self.baseline) {
             tell!("gate: {line}");
         }

@@ -10,7 +10,7 @@ use crate::report;
 use super::{deliver, folder, stdout_style};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct HistoryArgs {
     /// The folder with results; folders in it are searched too
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &HistoryArgs) -> Result<()> {
     let searched = folder::search(&args.folder)?;
     let name_of =
         |file: &PathBuf| file.strip_prefix(&args.folder).unwrap_or(file).display().to_string();

@@ -22,7 +22,7 @@ content: plain numbers, iperf3 -J, irtt, sockperf, ping, flent, hyperfine; gzip 
   deadheat import rtt.txt --unit us                         each number is a round trip of one trial
   deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b"
 )]
-pub(super) struct Args {
+pub(super) struct ImportArgs {
     /// The files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -70,7 +70,7 @@ pub(super) struct Args {
     html: Option<PathBuf>,
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: ImportArgs) -> Result<()> {
     // A format that does not exist is refused before anything is read.
     let report = args.form.find()?;
     let page = args.html.as_ref().map(|_| crate::report::find("html")).transpose()?;
@@ -99,7 +99,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Refuses to replace an input file by the result.
-fn refuse_to_replace(args: &Args, file: &std::path::Path) -> Result<()> {
+fn refuse_to_replace(args: &ImportArgs, file: &std::path::Path) -> Result<()> {
     let same = |a: &std::path::Path, b: &std::path::Path| {
         a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
     };
@@ -115,7 +115,7 @@ fn refuse_to_replace(args: &Args, file: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-fn request(args: &Args) -> Result<Import> {
+fn request(args: &ImportArgs) -> Result<Import> {
     let mut import = Import::new(args.files.iter().cloned());
     if let Some(unit) = &args.unit {
         import = import.unit(unit)?;

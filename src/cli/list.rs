@@ -20,14 +20,14 @@ use crate::workload::{self, load};
 use super::{print, stdout_style};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     /// Only transports, workloads, paths, studies or applications; or what has this in its name, such as udp
     #[arg(value_name = "KIND|WORD")]
     what: Option<String>,
 }
 
 /// Function that returns a part of the list: the entries with a name that matches.
-type Section = fn(&Wanted<'_>) -> String;
+type Section = fn(&Selection<'_>) -> String;
 
 const SECTIONS: [(&str, Section); 5] = [
     ("transports", transports),
@@ -38,13 +38,13 @@ const SECTIONS: [(&str, Section); 5] = [
 ];
 
 /// Selection of entries, and the width of lines.
-struct Wanted<'a> {
+struct Selection<'a> {
     /// Part of the names to list; `None` lists everything.
     word: Option<&'a str>,
     width: usize,
 }
 
-impl Wanted<'_> {
+impl Selection<'_> {
     fn has(&self, name: &str) -> bool {
         self.word.is_none_or(|word| name.contains(word))
     }
@@ -55,11 +55,11 @@ impl Wanted<'_> {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: ListArgs) -> Result<()> {
     let width = stdout_style().width;
     let typed = args.what.as_deref().map(str::to_lowercase);
     let kind = SECTIONS.iter().find(|(kind, _)| Some(*kind) == typed.as_deref());
-    let wanted = Wanted { word: typed.as_deref().filter(|_| kind.is_none()), width };
+    let wanted = Selection { word: typed.as_deref().filter(|_| kind.is_none()), width };
     let texts = match (kind, wanted.word) {
         (Some((_, section)), _) => vec![section(&wanted)],
         (None, word) => {
@@ -87,7 +87,7 @@ fn names() -> Vec<&'static str> {
     kinds.chain(transports).chain(left_out).chain(workloads).chain(profiles).chain(files).collect()
 }
 
-fn transports(wanted: &Wanted<'_>) -> String {
+fn transports(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("TRANSPORTS\n");
     for transport in transport::ALL.iter() {
@@ -140,7 +140,7 @@ fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     Some(broken.fold(first, |all, next| format!("{all}; {next}")))
 }
 
-fn workloads(wanted: &Wanted<'_>) -> String {
+fn workloads(wanted: &Selection<'_>) -> String {
     let mut out = String::from("WORKLOADS\n");
     for workload in workload::ALL.iter() {
         let info = workload.info();
@@ -175,7 +175,7 @@ const PATHS: [(&str, &str); 4] = [
     ("sim:LINK", "the same in virtual time, without a kernel, for protocols in user space"),
 ];
 
-fn paths(wanted: &Wanted<'_>) -> String {
+fn paths(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("PATHS\n");
     for (name, what) in PATHS.iter().filter(|(name, _)| wanted.has(name)) {
@@ -209,10 +209,10 @@ fn paths(wanted: &Wanted<'_>) -> String {
 
 /// Returns each study with its question.
 pub(super) fn all_studies(width: usize) -> String {
-    studies(&Wanted { word: None, width })
+    studies(&Selection { word: None, width })
 }
 
-fn studies(wanted: &Wanted<'_>) -> String {
+fn studies(wanted: &Selection<'_>) -> String {
     let mut out = String::from("STUDIES\n");
     for name in bundled::names().filter(|name| wanted.has(name)) {
         let says = |study: &Study| format!("{} ({})", study.question, at_most(study));
@@ -224,7 +224,7 @@ fn studies(wanted: &Wanted<'_>) -> String {
 }
 
 /// Returns each application that `deadheat advise` knows by its name.
-fn applications(wanted: &Wanted<'_>) -> String {
+fn applications(wanted: &Selection<'_>) -> String {
     let mut out = String::from("APPLICATIONS\n");
     for name in apps::names().filter(|name| wanted.has(name)) {
         let says = apps::app(name).map(|app| app.about).unwrap_or_else(|error| error.to_string());

@@ -39,7 +39,7 @@ A..B/N is N points: equal ratios where A is above 0 and B at least ten times as 
 otherwise. A|B|C is a list. `deadheat list paths` has the keys. `deadheat merge` joins shards.
 
 Exit: 0 it ran, 1 it failed or was broken off, 2 the command line is wrong.")]
-pub(super) struct Args {
+pub(super) struct MapArgs {
     /// Contenders to race at each point
     #[arg(value_name = "CONTENDER", required = true)]
     contenders: Vec<String>,
@@ -130,7 +130,7 @@ impl Shape {
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<Verdict> {
+pub(super) fn run(args: &MapArgs) -> Result<Verdict> {
     args.shape.check()?;
     let asked = asked(args)?;
     let jobs = jobs(args, &asked)?;
@@ -168,7 +168,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict> {
     }
 }
 
-fn asked(args: &Args) -> Result<MapRequest> {
+fn asked(args: &MapArgs) -> Result<MapRequest> {
     let budget = args.budget.as_deref().map(parse_span).transpose()?;
     let blocks = match (args.blocks, budget) {
         (None, None) => Some(DEFAULT_BLOCKS),
@@ -190,7 +190,7 @@ fn asked(args: &Args) -> Result<MapRequest> {
 }
 
 /// Returns the number of points that run at once.
-fn jobs(args: &Args, asked: &MapRequest) -> Result<usize> {
+fn jobs(args: &MapArgs, asked: &MapRequest) -> Result<usize> {
     match args.jobs {
         Some(0) => Err(Error::usage("--jobs 0: one point at a time is the least")),
         Some(2..) if !asked.is_simulated() => Err(Error::usage(
@@ -206,7 +206,7 @@ fn jobs(args: &Args, asked: &MapRequest) -> Result<usize> {
 }
 
 /// Returns the map to run, with the points in `file` after `--resume`. An incomplete map is not replaced by accident.
-fn begun(args: &Args, map: Map, file: &Path) -> Result<Map> {
+fn begun(args: &MapArgs, map: Map, file: &Path) -> Result<Map> {
     if args.output.is_none() || !file.exists() {
         return Ok(map);
     }
@@ -223,7 +223,7 @@ fn begun(args: &Args, map: Map, file: &Path) -> Result<Map> {
     }
 }
 
-fn go(args: &Args, map: &mut Map, jobs: usize, file: &Path) -> Result<()> {
+fn go(args: &MapArgs, map: &mut Map, jobs: usize, file: &Path) -> Result<()> {
     let stop = interrupt::flag()?;
     let watched = std::io::stderr().is_terminal() && !args.quiet;
     let screen = if watched { Screen::stderr() } else { Screen::none() };

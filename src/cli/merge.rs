@@ -10,7 +10,7 @@ use crate::result::save;
 use super::map::Shape;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct MergeArgs {
     /// The files of the parts, in any order
     #[arg(value_name = "PART.json", required = true)]
     parts: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub(super) struct Args {
     shape: Shape,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &MergeArgs) -> Result<()> {
     args.shape.check()?;
     let part = |file: &PathBuf| Ok((file.display().to_string(), load(file)?));
     let map = merge(args.parts.iter().map(part).collect::<Result<_>>()?)?;

@@ -62,31 +62,31 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Race contenders under one workload on one path; try it alone
-    Race(Box<race::Args>),
+    Race(Box<race::RaceArgs>),
     /// Map who is ahead where, over keys of a path
-    Map(Box<map::Args>),
+    Map(Box<map::MapArgs>),
     /// Join the parts of a map that several runs made
-    Merge(merge::Args),
+    Merge(merge::MergeArgs),
     /// Be the far end for races from other hosts
     Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
-    Report(report::Args),
+    Report(report::ReportArgs),
     /// Compare saved races, old and new: did anything change?
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Apply the same statistics to what other tools measured
-    Import(Box<import::Args>),
+    Import(Box<import::ImportArgs>),
     /// Show the races of a folder over time: when did anything change?
-    History(history::Args),
+    History(history::HistoryArgs),
     /// List transports, workloads and paths, and what works on this host
-    List(list::Args),
+    List(list::ListArgs),
     /// Run programs on an emulated network
     Path(path::PathArgs),
     /// Examine how far this machine can be trusted
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Run published experiments again and compare the figures
-    Study(study::Args),
+    Study(study::StudyArgs),
     /// Say which transport suits an application on a path
-    Advise(advise::Args),
+    Advise(advise::AdviseArgs),
     /// Print what a shell needs to complete command lines
     Completions(complete::Completions),
     /// Print the manual page

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::report::Shown;
-use crate::report::html::{self, Entry, Found, Page, Part, index, page};
+use crate::report::html::{self, EntryContent, IndexEntry, Page, Part, index, page};
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::study::outcome::StudyRun;
 use crate::study::save as studies;
 
-use super::folder::{Searched, reason, search};
+use super::folder::{FolderContents, reason, search};
 use super::report::samples_of;
 
 /// File name of a folder's page.
@@ -83,7 +83,7 @@ pub(super) fn of_study(
 /// Writes a page of each result and study in `folder` into `out`, and an index of them; returns the number of
 /// pages beside the index.
 pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
-    let Searched { results, unread } = search(folder)?;
+    let FolderContents { results, unread } = search(folder)?;
     let files = shown(results);
     if files.is_empty() {
         return Err(Error::usage(format!(
@@ -102,56 +102,56 @@ pub(super) fn of_folder(folder: &Path, out: &Path) -> Result<usize> {
     let mut kept = Vec::new();
     let mut taken = BTreeSet::from([INDEX.to_owned()]);
     let name_of = |file: &Path| file.strip_prefix(folder).unwrap_or(file).display().to_string();
-    kept.extend(unread.into_iter().map(|(below, why)| (name_of(&below), Kept::Not(why))));
+    kept.extend(unread.into_iter().map(|(below, why)| (name_of(&below), PageEntry::Not(why))));
     for file in &files {
         let relative = name_of(file);
         kept.push((relative.clone(), keep(file, out, &page_name(&relative, &mut taken))?));
     }
     // The newest first; files that cannot be shown last.
     kept.sort_by(|(a, one), (b, other)| other.started().cmp(one.started()).then(a.cmp(b)));
-    let entries: Vec<Entry<'_>> = kept.iter().map(|(file, kept)| kept.entry(file)).collect();
+    let entries: Vec<IndexEntry<'_>> = kept.iter().map(|(file, kept)| kept.entry(file)).collect();
     let title = format!("Results in {}", folder.display());
     write(&out.join(INDEX), &index(&title, &entries))?;
-    Ok(kept.iter().filter(|(_, kept)| !matches!(kept, Kept::Not(_))).count())
+    Ok(kept.iter().filter(|(_, kept)| !matches!(kept, PageEntry::Not(_))).count())
 }
 
 /// Entry of the index for a file with a written page. Series of trials are dropped, to save memory.
-enum Kept {
+enum PageEntry {
     Race(Box<Outcome>, String),
     Study(Box<StudyRun>, String),
     Not(String),
 }
 
-impl Kept {
+impl PageEntry {
     fn started(&self) -> &str {
         match self {
-            Kept::Race(outcome, _) => &outcome.started,
-            Kept::Study(run, _) => &run.started,
-            Kept::Not(_) => "",
+            PageEntry::Race(outcome, _) => &outcome.started,
+            PageEntry::Study(run, _) => &run.started,
+            PageEntry::Not(_) => "",
         }
     }
 
-    fn entry<'a>(&'a self, file: &str) -> Entry<'a> {
+    fn entry<'a>(&'a self, file: &str) -> IndexEntry<'a> {
         let found = match self {
-            Kept::Race(outcome, page) => Found::Race { outcome, page: page.clone() },
-            Kept::Study(run, page) => Found::Study { run, page: page.clone() },
-            Kept::Not(why) => Found::Unreadable { why: why.clone() },
+            PageEntry::Race(outcome, page) => EntryContent::Race { outcome, page: page.clone() },
+            PageEntry::Study(run, page) => EntryContent::Study { run, page: page.clone() },
+            PageEntry::Not(why) => EntryContent::Unreadable { why: why.clone() },
         };
-        Entry { file: file.to_owned(), found }
+        IndexEntry { file: file.to_owned(), found }
     }
 }
 
 /// Writes the page of a file. For a file that cannot be read, the entry has the reason, and the other pages are
 /// written.
-fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
-    let why = |error: Error| Ok(Kept::Not(reason(file, &error)));
+fn keep(file: &Path, out: &Path, name: &str) -> Result<PageEntry> {
+    let why = |error: Error| Ok(PageEntry::Not(reason(file, &error)));
     if is_study(file) {
         let (run, results) = match studies::judged(file) {
             Ok(read) => read,
             Err(error) => return why(error),
         };
         write(&out.join(name), &of_study(&run, &results, file))?;
-        return Ok(Kept::Study(Box::new(run), name.to_owned()));
+        return Ok(PageEntry::Study(Box::new(run), name.to_owned()));
     }
     match derived::load(file) {
         Ok(mut outcome) => {
@@ -160,7 +160,7 @@ fn keep(file: &Path, out: &Path, name: &str) -> Result<Kept> {
                 trial.record.intervals.clear();
                 trial.record.far_intervals.clear();
             });
-            Ok(Kept::Race(Box::new(outcome), name.to_owned()))
+            Ok(PageEntry::Race(Box::new(outcome), name.to_owned()))
         }
         Err(error) => why(error),
     }

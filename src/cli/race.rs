@@ -13,11 +13,11 @@ use crate::result::save;
 use crate::units;
 
 use super::allow::Allow;
-use super::deciding::{Deciding, share};
+use super::deciding::{DecisionOptions, share};
 use super::form::Form;
 use super::gate::Gate;
 use super::report::samples_of;
-use super::staging::{Intervals, Staging, Wanted, with_stage};
+use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
@@ -54,7 +54,7 @@ Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` s
 Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted,
 4 with --decided, a claim is undecided, 5 with --gate, a contender got worse."
 )]
-pub(super) struct Args {
+pub(super) struct RaceArgs {
     /// What to race [default: tcp and udp, with icmp as the floor]
     ///
     /// Each is NAME or NAME:key=value,…
@@ -93,7 +93,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
     #[command(flatten)]
-    deciding: Deciding,
+    deciding: DecisionOptions,
     /// How sure the race as a whole has to be [default: 95%]
     #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
@@ -178,7 +178,7 @@ pub(super) struct Args {
 /// Contenders of a race that names none.
 const USUAL: [&str; 3] = ["tcp", "udp", "icmp"];
 
-pub(super) fn run(args: Args) -> Result<Verdict> {
+pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
     // A format that does not exist is refused before anything runs.
     let report = args.form.find()?;
     // So is a page that cannot be written.
@@ -214,7 +214,7 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
         tell!("page: {}", page.display());
     }
     if let Some(judged) = &judged {
-        judged.tell();
+        judged.print();
     }
     rendered?;
     if let Some(failure) = failure(&outcome) {
@@ -229,7 +229,7 @@ pub(super) fn run(args: Args) -> Result<Verdict> {
     })
 }
 
-fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
+fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
     let request = match &args.replay {
         Some(file) => {
             refuse_interval(args)?;
@@ -258,7 +258,7 @@ fn start(args: &Args, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outco
     Ok((outcome, file.to_path_buf()))
 }
 
-fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
+fn go_on(args: &RaceArgs, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     refuse_interval(args)?;
     let before = derived::load(file)?;
     resume::check_measured(&before)?;
@@ -273,13 +273,13 @@ fn go_on(args: &Args, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     })
 }
 
-fn forced(args: &Args, request: Request) -> Request {
+fn forced(args: &RaceArgs, request: Request) -> Request {
     if args.force { request.force() } else { request }
 }
 
 /// Returns the request of the race in a file, with the permissions given. Prints the host that the race will connect
 /// to.
-fn again(args: &Args, earlier: &Outcome, file: &Path) -> Result<Request> {
+fn again(args: &RaceArgs, earlier: &Outcome, file: &Path) -> Result<Request> {
     let name = file.display().to_string();
     if let Some(host) = &earlier.asked.to {
         tell!("note: this race goes to {}, as {name} says", visible(host));
@@ -289,7 +289,7 @@ fn again(args: &Args, earlier: &Outcome, file: &Path) -> Result<Request> {
 }
 
 /// Refuses an interval for a race that continues or repeats another: the interval is fixed.
-fn refuse_interval(args: &Args) -> Result<()> {
+fn refuse_interval(args: &RaceArgs) -> Result<()> {
     match &args.interval {
         Some(Some(time)) => Err(Error::usage(format!(
             "-i {time}: the interval of this race is fixed already; -i alone shows each trial while it runs"
@@ -299,19 +299,19 @@ fn refuse_interval(args: &Args) -> Result<()> {
 }
 
 /// Returns the options by which this race is run.
-fn staging(args: &Args, samples: bool) -> Staging<'_> {
+fn staging(args: &RaceArgs, samples: bool) -> Staging<'_> {
     Staging {
         within: String::new(),
-        progress: Wanted::from(!args.quiet),
+        progress: Choice::from(!args.quiet),
         intervals: intervals(args),
-        samples: Wanted::from(samples),
+        samples: Choice::from(samples),
         secret_file: args.secret_file.as_deref(),
         pin: args.pin.as_deref(),
     }
 }
 
 /// Returns the place of intervals: with the answer if that is text in a file or a pipe, where both are read together.
-fn intervals(args: &Args) -> Intervals {
+fn intervals(args: &RaceArgs) -> Intervals {
     match args.interval {
         None => Intervals::Nowhere,
         Some(_) if args.form.is_text() && !std::io::stdout().is_terminal() => Intervals::Stdout,
@@ -319,7 +319,7 @@ fn intervals(args: &Args) -> Intervals {
     }
 }
 
-pub(super) fn request(args: &Args) -> Result<Request> {
+pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     let mut request = match args.contenders.as_slice() {
         [] => Request::new(USUAL),
         named => Request::new(named.iter().cloned()),
@@ -407,7 +407,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        args: Args,
+        args: RaceArgs,
     }
 
     /// Splits a command line as a shell does.

@@ -19,7 +19,7 @@ use super::{deliver, pages, print};
 const SHOWN: [&str; 3] = ["format", "json", "details"];
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ReportArgs {
     /// The result file; with --format html several, or a folder of results
     #[arg(value_name = "RESULT.json|DIR", required = true)]
     files: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub(super) struct Args {
     figure: Option<String>,
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: ReportArgs) -> Result<()> {
     let report = args.form.find()?;
     let is_page = report.id() == html::ID;
     let one = match args.files.as_slice() {
@@ -70,7 +70,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Writes a map, which has fewer formats than a race.
-fn map_of(file: &Path, args: &Args, format: &str) -> Result<()> {
+fn map_of(file: &Path, args: &ReportArgs, format: &str) -> Result<()> {
     let map = map::file::load(file)?;
     if args.intervals {
         return Err(Error::usage(format!("{} is a map; it has no trials", file.display())));

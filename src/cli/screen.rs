@@ -20,20 +20,20 @@ const PAUSE: Duration = Duration::from_millis(80);
 /// Lines that are rewritten on a terminal; other outputs have none. Clones share them.
 #[derive(Clone)]
 pub(super) struct Screen {
-    kind: Kind,
+    output: Output,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum Output {
     /// A terminal, with lines that are rewritten.
-    Terminal(Rc<RefCell<Drawn>>),
+    Terminal(Rc<RefCell<Drawing>>),
     /// A file or a pipe, which takes only the lines that stay.
     Plain,
     /// No output.
     Nothing,
 }
 
-struct Drawn {
+struct Drawing {
     out: Box<dyn Write>,
     size: Size,
     pause: Duration,
@@ -47,17 +47,17 @@ struct Drawn {
 impl Screen {
     /// Creates a screen without output.
     pub(super) fn none() -> Screen {
-        Screen { kind: Kind::Nothing }
+        Screen { output: Output::Nothing }
     }
 
     /// Creates a screen for standard error that is no terminal: it takes only the lines that stay.
     pub(super) fn plain() -> Screen {
-        Screen { kind: Kind::Plain }
+        Screen { output: Output::Plain }
     }
 
     /// Returns true if the lines are rewritten, as on a terminal.
     pub(super) fn is_rewritten(&self) -> bool {
-        matches!(self.kind, Kind::Terminal(_))
+        matches!(self.output, Output::Terminal(_))
     }
 
     /// Creates a screen on the terminal behind standard error.
@@ -67,47 +67,47 @@ impl Screen {
     }
 
     fn on(out: Box<dyn Write>, size: Size, pause: Duration) -> Screen {
-        let drawn = Drawn { out, size, pause, at: None, lines: Vec::new(), height: 0 };
-        Screen { kind: Kind::Terminal(Rc::new(RefCell::new(drawn))) }
+        let drawing = Drawing { out, size, pause, at: None, lines: Vec::new(), height: 0 };
+        Screen { output: Output::Terminal(Rc::new(RefCell::new(drawing))) }
     }
 
     /// Replaces the lines; draws them unless the last drawing was less than [`PAUSE`] ago.
     pub(super) fn show(&self, lines: Vec<String>) {
-        self.with(|drawn| {
-            drawn.lines = lines;
-            if drawn.at.is_none_or(|at| at.elapsed() >= drawn.pause) {
-                drawn.draw("");
+        self.with(|drawing| {
+            drawing.lines = lines;
+            if drawing.at.is_none_or(|at| at.elapsed() >= drawing.pause) {
+                drawing.draw("");
             }
         });
     }
 
     /// Removes the lines.
     pub(super) fn clear(&self) {
-        self.with(|drawn| {
-            drawn.lines.clear();
-            if drawn.height > 0 {
-                drawn.draw("");
+        self.with(|drawing| {
+            drawing.lines.clear();
+            if drawing.height > 0 {
+                drawing.draw("");
             }
         });
     }
 
     /// Writes a line that stays, above the others.
     pub(super) fn above(&self, text: &str) {
-        if matches!(self.kind, Kind::Plain) {
+        if matches!(self.output, Output::Plain) {
             // As below: output that fails is no reason to end a race.
             let _ = writeln!(io::stderr(), "{}", visible(text));
         }
-        self.with(|drawn| drawn.draw(&format!("{text}\x1b[K\n")));
+        self.with(|drawing| drawing.draw(&format!("{text}\x1b[K\n")));
     }
 
-    fn with(&self, change: impl FnOnce(&mut Drawn)) {
-        if let Kind::Terminal(drawn) = &self.kind {
-            change(&mut drawn.borrow_mut());
+    fn with(&self, change: impl FnOnce(&mut Drawing)) {
+        if let Output::Terminal(drawing) = &self.output {
+            change(&mut drawing.borrow_mut());
         }
     }
 }
 
-impl Drawn {
+impl Drawing {
     /// Writes `first` and the lines over the present lines, in one write.
     fn draw(&mut self, first: &str) {
         let (width, rows) = (self.size)();
@@ -145,10 +145,10 @@ pub(super) mod fake {
 
     /// A terminal of [`WIDTH`] columns that interprets only the control functions used here.
     #[derive(Default, Clone)]
-    pub(crate) struct Terminal(Rc<RefCell<Page>>);
+    pub(crate) struct Terminal(Rc<RefCell<TerminalPage>>);
 
     #[derive(Default)]
-    struct Page {
+    struct TerminalPage {
         rows: Vec<Vec<char>>,
         row: usize,
         column: usize,
@@ -176,7 +176,7 @@ pub(super) mod fake {
         }
     }
 
-    impl Page {
+    impl TerminalPage {
         fn put(&mut self, c: char) {
             if self.column == WIDTH {
                 (self.row, self.column) = (self.row + 1, 0);

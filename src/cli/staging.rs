@@ -24,11 +24,11 @@ pub(super) struct Staging<'a> {
     /// Name of the whole that the race is part of, for its progress; empty for a race on its own.
     pub within: String,
     /// True if progress is shown on a terminal.
-    pub progress: Wanted,
+    pub progress: Choice,
     /// Place where each trial is shown while it runs, an interval at a time.
     pub intervals: Intervals,
     /// True if raw samples are kept beside the result.
-    pub samples: Wanted,
+    pub samples: Choice,
     /// Source of a server's shared secret.
     pub secret_file: Option<&'a Path>,
     /// The key that a server must have, as typed.
@@ -62,14 +62,14 @@ impl Intervals {
 
 /// A choice of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Choice {
     Yes,
     No,
 }
 
-impl From<bool> for Wanted {
-    fn from(wanted: bool) -> Wanted {
-        if wanted { Wanted::Yes } else { Wanted::No }
+impl From<bool> for Choice {
+    fn from(wanted: bool) -> Choice {
+        if wanted { Choice::Yes } else { Choice::No }
     }
 }
 
@@ -84,9 +84,9 @@ pub(super) fn with_stage(
     let stop = interrupt::flag()?;
     report_full_files();
     let screen = match (staging.progress, std::io::stderr().is_terminal()) {
-        (Wanted::Yes, true) => Screen::stderr(),
-        (Wanted::Yes, false) => Screen::plain(),
-        (Wanted::No, _) => Screen::none(),
+        (Choice::Yes, true) => Screen::stderr(),
+        (Choice::Yes, false) => Screen::plain(),
+        (Choice::No, _) => Screen::none(),
     };
     let mut progress = Progress::new(screen.clone()).within(&staging.within);
     let mut samples = SamplesFile;
@@ -98,7 +98,7 @@ pub(super) fn with_stage(
         }
         let stage = RaceContext::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
         let mut stage = stage.stop(stop).save(file);
-        if staging.samples == Wanted::Yes {
+        if staging.samples == Choice::Yes {
             stage = stage.keep(&mut samples);
         }
         let ended = race(stage);
@@ -125,7 +125,7 @@ pub(super) fn with_stage(
         agents = agents.on_interval(show);
     }
     let mut stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
-    if staging.samples == Wanted::Yes {
+    if staging.samples == Choice::Yes {
         stage = stage.keep(&mut samples);
     }
     let ended = race(stage);

@@ -167,7 +167,7 @@ impl Content<'_> {
                     true => String::new(),
                     false => format!("; no verdict on it and {first}"),
                 };
-                (format!("{}{missing}", self.told(evidence)), tone)
+                (format!("{}{missing}", self.in_words(evidence)), tone)
             }
             (None, Some(figure)) if is_first => (self.measured(figure), Tone::Good),
             (None, Some(figure)) => {
@@ -185,7 +185,7 @@ impl Content<'_> {
         format!("[{file}{of}]")
     }
 
-    fn told(&self, evidence: &VerdictEvidence) -> String {
+    fn in_words(&self, evidence: &VerdictEvidence) -> String {
         format!("{} {}", evidence.note, self.source(&evidence.file, evidence.is_virtual))
     }
 
@@ -213,7 +213,7 @@ impl Content<'_> {
     /// Returns verdicts on means, measured on the path.
     fn confirmed(&self) -> Vec<Line> {
         let line = |evidence: &VerdictEvidence| {
-            let text = format!("On the path, `{}`: {}", evidence.traffic, self.told(evidence));
+            let text = format!("On the path, `{}`: {}", evidence.traffic, self.in_words(evidence));
             Line::new(text, Tone::Plain)
         };
         self.advice.confirmed.iter().map(line).collect()
@@ -222,12 +222,12 @@ impl Content<'_> {
     /// Returns a line for each part of the traffic in which other contenders do better that cannot carry all of it.
     fn alone(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
-        let mut told: Vec<&str> = Vec::new();
+        let mut named: Vec<&str> = Vec::new();
         for evidence in &self.advice.alone {
-            if told.contains(&evidence.traffic.as_str()) {
+            if named.contains(&evidence.traffic.as_str()) {
                 continue;
             }
-            told.push(&evidence.traffic);
+            named.push(&evidence.traffic);
             let same = |other: &&VerdictEvidence| other.traffic == evidence.traffic;
             let others = self.advice.alone.iter().filter(same).skip(1);
             let others: Vec<&str> = others.map(|other| other.first.as_str()).collect();
@@ -235,7 +235,8 @@ impl Content<'_> {
                 0 => String::new(),
                 n => format!(" So {} {}.", words::is_are(n), words::list(&others)),
             };
-            let text = format!("For `{}` alone: {}{too}", evidence.traffic, self.told(evidence));
+            let text =
+                format!("For `{}` alone: {}{too}", evidence.traffic, self.in_words(evidence));
             lines.push(Line::new(text, Tone::Plain));
         }
         lines

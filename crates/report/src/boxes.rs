@@ -21,7 +21,7 @@ pub(super) struct Boxes {
     pub rows: Vec<BoxRow>,
     /// Legend needed to read them; a line below.
     pub legend: String,
-    axis: Axis,
+    axis: BoxAxis,
     ends: (String, String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct BoxRow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Axis {
+pub(super) struct BoxAxis {
     least: f64,
     greatest: f64,
     steps: Steps,
@@ -67,7 +67,7 @@ impl Boxes {
         }
         let least = rows.iter().map(|row| row.five.min).fold(f64::INFINITY, f64::min);
         let greatest = rows.iter().map(|row| row.five.max).fold(f64::NEG_INFINITY, f64::max);
-        let axis = Axis::new(least, greatest);
+        let axis = BoxAxis::new(least, greatest);
         let scale = |value: f64| {
             // Distant ends have units of their own.
             let shared: &[f64] = match axis.steps {
@@ -158,11 +158,11 @@ impl BoxRow {
     }
 }
 
-impl Axis {
-    pub(super) fn new(least: f64, greatest: f64) -> Axis {
+impl BoxAxis {
+    pub(super) fn new(least: f64, greatest: f64) -> BoxAxis {
         let is_wide = least > 0.0 && greatest > WIDE * least;
         let steps = if is_wide { Steps::Logarithmic } else { Steps::Even };
-        Axis { least, greatest, steps }
+        BoxAxis { least, greatest, steps }
     }
 
     /// Returns the column of `value` among `width`, from 0.
@@ -196,7 +196,7 @@ mod tests {
         let all = || figures.iter().flat_map(|figures| figures.iter().copied());
         let (least, greatest) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
         let ends = (least.to_string(), greatest.to_string());
-        Boxes { rows, legend: String::new(), axis: Axis::new(least, greatest), ends }
+        Boxes { rows, legend: String::new(), axis: BoxAxis::new(least, greatest), ends }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use deadheat_engine::race::gate::Judgement;
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
 
 /// Kinds of change to report, the worst first, with the heading and the tone of each.
-const SAID: [(Change, &str, Tone); 4] = [
+const REPORTED: [(Change, &str, Tone); 4] = [
     (Change::ChangedWorse, "Worse", Tone::Bad),
     (Change::ChangedBetter, "Better", Tone::Good),
     (Change::Same, "The same within the margin", Tone::Tie),
@@ -71,7 +71,7 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
         .collect();
     let is_of_two = comparison.is_of_two_runs();
     let claimed = lines.len();
-    for (change, heading, tone) in SAID {
+    for (change, heading, tone) in REPORTED {
         let rows = comparison.rows.iter().filter(|row| row.change == Some(change));
         let rows: Vec<String> = rows.map(|row| say(row, change)).collect();
         if !rows.is_empty() {
@@ -268,7 +268,7 @@ fn table_columns(rows: &[&ComparisonRow]) -> Vec<Column> {
             Cell::text(format!("{old}, {new}"))
         }),
     ];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     columns
 }
 

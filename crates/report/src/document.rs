@@ -147,7 +147,7 @@ impl Column {
     }
 
     /// Returns true if any cell has content.
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn has_content(&self) -> bool {
         !self.cells.iter().all(Cell::is_empty)
     }
 }

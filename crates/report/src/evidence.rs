@@ -7,7 +7,7 @@ use super::answer::tone;
 use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::path::least_rtt;
-use super::totals::{Total, Whose};
+use super::totals::{Total, TrialSet};
 use super::words::{self, Scale};
 use super::{factors, imported};
 use crate::figures;
@@ -119,7 +119,7 @@ fn verdict_table(
     if verdicts.iter().any(|verdict| verdict.resolution.is_some()) {
         legend.push_str(" Resolution: what these blocks would have found 4 times in 5.");
     }
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     Table { columns, legend }
 }
 
@@ -189,12 +189,12 @@ pub(super) fn regimes(outcome: &Outcome) -> Option<Section> {
 pub(super) fn accounts(outcome: &Outcome) -> Option<Section> {
     let mut facts = Vec::new();
     for contender in &outcome.contenders {
-        for whose in Whose::ALL {
+        for whose in TrialSet::ALL {
             for way in ["up", "down", "round_trip"] {
                 let total = Total::of(outcome, contender.id, whose, way);
                 if let Some(parts) = total.as_ref().and_then(not_as_sent) {
                     let way = way.replace("round_trip", "there and back");
-                    facts.push((format!("{}, {way}", whose.told(&contender.label)), parts));
+                    facts.push((format!("{}, {way}", whose.describe(&contender.label)), parts));
                 }
             }
         }

@@ -40,7 +40,7 @@ fn extremes(outcome: &Outcome, seen: &Highs<'_>) -> Table {
         column("Most lost", &|one| or_none(one.most_lost.map(|at| moment(at, Unit::Share)))),
         column("Nothing came through", &|one| or_none(one.outage.map(from_to))),
     ];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     let legend = format!(
         "By {}, a trial each, times in UTC. The worst of many is always bad: what tells is how often, and \
          whether the others were at the same time.",

@@ -170,7 +170,7 @@ fn overview(group: &RaceGroup) -> Table {
         column("last", &|series| at(series, series.points.last())),
         column("a change is found after", &|series| Cell::text(delays(series))),
     ];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     let is_known = group.series.iter().any(|series| !series.delays.is_empty());
     let delays =
         if is_known { " Found after: so many races on the new level, as a rule." } else { "" };
@@ -234,7 +234,7 @@ fn table(group: &RaceGroup, series: &[&MetricSeries]) -> Table {
     }
     let doubts = races.map(|race| doubt(group, race)).collect();
     columns.push(Column::new("", doubts));
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     Table { columns, legend: legend(series, skipped) }
 }
 

@@ -67,14 +67,14 @@ fn write(
     let start = outcome.trials.iter().map(|trial| trial.record.started_ms).min().unwrap_or(0);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = head(outcome, start).begin_log_with(log, &mut serializer).map_err(unwritten)?;
-    let trials: BTreeMap<Key, &Trial> =
-        outcome.trials.iter().map(|trial| (Key::of(trial), trial)).collect();
+    let trials: BTreeMap<TrialKey, &Trial> =
+        outcome.trials.iter().map(|trial| (TrialKey::of(trial), trial)).collect();
     let tags = tags(outcome);
     let mut written = 0u64;
     for chunk in chunks {
         let chunk = chunk?;
         // A block that was interrupted left samples, but no trial.
-        let Some(trial) = trials.get(&Key::at(&chunk.place)) else { continue };
+        let Some(trial) = trials.get(&TrialKey::at(&chunk.place)) else { continue };
         note(trial, &chunk, &mut log)?;
         let since = Duration::from_millis(trial.record.started_ms.saturating_sub(start));
         let took = Duration::from_nanos(trial.record.took_ns);
@@ -152,17 +152,17 @@ fn histogram(chunk: &Chunk) -> Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-/// Key that identifies one trial of a race.
+/// Identity of a trial in a race: block, order, contender, and whether it is the hidden copy.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u64, u64, usize, bool);
+struct TrialKey(u64, u64, usize, bool);
 
-impl Key {
-    fn of(trial: &Trial) -> Key {
-        Key(trial.block, trial.order, trial.contender, trial.control)
+impl TrialKey {
+    fn of(trial: &Trial) -> TrialKey {
+        TrialKey(trial.block, trial.order, trial.contender, trial.control)
     }
 
-    fn at(place: &Place) -> Key {
-        Key(place.block, u64::from(place.order), place.contender as usize, place.control)
+    fn at(place: &Place) -> TrialKey {
+        TrialKey(place.block, u64::from(place.order), place.contender as usize, place.control)
     }
 }
 

@@ -16,9 +16,10 @@ pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {
 /// Returns five numbers of each contender, in a unit that all of one measure share.
 pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
     let spreads = &outcome.imported.as_ref()?.spreads;
-    let shown: Vec<Shown> = spreads.iter().map(|own| Shown::of(spreads, own)).collect();
+    let shown: Vec<NumberFormat> =
+        spreads.iter().map(|own| NumberFormat::of(spreads, own)).collect();
     let rows = || spreads.iter().zip(&shown);
-    let column = |heading: &str, cell: &dyn Fn(&Spread, &Shown) -> Cell| {
+    let column = |heading: &str, cell: &dyn Fn(&Spread, &NumberFormat) -> Cell| {
         Column::new(heading, rows().map(|(own, shown)| cell(own, shown)).collect())
     };
     let number = |heading: &str, of: fn(&Spread) -> Option<f64>| {
@@ -51,7 +52,7 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
 
 /// Format for the numbers of one measure, so that they can be compared at a glance: in one unit, and with
 /// all their digits if there are few.
-struct Shown {
+struct NumberFormat {
     scale: Scale,
     digits: Digits,
 }
@@ -65,8 +66,8 @@ enum Digits {
 /// Maximum length of a number that is shown with all its digits: 1234.567.
 const LONGEST: usize = 8;
 
-impl Shown {
-    fn of(spreads: &[Spread], own: &Spread) -> Shown {
+impl NumberFormat {
+    fn of(spreads: &[Spread], own: &Spread) -> NumberFormat {
         let alike = |other: &&Spread| (&other.what, other.unit) == (&own.what, own.unit);
         let five =
             |other: &Spread| [Some(other.min), other.q1, other.median, other.q3, Some(other.max)];
@@ -74,7 +75,7 @@ impl Shown {
         let scale = Scale::of(values.iter().copied(), own.unit);
         let is_short = |value: &f64| scale.plain(*value).len() <= LONGEST;
         let digits = if values.iter().all(is_short) { Digits::All } else { Digits::Few };
-        Shown { scale, digits }
+        NumberFormat { scale, digits }
     }
 
     fn number(&self, value: f64) -> String {

@@ -15,7 +15,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let rows = rows(outcome);
     let costs: Vec<Option<Cost>> = rows.iter().map(|id| Cost::of(outcome, *id)).collect();
     let mut columns = vec![overhead(&costs), memory(outcome, &rows), allocations(&costs)];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     if columns.is_empty() {
         return None;
     }

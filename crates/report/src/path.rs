@@ -133,7 +133,7 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         }));
     }
     columns.extend(times(&rows));
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     let limits = built.lateness_limits;
     let legend = format!(
         "Sums over {}; times are medians over them. Expected: where the share lost lies in 99 of 100 \

@@ -3,7 +3,7 @@
 use super::answer::{Standing, best_first};
 use super::content::{entrant, label};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
-use super::totals::{Cost, Total, Whose, Work};
+use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
 use super::{factors, spark};
 use crate::measurements::{Metric, Role, Unit};
@@ -23,7 +23,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let mut has_places = false;
     for metric in &outcome.metrics {
         let figures = figures(outcome, metric, &rows);
-        if !figures.says_something() {
+        if !figures.has_content() {
             continue;
         }
         if let Some(standing) = Standing::of(outcome, metric) {
@@ -38,9 +38,9 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     columns.push(calls(outcome, &rows));
     columns.push(trials(outcome, &rows));
     let bars = bars(outcome, &rows);
-    let has_bars = bars.says_something();
+    let has_bars = bars.has_content();
     columns.push(bars);
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     let table = Table { columns, legend: legend(outcome, has_places, has_bars) };
     Section::new("Results", vec![Block::Table(table)])
 }
@@ -199,7 +199,8 @@ impl Bound {
 /// Returns the share of the sent data that was delivered, over all valid trials of a contender.
 fn delivered(outcome: &Outcome, way: &str, rows: &[usize]) -> Column {
     let cell = |id: &usize| {
-        let Some(total) = Total::of(outcome, *id, Whose::Own, way).filter(|total| total.sent > 0)
+        let Some(total) =
+            Total::of(outcome, *id, TrialSet::Own, way).filter(|total| total.sent > 0)
         else {
             return Cell::default();
         };

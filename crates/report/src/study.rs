@@ -348,7 +348,7 @@ fn beside_columns(
         }),
         column("note".into(), &|row| Cell::text(row.published.note.clone())),
     ];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     columns
 }
 

@@ -47,10 +47,10 @@ impl Report for Terminal {
 /// Renders `document` as text, with a newline at its end.
 pub(super) fn render(document: &Document, style: &Style) -> String {
     let mut page =
-        Page { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
-    page.paragraph(&document.title, 0, Ink::Heading);
+        TextPage { lines: Vec::new(), width: style.width.max(NARROWEST), colour: style.colour };
+    page.paragraph(&document.title, 0, TextStyle::Heading);
     if !document.subtitle.is_empty() {
-        page.paragraph(&document.subtitle, 0, Ink::Tone(Tone::Aside));
+        page.paragraph(&document.subtitle, 0, TextStyle::Tone(Tone::Aside));
     }
     for section in &document.sections {
         page.section(section);
@@ -60,37 +60,37 @@ pub(super) fn render(document: &Document, style: &Style) -> String {
 
 /// Style of a piece of text.
 #[derive(Debug, Clone, Copy)]
-enum Ink {
+enum TextStyle {
     Heading,
     Underlined,
     Tone(Tone),
 }
 
-impl Ink {
+impl TextStyle {
     /// Parameters of Select Graphic Rendition, ECMA-48 §8.3.117; empty for none.
     fn sgr(self) -> &'static str {
         match self {
-            Ink::Heading => "1",
-            Ink::Underlined => "4",
-            Ink::Tone(Tone::Plain) => "",
-            Ink::Tone(Tone::Good) => "1;32",
-            Ink::Tone(Tone::Tie) => "1;36",
-            Ink::Tone(Tone::Open) => "33",
-            Ink::Tone(Tone::Bad) => "1;31",
-            Ink::Tone(Tone::Aside) => "2",
+            TextStyle::Heading => "1",
+            TextStyle::Underlined => "4",
+            TextStyle::Tone(Tone::Plain) => "",
+            TextStyle::Tone(Tone::Good) => "1;32",
+            TextStyle::Tone(Tone::Tie) => "1;36",
+            TextStyle::Tone(Tone::Open) => "33",
+            TextStyle::Tone(Tone::Bad) => "1;31",
+            TextStyle::Tone(Tone::Aside) => "2",
         }
     }
 }
 
 /// Page under construction, line by line.
-struct Page {
+struct TextPage {
     lines: Vec<String>,
     width: usize,
     colour: Colour,
 }
 
-impl Page {
-    fn paint(&self, text: &str, ink: Ink) -> String {
+impl TextPage {
+    fn paint(&self, text: &str, ink: TextStyle) -> String {
         match (self.colour, ink.sgr()) {
             (Colour::Never, _) | (_, "") => text.to_owned(),
             _ if text.is_empty() => String::new(),
@@ -102,7 +102,7 @@ impl Page {
         self.lines.push(text.trim_end().to_owned());
     }
 
-    fn paragraph(&mut self, text: &str, indent: usize, ink: Ink) {
+    fn paragraph(&mut self, text: &str, indent: usize, ink: TextStyle) {
         let width = self.width.min(WIDEST_TEXT).saturating_sub(indent);
         for line in wrap(&visible(text), width) {
             let painted = self.paint(&line, ink);
@@ -113,7 +113,7 @@ impl Page {
     fn section(&mut self, section: &Section) {
         self.line("");
         if !section.heading.is_empty() {
-            self.paragraph(&section.heading, 0, Ink::Heading);
+            self.paragraph(&section.heading, 0, TextStyle::Heading);
         }
         for (index, block) in section.blocks.iter().enumerate() {
             if index > 0 {
@@ -136,15 +136,15 @@ impl Page {
 
     fn sentences(&mut self, lines: &[Line]) {
         for line in lines {
-            self.paragraph(&line.text, INDENT, Ink::Tone(line.tone));
+            self.paragraph(&line.text, INDENT, TextStyle::Tone(line.tone));
         }
     }
 
     fn point(&mut self, point: &Point) {
-        self.paragraph(&point.lead, INDENT, Ink::Tone(Tone::Plain));
+        self.paragraph(&point.lead, INDENT, TextStyle::Tone(Tone::Plain));
         self.facts(&point.values, 2 * INDENT);
         if !point.detail.is_empty() {
-            self.paragraph(&point.detail, 2 * INDENT, Ink::Tone(Tone::Aside));
+            self.paragraph(&point.detail, 2 * INDENT, TextStyle::Tone(Tone::Aside));
         }
     }
 
@@ -157,11 +157,11 @@ impl Page {
         for (name, (_, value)) in names.iter().zip(facts) {
             let mut lead = pad(name, name_width + GAP);
             if columns(name) > name_width {
-                self.paragraph(name, indent, Ink::Tone(Tone::Aside));
+                self.paragraph(name, indent, TextStyle::Tone(Tone::Aside));
                 lead = pad("", name_width + GAP);
             }
             for line in wrap(&visible(value), width) {
-                let painted = self.paint(&lead, Ink::Tone(Tone::Aside));
+                let painted = self.paint(&lead, TextStyle::Tone(Tone::Aside));
                 self.line(&format!("{:indent$}{painted}{line}", ""));
                 lead = pad("", name_width + GAP);
             }
@@ -178,15 +178,15 @@ impl Page {
         for (name, row) in names.iter().zip(&boxes.rows) {
             let mut lead = pad(name, name_width + GAP);
             if columns(name) > name_width {
-                self.paragraph(name, INDENT, Ink::Tone(Tone::Plain));
+                self.paragraph(name, INDENT, TextStyle::Tone(Tone::Plain));
                 lead = pad("", name_width + GAP);
             }
             self.line(&format!("{:INDENT$}{lead}{}", "", boxes.draw(row, width)));
         }
-        let scale = self.paint(&boxes.scale(width), Ink::Tone(Tone::Aside));
+        let scale = self.paint(&boxes.scale(width), TextStyle::Tone(Tone::Aside));
         self.line(&format!("{:drawing_at$}{scale}", ""));
         self.line("");
-        self.paragraph(&boxes.legend, INDENT, Ink::Tone(Tone::Aside));
+        self.paragraph(&boxes.legend, INDENT, TextStyle::Tone(Tone::Aside));
     }
 
     fn table(&mut self, table: &Table) {
@@ -194,10 +194,12 @@ impl Page {
         let Some((first, others)) = table.columns.split_first() else {
             return;
         };
-        let first = Laid::new(first, table.rows(), room / 3);
-        let others: Vec<Laid> = others
+        let first = ColumnLayout::new(first, table.rows(), room / 3);
+        let others: Vec<ColumnLayout> = others
             .iter()
-            .map(|column| Laid::new(column, table.rows(), room.saturating_sub(first.width + GAP)))
+            .map(|column| {
+                ColumnLayout::new(column, table.rows(), room.saturating_sub(first.width + GAP))
+            })
             .collect();
         let mut rest = others.as_slice();
         let mut is_first = true;
@@ -219,36 +221,38 @@ impl Page {
         }
         if !table.legend.is_empty() {
             self.line("");
-            self.paragraph(&table.legend, INDENT, Ink::Tone(Tone::Aside));
+            self.paragraph(&table.legend, INDENT, TextStyle::Tone(Tone::Aside));
         }
     }
 
     /// Writes as many columns as fit beside each other.
-    fn stripe(&mut self, first: &Laid, others: &[Laid], rows: usize) {
-        let columns: Vec<&Laid> = std::iter::once(first).chain(others).collect();
+    fn stripe(&mut self, first: &ColumnLayout, others: &[ColumnLayout], rows: usize) {
+        let columns: Vec<&ColumnLayout> = std::iter::once(first).chain(others).collect();
         let height = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
         for index in 0..height {
             let cells = columns.iter().map(|column| {
                 let above = height - column.heading.len();
                 let text = index.checked_sub(above).and_then(|line| column.heading.get(line));
-                (text.map_or("", String::as_str), column.width, Ink::Underlined)
+                (text.map_or("", String::as_str), column.width, TextStyle::Underlined)
             });
             let cells: Vec<_> = cells.collect();
             self.row(&cells);
         }
         for row in 0..rows {
-            let is_silent = |column: &Laid| column.cells.get(row).is_none_or(Laid::is_blank);
+            let is_silent =
+                |column: &ColumnLayout| column.cells.get(row).is_none_or(ColumnLayout::is_blank);
             if !others.is_empty() && others.iter().all(is_silent) {
                 continue;
             }
-            let lines = |column: &Laid| column.cells.get(row).map_or(0, |(lines, _)| lines.len());
+            let lines =
+                |column: &ColumnLayout| column.cells.get(row).map_or(0, |(lines, _)| lines.len());
             let height = columns.iter().map(|column| lines(column)).max().unwrap_or(0);
             for index in 0..height {
                 let cells = columns.iter().map(|column| {
                     let cell = column.cells.get(row);
                     let text = cell.and_then(|(lines, _)| lines.get(index));
                     let tone = cell.map_or(Tone::Plain, |(_, tone)| *tone);
-                    (text.map_or("", String::as_str), column.width, Ink::Tone(tone))
+                    (text.map_or("", String::as_str), column.width, TextStyle::Tone(tone))
                 });
                 let cells: Vec<_> = cells.collect();
                 self.row(&cells);
@@ -256,7 +260,7 @@ impl Page {
         }
     }
 
-    fn row(&mut self, cells: &[(&str, usize, Ink)]) {
+    fn row(&mut self, cells: &[(&str, usize, TextStyle)]) {
         let mut line = " ".repeat(INDENT);
         for (index, (text, width, ink)) in cells.iter().enumerate() {
             if index > 0 {
@@ -270,18 +274,18 @@ impl Page {
 }
 
 /// A column with its cells broken into lines of the same width.
-struct Laid {
+struct ColumnLayout {
     heading: Vec<String>,
     cells: Vec<(Vec<String>, Tone)>,
     width: usize,
 }
 
-impl Laid {
+impl ColumnLayout {
     fn is_blank((lines, _): &(Vec<String>, Tone)) -> bool {
         lines.iter().all(String::is_empty)
     }
 
-    fn new(column: &Column, rows: usize, widest: usize) -> Laid {
+    fn new(column: &Column, rows: usize, widest: usize) -> ColumnLayout {
         let cells = (0..rows).map(|row| column.cells.get(row).cloned().unwrap_or_default());
         let cells: Vec<_> = cells.collect();
         let numbers: Vec<String> = cells.iter().map(|cell| visible(&cell.number)).collect();
@@ -313,7 +317,7 @@ impl Laid {
                 wrap(text, width)
             }
         };
-        Laid {
+        ColumnLayout {
             heading: wrap(&heading, width),
             cells: texts.iter().zip(&cells).map(|(text, cell)| (lines(text), cell.tone)).collect(),
             width,

@@ -10,7 +10,7 @@ use deadheat_engine::trial::Record;
 /// Set of trials of a contender that are summed up together. Every trial is in one of these sets, so that no loss is in
 /// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum TrialSet {
     /// Its own trials that passed their gate; its figures are based on them.
     Own,
     /// Trials of its hidden copy.
@@ -19,24 +19,24 @@ pub(super) enum Whose {
     Excluded,
 }
 
-impl Whose {
+impl TrialSet {
     /// All sets, the contender's own first.
-    pub(super) const ALL: [Whose; 3] = [Whose::Own, Whose::Copy, Whose::Excluded];
+    pub(super) const ALL: [TrialSet; 3] = [TrialSet::Own, TrialSet::Copy, TrialSet::Excluded];
 
-    fn of(trial: &Trial) -> Whose {
+    fn of(trial: &Trial) -> TrialSet {
         match (trial.record.valid, trial.control) {
-            (false, _) => Whose::Excluded,
-            (true, true) => Whose::Copy,
-            (true, false) => Whose::Own,
+            (false, _) => TrialSet::Excluded,
+            (true, true) => TrialSet::Copy,
+            (true, false) => TrialSet::Own,
         }
     }
 
     /// Returns the set with the contender's label in words: `tcp`, `the copy of tcp`.
-    pub(super) fn told(self, label: &str) -> String {
+    pub(super) fn describe(self, label: &str) -> String {
         match self {
-            Whose::Own => label.to_owned(),
-            Whose::Copy => format!("the copy of {label}"),
-            Whose::Excluded => format!("excluded trials of {label}"),
+            TrialSet::Own => label.to_owned(),
+            TrialSet::Copy => format!("the copy of {label}"),
+            TrialSet::Excluded => format!("excluded trials of {label}"),
         }
     }
 }
@@ -62,9 +62,9 @@ pub(super) struct Total {
 
 impl Total {
     /// Returns the total; `None` if none of these trials has an account of this direction.
-    pub(super) fn of(outcome: &Outcome, id: usize, whose: Whose, way: &str) -> Option<Total> {
+    pub(super) fn of(outcome: &Outcome, id: usize, whose: TrialSet, way: &str) -> Option<Total> {
         let mut total: Option<Total> = None;
-        let own = |trial: &&Trial| trial.contender == id && Whose::of(trial) == whose;
+        let own = |trial: &&Trial| trial.contender == id && TrialSet::of(trial) == whose;
         for trial in outcome.trials.iter().filter(own) {
             let accounts = trial.record.ledger.accounts();
             for (_, account) in accounts.filter(|(name, _)| *name == way) {
@@ -145,7 +145,7 @@ impl Cost {
     pub(super) fn of(outcome: &Outcome, id: usize) -> Option<Cost> {
         let totals: Vec<Total> = ["up", "down", "round_trip"]
             .iter()
-            .filter_map(|way| Total::of(outcome, id, Whose::Own, way))
+            .filter_map(|way| Total::of(outcome, id, TrialSet::Own, way))
             .collect();
         // An echo is one exchange, not two messages.
         let delivered = totals.iter().map(|total| total.delivered).max().unwrap_or(0);

@@ -107,14 +107,14 @@ impl Task for KnockTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near => Box::new(Knocker {
+            Side::Near => Box::new(KnockSender {
                 tag: part.tag,
                 count: self.count,
                 interval: self.interval,
                 began: None,
                 sent: Tally::default(),
             }),
-            Side::Far => Box::new(Door {
+            Side::Far => Box::new(KnockReceiver {
                 tag: part.tag,
                 count: self.count,
                 until: None,
@@ -142,7 +142,7 @@ impl Task for KnockTask {
 }
 
 /// The near endpoint, which sends.
-struct Knocker {
+struct KnockSender {
     tag: u32,
     count: u64,
     interval: Nanos,
@@ -151,7 +151,7 @@ struct Knocker {
     sent: Tally,
 }
 
-impl Endpoint for Knocker {
+impl Endpoint for KnockSender {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         if self.has_sent_all() {
             return Action::Done;
@@ -188,7 +188,7 @@ impl Endpoint for Knocker {
 }
 
 /// The far endpoint, which counts.
-struct Door {
+struct KnockReceiver {
     tag: u32,
     count: u64,
     /// Time until which it waits for late messages, after the near end has sent all.
@@ -197,7 +197,7 @@ struct Door {
     received: Tally,
 }
 
-impl Endpoint for Door {
+impl Endpoint for KnockReceiver {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         let has_all = self.received.messages >= self.count;
         match self.until {

@@ -31,12 +31,12 @@ pub(super) struct CheckArgs {
     path: Option<String>,
     /// How to show what was found
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: CheckFormat,
 }
 
 /// Formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Format {
+enum CheckFormat {
     /// Lines for people
     #[default]
     Terminal,
@@ -65,15 +65,15 @@ pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
     let mut checks = Vec::new();
     for path in typed {
         let check = check(path)?;
-        if args.format == Format::Terminal {
+        if args.format == CheckFormat::Terminal {
             print(&lines(&check))?;
         }
         checks.push(check);
     }
     let within_limits = checks.iter().all(PathCheck::is_fine);
     match args.format {
-        Format::Terminal => print(&conclusion(&checks))?,
-        Format::Json => {
+        CheckFormat::Terminal => print(&conclusion(&checks))?,
+        CheckFormat::Json => {
             let answer = Answer { within_limits, checks: &checks };
             let json = serde_json::to_string_pretty(&answer)
                 .map_err(|e| Error::setup("write the check as JSON", e.into()))?;

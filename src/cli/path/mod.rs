@@ -20,7 +20,7 @@ pub(super) struct PathArgs {
 #[derive(Debug, Subcommand)]
 enum PathCommand {
     /// Run any program on an emulated network
-    Run(run::RunArgs),
+    Run(run::PathRunArgs),
     /// Measure an emulated network against what it says
     Check(check::CheckArgs),
 }

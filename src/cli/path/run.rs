@@ -20,7 +20,7 @@ The addresses are always the same: 198.18.0.1 is near, 198.18.0.2 is far, and so
   deadheat path run delay=20ms,loss=1% --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
   deadheat path run delay=20ms -- ping -c 3 far
   deadheat path run rate=5mbit,delay=30ms -- bash")]
-pub(super) struct RunArgs {
+pub(super) struct PathRunArgs {
     /// The network, as for `race --path`: delay=20ms,loss=1%,rate=20mbit
     #[arg(value_name = "PATH")]
     path: String,
@@ -44,8 +44,8 @@ pub(super) struct RunArgs {
 ///
 /// # Errors
 /// If the path makes no sense or cannot be built here, or the commands cannot be started.
-pub(super) fn run(args: RunArgs) -> Result<Verdict> {
+pub(super) fn run(args: PathRunArgs) -> Result<Verdict> {
     let talk = if args.quiet { Talk::Errors } else { Talk::All };
-    let RunArgs { path, far, far_ready, command, .. } = args;
+    let PathRunArgs { path, far, far_ready, command, .. } = args;
     run_on(Request { path, far, far_ready, talk, command }).map(Verdict::Ended)
 }

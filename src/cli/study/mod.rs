@@ -21,25 +21,25 @@ mod run;
 mod show;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct StudyArgs {
     #[command(subcommand)]
-    command: Command,
+    command: StudyCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum StudyCommand {
     /// List the studies that are in the program
     List,
     /// Show what a study asks, measures and sets beside it
-    Show(ShowArgs),
+    Show(StudyShowArgs),
     /// Run studies, each into a directory of its own
-    Run(run::RunArgs),
+    Run(run::StudyRunArgs),
     /// Show a study that was run again, in any format, or what came of all in a directory
-    Report(ReportArgs),
+    Report(StudyReportArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct ShowArgs {
+struct StudyShowArgs {
     /// A study of the program by its name or a part of it, or a file of your own
     #[arg(value_name = "NAME|FILE.toml")]
     study: String,
@@ -51,12 +51,12 @@ struct ShowArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ReportArgs {
+struct StudyReportArgs {
     /// The directory that it was run into, or its study.json; or one with several of them in it
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
-    form: Formed,
+    form: StudyForm,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -64,7 +64,7 @@ struct ReportArgs {
 
 /// Options for the form in which outcomes of studies are shown.
 #[derive(Debug, clap::Args)]
-struct Formed {
+struct StudyForm {
     /// How to show it: terminal, markdown or json; `study report` makes html, too
     #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true)]
     format: String,
@@ -73,7 +73,7 @@ struct Formed {
     json: bool,
 }
 
-impl Formed {
+impl StudyForm {
     fn name(&self) -> &str {
         if self.json { "json" } else { &self.format }
     }
@@ -83,24 +83,26 @@ impl Formed {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<Verdict> {
+pub(super) fn run(args: StudyArgs) -> Result<Verdict> {
     match args.command {
-        Command::List => print(&list::all_studies(stdout_style().width)).map(|()| Verdict::Fine),
-        Command::Show(args) => show(&args).map(|()| Verdict::Fine),
-        Command::Run(args) => run::run(&args),
-        Command::Report(args) => report(&args).map(|()| Verdict::Fine),
+        StudyCommand::List => {
+            print(&list::all_studies(stdout_style().width)).map(|()| Verdict::Fine)
+        }
+        StudyCommand::Show(args) => show(&args).map(|()| Verdict::Fine),
+        StudyCommand::Run(args) => run::run(&args),
+        StudyCommand::Report(args) => report(&args).map(|()| Verdict::Fine),
     }
 }
 
-fn show(args: &ShowArgs) -> Result<()> {
+fn show(args: &StudyShowArgs) -> Result<()> {
     if args.toml {
-        return print(&Named::text(&args.study)?);
+        return print(&NamedStudy::text(&args.study)?);
     }
-    let named = Named::find(&args.study, &args.allow.all()?)?;
+    let named = NamedStudy::find(&args.study, &args.allow.all()?)?;
     print(&show::text(&named.name, &named.study, stdout_style().width))
 }
 
-fn report(args: &ReportArgs) -> Result<()> {
+fn report(args: &StudyReportArgs) -> Result<()> {
     // A page is no form of text; any other name is looked up before anything is read.
     let form = (args.form.name() != html::ID).then(|| args.form.find()).transpose()?;
     let within = save::within(&args.dir);
@@ -139,18 +141,18 @@ fn meant(typed: &str) -> Result<&'static str> {
 }
 
 /// A study that the command line names.
-struct Named {
+struct NamedStudy {
     name: String,
     study: CheckedStudy,
 }
 
-impl Named {
+impl NamedStudy {
     /// Reads the study from a file if `typed` looks like a path, else from the program. A file may name the things in
     /// `allowed`.
-    fn find(typed: &str, allowed: &[Outside]) -> Result<Named> {
+    fn find(typed: &str, allowed: &[Outside]) -> Result<NamedStudy> {
         let Some(path) = file(typed) else {
             let name = meant(typed)?;
-            return Ok(Named { name: name.to_owned(), study: bundled::study(name)? });
+            return Ok(NamedStudy { name: name.to_owned(), study: bundled::study(name)? });
         };
         let study = read::load(path, allowed)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -159,7 +161,7 @@ impl Named {
                 "{typed}: a study has the name of its file, such as NAME.toml"
             )));
         }
-        Ok(Named { name: stem.into_owned(), study })
+        Ok(NamedStudy { name: stem.into_owned(), study })
     }
 
     /// Returns the text of a study. Text that parses as TOML has no control characters (TOML 1.0.0, Comment and

@@ -15,14 +15,14 @@ use crate::study::outcome::{Setting, StudyRun};
 use crate::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
 
 use super::super::allow::Allow;
-use super::super::deciding::Deciding;
+use super::super::deciding::DecisionOptions;
 use super::super::report::samples_of;
-use super::super::staging::{Intervals, Staging, Wanted, with_stage};
+use super::super::staging::{Choice, Intervals, Staging, with_stage};
 use super::super::{Verdict, pages, print, stdout_style};
-use super::{Formed, Named};
+use super::{NamedStudy, StudyForm};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct RunArgs {
+pub(super) struct StudyRunArgs {
     /// Studies of the program, or files of your own
     #[arg(value_name = "NAME|FILE.toml", required_unless_present = "all")]
     studies: Vec<String>,
@@ -60,7 +60,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    form: Formed,
+    form: StudyForm,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
@@ -70,12 +70,12 @@ pub(super) struct RunArgs {
     #[arg(long)]
     samples: bool,
     #[command(flatten)]
-    deciding: Deciding,
+    deciding: DecisionOptions,
     #[command(flatten)]
     allow: Allow,
 }
 
-pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
+pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
     let form = args.form.find()?;
     let studies = named(args)?;
     let labels = labels(&args.label)?;
@@ -125,12 +125,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Verdict> {
     verdict(args, &ended)
 }
 
-fn named(args: &RunArgs) -> Result<Vec<Named>> {
+fn named(args: &StudyRunArgs) -> Result<Vec<NamedStudy>> {
     let all: Vec<String> = bundled::names().map(str::to_owned).collect();
     let typed = if args.all { &all } else { &args.studies };
     let allowed = args.allow.all()?;
-    let find = |typed: &String| Named::find(typed, &allowed);
-    let studies: Vec<Named> = typed.iter().map(find).collect::<Result<_>>()?;
+    let find = |typed: &String| NamedStudy::find(typed, &allowed);
+    let studies: Vec<NamedStudy> = typed.iter().map(find).collect::<Result<_>>()?;
     for (at, named) in studies.iter().enumerate() {
         if studies[..at].iter().any(|other| other.name == named.name) {
             return Err(Error::usage(format!("the study `{}` is given twice", named.name)));
@@ -147,7 +147,7 @@ fn labels(typed: &[String]) -> Result<BTreeMap<String, String>> {
 }
 
 /// Checks that `--full`, which names races of one study, goes with one study.
-fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
+fn check_full(args: &StudyRunArgs, studies: usize) -> Result<()> {
     if studies > 1 && !args.full.is_empty() {
         return Err(Error::usage("--full names races of one study; run that study alone"));
     }
@@ -155,7 +155,7 @@ fn check_full(args: &RunArgs, studies: usize) -> Result<()> {
 }
 
 /// Checks, before anything runs, that the page can be written.
-fn check_page(args: &RunArgs, studies: usize) -> Result<()> {
+fn check_page(args: &StudyRunArgs, studies: usize) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
     if studies > 1 {
         return Err(pages::of_one_study(Path::new("DIR")));
@@ -169,11 +169,11 @@ fn directory(given: &Path, name: &str, of: usize) -> PathBuf {
 }
 
 /// Returns the directory that `-o` needs to continue.
-fn went_to<'a>(args: &'a RunArgs, dir: &'a Path) -> &'a Path {
+fn went_to<'a>(args: &'a StudyRunArgs, dir: &'a Path) -> &'a Path {
     args.output.as_deref().unwrap_or(dir)
 }
 
-fn race(args: &RunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
+fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     if !args.quiet && !std::io::stderr().is_terminal() {
         // Progress is not rewritten here; a line for each race shows how far the study is.
@@ -183,9 +183,9 @@ fn race(args: &RunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> 
     let keeps = args.samples || args.html.is_some() || samples_of(&job.file).is_some();
     let staging = Staging {
         within,
-        progress: Wanted::from(!args.quiet),
+        progress: Choice::from(!args.quiet),
         intervals: Intervals::Nowhere,
-        samples: Wanted::from(keeps),
+        samples: Choice::from(keeps),
         secret_file: None,
         pin: None,
     };
@@ -210,7 +210,7 @@ fn closing<'a>(runs: impl Iterator<Item = &'a StudyRun>) -> String {
 ///
 /// # Errors
 /// If a race failed, or no race of a study ran; the rest is saved and shown.
-fn verdict(args: &RunArgs, ended: &[FinishedStudy]) -> Result<Verdict> {
+fn verdict(args: &StudyRunArgs, ended: &[FinishedStudy]) -> Result<Verdict> {
     for FinishedStudy { run, end, .. } in ended {
         let none = run.races.iter().all(|race| race.file.is_none());
         if *end == StudyEnd::Interrupted && none {

@@ -15,7 +15,7 @@ const WIDEST: usize = 100;
 /// Returns the question of a study, its source, its measurements, and its claims.
 pub(super) fn text(name: &str, checked: &CheckedStudy, width: usize) -> String {
     let study = &checked.study;
-    let mut page = Page { out: String::new(), width: width.min(WIDEST) };
+    let mut page = StudyText { out: String::new(), width: width.min(WIDEST) };
     page.line(0, &format!("{name}: {}", study.title));
     page.line(2, &study.question);
     for paragraph in study.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
@@ -41,12 +41,12 @@ pub(super) fn text(name: &str, checked: &CheckedStudy, width: usize) -> String {
     page.out
 }
 
-struct Page {
+struct StudyText {
     out: String,
     width: usize,
 }
 
-impl Page {
+impl StudyText {
     fn line(&mut self, indent: usize, text: &str) {
         for line in wrap(&visible(text), self.width.saturating_sub(indent)) {
             self.out.push_str(&format!("{:indent$}{line}\n", ""));

@@ -1,7 +1,7 @@
 //! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
 use crate::answer::Standing;
-use crate::boxes::Axis;
+use crate::boxes::BoxAxis;
 use crate::content::{entrant, label};
 use crate::document::{Cell, Column, Table, Tone};
 use crate::measurements::{Metric, Role};
@@ -97,7 +97,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
         Cell::text(text).tone(Tone::Aside)
     };
     columns.push(Column::new("", rows.iter().map(note).collect()));
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     Some(Table { columns, legend: String::new() })
 }
 
@@ -120,7 +120,7 @@ fn strip(outcome: &Outcome, metric: &Metric, rows: &[usize], bars: usize) -> Opt
     if spans.iter().all(|five| five.n < 2) || least >= greatest {
         return None;
     }
-    let axis = Axis::new(least, greatest);
+    let axis = BoxAxis::new(least, greatest);
     let cell = |id: &usize| {
         let values = figures(id);
         let inside = values.iter().filter(|value| (least..=greatest).contains(*value));

@@ -21,7 +21,7 @@ const WIDTH: usize = 80;
 
 /// Maximum number of each kind of content.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct Limits {
     warnings: usize,
     tables: usize,
     rows: usize,
@@ -31,30 +31,31 @@ struct Room {
 }
 
 /// Limits from the most generous to the strictest. The first that fits is used.
-const ROOMS: [Room; 8] = [
-    Room { warnings: 2, tables: 6, rows: 12, sentences: 12, explained: 4 },
-    Room { warnings: 1, tables: 6, rows: 12, sentences: 12, explained: 4 },
-    Room { warnings: 1, tables: 1, rows: 12, sentences: 12, explained: 4 },
-    Room { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 4 },
-    Room { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 1 },
-    Room { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 0 },
-    Room { warnings: 0, tables: 1, rows: 8, sentences: 4, explained: 0 },
-    Room { warnings: 0, tables: 1, rows: 5, sentences: 2, explained: 0 },
+const LIMITS: [Limits; 8] = [
+    Limits { warnings: 2, tables: 6, rows: 12, sentences: 12, explained: 4 },
+    Limits { warnings: 1, tables: 6, rows: 12, sentences: 12, explained: 4 },
+    Limits { warnings: 1, tables: 1, rows: 12, sentences: 12, explained: 4 },
+    Limits { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 4 },
+    Limits { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 1 },
+    Limits { warnings: 0, tables: 1, rows: 12, sentences: 12, explained: 0 },
+    Limits { warnings: 0, tables: 1, rows: 8, sentences: 4, explained: 0 },
+    Limits { warnings: 0, tables: 1, rows: 5, sentences: 2, explained: 0 },
 ];
 
 /// Renders the first screen as text, with a newline at its end.
 pub(super) fn render(outcome: &Outcome, style: &Style) -> String {
     let judged = Style { width: WIDTH, colour: Colour::Never, ..*style };
-    let lines =
-        |room: &Room| terminal::render(&document(outcome, *room, &judged), &judged).lines().count();
-    let [rooms @ .., least] = &ROOMS;
+    let lines = |room: &Limits| {
+        terminal::render(&document(outcome, *room, &judged), &judged).lines().count()
+    };
+    let [rooms @ .., least] = &LIMITS;
     let room = rooms.iter().find(|room| lines(room) <= MOST_LINES).unwrap_or(least);
     terminal::render(&document(outcome, *room, style), style)
 }
 
-fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
+fn document(outcome: &Outcome, room: Limits, style: &Style) -> Document {
     let tables = figures::tables(outcome, style.width.min(WIDTH));
-    let mut cut = Cut::default();
+    let mut cut = CutCounts::default();
     let answer = cut.sentences(outcome, room.sentences);
     let mut shown = Vec::new();
     for table in tables.into_iter() {
@@ -82,13 +83,13 @@ fn document(outcome: &Outcome, room: Room, style: &Style) -> Document {
 
 /// Counts of content that was cut for lack of room.
 #[derive(Debug, Default)]
-struct Cut {
+struct CutCounts {
     sentences: usize,
     tables: usize,
     rows: usize,
 }
 
-impl Cut {
+impl CutCounts {
     /// Returns the sentences of the answer. Doubts about it, and contenders that dropped out, are never cut.
     fn sentences(&mut self, outcome: &Outcome, most: usize) -> Vec<Line> {
         let all = answer::lines(outcome);
@@ -116,7 +117,7 @@ impl Cut {
 }
 
 /// Returns the last lines: trust, warnings, and the commands that show the rest.
-fn last(outcome: &Outcome, room: Room, cut: &Cut) -> Vec<Line> {
+fn last(outcome: &Outcome, room: Limits, cut: &CutCounts) -> Vec<Line> {
     let mut lines = trust::lines(outcome);
     let (warnings, others) = trust::warnings(outcome, room.warnings);
     lines.extend(warnings);
@@ -149,7 +150,7 @@ mod tests {
         for contender in &mut outcome.contenders[1..] {
             contender.blocked = Some("5 UDP hellos were answered by nobody".into());
         }
-        let mut cut = Cut::default();
+        let mut cut = CutCounts::default();
         let kept = cut.sentences(&outcome, 0);
         let texts: Vec<&str> = kept.iter().map(|line| line.text.as_str()).collect();
         let labels = [&outcome.contenders[1].label, &outcome.contenders[2].label];

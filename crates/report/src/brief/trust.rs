@@ -3,7 +3,7 @@
 use crate::content::label;
 use crate::document::{Line, Tone};
 use crate::measurements::Unit;
-use crate::totals::{Total, Whose};
+use crate::totals::{Total, TrialSet};
 use crate::{answer, outages, words};
 use deadheat_engine::result::outcome::{Outcome, Verdict, Warning};
 
@@ -24,7 +24,7 @@ const TO_ACT_ON: &[&str] = &[
 ];
 
 /// Codes of warnings with content that is elsewhere on the screen.
-const SAID: &[&str] = &[
+const ELSEWHERE: &[&str] = &[
     "margin_widened",
     "single_contender",
     "blocked",
@@ -113,13 +113,13 @@ fn shares(outcome: &Outcome, of: &dyn Fn(&Ways) -> f64) -> Option<Vec<String>> {
     let mut has_account = false;
     let mut shares = Vec::new();
     for contender in &outcome.contenders {
-        for whose in Whose::ALL {
+        for whose in TrialSet::ALL {
             let ways = ["up", "down", "round_trip"]
                 .map(|way| Total::of(outcome, contender.id, whose, way));
             has_account |= ways.iter().any(Option::is_some);
             let share = of(&ways);
             if share > 0.0 {
-                shares.push((share, whose.told(&contender.label)));
+                shares.push((share, whose.describe(&contender.label)));
             }
         }
     }
@@ -176,8 +176,8 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
 
 /// Returns at most `most` warnings that a reader can act on, and the number of others.
 pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
-    let untold = |warning: &&Warning| !SAID.contains(&warning.code.as_str());
-    let all = outcome.warnings.iter().filter(untold);
+    let is_new = |warning: &&Warning| !ELSEWHERE.contains(&warning.code.as_str());
+    let all = outcome.warnings.iter().filter(is_new);
     let (shown, others): (Vec<&Warning>, Vec<&Warning>) =
         all.partition(|warning| TO_ACT_ON.contains(&warning.code.as_str()));
     let others = others.len() + shown.len().saturating_sub(most);

@@ -1,6 +1,6 @@
 //! The pieces of a document as elements: sentences, tables, lists.
 
-use super::markup::{Attributes, Html};
+use super::markup::{Attributes, Markup};
 use crate::document::{Block, Cell, Column, Line, Point, Table, Tone};
 use crate::text::align_decimals;
 
@@ -39,7 +39,7 @@ impl Tone {
 }
 
 /// Writes the answer: sentences that stand out, each with a sign of its meaning.
-pub(super) fn answer(html: &mut Html, lines: &[Line]) {
+pub(super) fn answer(html: &mut Markup, lines: &[Line]) {
     html.open("ul", &[("class", "answer")]);
     for line in lines {
         html.open("li", &[("class", line.tone.class())]);
@@ -51,7 +51,7 @@ pub(super) fn answer(html: &mut Html, lines: &[Line]) {
 }
 
 /// Writes a piece of a section. `name` is the subject of a table, for readers that cannot see its place.
-pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
+pub(super) fn block(html: &mut Markup, name: &str, block: &Block) {
     match block {
         Block::Sentences(lines) => {
             for line in lines {
@@ -68,14 +68,14 @@ pub(super) fn block(html: &mut Html, name: &str, block: &Block) {
 }
 
 /// Writes names with their values.
-pub(super) fn facts(html: &mut Html, facts: &[(String, String)]) {
+pub(super) fn facts(html: &mut Markup, facts: &[(String, String)]) {
     html.open("dl", &[("class", "facts")]);
     each_fact(html, facts);
     html.close("dl");
 }
 
 /// Writes facts that are so many that they scroll in a box of their own.
-fn long_facts(html: &mut Html, name: &str, facts: &[(String, String)]) {
+fn long_facts(html: &mut Markup, name: &str, facts: &[(String, String)]) {
     html.open(
         "div",
         &[("class", "scrolls"), ("tabindex", "0"), ("role", "region"), ("aria-label", name)],
@@ -84,13 +84,13 @@ fn long_facts(html: &mut Html, name: &str, facts: &[(String, String)]) {
     html.close("div");
 }
 
-fn each_fact(html: &mut Html, facts: &[(String, String)]) {
+fn each_fact(html: &mut Markup, facts: &[(String, String)]) {
     for (name, value) in facts {
         html.open("div", &[]).leaf("dt", &[], name).leaf("dd", &[], value).close("div");
     }
 }
 
-fn points(html: &mut Html, points: &[Point]) {
+fn points(html: &mut Markup, points: &[Point]) {
     html.open("ul", &[("class", "points")]);
     for point in points {
         html.open("li", &[]).leaf("p", &[("class", "lead")], &point.lead);
@@ -106,7 +106,7 @@ fn points(html: &mut Html, points: &[Point]) {
 }
 
 /// Writes a table in a box that scrolls on its own if it is wider than the page.
-pub(super) fn table(html: &mut Html, name: &str, table: &Table) {
+pub(super) fn table(html: &mut Markup, name: &str, table: &Table) {
     begin_scroll(html, name);
     html.open("table", &[]).open("thead", &[]).open("tr", &[]);
     for column in &table.columns {
@@ -130,14 +130,14 @@ pub(super) fn table(html: &mut Html, name: &str, table: &Table) {
 }
 
 /// Opens the box; the caller closes it. It can be reached by keyboard, and scrolled.
-pub(super) fn begin_scroll(html: &mut Html, name: &str) {
+pub(super) fn begin_scroll(html: &mut Markup, name: &str) {
     html.open(
         "div",
         &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", name)],
     );
 }
 
-fn cell(html: &mut Html, at: usize, cell: Option<&Cell>, number: &str) {
+fn cell(html: &mut Markup, at: usize, cell: Option<&Cell>, number: &str) {
     let element = if at == 0 { "th" } else { "td" };
     let scope: Attributes<'_> = if at == 0 { &[("scope", "row")] } else { &[] };
     let Some(cell) = cell else {
@@ -208,7 +208,7 @@ mod tests {
             Column::new("a", vec![Cell::text("x<y").tone(Tone::Good), Cell::text("z")]),
             Column::new("b", vec![Cell::number("1.0", "[0.9, 1.1]")]),
         ];
-        let mut html = Html::default();
+        let mut html = Markup::default();
         table(&mut html, "t", &Table { columns, legend: String::new() });
         let text = html.into_string();
         assert_eq!(text.matches("scope=\"row\"").count(), 2);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::blocks;
-use super::markup::Html;
+use super::markup::Markup;
 use crate::figure::{Figure, Numbers};
 use crate::plot::palette::{self, Tint};
 use crate::plot::style::RULES;
@@ -37,7 +37,7 @@ fn variables(name: char, tints: &[Tint]) -> String {
 }
 
 /// Writes `figure` with a heading of `level`, in the part `part`.
-pub(super) fn write(html: &mut Html, part: &str, level: usize, figure: &Figure) {
+pub(super) fn write(html: &mut Markup, part: &str, level: usize, figure: &Figure) {
     let id = format!("{part}-{}", figure.id);
     let heading = format!("{id}-title");
     let caption = format!("{id}-caption");
@@ -60,7 +60,7 @@ pub(super) fn write(html: &mut Html, part: &str, level: usize, figure: &Figure) 
 }
 
 /// Writes a table without the end tags of cells and rows, which HTML permits to omit: there are many.
-fn numbers(html: &mut Html, name: &str, numbers: &Numbers) {
+fn numbers(html: &mut Markup, name: &str, numbers: &Numbers) {
     blocks::begin_scroll(html, name);
     html.open("table", &[]).open("thead", &[]).open("tr", &[]);
     for heading in &numbers.headings {

@@ -1,6 +1,6 @@
 //! A page over the results of a folder, with a link to the page of each.
 
-use super::markup::Html;
+use super::markup::Markup;
 use super::{answer, blocks, day, shell, study};
 use crate::document::{Line, Tone};
 use crate::{content, words};
@@ -9,16 +9,16 @@ use deadheat_engine::study::outcome::StudyRun;
 
 /// A file of the folder.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct IndexEntry<'a> {
     /// Name of the file in its folder.
     pub file: String,
     /// Content of the file.
-    pub found: Found<'a>,
+    pub found: EntryContent<'a>,
 }
 
 /// Content of a file.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum EntryContent<'a> {
     /// Result of a race. Its page is at `page`, beside the index.
     Race {
         /// The result.
@@ -40,31 +40,32 @@ pub enum Found<'a> {
     },
 }
 
-impl Entry<'_> {
+impl IndexEntry<'_> {
     /// Returns the start time of the measurement; empty if unknown.
     pub fn started(&self) -> &str {
         match &self.found {
-            Found::Race { outcome, .. } => &outcome.started,
-            Found::Study { run, .. } => &run.started,
-            Found::Unreadable { .. } => "",
+            EntryContent::Race { outcome, .. } => &outcome.started,
+            EntryContent::Study { run, .. } => &run.started,
+            EntryContent::Unreadable { .. } => "",
         }
     }
 }
 
 /// Returns the index of `entries`, in their order.
-pub fn index(title: &str, entries: &[Entry<'_>]) -> String {
-    let mut html = Html::default();
+pub fn index(title: &str, entries: &[IndexEntry<'_>]) -> String {
+    let mut html = Markup::default();
     html.leaf("h1", &[], title);
-    let unreadable = |entry: &&Entry<'_>| matches!(entry.found, Found::Unreadable { .. });
-    let left_out: Vec<&Entry<'_>> = entries.iter().filter(unreadable).collect();
+    let unreadable =
+        |entry: &&IndexEntry<'_>| matches!(entry.found, EntryContent::Unreadable { .. });
+    let left_out: Vec<&IndexEntry<'_>> = entries.iter().filter(unreadable).collect();
     let shown = entries.len() - left_out.len();
     html.leaf("p", &[("class", "subtitle")], &words::count(shown as u64, "result"));
     html.open("ol", &[("class", "cards")]);
     for entry in entries {
         match &entry.found {
-            Found::Race { outcome, page } => race(&mut html, &entry.file, outcome, page),
-            Found::Study { run, page } => study_card(&mut html, &entry.file, run, page),
-            Found::Unreadable { .. } => {}
+            EntryContent::Race { outcome, page } => race(&mut html, &entry.file, outcome, page),
+            EntryContent::Study { run, page } => study_card(&mut html, &entry.file, run, page),
+            EntryContent::Unreadable { .. } => {}
         }
     }
     html.close("ol");
@@ -73,7 +74,7 @@ pub fn index(title: &str, entries: &[Entry<'_>]) -> String {
         let facts: Vec<(String, String)> = left_out
             .iter()
             .filter_map(|entry| match &entry.found {
-                Found::Unreadable { why } => Some((entry.file.clone(), why.clone())),
+                EntryContent::Unreadable { why } => Some((entry.file.clone(), why.clone())),
                 _ => None,
             })
             .collect();
@@ -89,7 +90,7 @@ struct Card<'a> {
     lines: Vec<Line>,
 }
 
-fn card(html: &mut Html, card: Card<'_>) {
+fn card(html: &mut Markup, card: Card<'_>) {
     html.open("li", &[("class", "card")]).open("h2", &[]);
     html.leaf("a", &[("href", card.page)], card.title).close("h2");
     let facts: Vec<String> = card.facts.into_iter().filter(|fact| !fact.is_empty()).collect();
@@ -98,7 +99,7 @@ fn card(html: &mut Html, card: Card<'_>) {
     html.close("li");
 }
 
-fn race(html: &mut Html, file: &str, outcome: &Outcome, page: &str) {
+fn race(html: &mut Markup, file: &str, outcome: &Outcome, page: &str) {
     let facts = vec![
         format!("{} UTC", day(&outcome.started)),
         outcome.host.hostname.clone(),
@@ -111,7 +112,7 @@ fn race(html: &mut Html, file: &str, outcome: &Outcome, page: &str) {
     card(html, Card { title: &title, page, facts, lines: answer::sentences(outcome) });
 }
 
-fn study_card(html: &mut Html, file: &str, run: &StudyRun, page: &str) {
+fn study_card(html: &mut Markup, file: &str, run: &StudyRun, page: &str) {
     let facts = vec![
         format!("{} UTC", day(&run.started)),
         run.host.clone(),

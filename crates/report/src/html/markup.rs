@@ -4,16 +4,16 @@ use crate::foreign::visible;
 
 /// HTML under construction.
 #[derive(Debug, Default)]
-pub(super) struct Html {
+pub(super) struct Markup {
     text: String,
 }
 
 /// Attributes of an element, their values as raw text.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
-impl Html {
+impl Markup {
     /// Opens an element. The name and the attributes are constants of this program, never of a file.
-    pub(super) fn open(&mut self, name: &str, attributes: Attributes<'_>) -> &mut Html {
+    pub(super) fn open(&mut self, name: &str, attributes: Attributes<'_>) -> &mut Markup {
         self.text.push('<');
         self.text.push_str(name);
         for (name, value) in attributes {
@@ -28,7 +28,7 @@ impl Html {
     }
 
     /// Closes an element.
-    pub(super) fn close(&mut self, name: &str) -> &mut Html {
+    pub(super) fn close(&mut self, name: &str) -> &mut Markup {
         self.text.push_str("</");
         self.text.push_str(name);
         self.text.push_str(">\n");
@@ -36,18 +36,23 @@ impl Html {
     }
 
     /// Adds text from any source, escaped.
-    pub(super) fn text(&mut self, text: &str) -> &mut Html {
+    pub(super) fn text(&mut self, text: &str) -> &mut Markup {
         self.text.push_str(&escape(text));
         self
     }
 
     /// Adds an element with nothing but text in it.
-    pub(super) fn leaf(&mut self, name: &str, attributes: Attributes<'_>, text: &str) -> &mut Html {
+    pub(super) fn leaf(
+        &mut self,
+        name: &str,
+        attributes: Attributes<'_>,
+        text: &str,
+    ) -> &mut Markup {
         self.open(name, attributes).text(text).close(name)
     }
 
     /// Adds HTML that this program made and escaped: drawings, the style sheet.
-    pub(super) fn made(&mut self, html: &str) -> &mut Html {
+    pub(super) fn made(&mut self, html: &str) -> &mut Markup {
         self.text.push_str(html);
         self
     }
@@ -98,7 +103,7 @@ mod tests {
             escape(hostile),
             "&lt;/p&gt;&lt;script&gt;a(&#39;b&#39;)&lt;/script&gt; &quot; &amp; \\u{202e}\\u{1b}\\n"
         );
-        let mut html = Html::default();
+        let mut html = Markup::default();
         html.leaf("p", &[("title", "\" onload=\"x")], "<b>");
         assert_eq!(html.into_string(), "<p title=\"&quot; onload=&quot;x\">&lt;b&gt;</p>\n");
     }

@@ -24,8 +24,8 @@ mod part;
 mod shell;
 mod study;
 
-pub use index::{Entry, Found, index};
-use markup::{Html as Markup, slug};
+pub use index::{EntryContent, IndexEntry, index};
+use markup::{Markup, slug};
 
 /// Name of the format, after `--format`.
 pub const ID: &str = "html";
@@ -96,7 +96,7 @@ pub fn page(page: &Page<'_>) -> String {
         let id = format!("p{}", at + 1);
         colours.push_str(&figure::colours(&id, one.shown.outcome));
         let about = page.study.and_then(|run| study::about(run, &one.name));
-        let written = part::Written { id: &id, part: one, is_alone, about };
+        let written = part::PartContent { id: &id, part: one, is_alone, about };
         let sections = part::write(&mut html, &written);
         if is_alone {
             links.extend(sections);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::markup::{Html, slug};
+use super::markup::{Markup, slug};
 use super::shell::{self, Link};
-use super::study::About;
+use super::study::RaceDescription;
 use super::{Part, blocks, day, figure, section_id};
 use crate::content::{self, Place};
 use crate::document::{Section, Tone};
@@ -16,7 +16,7 @@ use deadheat_engine::result::command;
 use deadheat_engine::result::outcome::{Entrant, Outcome};
 
 /// Result to write, and its place.
-pub(super) struct Written<'a> {
+pub(super) struct PartContent<'a> {
     /// The name of its element.
     pub id: &'a str,
     /// The result.
@@ -24,11 +24,11 @@ pub(super) struct Written<'a> {
     /// True if the page has no other part.
     pub is_alone: bool,
     /// Description of the race by its study.
-    pub about: Option<About<'a>>,
+    pub about: Option<RaceDescription<'a>>,
 }
 
 /// Writes the part; returns links to its sections.
-pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
+pub(super) fn write(html: &mut Markup, written: &PartContent<'_>) -> Vec<Link> {
     let outcome = written.part.shown.outcome;
     let mut writer = Writer { html, id: written.id, level: 2, links: Vec::new() };
     writer.begin(written, outcome);
@@ -58,7 +58,7 @@ pub(super) fn write(html: &mut Html, written: &Written<'_>) -> Vec<Link> {
 
 /// Writer of sections and notes in their places.
 struct Writer<'a> {
-    html: &'a mut Html,
+    html: &'a mut Markup,
     id: &'a str,
     /// Level of the headings of sections.
     level: usize,
@@ -66,7 +66,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn begin(&mut self, written: &Written<'_>, outcome: &Outcome) {
+    fn begin(&mut self, written: &PartContent<'_>, outcome: &Outcome) {
         let document = content::document(outcome);
         let heading = format!("{}-title", self.id);
         self.html
@@ -219,7 +219,7 @@ fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
 
 /// Writes contenders with their colours; a script makes switches of them. A race over conditions has the contenders
 /// as typed, which share a colour under all conditions.
-fn legend(html: &mut Html, outcome: &Outcome) {
+fn legend(html: &mut Markup, outcome: &Outcome) {
     html.open("ul", &[("class", "legend"), ("aria-label", "Contenders in the figures")]);
     let mut listed = BTreeSet::new();
     for entrant in outcome.contenders.iter().filter(|one| one.is_racing()) {

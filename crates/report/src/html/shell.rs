@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::markup::{Html, escape};
+use super::markup::{Markup, escape};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -24,7 +24,7 @@ pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) ->
         hash(&style),
         hash(SCRIPT)
     );
-    let mut html = Html::default();
+    let mut html = Markup::default();
     html.made("<!doctype html>\n").open("html", &[("lang", "en")]).open("head", &[]);
     // The charset must precede all content.
     html.open("meta", &[("charset", "utf-8")]);
@@ -45,7 +45,7 @@ pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) ->
     html.into_string()
 }
 
-fn bar(html: &mut Html, links: &[Link]) {
+fn bar(html: &mut Markup, links: &[Link]) {
     html.open("header", &[("class", "bar")]);
     html.leaf("span", &[("class", "brand")], "deadheat");
     if !links.is_empty() {
@@ -68,7 +68,7 @@ fn hash(text: &str) -> String {
 }
 
 /// Writes a command, with a place for a button that copies it.
-pub(super) fn command(html: &mut Html, line: &str) {
+pub(super) fn command(html: &mut Markup, line: &str) {
     // Escaping must not change a command: `race::command` has written out already the characters that
     // a page would not show.
     html.made("<div class=\"command\"><pre tabindex=\"0\"><code>").made(&escape(line));

@@ -4,7 +4,7 @@
 use super::blocks;
 use super::day;
 use super::figure;
-use super::markup::Html;
+use super::markup::Markup;
 use super::shell::Link;
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::study::{Results, answer_word, beside, history, ruling_word, variant_word};
@@ -18,7 +18,7 @@ use deadheat_engine::study::outcome::{
 const PART: &str = "study";
 
 /// Writes the part above the races; returns links to it.
-pub(super) fn top(html: &mut Html, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
+pub(super) fn top(html: &mut Markup, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
     let study = &run.study;
     html.open("article", &[("class", "part"), ("id", PART)]);
     html.leaf("h1", &[], &study.title);
@@ -67,7 +67,7 @@ pub(super) fn top(html: &mut Html, run: &StudyRun, results: &Results<'_>) -> Vec
     links
 }
 
-fn section(html: &mut Html, heading: &str) -> Link {
+fn section(html: &mut Markup, heading: &str) -> Link {
     let id = super::section_id(PART, heading);
     html.open("section", &[("aria-labelledby", &id)]).leaf("h2", &[("id", &id)], heading);
     (format!("#{id}"), heading.to_owned())
@@ -92,7 +92,7 @@ fn look(ruling: Ruling) -> (&'static str, Tone) {
     }
 }
 
-fn claims(html: &mut Html, run: &StudyRun) {
+fn claims(html: &mut Markup, run: &StudyRun) {
     html.open("ul", &[("class", "claims")]);
     for said in &run.rulings {
         let claim = run.study.claims.iter().find(|claim| claim.id == said.id);
@@ -147,7 +147,7 @@ fn tests(said: &ClaimRuling) -> Table {
             Cell::text(answer_word(answer.answer)).tone(tone)
         }),
     ];
-    columns.retain(Column::says_something);
+    columns.retain(Column::has_content);
     Table { columns, legend: String::new() }
 }
 
@@ -170,7 +170,7 @@ fn interval(interval: Option<&EstimateInterval>) -> Cell {
 }
 
 /// Writes the races that did not run, or did not complete.
-fn missing(html: &mut Html, run: &StudyRun) {
+fn missing(html: &mut Markup, run: &StudyRun) {
     let facts: Vec<(String, String)> = run
         .races
         .iter()
@@ -184,15 +184,15 @@ fn missing(html: &mut Html, run: &StudyRun) {
 }
 
 /// A study's description of one of its races.
-pub(super) struct About<'a>(&'a RacePlan);
+pub(super) struct RaceDescription<'a>(&'a RacePlan);
 
 /// Returns the study's description of its race `id`.
-pub(super) fn about<'a>(run: &'a StudyRun, id: &str) -> Option<About<'a>> {
-    run.study.races.iter().find(|race| race.id == id).map(About)
+pub(super) fn about<'a>(run: &'a StudyRun, id: &str) -> Option<RaceDescription<'a>> {
+    run.study.races.iter().find(|race| race.id == id).map(RaceDescription)
 }
 
-impl About<'_> {
-    pub(super) fn write(&self, html: &mut Html) {
+impl RaceDescription<'_> {
+    pub(super) fn write(&self, html: &mut Markup) {
         let variant = variant_word(self.0.variant);
         html.open("p", &[]).leaf("span", &[("class", "variant")], variant);
         html.text(" ").text(&self.0.about).close("p");

@@ -1,7 +1,7 @@
 //! Changes of the lead: row by row, equal rows together.
 
-use super::said;
-use super::sheet::{Panel, Sheet};
+use super::outcome_text;
+use super::sheet::{MapPanel, Sheet};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::MapPoint;
 
@@ -20,7 +20,7 @@ pub(super) fn borders(map: &Map, sheet: &Sheet<'_>) -> Vec<(String, String)> {
     lines
 }
 
-fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &Panel<'_>) -> Vec<(String, String)> {
+fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &MapPanel<'_>) -> Vec<(String, String)> {
     let begun = sheet.rows.iter().zip(&panel.rows);
     let begun = begun.filter(|(_, points)| points.iter().any(Option::is_some));
     let rows: Vec<(&String, String)> =
@@ -45,7 +45,7 @@ fn of_panel(map: &Map, sheet: &Sheet<'_>, panel: &Panel<'_>) -> Vec<(String, Str
 /// Returns the leads of a row: `kcp up to 7.96ms; dead heat of kcp and quic at 13.4ms; quic from 22.4ms`.
 fn of_row(map: &Map, sheet: &Sheet<'_>, row: &[Option<&MapPoint>]) -> String {
     let said: Vec<(String, &String)> =
-        row.iter().map(|point| said(map, *point)).zip(sheet.columns).collect();
+        row.iter().map(|point| outcome_text(map, *point)).zip(sheet.columns).collect();
     let stretches: Vec<&[(String, &String)]> = said.chunk_by(|a, b| a.0 == b.0).collect();
     let last = stretches.len().saturating_sub(1);
     let words = stretches.iter().enumerate().filter_map(|(at, stretch)| {

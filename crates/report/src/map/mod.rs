@@ -15,7 +15,7 @@ use crate::error::{Error, Result, unknown};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 use deadheat_engine::result::layout;
-use sheet::{Panel, Sheet};
+use sheet::{MapPanel, Sheet};
 
 mod borders;
 mod csv;
@@ -78,7 +78,7 @@ pub(super) fn title(map: &Map) -> String {
 }
 
 /// Returns the outcome at a point, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
-pub(super) fn said(map: &Map, point: Option<&MapPoint>) -> String {
+pub(super) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
     let Some(point) = point else { return "not run".to_owned() };
     let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
     let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
@@ -142,7 +142,7 @@ fn answer(map: &Map) -> Vec<Line> {
 }
 
 /// Draws a panel with letters.
-fn chart(sheet: &Sheet<'_>, panel: &Panel<'_>) -> Block {
+fn chart(sheet: &Sheet<'_>, panel: &MapPanel<'_>) -> Block {
     let mut lines: Vec<String> = Vec::new();
     if !panel.title.is_empty() {
         lines.push(panel.title.clone());
@@ -206,7 +206,7 @@ fn points(map: &Map) -> Option<Section> {
         .enumerate()
         .map(|(at, key)| column(&key.name, &|point| Cell::text(point.at[at].clone())))
         .collect();
-    all.push(column("ahead", &|point| Cell::text(said(map, Some(point)))));
+    all.push(column("ahead", &|point| Cell::text(outcome_text(map, Some(point)))));
     all.push(column("nearest pair", &|point| Cell::text(nearest(map, point))));
     for contender in &map.contenders {
         all.push(column(&contender.label, &|point| figure(map, point, contender.id)));

@@ -20,12 +20,12 @@ pub(crate) struct Sheet<'a> {
     /// Levels of the key upwards, from the bottom.
     pub rows: Vec<String>,
     /// Panels, one at least.
-    pub panels: Vec<Panel<'a>>,
+    pub panels: Vec<MapPanel<'a>>,
     letters: Vec<char>,
 }
 
 /// Points under one combination of the keys beyond the second.
-pub(crate) struct Panel<'a> {
+pub(crate) struct MapPanel<'a> {
     /// The combination: `rate=1mbit`; empty with two keys.
     pub title: String,
     /// Rows of points, from the bottom; `None` for a point that is not done.
@@ -50,7 +50,7 @@ impl<'a> Sheet<'a> {
             let row = |y: &String| columns.iter().map(|x| point(x, y)).collect();
             let named =
                 others.iter().zip(&levels).map(|(key, level)| format!("{}={level}", key.name));
-            Panel {
+            MapPanel {
                 title: named.collect::<Vec<_>>().join(", "),
                 rows: rows.iter().map(row).collect(),
             }
@@ -144,7 +144,8 @@ pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
 
 /// Returns the outcome at a point, in a sentence.
 pub(crate) fn sentence(map: &Map, point: &MapPoint) -> String {
-    let mut text = format!("{}: {}", map.asked.name(&point.at), super::said(map, Some(point)));
+    let mut text =
+        format!("{}: {}", map.asked.name(&point.at), super::outcome_text(map, Some(point)));
     let nearest = super::nearest(map, point);
     if !nearest.is_empty() {
         text += &format!(", {nearest}");

@@ -17,12 +17,12 @@ const MOST_TICKS: f64 = 40.0;
 pub(super) struct Axis {
     low: f64,
     high: f64,
-    kind: Kind,
+    spacing: Spacing,
 }
 
 /// Spacing of values on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Spacing {
     Linear,
     Log,
 }
@@ -42,9 +42,9 @@ impl Axis {
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values)?;
         if low > 0.0 && high / low >= LOG_FROM {
-            return Some(Axis { low, high, kind: Kind::Log }.roomy(ROOM));
+            return Some(Axis { low, high, spacing: Spacing::Log }.roomy(ROOM));
         }
-        let axis = Axis { low, high, kind: Kind::Linear };
+        let axis = Axis { low, high, spacing: Spacing::Linear };
         let axis = axis.roomy(ROOM);
         // The axis is below 0 only if a figure is.
         Some(Axis { low: if low >= 0.0 { axis.low.max(0.0) } else { axis.low }, ..axis })
@@ -53,29 +53,29 @@ impl Axis {
     /// Creates a logarithmic axis for `values`; only values above 0 count.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values.into_iter().filter(|value| *value > 0.0))?;
-        Some(Axis { low, high, kind: Kind::Log }.roomy(ROOM))
+        Some(Axis { low, high, spacing: Spacing::Log }.roomy(ROOM))
     }
 
     /// Creates a linear axis from 0 to a little beyond the greatest of `values`, as bars need.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Axis> {
         let (low, high) = extent(values)?;
         let high = if high > 0.0 { high } else { 1.0 };
-        Some(Axis { low: low.min(0.0), high: high * (1.0 + ROOM), kind: Kind::Linear })
+        Some(Axis { low: low.min(0.0), high: high * (1.0 + ROOM), spacing: Spacing::Linear })
     }
 
     /// Creates a linear axis from one value to another, without room.
     pub(super) fn exact(low: f64, high: f64) -> Axis {
-        Axis { low, high, kind: Kind::Linear }.apart()
+        Axis { low, high, spacing: Spacing::Linear }.apart()
     }
 
     /// Creates a logarithmic axis from one value above 0 to another, without room.
     pub(super) fn exact_log(low: f64, high: f64) -> Axis {
-        Axis { low, high, kind: Kind::Log }.apart()
+        Axis { low, high, spacing: Spacing::Log }.apart()
     }
 
     /// Returns true if the axis is logarithmic.
     pub(super) fn is_log(&self) -> bool {
-        self.kind == Kind::Log
+        self.spacing == Spacing::Log
     }
 
     /// Returns the least value.
@@ -90,14 +90,14 @@ impl Axis {
 
     fn roomy(self, room: f64) -> Axis {
         let axis = self.apart();
-        match axis.kind {
-            Kind::Linear => {
+        match axis.spacing {
+            Spacing::Linear => {
                 // The ends are halved before they are subtracted: the span of finite values may not be finite.
                 let span = 2.0 * room * (axis.high / 2.0 - axis.low / 2.0);
                 let (low, high) = (axis.low - span, axis.high + span);
                 Axis { low: low.max(f64::MIN), high: high.min(f64::MAX), ..axis }
             }
-            Kind::Log => {
+            Spacing::Log => {
                 let factor = (axis.high.ln() - axis.low.ln()).max(0.0) * room;
                 let (low, high) = ((axis.low.ln() - factor).exp(), (axis.high.ln() + factor).exp());
                 Axis { low: low.max(f64::MIN_POSITIVE), high: high.min(f64::MAX), ..axis }
@@ -110,20 +110,20 @@ impl Axis {
         if self.high > self.low {
             return self;
         }
-        let (low, high) = match (self.kind, self.low) {
-            (Kind::Log, at) => (at / 1.25, at * 1.25),
-            (Kind::Linear, 0.0) => (0.0, 1.0),
-            (Kind::Linear, at) => (at - 0.1 * at.abs(), at + 0.1 * at.abs()),
+        let (low, high) = match (self.spacing, self.low) {
+            (Spacing::Log, at) => (at / 1.25, at * 1.25),
+            (Spacing::Linear, 0.0) => (0.0, 1.0),
+            (Spacing::Linear, at) => (at - 0.1 * at.abs(), at + 0.1 * at.abs()),
         };
         Axis { low: low.max(f64::MIN), high: high.min(f64::MAX), ..self }
     }
 
     /// Returns the position of `value`, from 0 to 1; values beyond an end are at the end.
     pub(super) fn share(&self, value: f64) -> f64 {
-        let share = match self.kind {
-            Kind::Linear => (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0),
-            Kind::Log if value <= 0.0 => 0.0,
-            Kind::Log => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
+        let share = match self.spacing {
+            Spacing::Linear => (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0),
+            Spacing::Log if value <= 0.0 => 0.0,
+            Spacing::Log => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
     }
@@ -132,7 +132,7 @@ impl Axis {
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let most = most.clamp(2, MOST_TICKS as usize) as f64;
         let decades = (self.high.log10() - self.low.log10()).max(0.0);
-        if self.kind == Kind::Linear || decades < 1.0 {
+        if self.spacing == Spacing::Linear || decades < 1.0 {
             return self.even(most);
         }
         let steps: &[f64] = match decades {

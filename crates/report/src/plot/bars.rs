@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Panel, Size};
-use super::facets::Key;
+use super::facets::LineKey;
 use super::ink::Ink;
 use super::rows::{Row, Rows};
-use super::{drawn, numbers, order, palette, said};
+use super::{drawn, figure_text, numbers, order, palette};
 use crate::content::label;
 use crate::explain::name;
 use crate::figure::Figure;
@@ -36,7 +36,7 @@ pub(super) fn stacked(
     bars: &[Bar],
     (x, quantity): (Axis, Quantity),
 ) -> String {
-    let key = Key::parts(size, key.iter().copied());
+    let key = LineKey::parts(size, key.iter().copied());
     let rows: Vec<Row> = bars.iter().map(|bar| bar.row.clone()).collect();
     let above = if key.height > 0.0 { key.height + 4.0 } else { 0.0 };
     let rows = Rows::under(size, above, &rows, BAND, x, (quantity, ""));
@@ -137,16 +137,16 @@ pub(super) fn cpu(outcome: &Outcome) -> Option<Figure> {
         let mut pieces =
             vec![(positive(cost.near_ns), Ink::Bar(number), format!("{label}, near end: {near}"))];
         let far = cost.far_ns.map(|far| {
-            let said = words::figure(far, Unit::Nanos);
-            pieces.push((positive(far), Ink::BarTwo(number), format!("{label}, far end: {said}")));
-            said
+            let text = words::figure(far, Unit::Nanos);
+            pieces.push((positive(far), Ink::BarTwo(number), format!("{label}, far end: {text}")));
+            text
         });
         let note = format!("{near} + {}", far.unwrap_or_else(|| "kernel".into()));
         Bar { row: Row { label, number: Some(number), note, heading: None }, pieces }
     };
     let bars: Vec<Bar> = costs.iter().map(bar).collect();
     let rows = costs.iter().map(|(id, cost)| {
-        let far = said(cost.far_ns, Unit::Nanos);
+        let far = figure_text(cost.far_ns, Unit::Nanos);
         vec![label(outcome, *id), words::figure(cost.near_ns, Unit::Nanos), far]
     });
     Some(drawn(
@@ -184,8 +184,8 @@ pub(super) fn ladder(outcome: &Outcome) -> Option<Figure> {
         vec![
             name,
             figure(rung.estimate),
-            said(rung.low, Unit::BitRate),
-            said(rung.high, Unit::BitRate),
+            figure_text(rung.low, Unit::BitRate),
+            figure_text(rung.high, Unit::BitRate),
         ]
     });
     Some(drawn(

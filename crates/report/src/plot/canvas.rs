@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::axis::{Axis, Quantity, labels};
 use super::ink::Ink;
 use super::label;
-pub(super) use super::svg::Hold;
+pub(super) use super::svg::Anchor;
 use super::svg::{STEPS, Svg, steps};
 
 /// Size of a drawing; a figure has one of each.
@@ -50,13 +50,13 @@ impl Canvas {
     }
 
     /// Draws a line of text, anchored in the middle of its height.
-    pub(super) fn text(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold) {
-        self.svg.borrow_mut().text(at, text, letters(ink), ink, hold);
+    pub(super) fn text(&self, at: (f64, f64), text: &str, ink: Ink, anchor: Anchor) {
+        self.svg.borrow_mut().text(at, text, letters(ink), ink, anchor);
     }
 
     /// Draws text, cut to `room`.
-    pub(super) fn fitted(&self, at: (f64, f64), text: &str, ink: Ink, hold: Hold, room: f64) {
-        self.text(at, &label::cut(text, letters(ink), room), ink, hold);
+    pub(super) fn fitted(&self, at: (f64, f64), text: &str, ink: Ink, anchor: Anchor, room: f64) {
+        self.text(at, &label::cut(text, letters(ink), room), ink, anchor);
     }
 
     /// Draws a line between two places.
@@ -199,7 +199,7 @@ impl Panel<'_> {
             // Labels stay inside the sheet, and do not touch the label before.
             let at = x.min(self.canvas.width - half - 1.0).max(half + 1.0);
             if at - half > free {
-                self.canvas.text((at, bottom + 12.0), &label, Ink::Small, Hold::Middle);
+                self.canvas.text((at, bottom + 12.0), &label, Ink::Small, Anchor::Middle);
                 free = at + half + 6.0;
             }
         }
@@ -227,7 +227,7 @@ impl Panel<'_> {
         for (tick, label) in ticks {
             let (_, y) = self.at(self.x.low(), *tick);
             self.canvas.stroke((self.frame.left, y), (self.frame.right, y), Ink::Grid);
-            self.canvas.text((self.frame.left - 6.0, y), label, Ink::Small, Hold::Right);
+            self.canvas.text((self.frame.left - 6.0, y), label, Ink::Small, Anchor::Right);
         }
     }
 

@@ -2,10 +2,10 @@
 //! and the rate of the load.
 
 use super::axis::{Axis, Quantity};
-use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size};
-use super::facets::Key;
+use super::canvas::{Anchor, Canvas, Frame, Panel, SMALL, Size};
+use super::facets::LineKey;
 use super::ink::Ink;
-use super::{drawn, label, left_out, numbers, palette, said};
+use super::{drawn, figure_text, label, left_out, numbers, palette};
 use crate::content;
 use crate::figure::Figure;
 use crate::measurements::Unit;
@@ -100,9 +100,9 @@ fn rows(outcome: &Outcome, courses: &Courses, lines: &[Course], unit: Unit) -> V
         vec![
             content::label(outcome, line.contender),
             words::figure(time.0 as f64, Unit::Nanos),
-            said(middle(&line.work, at), unit),
-            said(middle(&line.lost, at), Unit::Share),
-            said(middle(&line.load, at), Unit::BitRate),
+            figure_text(middle(&line.work, at), unit),
+            figure_text(middle(&line.lost, at), Unit::Share),
+            figure_text(middle(&line.load, at), Unit::BitRate),
         ]
     };
     let of_line = |line| (0..courses.lines[0].work.len()).map(move |at| row(line, at));
@@ -143,7 +143,7 @@ fn draw(
     let label = |line: &Course| content::label(outcome, line.contender);
     let names: Vec<String> = lines.iter().map(label).collect();
     let number = |line: &Course| palette::number(outcome, line.contender);
-    let key = Key::new(size, lines.iter().map(number).zip(names.iter().map(String::as_str)));
+    let key = LineKey::new(size, lines.iter().map(number).zip(names.iter().map(String::as_str)));
     let heights: f64 = FIRST + OTHER * (strips.len() - 1) as f64 + NAME * strips.len() as f64;
     let canvas = Canvas::new(size, key.height + heights + BELOW + 18.0);
     key.draw(&canvas);
@@ -167,11 +167,11 @@ fn draw(
         if at + 1 == strips.len() {
             panel.ticks_below(Quantity::Of(Unit::Nanos));
             let under = ((frame.left + frame.right) / 2.0, frame.bottom + 28.0);
-            canvas.text(under, "time from the start of the work", Ink::Small, Hold::Middle);
+            canvas.text(under, "time from the start of the work", Ink::Small, Anchor::Middle);
         } else {
             panel.grid_below();
         }
-        canvas.text((frame.left, frame.top - 9.0), &strip.name, Ink::Small, Hold::Left);
+        canvas.text((frame.left, frame.top - 9.0), &strip.name, Ink::Small, Anchor::Left);
         for (line, name) in lines.iter().zip(&names) {
             curve(&panel, courses, strip, line, (number(line), name, lines.len() <= MOST_BANDS));
         }
@@ -193,7 +193,7 @@ fn phases(canvas: &Canvas, panel: &Panel<'_>, courses: &Courses, whole: f64) {
         let ((left, y), (right, _)) =
             (panel.at(from, panel.y_high()), panel.at(to, panel.y_high()));
         if right - left > label::width(name, SMALL) + 4.0 {
-            canvas.text(((left + right) / 2.0, y - 26.0), name, Ink::Small, Hold::Middle);
+            canvas.text(((left + right) / 2.0, y - 26.0), name, Ink::Small, Anchor::Middle);
         }
     }
 }
@@ -237,7 +237,7 @@ fn summary(courses: &Courses, strip: &Strip, known: &[(f64, Band)], name: &str) 
         median(&within.map(|(_, band)| band.middle).collect::<Vec<f64>>())
     };
     let say = |value: Option<f64>| match strip.unit {
-        Quantity::Of(unit) => said(value, unit),
+        Quantity::Of(unit) => figure_text(value, unit),
         Quantity::Number => value.map_or_else(|| words::NOTHING.to_owned(), |v| format!("{v:.0}")),
     };
     format!(

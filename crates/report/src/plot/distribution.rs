@@ -1,10 +1,10 @@
 //! The share of round trips that took longer than a time, down to its tail.
 
 use super::axis::{Axis, Quantity};
-use super::canvas::{Canvas, Frame, Hold, Size};
-use super::facets::Key;
+use super::canvas::{Anchor, Canvas, Frame, Size};
+use super::facets::LineKey;
 use super::ink::Ink;
-use super::{drawn, numbers, order, palette, said};
+use super::{drawn, figure_text, numbers, order, palette};
 use crate::content::label;
 use crate::figure::Figure;
 use crate::measurements::{Distribution, Quantile, Unit};
@@ -124,7 +124,7 @@ fn from_records(outcome: &Outcome, id: usize) -> Option<Curve> {
 fn numbers_of(curves: &[Curve]) -> crate::figure::Numbers {
     let row = |curve: &Curve| {
         let mut row = vec![curve.label.clone(), curve.n.to_string(), curve.lost.to_string()];
-        row.extend(curve.marked.iter().map(|ns| said(*ns, Unit::Nanos)));
+        row.extend(curve.marked.iter().map(|ns| figure_text(*ns, Unit::Nanos)));
         row
     };
     let mut headings = vec!["contender", "round trips", "without answer"];
@@ -133,7 +133,7 @@ fn numbers_of(curves: &[Curve]) -> crate::figure::Numbers {
 }
 
 fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
-    let key = Key::new(size, curves.iter().map(|curve| (curve.number, curve.label.as_str())));
+    let key = LineKey::new(size, curves.iter().map(|curve| (curve.number, curve.label.as_str())));
     let height = if size == Size::Wide { 280.0 } else { 250.0 };
     let canvas = Canvas::new(size, key.height + height + 46.0);
     key.draw(&canvas);
@@ -150,14 +150,14 @@ fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
     panel.named_left(&ticks);
     panel.ticks_below(Quantity::Of(Unit::Nanos));
     let foot = ((frame.left + frame.right) / 2.0, frame.bottom + 30.0);
-    canvas.text(foot, "round-trip time, logarithmic", Ink::Small, Hold::Middle);
+    canvas.text(foot, "round-trip time, logarithmic", Ink::Small, Anchor::Middle);
     for curve in curves {
         let words = format!(
             "{}: {} round trips, half within {}, 99 % within {}",
             curve.label,
             curve.n,
-            said(curve.marked[0], Unit::Nanos),
-            said(curve.marked[2], Unit::Nanos)
+            figure_text(curve.marked[0], Unit::Nanos),
+            figure_text(curve.marked[2], Unit::Nanos)
         );
         panel.line(&curve.points, Ink::Line(curve.number), &words);
         if let (true, Some(end)) = (curve.lost > 0, curve.points.last()) {

@@ -24,14 +24,14 @@ const MOST_MARKS: usize = 200;
 const MOST_WORDS: usize = 480;
 
 /// A contender's valid trials in the order of blocks.
-struct Course<'a> {
+struct BlockSeries<'a> {
     number: usize,
     label: String,
     median: f64,
     trials: Vec<(&'a Trial, f64)>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> BlockSeries<'a> {
     /// Returns the trials that are marked.
     fn marked(&self) -> impl Iterator<Item = (&'a Trial, f64)> {
         let every = self.trials.len().div_ceil(MOST_MARKS).max(1);
@@ -46,7 +46,7 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
         return None;
     }
     let (ids, _) = order(outcome);
-    let mut courses: Vec<Course<'_>> =
+    let mut courses: Vec<BlockSeries<'_>> =
         ids.into_iter().filter_map(|id| course(outcome, metric, id)).collect();
     let all = courses.len();
     courses.truncate(MOST_PANELS);
@@ -76,14 +76,14 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     ))
 }
 
-fn course<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<Course<'a>> {
+fn course<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<BlockSeries<'a>> {
     let median = median(&spread::figures(outcome, id, &metric.name))?;
     let mut trials: Vec<(&Trial, f64)> = spread::valid_trials(outcome, id)
         .filter_map(|trial| Some((trial, *trial.record.metrics.get(&metric.name)?)))
         .filter(|(_, value)| value.is_finite() && *value > 0.0)
         .collect();
     trials.sort_by_key(|(trial, _)| trial.block);
-    (median > 0.0 && !trials.is_empty()).then(|| Course {
+    (median > 0.0 && !trials.is_empty()).then(|| BlockSeries {
         number: palette::number(outcome, id),
         label: label(outcome, id),
         median,
@@ -91,7 +91,7 @@ fn course<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<Course
     })
 }
 
-fn draw(metric: &Metric, courses: &[Course<'_>], (x, y): (Axis, Axis), size: Size) -> String {
+fn draw(metric: &Metric, courses: &[BlockSeries<'_>], (x, y): (Axis, Axis), size: Size) -> String {
     let facets = Facets::new(size, courses.len(), HEIGHT);
     let each = courses.iter().map(|course| course.marked().count()).sum::<usize>() <= MOST_WORDS;
     for (at, course) in courses.iter().enumerate() {

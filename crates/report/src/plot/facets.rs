@@ -1,6 +1,6 @@
 //! Figures with a small panel for each contender, and keys to lines that share a panel.
 
-use super::canvas::{Canvas, Frame, Hold, SMALL, Size, TEXT};
+use super::canvas::{Anchor, Canvas, Frame, SMALL, Size, TEXT};
 use super::ink::Ink;
 use super::label;
 
@@ -49,39 +49,46 @@ impl Facets {
         }
         let note = label::cut(note, SMALL, (frame.right - left) * 0.6);
         let room = frame.right - left - swatch - label::width(&note, SMALL) - 10.0;
-        self.canvas.fitted((left + swatch, y), text, Ink::Text, Hold::Left, room);
-        self.canvas.text((frame.right, y), &note, Ink::Small, Hold::Right);
+        self.canvas.fitted((left + swatch, y), text, Ink::Text, Anchor::Left, room);
+        self.canvas.text((frame.right, y), &note, Ink::Small, Anchor::Right);
     }
 }
 
 /// Key to the lines or parts, in rows over the panel.
-pub(super) struct Key {
+pub(super) struct LineKey {
     places: Vec<(f64, f64, usize, String)>,
     pub(super) height: f64,
-    kind: Kind,
+    kind: KeyKind,
 }
 
 /// Kind of entries in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KeyKind {
     Lines,
     Parts,
 }
 
 const LINE: f64 = 17.0;
 
-impl Key {
+impl LineKey {
     /// Creates a key of the lines of `entries`, by number and label.
-    pub(super) fn new<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
-        Key::of(Kind::Lines, size, entries)
+    pub(super) fn new<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> LineKey {
+        LineKey::of(KeyKind::Lines, size, entries)
     }
 
     /// Creates a key of the parts of stacked bars, by number and name.
-    pub(super) fn parts<'a>(size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
-        Key::of(Kind::Parts, size, entries)
+    pub(super) fn parts<'a>(
+        size: Size,
+        entries: impl Iterator<Item = (usize, &'a str)>,
+    ) -> LineKey {
+        LineKey::of(KeyKind::Parts, size, entries)
     }
 
-    fn of<'a>(kind: Kind, size: Size, entries: impl Iterator<Item = (usize, &'a str)>) -> Key {
+    fn of<'a>(
+        kind: KeyKind,
+        size: Size,
+        entries: impl Iterator<Item = (usize, &'a str)>,
+    ) -> LineKey {
         let (mut x, mut y) = (INSET, 9.0);
         let sample = kind.sample();
         let mut places = Vec::new();
@@ -95,7 +102,7 @@ impl Key {
             x += width;
         }
         let height = if places.is_empty() { 0.0 } else { y + 13.0 };
-        Key { places, height, kind }
+        LineKey { places, height, kind }
     }
 
     /// Draws the key at the top of a sheet.
@@ -103,23 +110,23 @@ impl Key {
         let sample = self.kind.sample();
         for (x, y, number, text) in &self.places {
             // A keyboard does not stop at these marks: their words are beside them.
-            if self.kind == Kind::Lines {
+            if self.kind == KeyKind::Lines {
                 canvas.stroke((*x, *y), (x + sample - 4.0, *y), Ink::KeyLine(*number));
                 canvas.mark((x + sample / 2.0 - 2.0, *y), *number, Ink::Key(*number), 3.0, "");
             } else {
                 canvas.mark((x + 5.0, *y), 1, Ink::KeyPart(*number), 5.5, "");
             }
-            canvas.text((x + sample, *y), text, Ink::Text, Hold::Left);
+            canvas.text((x + sample, *y), text, Ink::Text, Anchor::Left);
         }
     }
 }
 
-impl Kind {
+impl KeyKind {
     /// Returns the width of the sample before a name.
     fn sample(self) -> f64 {
         match self {
-            Kind::Lines => 24.0,
-            Kind::Parts => 15.0,
+            KeyKind::Lines => 24.0,
+            KeyKind::Parts => 15.0,
         }
     }
 }

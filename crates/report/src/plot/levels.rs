@@ -2,8 +2,8 @@
 
 use super::axis::{Axis, Quantity};
 use super::bars::{Bar, stacked};
-use super::canvas::{Canvas, Frame, Hold, SMALL, Size};
-use super::facets::Key;
+use super::canvas::{Anchor, Canvas, Frame, SMALL, Size};
+use super::facets::LineKey;
 use super::ink::Ink;
 use super::label::cut;
 use super::rows::Row;
@@ -60,7 +60,7 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
     let rows = lines.iter().flat_map(|line| {
         line.middle.iter().zip(&named.levels).map(|(value, level)| {
             let contender = outcome.contender(line.contender);
-            vec![contender, level.clone(), super::said(*value, metric.unit)]
+            vec![contender, level.clone(), super::figure_text(*value, metric.unit)]
         })
     });
     Some(drawn(
@@ -81,7 +81,7 @@ fn draw(
 ) -> String {
     let names: Vec<String> = lines.iter().map(|line| outcome.contender(line.contender)).collect();
     let numbers = lines.iter().map(|line| line.contender);
-    let key = Key::new(size, numbers.zip(names.iter().map(String::as_str)));
+    let key = LineKey::new(size, numbers.zip(names.iter().map(String::as_str)));
     let top = key.height + 8.0;
     let canvas = Canvas::new(size, top + HEIGHT + 26.0);
     key.draw(&canvas);
@@ -92,7 +92,7 @@ fn draw(
     let room = (frame.right - frame.left) / levels.len().max(1) as f64 - 6.0;
     for (at, level) in levels.iter().enumerate() {
         let (x, _) = panel.at(at as f64, y.low());
-        canvas.text((x, frame.bottom + 13.0), &cut(level, SMALL, room), Ink::Small, Hold::Middle);
+        canvas.text((x, frame.bottom + 13.0), &cut(level, SMALL, room), Ink::Small, Anchor::Middle);
     }
     canvas.stroke((frame.left, frame.bottom), (frame.right, frame.bottom), Ink::Axis);
     let known = |line: &[Option<f64>]| -> Vec<(f64, f64)> {

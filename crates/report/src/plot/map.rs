@@ -1,13 +1,13 @@
 //! Drawing of a map: a cell for each point, in the colours of its leaders and with their letters.
 
 use super::axis::Axis;
-use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size, TEXT};
+use super::canvas::{Anchor, Canvas, Frame, Panel, SMALL, Size, TEXT};
 use super::ink::Ink;
 use super::label::{cut, width};
 use super::{MOST_ROWS, drawn, left_out, numbers};
 use crate::figure::Figure;
 use crate::map::sheet::{self, Sheet, axis, mark, sentence};
-use crate::map::{said, subtitle, title};
+use crate::map::{outcome_text, subtitle, title};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
@@ -26,7 +26,7 @@ pub(super) fn figure(map: &Map) -> Figure {
     let headings: Vec<&str> =
         map.asked.over.iter().map(|key| key.name.as_str()).chain(["ahead"]).collect();
     let row = |point: &MapPoint| {
-        point.at.iter().cloned().chain([said(map, Some(point))]).collect::<Vec<String>>()
+        point.at.iter().cloned().chain([outcome_text(map, Some(point))]).collect::<Vec<String>>()
     };
     drawn(
         "map".into(),
@@ -52,8 +52,8 @@ fn draw(map: &Map, sheet: &Sheet<'_>, size: Size) -> String {
     let top = head + key.last().map_or(0.0, |entry| entry.at.1 + LINE) + LINE;
     let canvas = Canvas::new(size, top + each * panels.len() as f64);
     let room = canvas.width - 4.0;
-    canvas.fitted((2.0, 9.0), &title(map), Ink::Strong, Hold::Left, room * 0.95);
-    canvas.fitted((2.0, 9.0 + LINE), &subtitle(map), Ink::Small, Hold::Left, room);
+    canvas.fitted((2.0, 9.0), &title(map), Ink::Strong, Anchor::Left, room * 0.95);
+    canvas.fitted((2.0, 9.0 + LINE), &subtitle(map), Ink::Small, Anchor::Left, room);
     for entry in &key {
         entry.draw(&canvas, head);
     }
@@ -67,7 +67,7 @@ fn draw(map: &Map, sheet: &Sheet<'_>, size: Size) -> String {
                 (frame.right, top - 10.0),
                 &panel.title,
                 Ink::Text,
-                Hold::Right,
+                Anchor::Right,
                 room / 2.0,
             );
         }
@@ -77,7 +77,7 @@ fn draw(map: &Map, sheet: &Sheet<'_>, size: Size) -> String {
 }
 
 /// Draws the cells of a panel, and the levels beside and below.
-fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::Panel<'_>, frame: Frame) {
+fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::MapPanel<'_>, frame: Frame) {
     let (across, up) = (sheet.columns.len().max(1) as f64, sheet.rows.len().max(1) as f64);
     let cell = (frame.right - frame.left) / across;
     let drawn = canvas.panel(frame, Axis::exact(0.0, across), Axis::exact(0.0, up));
@@ -91,23 +91,23 @@ fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::Panel<'_>
             let mark = if fits { mark } else { sheet.letter(Some(point)).to_string() };
             let middle = drawn.at(at.0 + 0.5, at.1 + 0.5);
             let ink = if fits { Ink::Text } else { Ink::Small };
-            canvas.text(middle, &mark, ink, Hold::Middle);
+            canvas.text(middle, &mark, ink, Anchor::Middle);
         }
     }
     for (row, name) in sheet.rows.iter().enumerate() {
         let (_, y) = drawn.at(0.0, row as f64 + 0.5);
-        canvas.text((frame.left - 6.0, y), name, Ink::Small, Hold::Right);
+        canvas.text((frame.left - 6.0, y), name, Ink::Small, Anchor::Right);
     }
     let widest = sheet.columns.iter().map(|name| width(name, SMALL)).fold(0.0, f64::max) + 6.0;
     let every = (widest / cell).ceil().max(1.0) as usize;
     for (column, name) in sheet.columns.iter().enumerate().step_by(every) {
         let (x, _) = drawn.at(column as f64 + 0.5, 0.0);
-        canvas.text((x, frame.bottom + 12.0), name, Ink::Small, Hold::Middle);
+        canvas.text((x, frame.bottom + 12.0), name, Ink::Small, Anchor::Middle);
     }
     let middle = (frame.left + frame.right) / 2.0;
-    canvas.text((middle, frame.bottom + 30.0), &axis(sheet.x), Ink::Text, Hold::Middle);
+    canvas.text((middle, frame.bottom + 30.0), &axis(sheet.x), Ink::Text, Anchor::Middle);
     if !sheet.y.is_empty() {
-        canvas.text((2.0, frame.top - 10.0), &axis(sheet.y), Ink::Text, Hold::Left);
+        canvas.text((2.0, frame.top - 10.0), &axis(sheet.y), Ink::Text, Anchor::Left);
     }
 }
 
@@ -128,25 +128,25 @@ fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
 }
 
 /// Entry of the key: a sample of a cell, its letter, and the meaning.
-struct Entry {
+struct KeyEntry {
     at: (f64, f64),
     ink: Ink,
     letter: String,
     text: String,
 }
 
-impl Entry {
+impl KeyEntry {
     fn draw(&self, canvas: &Canvas, down: f64) {
         let (x, y) = (self.at.0 + SAMPLE, self.at.1 + down + 9.0);
         // A keyboard does not stop at this mark: the words are beside it.
         canvas.mark((x, y), 1, self.ink, SAMPLE, "");
-        canvas.text((x, y), &self.letter, Ink::Small, Hold::Middle);
-        canvas.text((x + SAMPLE + 5.0, y), &self.text, Ink::Text, Hold::Left);
+        canvas.text((x, y), &self.letter, Ink::Small, Anchor::Middle);
+        canvas.text((x + SAMPLE + 5.0, y), &self.text, Ink::Text, Anchor::Left);
     }
 }
 
 /// Returns the key: the contenders, and the other signs of the map, in rows.
-fn key(map: &Map, sheet: &Sheet<'_>, size: Size) -> Vec<Entry> {
+fn key(map: &Map, sheet: &Sheet<'_>, size: Size) -> Vec<KeyEntry> {
     let contenders = map
         .contenders
         .iter()
@@ -164,7 +164,7 @@ fn key(map: &Map, sheet: &Sheet<'_>, size: Size) -> Vec<Entry> {
         }
         let at = (x, y);
         x += wide;
-        Entry { at, ink, letter, text }
+        KeyEntry { at, ink, letter, text }
     };
     contenders.chain(others).map(place).collect()
 }

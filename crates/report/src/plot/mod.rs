@@ -132,7 +132,7 @@ fn numbers(headings: &[&str], rows: Vec<Vec<String>>) -> Numbers {
 }
 
 /// Formats a figure in words, if there is one.
-fn said(value: Option<f64>, unit: Unit) -> String {
+fn figure_text(value: Option<f64>, unit: Unit) -> String {
     value.map_or_else(|| words::NOTHING.to_owned(), |value| words::figure(value, unit))
 }
 

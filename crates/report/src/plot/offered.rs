@@ -1,8 +1,8 @@
 //! Drawing of rising load: the delivered load over the offered load, and the missing rest.
 
 use super::axis::{Axis, Quantity};
-use super::canvas::{Canvas, Frame, Hold, Panel, Size};
-use super::facets::Key;
+use super::canvas::{Anchor, Canvas, Frame, Panel, Size};
+use super::facets::LineKey;
 use super::ink::Ink;
 use super::{drawn, numbers};
 use crate::figure::Figure;
@@ -16,7 +16,7 @@ use deadheat_engine::result::outcome::{KneePlace, Outcome, Sweep};
 const MOST_LINES: usize = 10;
 
 /// Line with its name and its knee.
-struct Line<'a> {
+struct LoadLine<'a> {
     number: usize,
     name: String,
     curve: Curve,
@@ -31,7 +31,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let line = |(at, curve): (usize, Curve)| {
         let is_same =
             |s: &&Sweep| (s.contender, &s.conditions) == (curve.contender, &curve.conditions);
-        Line {
+        LoadLine {
             number: if by_contender { curve.contender } else { at },
             name: sweeps::named(outcome, curve.contender, &curve.conditions),
             sweep: outcome.sweeps.iter().find(is_same),
@@ -39,7 +39,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
         }
     };
     let too_many = all.len().saturating_sub(MOST_LINES);
-    let lines: Vec<Line<'_>> = all.into_iter().take(MOST_LINES).enumerate().map(line).collect();
+    let lines: Vec<LoadLine<'_>> = all.into_iter().take(MOST_LINES).enumerate().map(line).collect();
     let rows = lines.iter().flat_map(|line| {
         line.curve.middle.iter().map(|load| {
             vec![
@@ -88,8 +88,8 @@ fn missing(load: &Load) -> f64 {
     if load.offered > 0.0 { (1.0 - load.delivered / load.offered).max(0.0) } else { 0.0 }
 }
 
-fn draw(lines: &[Line<'_>], (x, y): (Axis, Axis), size: Size) -> String {
-    let key = Key::new(size, lines.iter().map(|line| (line.number, line.name.as_str())));
+fn draw(lines: &[LoadLine<'_>], (x, y): (Axis, Axis), size: Size) -> String {
+    let key = LineKey::new(size, lines.iter().map(|line| (line.number, line.name.as_str())));
     let top = key.height + 22.0;
     let (height, below) = (230.0, 38.0);
     let is_wide = size == Size::Wide;
@@ -117,12 +117,12 @@ fn draw(lines: &[Line<'_>], (x, y): (Axis, Axis), size: Size) -> String {
 }
 
 fn frame_words(canvas: &Canvas, frame: Frame, above: &str) {
-    canvas.text((frame.left, frame.top - 12.0), above, Ink::Small, Hold::Left);
+    canvas.text((frame.left, frame.top - 12.0), above, Ink::Small, Anchor::Left);
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 28.0);
-    canvas.text(below, "offered", Ink::Small, Hold::Middle);
+    canvas.text(below, "offered", Ink::Small, Anchor::Middle);
 }
 
-fn delivered(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, (x, y): (Axis, Axis)) {
+fn delivered(canvas: &Canvas, lines: &[LoadLine<'_>], frame: Frame, (x, y): (Axis, Axis)) {
     let panel = canvas.panel(frame, x, y);
     panel.ticks_left(Quantity::Of(Unit::BitRate));
     panel.ticks_below(Quantity::Of(Unit::BitRate));
@@ -140,7 +140,7 @@ fn delivered(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, (x, y): (Axis, A
 }
 
 /// Draws a ring at the knee, and its interval beneath.
-fn knee(panel: &Panel<'_>, line: &Line<'_>, sweep: &Sweep, floor: f64) {
+fn knee(panel: &Panel<'_>, line: &LoadLine<'_>, sweep: &Sweep, floor: f64) {
     let at = sweep.knee.bps;
     if sweep.knee.place != KneePlace::At || !at.is_finite() {
         return;
@@ -153,7 +153,7 @@ fn knee(panel: &Panel<'_>, line: &Line<'_>, sweep: &Sweep, floor: f64) {
     panel.mark((at, at), 0, Ink::Hollow(line.number), 5.5, &words);
 }
 
-fn lost(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, x: Axis) {
+fn lost(canvas: &Canvas, lines: &[LoadLine<'_>], frame: Frame, x: Axis) {
     let most = lines.iter().flat_map(|line| line.curve.trials.iter().map(missing));
     let Some(y) = Axis::from_zero(most.chain([0.01])) else { return };
     let panel = canvas.panel(frame, x, y);
@@ -170,7 +170,7 @@ fn lost(canvas: &Canvas, lines: &[Line<'_>], frame: Frame, x: Axis) {
 /// Draws the trials of a line as dots, the line through their medians, and a mark on each.
 fn through(
     panel: &Panel<'_>,
-    line: &Line<'_>,
+    line: &LoadLine<'_>,
     of: impl Fn(&Load) -> f64,
     say: &dyn Fn(&Load) -> String,
 ) {

@@ -2,7 +2,7 @@
 //! for all below, a note at the right.
 
 use super::axis::{Axis, Quantity};
-use super::canvas::{Canvas, Frame, Hold, Panel, SMALL, Size, TEXT};
+use super::canvas::{Anchor, Canvas, Frame, Panel, SMALL, Size, TEXT};
 use super::ink::Ink;
 use super::label;
 
@@ -83,7 +83,7 @@ impl Rows {
         sheet.panel().ticks_below(quantity);
         if !foot.is_empty() {
             let at = ((frame.left + frame.right) / 2.0, y + 31.0);
-            sheet.canvas.fitted(at, foot, Ink::Small, Hold::Middle, frame.right - frame.left);
+            sheet.canvas.fitted(at, foot, Ink::Small, Anchor::Middle, frame.right - frame.left);
         }
         sheet
     }
@@ -93,7 +93,7 @@ impl Rows {
         let swatch = if row.number.is_some() { SWATCH } else { 0.0 };
         if let Some(heading) = &row.heading {
             let room = self.canvas.width - 4.0;
-            self.canvas.fitted((0.0, top - 9.0), heading, Ink::Small, Hold::Left, room);
+            self.canvas.fitted((0.0, top - 9.0), heading, Ink::Small, Anchor::Left, room);
         }
         if let Some(number) = row.number {
             self.canvas.mark((6.0, y), number, Ink::Dots(number), 3.6, "");
@@ -103,8 +103,8 @@ impl Rows {
             Size::Wide => self.frame.left - swatch - 8.0,
             Size::Narrow => self.canvas.width - swatch - label::width(&note, SMALL) - 10.0,
         };
-        self.canvas.fitted((swatch, y), &row.label, Ink::Text, Hold::Left, room);
-        self.canvas.text((self.canvas.width, y), &note, Ink::Small, Hold::Right);
+        self.canvas.fitted((swatch, y), &row.label, Ink::Text, Anchor::Left, room);
+        self.canvas.text((self.canvas.width, y), &note, Ink::Small, Anchor::Right);
     }
 
     /// Returns the panel to draw on: the horizontal axis in its quantity, the vertical one in units from

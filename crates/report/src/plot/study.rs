@@ -1,11 +1,11 @@
 //! Drawings of a study: published figures beside measured ones, and the rulings on its claims.
 
 use super::axis::{Axis, Quantity};
-use super::canvas::{Canvas, Hold, Size, TEXT};
+use super::canvas::{Anchor, Canvas, Size, TEXT};
 use super::ink::Ink;
 use super::label::width;
 use super::rows::{Row, Rows};
-use super::{MOST_ROWS, drawn, left_out, numbers, said};
+use super::{MOST_ROWS, drawn, figure_text, left_out, numbers};
 use crate::figure::Figure;
 use crate::study::{answer_word, ruling_word, unit};
 use crate::words;
@@ -34,7 +34,7 @@ pub(super) fn published(run: &StudyRun) -> Option<Figure> {
             beside.published.metric.clone(),
             beside.published.cell.text(),
             words::figure(beside.value, unit),
-            said(beside.measured.map(|measured| measured.point), unit),
+            figure_text(beside.measured.map(|measured| measured.point), unit),
             ratio(Some(beside.published_ratio)),
             ratio(beside.measured_ratio.map(|measured| measured.point)),
             ratio(beside.measured_ratio.and_then(|measured| measured.low)),
@@ -73,7 +73,7 @@ fn draw(all: &[PublishedComparison], x: Axis, size: Size) -> String {
         let heading = (last != Some(group)).then(|| format!("{} · {}", group.0, group.1));
         last = Some(group);
         let unit = unit(group.1);
-        let measured = said(beside.measured.map(|measured| measured.point), unit);
+        let measured = figure_text(beside.measured.map(|measured| measured.point), unit);
         rows.push(Row {
             label: beside.published.cell.text(),
             note: format!("{} → {measured}", words::figure(beside.value, unit)),
@@ -145,11 +145,11 @@ fn strips(run: &StudyRun, size: Size) -> String {
     let mut y = 12.0;
     for (claim, lines) in run.rulings.iter().zip(&wrapped) {
         for line in lines {
-            canvas.text((0.0, y), line, Ink::Text, Hold::Left);
+            canvas.text((0.0, y), line, Ink::Text, Anchor::Left);
             y += LINE;
         }
         let word = ruling_word(claim.ruling);
-        canvas.text((0.0, y), word, Ink::Strong, Hold::Left);
+        canvas.text((0.0, y), word, Ink::Strong, Anchor::Left);
         let mut x = width(word, TEXT) * 1.1 + 18.0;
         for test in &claim.answers {
             if x > size.width() - 8.0 {

@@ -18,7 +18,7 @@ pub(super) fn steps(units: f64) -> i32 {
 
 /// Anchor of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum Anchor {
     Left,
     Middle,
     Right,
@@ -80,16 +80,16 @@ impl Svg {
     }
 
     /// Draws a line of text of `size`, anchored in the middle of its height.
-    pub(super) fn text(&mut self, at: (f64, f64), text: &str, size: f64, ink: Ink, hold: Hold) {
+    pub(super) fn text(&mut self, at: (f64, f64), text: &str, size: f64, ink: Ink, anchor: Anchor) {
         let (x, y) = self.place(at);
         // From the middle down to the baseline.
         let y = y + (size * STEPS * 0.35) as i32;
         let _ = write!(self.out, "<text class=\"{}\"", ink.classes());
         lengths(&mut self.out, [("x", x), ("y", y)]);
-        self.out.push_str(match hold {
-            Hold::Left => ">",
-            Hold::Middle => " text-anchor=\"middle\">",
-            Hold::Right => " text-anchor=\"end\">",
+        self.out.push_str(match anchor {
+            Anchor::Left => ">",
+            Anchor::Middle => " text-anchor=\"middle\">",
+            Anchor::Right => " text-anchor=\"end\">",
         });
         escape(&mut self.out, text);
         self.out.push_str("</text>");

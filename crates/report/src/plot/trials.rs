@@ -28,7 +28,7 @@ const MOST_WORDS: usize = 480;
 const MOST_MARKS: usize = 4_000;
 
 /// Contender with its trials.
-struct Entry<'a> {
+struct TrialsRow<'a> {
     number: usize,
     label: String,
     trials: Vec<(&'a Trial, f64)>,
@@ -37,7 +37,7 @@ struct Entry<'a> {
     bound: Option<Bound>,
 }
 
-impl Entry<'_> {
+impl TrialsRow<'_> {
     /// Returns `> ` for a value that is only a lower bound on the true figure.
     fn more(&self, value: f64) -> &'static str {
         if self.bound.as_ref().is_some_and(|bound| bound.holds(value)) { "> " } else { "" }
@@ -65,7 +65,7 @@ impl Fate {
 /// Draws the figure of one metric.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     let (ids, left_out) = order(outcome);
-    let entries: Vec<Entry<'_>> =
+    let entries: Vec<TrialsRow<'_>> =
         ids.into_iter().filter_map(|id| entry(outcome, metric, id)).collect();
     let values = entries.iter().flat_map(|entry| entry.trials.iter().map(|(_, value)| *value));
     let x = Axis::of(values)?;
@@ -78,7 +78,7 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
     ))
 }
 
-fn entry<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<Entry<'a>> {
+fn entry<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<TrialsRow<'a>> {
     let own = outcome.trials.iter().filter(|trial| trial.contender == id && !trial.control);
     let trials: Vec<(&Trial, f64)> = own
         .filter_map(|trial| Some((trial, *trial.record.metrics.get(&metric.name)?)))
@@ -88,7 +88,7 @@ fn entry<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<Entry<'
         return None;
     }
     let summary = outcome.summary.iter().find(|s| s.contender == id && s.metric == metric.name);
-    Some(Entry {
+    Some(TrialsRow {
         number: palette::number(outcome, id),
         label: label(outcome, id),
         five: five_numbers(&mut spread::figures(outcome, id, &metric.name)),
@@ -98,7 +98,7 @@ fn entry<'a>(outcome: &'a Outcome, metric: &Metric, id: usize) -> Option<Entry<'
     })
 }
 
-fn caption(metric: &Metric, entries: &[Entry<'_>]) -> String {
+fn caption(metric: &Metric, entries: &[TrialsRow<'_>]) -> String {
     let has = |fate| {
         entries.iter().any(|e| e.trials.iter().any(|(trial, _)| Fate::of(trial, metric) == fate))
     };
@@ -118,12 +118,12 @@ fn caption(metric: &Metric, entries: &[Entry<'_>]) -> String {
     caption
 }
 
-fn regimes(entry: &Entry<'_>) -> Option<[f64; 2]> {
+fn regimes(entry: &TrialsRow<'_>) -> Option<[f64; 2]> {
     let regimes = entry.summary?.regimes?;
     Some(regimes.map(|regime| regime.centre))
 }
 
-fn numbers_of(metric: &Metric, entries: &[Entry<'_>]) -> crate::figure::Numbers {
+fn numbers_of(metric: &Metric, entries: &[TrialsRow<'_>]) -> crate::figure::Numbers {
     let all = entries.iter().filter_map(|entry| entry.five).map(|five| five.median);
     let scale = Scale::of(all, metric.unit);
     let headings = ["least", "lower quartile", "median", "upper quartile", "greatest"]
@@ -149,8 +149,8 @@ fn numbers_of(metric: &Metric, entries: &[Entry<'_>]) -> crate::figure::Numbers 
     table
 }
 
-fn draw(metric: &Metric, entries: &[Entry<'_>], x: Axis, size: Size) -> String {
-    let row = |entry: &Entry<'_>| {
+fn draw(metric: &Metric, entries: &[TrialsRow<'_>], x: Axis, size: Size) -> String {
+    let row = |entry: &TrialsRow<'_>| {
         let excluded = entry.trials.iter().filter(|(trial, _)| !trial.record.valid).count();
         let n = entry.trials.len();
         let trials = if excluded == 0 { n.to_string() } else { format!("{} of {n}", n - excluded) };
@@ -204,7 +204,7 @@ fn boxed(panel: &Panel<'_>, five: &FiveNumbers, number: usize, y: f64) {
 }
 
 /// Draws the trials; with `each`, every trial has words of its own, else ordinary ones are one element.
-fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bool) {
+fn marks(panel: &Panel<'_>, metric: &Metric, entry: &TrialsRow<'_>, y: f64, each: bool) {
     let number = entry.number;
     let every = entry.trials.len().div_ceil(MOST_MARKS);
     let mut many = Vec::new();
@@ -220,7 +220,7 @@ fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bo
             continue;
         }
         let text = if each || at.is_multiple_of(every) {
-            said(metric, &entry.label, trial, *value, fate)
+            trial_text(metric, &entry.label, trial, *value, fate)
         } else {
             continue;
         };
@@ -235,7 +235,7 @@ fn marks(panel: &Panel<'_>, metric: &Metric, entry: &Entry<'_>, y: f64, each: bo
     }
 }
 
-fn said(metric: &Metric, label: &str, trial: &Trial, value: f64, fate: Fate) -> String {
+fn trial_text(metric: &Metric, label: &str, trial: &Trial, value: f64, fate: Fate) -> String {
     let figure = match fate {
         Fate::Censored => words::beyond(value, metric.unit),
         _ => words::figure(value, metric.unit),

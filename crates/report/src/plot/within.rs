@@ -21,22 +21,22 @@ const OTHERS_POINTS: usize = 24;
 const MOST_POINTS: usize = 60;
 
 /// Points of a line: nanoseconds after the start, and a figure.
-type Line = Vec<(f64, f64)>;
+type Points = Vec<(f64, f64)>;
 
 /// A contender's typical trial, and some of the others.
-struct Course {
+struct TrialCurves {
     number: usize,
     label: String,
     block: u64,
-    typical: Line,
-    others: Vec<Line>,
+    typical: Points,
+    others: Vec<Points>,
 }
 
 /// Draws the figure, if trials kept a series.
 pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     let metric = outcome.metrics.first()?;
     let (ids, _) = order(outcome);
-    let mut courses: Vec<Course> =
+    let mut courses: Vec<TrialCurves> =
         ids.into_iter().filter_map(|id| course(outcome, id, &metric.name, metric.unit)).collect();
     let all = courses.len();
     courses.truncate(MOST_PANELS);
@@ -72,7 +72,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
-fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<Course> {
+fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<TrialCurves> {
     let has_course = |trial: &Trial| points(trial, unit, MOST_POINTS).len() > 1;
     let typical = spread::typical(outcome, id, metric, has_course)?;
     let others: Vec<&Trial> = spread::valid_trials(outcome, id)
@@ -81,7 +81,7 @@ fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<Cour
     let every = others.len().div_ceil(MOST_OTHERS).max(1);
     let others = others.into_iter().step_by(every);
     let line = points(typical, unit, MOST_POINTS);
-    (line.len() > 1).then(|| Course {
+    (line.len() > 1).then(|| TrialCurves {
         number: palette::number(outcome, id),
         label: label(outcome, id),
         block: typical.block,
@@ -92,7 +92,7 @@ fn course(outcome: &Outcome, id: usize, metric: &str, unit: Unit) -> Option<Cour
 
 /// Returns at most `most` points of a trial's series: rates in the middle of their intervals, round trips
 /// at the end.
-fn points(trial: &Trial, unit: Unit, most: usize) -> Line {
+fn points(trial: &Trial, unit: Unit, most: usize) -> Points {
     let record = &trial.record;
     if unit == Unit::BitRate {
         let flows: Vec<&Series> = record.intervals.iter().chain(&record.far_intervals).collect();
@@ -112,7 +112,7 @@ fn points(trial: &Trial, unit: Unit, most: usize) -> Line {
     ends.zip(means).filter_map(|(at, mean)| Some((at, mean? as f64))).collect()
 }
 
-fn draw(courses: &[Course], (x, y): (Axis, Axis), unit: Unit, size: Size) -> String {
+fn draw(courses: &[TrialCurves], (x, y): (Axis, Axis), unit: Unit, size: Size) -> String {
     let facets = Facets::new(size, courses.len(), HEIGHT);
     for (at, course) in courses.iter().enumerate() {
         let number = course.number;
