@@ -8,7 +8,7 @@ mod handed_in;
 use std::sync::LazyLock;
 
 use deadheat::import::{ALL, Import};
-use deadheat::report::{self, Shown, Style};
+use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::save;
 use libfuzzer_sys::fuzz_target;
 
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         let saved = serde_json::to_vec(&outcome).expect("what was imported can be saved");
         assert_eq!(save::parse(&saved).expect("what was saved can be loaded"), outcome);
         for report in report::ALL {
-            let _ = report.render(&Shown { outcome: &outcome, samples: None }, &Style::default());
+            let _ = report.render(&ReportInput { outcome: &outcome, samples: None }, &Style::default());
         }
     }
 });

@@ -5,7 +5,7 @@
 #[path = "../../tests/common/handed_in.rs"]
 mod handed_in;
 
-use deadheat::report::{self, Shown, Style};
+use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::outcome::Outcome;
 use deadheat::result::save;
 use deadheat::trial::samples::{Chunks, MAGIC};
@@ -28,6 +28,6 @@ fuzz_target!(|data: &[u8]| {
     let again: Outcome = serde_json::from_slice(&saved).expect("what was saved can be loaded");
     assert_eq!(again, outcome);
     for report in report::ALL {
-        let _ = report.render(&Shown { outcome: &outcome, samples: None }, &Style::default());
+        let _ = report.render(&ReportInput { outcome: &outcome, samples: None }, &Style::default());
     }
 });

@@ -13,7 +13,7 @@ use crate::analysis::claims;
 use crate::error::Error;
 use crate::path::Path as Way;
 use crate::race::{RaceContext, Request, SilentObserver, testing};
-use crate::report::{self, Shown, Style};
+use crate::report::{self, ReportInput, Style};
 use crate::result::outcome::{Outcome, blocks_done};
 use crate::rng::SplitMix64;
 use crate::stats::Outcome as VerdictOutcome;
@@ -225,7 +225,7 @@ fn one_block_is_shown_as_figures_without_an_alarm() {
         let request = Request::new(["tcp", "udp"]).blocks(blocks).seed(1);
         let outcome = run(&request, Setting::LOOPBACK).0.unwrap();
         assert!(outcome.trusted());
-        let shown = Shown { outcome: &outcome, samples: None };
+        let shown = ReportInput { outcome: &outcome, samples: None };
         let rendered = report::find("terminal").unwrap().render(&shown, &Style::default());
         String::from_utf8(rendered.unwrap()).unwrap()
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::import::Import;
-use crate::report::{Samples, Shown};
+use crate::report::{ReportInput, Samples};
 use crate::result::save;
 
 use super::deciding::share;
@@ -89,7 +89,7 @@ pub(super) fn run(args: ImportArgs) -> Result<()> {
     let outcome = import.run(is_kept.then_some(&kept))?;
     save::save(&outcome, file)?;
     let samples = samples_of(file);
-    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     deliver(&report.render(&shown, &args.form.style())?, None)?;
     if let (Some(page), Some(html)) = (page, &args.html) {
         deliver(&page.render(&shown, &stdout_style())?, Some(html))?;

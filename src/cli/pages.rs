@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::report::Shown;
+use crate::report::ReportInput;
 use crate::report::html::{self, EntryContent, IndexEntry, Page, Part, index, page};
 use crate::result::outcome::Outcome;
 use crate::result::save;
@@ -43,7 +43,7 @@ pub(super) fn of_one_study(dir: &Path) -> Error {
 /// Returns the page of one result, which is in `file`.
 pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
     let samples = samples_of(file);
-    let shown = Shown { outcome, samples: samples.as_deref() };
+    let shown = ReportInput { outcome, samples: samples.as_deref() };
     page(&Page::of(Part { name: name_of(file), shown }))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
     let parts = results.iter().zip(&samples).zip(names(files));
     let parts = parts.map(|((outcome, samples), name)| Part {
         name,
-        shown: Shown { outcome, samples: samples.as_deref() },
+        shown: ReportInput { outcome, samples: samples.as_deref() },
     });
     let title = crate::report::words::count(files.len() as u64, "race");
     Ok(page(&Page { title, parts: parts.collect(), study: None }))
@@ -75,7 +75,7 @@ pub(super) fn of_study(
     let races: Vec<_> = run.races.iter().filter_map(|race| found(&race.id)).collect();
     let parts = races.iter().map(|(name, outcome, samples)| Part {
         name: name.clone(),
-        shown: Shown { outcome, samples: samples.as_deref() },
+        shown: ReportInput { outcome, samples: samples.as_deref() },
     });
     page(&Page { title: run.study.title.clone(), parts: parts.collect(), study: Some(run) })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::race::{Request, resume};
-use crate::report::{Report, Samples, Shown};
+use crate::report::{Report, ReportInput, Samples};
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::units;
@@ -199,7 +199,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         },
     };
     let samples = samples_of(&file);
-    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     let rendered = report.render(&shown, &args.form.style());
     let judged = gate.as_ref().map(|gate| gate.judge(&outcome));
     if let Ok(rendered) = &rendered {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
 use crate::map;
 use crate::report::figure::Figure;
-use crate::report::{self, Shown, html, over_time, plot, words};
+use crate::report::{self, ReportInput, html, over_time, plot, words};
 use crate::result::save;
 use crate::trial::samples;
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: ReportArgs) -> Result<()> {
         return deliver(over_time::csv(&outcome).as_bytes(), args.output.as_deref());
     }
     let samples = samples_of(one);
-    let shown = Shown { outcome: &outcome, samples: samples.as_deref() };
+    let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     if let Some(id) = &args.figure {
         return deliver(figure(&shown, id)?.as_bytes(), args.output.as_deref());
     }
@@ -117,7 +117,7 @@ fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
 }
 
 /// Returns one figure as an SVG file, or the names of all.
-fn figure(shown: &Shown<'_>, id: &str) -> Result<String> {
+fn figure(shown: &ReportInput<'_>, id: &str) -> Result<String> {
     let figures = plot::figures(shown);
     if id == "list" {
         let line = |figure: &Figure| format!("{:<28} {}\n", figure.id, visible(&figure.title));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use deadheat::measurements::{Recorder, Sample};
-use deadheat::report::{self, Shown, Style};
+use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::outcome::Outcome;
 use deadheat::trial::samples::{Place, Samples, append};
 use hdrhistogram::Histogram;
@@ -45,7 +45,7 @@ fn samples_of(outcome: &Outcome, dir: &Path, losing: usize) -> PathBuf {
 }
 
 fn log_of(outcome: &Outcome, samples: &Path) -> String {
-    let shown = Shown { outcome, samples: Some(samples) };
+    let shown = ReportInput { outcome, samples: Some(samples) };
     let log = report::find("hlog").unwrap().render(&shown, &Style::default()).unwrap();
     String::from_utf8(log).unwrap()
 }
@@ -153,7 +153,7 @@ fn what_there_are_no_samples_of_is_refused_with_the_reason() {
     let outcome = common::full();
     let report = report::find("hlog").unwrap();
     let say = |samples: Option<&Path>| {
-        let shown = Shown { outcome: &outcome, samples };
+        let shown = ReportInput { outcome: &outcome, samples };
         report.render(&shown, &Style::default()).unwrap_err().to_string()
     };
     assert!(say(None).contains("`race --samples`"), "{}", say(None));

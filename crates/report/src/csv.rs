@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use super::content::label;
 use super::text::field;
-use super::{Report, Shown, Style};
+use super::{Report, ReportInput, Style};
 use crate::error::Result;
 use crate::measurements::Unit;
 use deadheat_engine::result::outcome::{Outcome, Trial};
@@ -27,7 +27,7 @@ impl Report for Csv {
         "one row for each trial and metric, for R, pandas and spreadsheets"
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let outcome = shown.outcome;
         let mut text = format!("{COLUMNS}\n");
         for trial in &outcome.trials {

@@ -14,7 +14,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
 use super::content::{label, title};
-use super::{Report, Samples, Shown, Style, words};
+use super::{Report, ReportInput, Samples, Style, words};
 use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::measurements::Unit;
@@ -44,7 +44,7 @@ impl Report for HistogramLog {
         Samples::Needed
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let Some(file) = shown.samples else {
             return Err(Error::data(
                 "result",

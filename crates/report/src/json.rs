@@ -1,6 +1,6 @@
 //! The result file itself, format 1; `docs/result.schema.json` describes it.
 
-use super::{Report, Shown, Style};
+use super::{Report, ReportInput, Style};
 use crate::error::{Error, Result};
 use deadheat_engine::result::layout;
 
@@ -16,7 +16,7 @@ impl Report for Json {
         "everything, for programs: the result file itself (docs/result.schema.json)"
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let mut text = layout::text(shown.outcome)
             .map_err(|e| Error::data("result", format!("cannot be written as JSON: {e}")))?;
         text.push('\n');

@@ -140,7 +140,7 @@ pub trait Report: Sync {
     ///
     /// # Errors
     /// [`crate::error::Error::Data`] if the result cannot be written in this form.
-    fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>>;
+    fn render(&self, shown: &ReportInput<'_>, style: &Style) -> Result<Vec<u8>>;
 }
 
 /// Use that a format makes of raw samples.
@@ -156,17 +156,17 @@ pub enum Samples {
 
 /// Input of a report.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a> {
+pub struct ReportInput<'a> {
     /// The result.
     pub outcome: &'a Outcome,
     /// The file of raw samples that belongs to the result, if there is one.
     pub samples: Option<&'a Path>,
 }
 
-impl<'a> From<&'a Outcome> for Shown<'a> {
+impl<'a> From<&'a Outcome> for ReportInput<'a> {
     /// Creates the input without samples.
-    fn from(outcome: &'a Outcome) -> Shown<'a> {
-        Shown { outcome, samples: None }
+    fn from(outcome: &'a Outcome) -> ReportInput<'a> {
+        ReportInput { outcome, samples: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A document for issues and wikis: GitHub-flavoured Markdown that contains only text.
 
 use super::document::{Block, Cell, Column, Document, Point, Section, Table};
-use super::{Report, Shown, Style, content};
+use super::{Report, ReportInput, Style, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
@@ -17,7 +17,7 @@ impl Report for Markdown {
         "tables and lists for issues and wikis"
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         Ok(render(&content::document(shown.outcome)).into_bytes())
     }
 }

@@ -4,7 +4,7 @@
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, wrap};
-use super::{Colour, Detail, Report, Shown, Style, brief, content};
+use super::{Colour, Detail, Report, ReportInput, Style, brief, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
@@ -35,7 +35,7 @@ impl Report for Terminal {
         "for people: the answer, the table, and what it stands on"
     }
 
-    fn render(&self, shown: &Shown<'_>, style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, style: &Style) -> Result<Vec<u8>> {
         let text = match style.detail {
             Detail::Brief => brief::render(shown.outcome, style),
             Detail::Full => render(&content::document(shown.outcome), style),

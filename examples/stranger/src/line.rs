@@ -1,7 +1,7 @@
 //! A report: one line of tab-separated words, for a chat or a spreadsheet.
 
 use deadheat::Result;
-use deadheat::report::{Report, Shown, Style};
+use deadheat::report::{Report, ReportInput, Style};
 
 /// The format.
 pub(crate) struct Line;
@@ -15,7 +15,7 @@ impl Report for Line {
         "one line: the workload, then each verdict"
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let outcome = shown.outcome;
         let verdicts = outcome.verdicts.iter().map(|verdict| verdict.note.as_str());
         let words: Vec<&str> =

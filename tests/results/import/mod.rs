@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use deadheat::analysis::compare::compare;
 use deadheat::import::Import;
-use deadheat::report::{self, Shown, Style};
+use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::imported::Spread;
 use deadheat::result::outcome::{Outcome, Trial};
 use deadheat::result::save;
@@ -70,8 +70,10 @@ fn unknown(outcome: &Outcome) -> String {
 }
 
 fn shown(outcome: &Outcome, format: &str) -> String {
-    let bytes =
-        report::find(format).unwrap().render(&Shown::from(outcome), &Style::default()).unwrap();
+    let bytes = report::find(format)
+        .unwrap()
+        .render(&ReportInput::from(outcome), &Style::default())
+        .unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
@@ -84,7 +86,7 @@ fn what_is_imported_is_saved_read_back_shown_and_compared() {
     save::save(&outcome, &saved).unwrap();
     assert_eq!(derived::load(&saved).unwrap(), outcome);
     for report in report::ALL {
-        let shown = Shown { outcome: &outcome, samples: Some(&kept) };
+        let shown = ReportInput { outcome: &outcome, samples: Some(&kept) };
         let bytes = report.render(&shown, &Style::default()).unwrap();
         assert!(!bytes.is_empty(), "{}", report.id());
     }

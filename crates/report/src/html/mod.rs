@@ -12,7 +12,7 @@
 //! | `index.rs` | a page over many pages |
 //! | `page.css` `page.js` | style; behaviour if scripts run |
 
-use super::{Report, Samples, Shown, Style, answer, content};
+use super::{Report, ReportInput, Samples, Style, answer, content};
 use crate::error::Result;
 use deadheat_engine::study::outcome::StudyRun;
 
@@ -46,7 +46,7 @@ impl Report for Html {
         Samples::Used
     }
 
-    fn render(&self, shown: &Shown<'_>, _style: &Style) -> Result<Vec<u8>> {
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let part = Part { name: content::document(shown.outcome).title, shown: *shown };
         Ok(page(&Page::of(part)).into_bytes())
     }
@@ -76,7 +76,7 @@ pub struct Part<'a> {
     /// Unique name among the parts: its file, or the id of its race in a study.
     pub name: String,
     /// The result.
-    pub shown: Shown<'a>,
+    pub shown: ReportInput<'a>,
 }
 
 /// Renders the page as HTML.

@@ -8,7 +8,7 @@ use super::{drawn, figure_text, numbers, order, palette};
 use crate::content::label;
 use crate::figure::Figure;
 use crate::measurements::{Distribution, Quantile, Unit};
-use crate::{Shown, words};
+use crate::{ReportInput, words};
 use deadheat_engine::analysis::pooled::pooled;
 use deadheat_engine::analysis::spread::{self, Pool};
 use deadheat_engine::result::outcome::{Outcome, Trial};
@@ -34,7 +34,7 @@ struct Curve {
 }
 
 /// Draws the figure, from raw samples if there are any, else from the percentiles of trials.
-pub(super) fn figure(shown: &Shown<'_>) -> Option<Figure> {
+pub(super) fn figure(shown: &ReportInput<'_>) -> Option<Figure> {
     let outcome = shown.outcome;
     let (ids, _) = order(outcome);
     let pools = shown.samples.and_then(|file| pooled(outcome, file).ok());

@@ -19,7 +19,7 @@
 //! | `palette.rs` `style.rs` | colours; styles of classes, and drawings that stand alone |
 
 use super::figure::{Figure, Numbers};
-use super::{Shown, results, words};
+use super::{ReportInput, results, words};
 use crate::measurements::{Metric, Role, Unit};
 use deadheat_engine::analysis::spread;
 use deadheat_engine::map::file::Map;
@@ -59,7 +59,7 @@ const MOST_DRIFTS: usize = 2;
 const MOST_ROWS: usize = 40;
 
 /// Returns the figures of a result, in the order of a page, without empty ones.
-pub fn figures(shown: &Shown<'_>) -> Vec<Figure> {
+pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     let outcome = shown.outcome;
     let claims = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
     let others = outcome.metrics.iter().filter(|metric| metric.role != Role::Claim);
