@@ -6,7 +6,7 @@ use super::axis::{Axis, Quantity};
 use super::canvas::{Panel, Size};
 use super::facets::LineKey;
 use super::ink::Ink;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, RowsAxis};
 use super::{drawn, figure_text, numbers, order, palette};
 use crate::content::label;
 use crate::explain::name;
@@ -39,7 +39,7 @@ pub(super) fn stacked(
     let key = LineKey::parts(size, key.iter().copied());
     let rows: Vec<Row> = bars.iter().map(|bar| bar.row.clone()).collect();
     let above = if key.height > 0.0 { key.height + 4.0 } else { 0.0 };
-    let rows = Rows::under(size, above, &rows, BAND, x, (quantity, ""));
+    let rows = Rows::under(size, above, &rows, BAND, RowsAxis { x, quantity, foot: "" });
     key.draw(rows.canvas());
     let panel = rows.panel();
     for (at, bar) in bars.iter().enumerate() {
@@ -208,7 +208,8 @@ fn rungs_of(outcome: &Outcome, rungs: &[&Summary], x: Axis, size: Size) -> Strin
         heading: None,
     };
     let rows: Vec<Row> = rungs.iter().map(row).collect();
-    let rows = Rows::new(size, &rows, BAND, x, Quantity::Of(Unit::BitRate));
+    let axis = RowsAxis { x, quantity: Quantity::Of(Unit::BitRate), foot: "" };
+    let rows = Rows::new(size, &rows, BAND, axis);
     let panel = rows.panel();
     for (at, rung) in rungs.iter().enumerate() {
         let (y, number) = (rows.y(at), palette::number(outcome, rung.contender));

@@ -3,7 +3,7 @@
 use super::axis::{Axis, Quantity};
 use super::canvas::Size;
 use super::ink::Ink;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, RowsAxis};
 use super::{MOST_ROWS, drawn, left_out, numbers, palette, slug};
 use crate::content::{entrant, label};
 use crate::figure::Figure;
@@ -54,7 +54,7 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
         format!("{}: pairs against the margin", metric.label),
         caption,
         numbers(&["pair", "ratio", "low", "high", "margin", "blocks", "verdict"], table),
-        |size| draw(outcome, metric, pairs, zone, x, size),
+        |size| draw(outcome, metric, pairs, (x, zone), size),
     ))
 }
 
@@ -93,8 +93,7 @@ fn draw(
     outcome: &Outcome,
     metric: &Metric,
     pairs: &[Pair<'_>],
-    zone: (f64, f64),
-    x: Axis,
+    (x, zone): (Axis, (f64, f64)),
     size: Size,
 ) -> String {
     let row = |pair: &Pair<'_>| Row {
@@ -108,7 +107,8 @@ fn draw(
         Better::Higher => ("second ahead", "first ahead"),
     };
     let foot = format!("← {left}   ·   ratio, first / second   ·   {right} →");
-    let rows = Rows::with_foot(size, &rows, BAND, x, Quantity::Number, &foot);
+    let rows =
+        Rows::new(size, &rows, BAND, RowsAxis { x, quantity: Quantity::Number, foot: &foot });
     let panel = rows.panel();
     panel.rectangle((zone.0, 0.0), (zone.1, rows.height()), Ink::Zone, "");
     panel.upright(1.0, Ink::Reference);

@@ -19,6 +19,16 @@ pub(super) struct Row {
     pub(super) heading: Option<String>,
 }
 
+/// Horizontal axis under rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowsAxis<'a> {
+    pub(super) x: Axis,
+    /// Quantity of the ticks.
+    pub(super) quantity: Quantity,
+    /// Line of text under the ticks; empty for none.
+    pub(super) foot: &'a str,
+}
+
 /// Maximum width of labels and notes on a wide drawing.
 const WIDEST_LABEL: f64 = 200.0;
 const WIDEST_NOTE: f64 = 150.0;
@@ -40,30 +50,17 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Creates rows with a band of `band` units each, over one horizontal axis.
-    pub(super) fn new(size: Size, rows: &[Row], band: f64, x: Axis, quantity: Quantity) -> Rows {
-        Rows::with_foot(size, rows, band, x, quantity, "")
+    pub(super) fn new(size: Size, rows: &[Row], band: f64, axis: RowsAxis<'_>) -> Rows {
+        Rows::under(size, 0.0, rows, band, axis)
     }
 
-    /// Creates rows with a line of text under the axis.
-    pub(super) fn with_foot(
-        size: Size,
-        rows: &[Row],
-        band: f64,
-        x: Axis,
-        quantity: Quantity,
-        foot: &str,
-    ) -> Rows {
-        Rows::under(size, 0.0, rows, band, x, (quantity, foot))
-    }
-
-    /// Creates rows with a line of text under the axis, and with room of `above` units for a key.
+    /// Creates rows like [`Rows::new`], with room of `above` units for a key.
     pub(super) fn under(
         size: Size,
         above: f64,
         rows: &[Row],
         band: f64,
-        x: Axis,
-        (quantity, foot): (Quantity, &str),
+        RowsAxis { x, quantity, foot }: RowsAxis<'_>,
     ) -> Rows {
         let is_wide = size == Size::Wide;
         let step = if is_wide { band + 8.0 } else { band + 24.0 };

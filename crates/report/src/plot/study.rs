@@ -4,7 +4,7 @@ use super::axis::{Axis, Quantity};
 use super::canvas::{Anchor, Canvas, Size, TEXT};
 use super::ink::Ink;
 use super::label::width;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, RowsAxis};
 use super::{MOST_ROWS, drawn, figure_text, left_out, numbers};
 use crate::figure::Figure;
 use crate::study::{answer_word, ruling_word, unit};
@@ -82,7 +82,7 @@ fn draw(all: &[PublishedComparison], x: Axis, size: Size) -> String {
         });
     }
     let foot = "ratio to the first; published → measured at the right";
-    let rows = Rows::with_foot(size, &rows, BAND, x, Quantity::Number, foot);
+    let rows = Rows::new(size, &rows, BAND, RowsAxis { x, quantity: Quantity::Number, foot });
     let panel = rows.panel();
     panel.upright(1.0, Ink::Reference);
     for (at, beside) in all.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::axis::{self, Axis, Quantity};
 use super::canvas::{Panel, Size};
 use super::ink::Ink;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, RowsAxis};
 use super::{drawn, numbers, order, palette, slug};
 use crate::content::label;
 use crate::figure::Figure;
@@ -166,7 +166,8 @@ fn draw(metric: &Metric, entries: &[TrialsRow<'_>], x: Axis, size: Size) -> Stri
         }
     };
     let rows: Vec<Row> = entries.iter().map(row).collect();
-    let rows = Rows::new(size, &rows, BAND, x, Quantity::Of(metric.unit));
+    let axis = RowsAxis { x, quantity: Quantity::Of(metric.unit), foot: "" };
+    let rows = Rows::new(size, &rows, BAND, axis);
     let panel = rows.panel();
     let each = entries.iter().map(|entry| entry.trials.len()).sum::<usize>() <= MOST_WORDS;
     for (at, entry) in entries.iter().enumerate() {
