@@ -29,7 +29,7 @@ use crate::workload::Setting;
 #[path = "../../tests/common/documents.rs"]
 mod extracted;
 
-use extracted::Documented;
+use extracted::DocumentedCommand;
 
 #[derive(Parser)]
 struct Line {
@@ -56,7 +56,7 @@ const EXCLUDED: &[(&str, &str)] = &[
 /// Returns the words of a command with files and placeholders of this test: files of the reader become existing files,
 /// and
 /// output goes to `dir`.
-fn substituted(command: &Documented, dir: &Path) -> Vec<String> {
+fn substituted(command: &DocumentedCommand, dir: &Path) -> Vec<String> {
     let there = dir.join("there.bin").display().to_string();
     let mut words = Vec::new();
     for word in &command.words {
@@ -135,7 +135,7 @@ fn promised(heading: &str) -> Option<Nanos> {
     units::parse_span(&format!("{}{unit}", words.next()?)).ok()
 }
 
-fn setting_of(command: &Documented) -> Setting {
+fn setting_of(command: &DocumentedCommand) -> Setting {
     match (command.option("--to"), command.option("--path")) {
         (Some(_), _) => Setting::REMOTE,
         (None, path) => path_time::setting(&Way::parse(path.unwrap_or("loopback")).unwrap()),

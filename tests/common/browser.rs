@@ -13,12 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// What answers nothing for so long has hung. Never waited for where all is well.
+/// Time after which the browser is taken for hung. No test waits for it while all is well.
 const HUNG: Duration = Duration::from_secs(120);
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Where Chromium is; says that a test is skipped where it is not.
+/// Returns the path of Chromium; if there is none, prints that the test is skipped.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let files =
@@ -38,13 +38,13 @@ pub(crate) struct Browser {
     unread: Vec<u8>,
     calls: u64,
     session: Option<String>,
-    /// What happened since, oldest first.
+    /// Events since the start, oldest first.
     events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts it with an empty page; `None`, and a word about it, where there is none.
+    /// Starts the browser with an empty page; `None`, with a message, if there is no browser.
     pub(crate) fn start() -> Option<Browser> {
         let program = find()?;
         let profile = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ impl Browser {
         self.wait("Page.loadEventFired");
     }
 
-    /// The value of an expression; promises are waited for.
+    /// Returns the value of an expression; waits for promises.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",
@@ -119,13 +119,13 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// The same as a number.
+    /// Returns the value of an expression as a number.
     pub(crate) fn count(&mut self, expression: &str) -> u64 {
         let value = self.eval(expression);
         value.as_u64().unwrap_or_else(|| panic!("{expression}: {value}"))
     }
 
-    /// The same as text.
+    /// Returns the value of an expression as text.
     pub(crate) fn text(&mut self, expression: &str) -> String {
         let value = self.eval(expression);
         value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
@@ -159,7 +159,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
-    /// Makes the window as wide, on a screen as dense as most.
+    /// Sets the width of the window, on a screen of ordinary density.
     pub(crate) fn resize(&mut self, width: u64) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -167,7 +167,7 @@ impl Browser {
         );
     }
 
-    /// Pretends to be paper or a screen, and a reader who wants it light or dark.
+    /// Sets the medium, paper or screen, and the colour scheme that the reader prefers, light or dark.
     pub(crate) fn media(&mut self, media: &str, scheme: &str) {
         self.call(
             "Emulation.setEmulatedMedia",
@@ -176,20 +176,20 @@ impl Browser {
         );
     }
 
-    /// The page on paper, as PDF.
+    /// Returns the page on paper, as PDF.
     pub(crate) fn print(&mut self) -> Vec<u8> {
         let answer = self.call("Page.printToPDF", json!({ "printBackground": true }));
         STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
     }
 
-    /// Everything that was fetched.
+    /// Returns every address that was fetched.
     pub(crate) fn requests(&self) -> Vec<String> {
         let sent =
             self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         sent.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Exceptions, complaints on the console, refusals by the page's policy, dialogs.
+    /// Returns exceptions, complaints on the console, refusals by the page's policy, and dialogs.
     pub(crate) fn troubles(&self) -> Vec<&Value> {
         let is_trouble = |event: &&Value| {
             let params = &event["params"];
@@ -254,13 +254,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its helpers end with it; what it leaves behind is in its profile, which goes too.
+        // Its child processes end with it; the files that they leave are in the profile, which is removed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The reading end and the writing end, both above 10 and closed on exec.
+/// Returns the reading end and the writing end, both above 10 and closed on exec.
 fn pipe() -> (OwnedFd, OwnedFd) {
     let (reads, writes) = std::io::pipe().unwrap();
     (high(&reads), high(&writes))
@@ -270,6 +270,6 @@ fn high(fd: &impl AsRawFd) -> OwnedFd {
     // SAFETY: the descriptor is open; F_DUPFD_CLOEXEC makes a new one or fails.
     let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 11) };
     assert!(copy >= 11, "{}", std::io::Error::last_os_error());
-    // SAFETY: it is new, and nobody else's.
+    // SAFETY: it is new, and has no other owner.
     unsafe { OwnedFd::from_raw_fd(copy) }
 }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 /// Command of this program in a document.
 #[derive(Debug, Clone)]
-pub(crate) struct Documented {
+pub(crate) struct DocumentedCommand {
     /// Document, from the root of the repository, and line.
     pub(crate) place: String,
-    /// Heading that it stands below.
+    /// Heading above the command.
     pub(crate) heading: String,
     /// Words behind the program's name, as a shell splits them.
     pub(crate) words: Vec<String>,
 }
 
-impl Documented {
+impl DocumentedCommand {
     /// Returns the value of an option.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         let at = self.words.iter().position(|word| word == name)?;
@@ -28,7 +28,7 @@ impl Documented {
 }
 
 /// Returns all commands of README.md and docs/.
-pub(crate) fn all(root: &Path) -> Vec<Documented> {
+pub(crate) fn all(root: &Path) -> Vec<DocumentedCommand> {
     let mut pages = vec![root.join("README.md")];
     for folder in ["docs", "docs/workloads"] {
         let entries = fs::read_dir(root.join(folder)).unwrap();
@@ -44,7 +44,7 @@ pub(crate) fn all(root: &Path) -> Vec<Documented> {
 }
 
 /// Returns the commands of a page.
-pub(crate) fn of_page(name: &str, text: &str) -> Vec<Documented> {
+pub(crate) fn of_page(name: &str, text: &str) -> Vec<DocumentedCommand> {
     let (mut found, mut is_fenced, mut heading) = (Vec::new(), false, String::new());
     let mut lines = text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
@@ -60,15 +60,15 @@ pub(crate) fn of_page(name: &str, text: &str) -> Vec<Documented> {
             }
             if let Some(words) = command(&whole) {
                 let place = format!("{name}:{}", at + 1);
-                found.push(Documented { place, heading: heading.clone(), words });
+                found.push(DocumentedCommand { place, heading: heading.clone(), words });
             }
         }
     }
     found
 }
 
-/// Returns the words behind the program's name if a line of a shell runs it. A prompt, variables and a timer may stand
-/// before it.
+/// Returns the words behind the program's name if a line of a shell runs it. A prompt, variables and a timer may
+/// precede it.
 fn command(line: &str) -> Option<Vec<String>> {
     let mut words = split(line).into_iter();
     let is_before = |word: &str| {

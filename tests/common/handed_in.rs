@@ -1,4 +1,4 @@
-//! Hands in what the program has before `main`, which the test harness has for itself.
+//! Hands in the implementations of the program before `main`, which belongs to the test harness.
 
 /// Constructor that the loader calls (`.init_array`, System V ABI).
 #[used]
@@ -6,6 +6,6 @@
 static CONSTRUCTOR: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    // A test that finds nothing handed in says so.
+    // A test fails with the reason if nothing was handed in.
     let _ = deadheat::Program::new().hand_in();
 }

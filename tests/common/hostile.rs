@@ -1,7 +1,7 @@
-//! What others write is shown, and never obeyed: no text of a server or of a file moves the cursor, changes
-//! colours, forges a line, or goes on for ever, whichever way out it takes.
+//! Text of others is shown, and never obeyed: no text of a server or of a file moves the cursor, changes
+//! colours, forges a line, or has no end, on any output.
 
-// Clippy's leave for tests ends at functions that are no tests themselves.
+// Clippy's exemption of tests ends at functions that are no tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::Write;
@@ -16,14 +16,14 @@ use deadheat::result::save;
 use deadheat::trial::control::{self, FromServer, Greeting, Limits, PROTOCOL};
 use deadheat::units::BitRate;
 
-/// A window title, a bell, a colour, C1's CSI, a return to the start of the line, a forged line, text that
+/// Returns a window title, a bell, a colour, C1's CSI, a return to the start of the line, a forged line, text that
 /// reads backwards, and very much of it.
 fn hostile() -> String {
     let start = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\rdeadheat: fine\nFORGED line\u{202e}drow";
     start.to_owned() + &"x".repeat(900_000)
 }
 
-/// Fails where `text` holds what a terminal would act on, or a line that begins as the forged one does.
+/// Fails if `text` holds control characters of a terminal, or a line that begins like the forged one.
 fn check(what: &str, text: &[u8], longest: usize) {
     let text = std::str::from_utf8(text).unwrap();
     let is_harmful = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
@@ -39,7 +39,7 @@ fn run(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_deadheat")).args(args).current_dir(dir).output().unwrap()
 }
 
-/// Runs a race against a server that answers a greeting with these words, and what it said.
+/// Runs a race against a server that answers a greeting with `words`, and returns its output.
 fn against(words: Vec<FromServer>) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ fn against(words: Vec<FromServer>) -> Output {
         let (mut stream, _) = listener.accept().unwrap();
         let _: Greeting = control::read(&mut stream).unwrap();
         for word in words {
-            // The client may have heard enough.
+            // The client may have closed the connection.
             let _ = control::write(&mut stream, &word);
         }
         let _ = stream.flush();
@@ -86,7 +86,7 @@ fn a_server_cannot_write_on_the_terminal() {
     check("a version", &said.stderr, 8_000);
 }
 
-/// Every report of a race that has such text wherever it has any.
+/// Renders every report of a race with such text in every field.
 #[test]
 fn a_file_cannot_write_on_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn a_file_cannot_write_on_the_terminal() {
     }
 }
 
-/// What is wrong with a file is said with words of that file.
+/// Checks that errors of a file quote it safely.
 #[test]
 fn a_broken_file_cannot_either() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A race as large as pages are held to: eight contenders, fifty blocks, eight metrics, series over
+//! A race of the largest size that pages are tested with: eight contenders, fifty blocks, eight metrics, series over
 //! time in each trial.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::{contenders, full, record};
 pub(crate) const CONTENDERS: usize = 8;
 pub(crate) const BLOCKS: u64 = 50;
 
-/// What the contenders are called, and their colours.
+/// Labels of the contenders, and their colours.
 const NAMES: [(&str, &str, &str); CONTENDERS] = [
     ("tcp", "tcp", "#0072b2"),
     ("tcp:cc=bbr", "tcp", "#0072b2"),
@@ -39,7 +39,7 @@ const METRICS: [(&str, &str, Role, f64); 8] = [
     ("jitter_ns", "jitter", Role::Descriptive, 0.1),
 ];
 
-/// The race. One contender has two regimes, one fails its gate now and then, one is censored in
+/// Returns the race. One contender has two regimes, one fails its gate now and then, one is censored in
 /// its tail.
 pub(crate) fn large() -> Outcome {
     let metric = |(name, label, role, _): (&str, &str, Role, f64)| Metric {
@@ -114,7 +114,7 @@ fn figures(contender: usize, block: u64, rng: &mut SplitMix64) -> Record {
     trial
 }
 
-/// Forty points of a flow that answers every 500 µs.
+/// Returns forty points of a flow that answers every 500 µs.
 fn series(p50: f64, rng: &mut SplitMix64) -> Series {
     let points: Vec<Point> = (1..=40)
         .map(|k| {

@@ -1,4 +1,4 @@
-//! A map in which everything that can happen has happened.
+//! A map with every kind of point.
 
 use deadheat::map::file::{FORMAT, Map, MapContender, MapFileKind};
 use deadheat::map::levels;
@@ -9,7 +9,7 @@ use deadheat::result::outcome::{Program, Ratio, Verdict};
 
 use super::everything;
 
-/// Returns a part of a map of the contenders of a race that has everything.
+/// Returns a part of a map of the contenders of [`everything`].
 pub(crate) fn map() -> Map {
     let race = everything();
     let contenders: Vec<MapContender> = race

@@ -1,5 +1,5 @@
-//! Saved results built by hand: one in which everything that can happen has happened, one in
-//! which nothing has, and one whose every name is hostile.
+//! Saved results built by hand: one with every feature of a result, one that is nearly empty,
+//! and one with a hostile text in every name.
 
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a failed test")]
@@ -54,7 +54,7 @@ pub(crate) const UDP: usize = 2;
 pub(crate) const BBR: usize = 3;
 pub(crate) const ICMP: usize = 4;
 
-/// [`full`] as a race over conditions: what it lacks of format 1 is there, too.
+/// Returns [`full`] as a race over conditions, with the fields of format 1 that it lacks.
 pub(crate) fn everything() -> Outcome {
     let mut outcome = full();
     outcome.host.cpu_quota_milli = Some(1_500);
@@ -137,13 +137,13 @@ fn shares() -> Vec<VarianceShare> {
     vec![share, noise]
 }
 
-/// A trial on one machine, under a quota.
+/// Makes a trial one on one machine, under a quota.
 fn throttle(trial: &mut Trial) {
     let throttled = Some(Throttled { times: 12, held_ns: 340_000_000 });
     (trial.record.throttled, trial.record.far_throttled) = (throttled, throttled);
 }
 
-/// What is said of a file that was imported, all of it.
+/// Returns every field about an imported file.
 fn imported() -> ImportOrigin {
     let file = ImportedFile {
         name: "udp_ms.txt".into(),
@@ -177,7 +177,7 @@ fn imported() -> ImportOrigin {
     }
 }
 
-/// [`duel`] over an emulated path of two links, which failed its gate once.
+/// Returns [`duel`] over an emulated path of two links, which failed its gate once.
 pub(crate) fn emulated() -> Outcome {
     let mut outcome = duel();
     let spec = "delay=25ms,up.loss=1%,rate=20mbit,seed=7 + delay=40ms,trace=train.txt";
@@ -301,7 +301,7 @@ fn path_figures() -> PathFigures {
     PathFigures { links: vec![link.clone(), link] }
 }
 
-/// Round trips of two contenders under two placements and three sizes, of which one combination
+/// Returns round trips of two contenders under two placements and three sizes, of which one combination
 /// is not possible: four times as long on one core as with `busy` ends, up to 1.6 times with the
 /// size, and `udp` 6 % faster on one core alone.
 pub(crate) fn varied() -> Outcome {
@@ -368,7 +368,7 @@ pub(crate) fn varied() -> Outcome {
     outcome
 }
 
-/// Two contenders and their one claim.
+/// Returns a race of two contenders and their one claim.
 pub(crate) fn duel() -> Outcome {
     let mut outcome = full();
     let keep = |id: usize| id == TCP || id == UDP;
@@ -382,7 +382,7 @@ pub(crate) fn duel() -> Outcome {
     outcome
 }
 
-/// A race of five: `udp` ahead of the tied `tcp` and `unix`, `tcp:cc=bbr` undecided, `icmp`
+/// Returns a race of five: `udp` ahead of the tied `tcp` and `unix`, `tcp:cc=bbr` undecided, `icmp`
 /// blocked; with a censored p99, an excluded trial, differences and warnings. Every field of
 /// format 1 is there at least once.
 pub(crate) fn full() -> Outcome {
@@ -434,7 +434,7 @@ pub(crate) fn full() -> Outcome {
     }
 }
 
-/// A race that has only begun.
+/// Returns a race that has only begun.
 pub(crate) fn minimal() -> Outcome {
     let asked = RecordedRequest {
         contenders: vec!["tcp".into()],
@@ -475,11 +475,11 @@ pub(crate) fn minimal() -> Outcome {
     }
 }
 
-/// What a hostile file, peer or user would put where text is expected.
+/// Text that a hostile file, peer or user would put where text is expected.
 pub(crate) const HOSTILE: &str =
     "a|b,\"c\"\n\u{1b}[31m<b>&`x`</b>\r\t\u{202e}*_[z](javascript:1) @all #1 \u{9b}2J";
 
-/// The full race with [`HOSTILE`] in every text that comes from outside.
+/// Returns the full race with [`HOSTILE`] in every text that comes from outside.
 pub(crate) fn hostile() -> Outcome {
     let mut outcome = full();
     let bad = || HOSTILE.to_owned();
@@ -533,7 +533,7 @@ pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Round trips with all parts, with few, and, as no race has it, bulk data beside them.
+/// Returns calls, packets and CPU of bulk data; beside round trips, which no race has.
 fn moving() -> BulkTransfer {
     let calls = Calls {
         per_mb: 7.63,
@@ -751,7 +751,7 @@ fn contenders() -> Vec<Entrant> {
     contenders
 }
 
-/// The median round trip of a contender's trials, in nanoseconds.
+/// Returns the median round trip of a contender's trials, in nanoseconds.
 fn typical_ns(contender: usize, block: u64) -> u64 {
     let base = match contender {
         UDP => 51_200,
@@ -848,7 +848,7 @@ fn record(contender: usize, block: u64) -> Record {
         path: None,
         path_invalid: None,
         outages: if contender == UDP && lost == 420 { vec![outage()] } else { Vec::new() },
-        // The other trials are as of a version that kept no series.
+        // The other trials are of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
         load_intervals: Vec::new(),
@@ -906,7 +906,7 @@ fn paced() -> PacedFlow {
     }
 }
 
-/// Three intervals of a flow at one end; that which measures round trips has some of `rtt_ns`.
+/// Returns three intervals of a flow at one end; the end that measures round trips has some of `rtt_ns`.
 fn series(contender: usize, rtt_ns: u64) -> Series {
     let is_tcp = [TCP, BBR].contains(&contender);
     let point = |k: u64| {
@@ -1027,7 +1027,7 @@ fn ledger(contender: usize, lost: u64) -> Ledger {
     ledger
 }
 
-/// A host that was disturbed and whose level rose by half after 6 s.
+/// Returns a host that was disturbed, with a level that rose by half after 6 s.
 fn probe() -> HostQuiet {
     let mut quiet = HostQuiet {
         waited_ns: 10_100_000_000,

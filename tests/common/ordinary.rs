@@ -1,4 +1,4 @@
-//! The race that a new user runs: two contenders and a floor, under the rule that keeps the margin.
+//! The race of a new user: two contenders and a floor, with a fixed margin.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{BBR, TCP, UNIX};
 
 const BLOCKS: u64 = 93;
 
-/// Undecided by a hair: `udp` leads, and it is open whether by more than the margin.
+/// Returns a race that is just undecided: `udp` leads, and it is open whether by more than the margin.
 pub(crate) fn ordinary() -> Outcome {
     let mut outcome = super::full();
     outcome.title = None;
@@ -56,7 +56,7 @@ pub(crate) fn ordinary() -> Outcome {
     outcome
 }
 
-/// The same with everything that can make a first screen long.
+/// Returns the same race with everything that makes a first screen long.
 pub(crate) fn crowded() -> Outcome {
     let mut outcome = ordinary();
     let note = |code: &str| Warning {
@@ -183,7 +183,7 @@ fn difference(what: &str) -> Difference {
     }
 }
 
-/// A race of before the margin was kept: it grew with the noise.
+/// Returns a race of an older version, with a margin that grew with the noise.
 pub(crate) fn widened() -> Outcome {
     let mut outcome = ordinary();
     outcome.plan.margin = 0.41;
@@ -203,7 +203,7 @@ pub(crate) fn widened() -> Outcome {
     outcome
 }
 
-/// Every kind of end that a race can have, by name.
+/// Returns every kind of end of a race, by name.
 pub(crate) fn kinds() -> Vec<(&'static str, Outcome)> {
     let alone = {
         let mut outcome = ordinary();

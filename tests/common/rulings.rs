@@ -13,7 +13,7 @@ use deadheat::study::outcome::{
 
 use super::common;
 
-/// The study, and a result that stands for each of its races.
+/// Returns the study, and a result for each of its races.
 pub(crate) fn ran() -> (StudyRun, Outcome) {
     let study = study();
     let answer = |answer| TestAnswer {

@@ -1,4 +1,4 @@
-//! A study with each key there is, and what came of it.
+//! A study with each key there is, and its results.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ says = "It is the checksum."
 open_because = "no checksum is switched off here."
 "#;
 
-/// A study that was run: the result of one race, judged, and another that could not run.
+/// Returns a study that was run: the result of one race, judged, and another that could not run.
 pub(crate) fn run() -> StudyRun {
     let checked = read::study(STUDY, "echoes.toml").unwrap();
     let results = BTreeMap::from([("echoes".to_owned(), varied())]);

@@ -1,10 +1,10 @@
-//! A Linux kernel of one's own, in user mode, for what this host's has not.
+//! A Linux kernel in user mode, for features that this host's kernel lacks.
 #![allow(dead_code, reason = "each test binary uses some of it")]
-#![allow(clippy::print_stdout)] // A test that is skipped says why.
+#![allow(clippy::print_stdout)] // A skipped test prints the reason.
 
 use std::process::Command;
 
-/// The modules of the kernel's TLS, and of the ciphers that it finds by their names.
+/// Modules of the kernel's TLS, and of the ciphers that it finds by their names.
 pub(crate) const KTLS: &[&str] = &[
     "tls",
     "ctr",
@@ -15,13 +15,13 @@ pub(crate) const KTLS: &[&str] = &[
     "chacha20poly1305",
 ];
 
-/// Whether a program is there.
+/// Returns true if a program is installed.
 fn has(program: &str) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     path.split(':').any(|folder| std::path::Path::new(folder).join(program).exists())
 }
 
-/// Whether we are root and have all of these.
+/// Returns true for root, if all of these programs are installed.
 pub(crate) fn can(programs: &[&str]) -> bool {
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -35,7 +35,7 @@ pub(crate) fn can(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Whether this CPU has the tile registers of AMX, which Linux 6.1 in user mode cannot keep: it ends in
+/// Returns true if this CPU has the tile registers of AMX, which Linux 6.1 in user mode cannot keep: it ends in
 /// `put_fp_registers` before its first process runs.
 pub(crate) fn has_large_registers() -> bool {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -46,13 +46,12 @@ pub(crate) fn has_large_registers() -> bool {
     has
 }
 
-/// Whether a kernel can be booted here.
+/// Returns true if a kernel can be booted here.
 pub(crate) fn boots() -> bool {
     can(&["linux.uml", "ip", "modinfo"]) && !has_large_registers()
 }
 
-/// Runs a command in a kernel of its own with these modules; answers what it printed, and that it
-/// succeeded.
+/// Runs a command in a kernel of its own with these modules; returns its output. Panics if the command fails.
 pub(crate) fn boot(modules: &[&str], command: &[&str]) -> String {
     let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/uml.sh"))
         .args(["-t", "240"])

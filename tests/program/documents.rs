@@ -20,7 +20,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread;
 
-use extracted::Documented;
+use extracted::DocumentedCommand;
 
 /// Way in which a command is dealt with.
 enum Rule {
@@ -84,7 +84,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn rule(command: &Documented) -> Rule {
+fn rule(command: &DocumentedCommand) -> Rule {
     let typed = command.words.clone();
     let named: Vec<&str> = typed.iter().map(String::as_str).collect();
     match named[..] {
@@ -332,7 +332,7 @@ impl Advice {
 }
 
 /// Runs the commands of a page one after the other, as its reader does, and returns what is wrong.
-fn page(commands: &[&Documented], files: &Path, advice: &Advice) -> Vec<String> {
+fn page(commands: &[&DocumentedCommand], files: &Path, advice: &Advice) -> Vec<String> {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("here");
     copied(files, &dir);
@@ -355,7 +355,7 @@ fn page(commands: &[&Documented], files: &Path, advice: &Advice) -> Vec<String> 
 #[test]
 fn every_command_of_the_documents_does_what_it_promises() {
     let all = extracted::all(Path::new(env!("CARGO_MANIFEST_DIR")));
-    let mut pages: BTreeMap<&str, Vec<&Documented>> = BTreeMap::new();
+    let mut pages: BTreeMap<&str, Vec<&DocumentedCommand>> = BTreeMap::new();
     for command in &all {
         let page = command.place.split(':').next().unwrap();
         pages.entry(page).or_default().push(command);

@@ -1,4 +1,4 @@
-//! The documentation says what the program knows: the reference is generated, commands parse.
+//! The documentation agrees with the program: the reference is generated, commands parse.
 
 use std::fmt::Write;
 use std::fs;
@@ -22,24 +22,25 @@ pub(crate) fn reference(root: &Path) {
     generated(root, "docs/reference.md", &parts);
 }
 
-/// Returns true if this build leaves no contender out. What is generated of those behind features is compared by
-/// such a build only, and everything else is the same in each.
+/// Returns true if this build leaves no contender out. Only such a build compares the text generated of contenders
+/// behind features;
+/// the rest is the same in each.
 pub(crate) fn is_whole() -> bool {
     optional::left_out().next().is_none()
 }
 
-/// The transports that each build has.
+/// Returns the transports that each build has.
 pub(crate) fn everywhere() -> impl Iterator<Item = &'static dyn Transport> {
     let all = transport::ALL.iter().copied();
     all.filter(|transport| !optional::is_one(transport.info().id))
 }
 
-/// The transports that are behind features.
+/// Returns the transports behind features.
 pub(crate) fn behind_features() -> impl Iterator<Item = &'static dyn Transport> {
     transport::ALL.iter().copied().filter(|transport| optional::is_one(transport.info().id))
 }
 
-/// Compares what the methodology says of equal terms; `UPDATE_GOLDEN=1` writes it.
+/// Compares the methodology's tables of equal terms; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn terms(root: &Path) {
     let mut rules =
         String::from("\n| condition | knob | for every contender | why |\n|---|---|---|---|\n");
@@ -93,7 +94,7 @@ pub(crate) fn generated(root: &Path, page: &str, parts: &[(&str, String)]) {
     );
 }
 
-/// The text of a page with `body` between the markers of that name.
+/// Returns the text of a page with `body` between the markers of that name.
 fn between(page: &str, text: &str, name: &str, body: &str) -> Result<String, String> {
     let open = format!("<!-- generated: {name} -->\n");
     let close = format!("<!-- end: {name} -->");
@@ -160,7 +161,7 @@ fn section(out: &mut String, id: &str, label: &str, summary: &str) {
     writeln!(out, "### `{id}`: {label}\n\n{summary}\n").unwrap();
 }
 
-/// The guarantees as one line of words.
+/// Returns the guarantees in a line of words.
 fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     let service = guarantees.service.to_string();
     let mut words = vec![
@@ -206,7 +207,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     format!("Promises: {}{largest}.{lanes}{others}", words.join(", "))
 }
 
-/// What a lane may be instead, as one line of words.
+/// Returns the other services of a lane, in a line of words.
 pub(crate) fn offers(guarantees: &Guarantees) -> String {
     let others: Vec<String> = guarantees.others.iter().map(offer).collect();
     others.join("; ")
@@ -235,8 +236,8 @@ fn keys(out: &mut String, keys: &[Key]) {
     out.push('\n');
 }
 
-/// Every `deadheat race …` in a fenced block of README and docs names contenders and workloads
-/// that exist.
+/// Finds each `deadheat race …` in a fenced block of README and docs that names contenders or workloads
+/// that do not exist.
 pub(crate) fn commands(root: &Path) -> Vec<String> {
     let mut findings = Vec::new();
     for path in pages(root) {
@@ -292,7 +293,7 @@ const SWITCHES: &[&str] = &[
     "--json",
 ];
 
-/// What stands in for any file that a path names.
+/// Stands for any file that a path names.
 fn example(_: &str) -> deadheat::Result<Vec<u8>> {
     Ok(b"1\n2\n".to_vec())
 }
@@ -309,14 +310,14 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
         match word {
             "--path" => {
                 let value = words.next().unwrap_or("");
-                // A file that it names need not be here.
+                // A file that it names need not exist.
                 if !placeholder(value) {
                     wrong.extend(Way::parse_with(value, &mut example).err().map(|e| e.to_string()));
                 }
             }
             "-w" | "--workload" => {
                 let value = words.next().unwrap_or("");
-                // A file that it names need not be here; a range of rates is the race's to read.
+                // A file that it names need not exist; a race reads a range of rates.
                 let race = Race::new(["tcp"]).workload(value);
                 let read = |value: &str| {
                     if value.contains("..") {
@@ -336,7 +337,7 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
             }
             _ => {
                 let read = Contender::parse(word.trim_matches('\'')).err();
-                // What a build leaves out is there in another.
+                // Another build has contenders that this one leaves out.
                 let wrong_here = read.filter(|error| !matches!(error, Error::Unsupported { .. }));
                 wrong.extend(wrong_here.map(|error| error.to_string()));
             }

@@ -1,4 +1,4 @@
-//! Facts that stand in more than one file agree.
+//! Facts that are in more than one file agree.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 
 const SAYS_NONE: &str = "does not say which Rust it needs";
 
-/// A string field of `[package]`.
+/// Returns a string field of `[package]`.
 fn field<'a>(manifest: &'a str, name: &str) -> &'a str {
     manifest
         .lines()
@@ -36,7 +36,7 @@ fn changelog(manifest: &str, changelog: &str) -> Vec<String> {
     vec![format!("CHANGELOG.md has no `{heading}`, the version in Cargo.toml")]
 }
 
-/// Every `Rust 1.N` in a text is the one of the manifest, and there is one.
+/// Finds each `Rust 1.N` in a text that differs from the manifest, and a text without any.
 fn toolchain(manifest: &str, name: &str, text: &str) -> Vec<String> {
     let wanted = field(manifest, "rust-version");
     let said: Vec<String> = text

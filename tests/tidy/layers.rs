@@ -2,7 +2,7 @@
 
 use crate::source::{OF_MODULES, Source};
 
-/// Modules of the crates that have several, from left to right; none uses its neighbour. Between crates the compiler holds
+/// Modules of the crates with several, from left to right; none uses its neighbour. Between crates the compiler holds
 /// the order.
 const LAYERS: &[&[&str]] = &[
     &["buffer", "contract", "handed_in"],
@@ -24,7 +24,7 @@ const BESIDE: &[(&str, &str)] = &[("server", "trial")];
 /// Modules that may use everything of their crate.
 const TOP: &[&str] = &["registry", "lib"];
 
-/// What a module, or the files of a crate whose names begin like this, must not mention, whatever else
+/// Names that a module, or the files of a crate with this prefix, must not mention, whatever else
 /// it may use.
 const ABSENT: &[(&str, &[&str])] = &[
     ("stats", OUTSIDE),
@@ -94,7 +94,7 @@ fn is_of_modules(path: &str) -> bool {
     OF_MODULES.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
 }
 
-/// Every module of this crate that a file mentions by a path from the root: `crate::x`,
+/// Returns every module of this crate that a file mentions by a path from the root: `crate::x`,
 /// `crate::{x, y::z}`, or enough of `super::`.
 fn uses(source: &Source) -> Vec<(usize, String)> {
     let inner = source.path.split_once("src/").map_or("", |(_, inner)| inner);
@@ -114,7 +114,7 @@ fn uses(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
-/// The first names of what follows a path: one, or each of a group in braces.
+/// Returns the first names after a path: one, or each of a group in braces.
 fn heads(rest: &str) -> Vec<String> {
     let name = |text: &str| {
         text.trim_start()

@@ -8,7 +8,7 @@ pub(crate) struct Folder {
     /// The folder, and the file of it that has the list.
     place: &'static str,
     parent: &'static str,
-    /// Traits whose implementations have the seam's trait by them.
+    /// Traits that give their implementations the seam's trait.
     through: &'static [&'static str],
     helpers: &'static [(&'static str, &'static str)],
 }
@@ -20,9 +20,9 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &["Userspace"],
         helpers: &[
             ("pending", "datagram peers that wait to be let in"),
-            ("messages", "what the kernel's protocols with connections and messages share"),
+            ("messages", "code that the kernel's protocols with connections and messages share"),
             ("optional", "contenders that a build may leave out"),
-            ("stream", "what byte streams share"),
+            ("stream", "code that byte streams share"),
         ],
     },
     Folder {
@@ -41,11 +41,11 @@ pub(crate) const FOLDERS: &[Folder] = &[
         parent: "mod.rs",
         through: &[],
         helpers: &[
-            ("assemble", "from what was read to a result"),
+            ("assemble", "from measurements to a result"),
             ("foreign", "a file of unknown content"),
             ("gather", "samples summed up"),
-            ("request", "what is asked"),
-            ("unit", "units of others"),
+            ("request", "the options of an import"),
+            ("unit", "units of other tools"),
         ],
     },
     Folder {
@@ -55,10 +55,10 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("advise", "advice on an application"),
             ("answer", "the verdicts in sentences"),
-            ("arrived", "whether content is what was sent"),
+            ("arrived", "integrity of received content"),
             ("boxes", "box plots in text"),
             ("compare", "two saved races"),
-            ("content", "what a report says, in order"),
+            ("content", "the sections of a report, in order"),
             ("document", "headings, tables and lists"),
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),
@@ -66,16 +66,16 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("imported", "the files of a result that was imported"),
             ("history", "the same race over time"),
             ("highs", "the best and the worst over days"),
-            ("map", "who is ahead where"),
+            ("map", "the leader at each point"),
             ("needs", "bytes on the wire, memory and allocations"),
-            ("outages", "stretches in which nothing came"),
+            ("outages", "stretches in which nothing arrived"),
             ("over_time", "trials over time"),
             ("path", "the account of an emulated path"),
             ("plot", "the figures of a result, drawn"),
-            ("explain", "where the time goes"),
-            ("resolution", "how fine an answer is"),
+            ("explain", "the breakdown of time"),
+            ("resolution", "the least difference that an answer shows"),
             ("results", "the table of figures"),
-            ("studies", "what came of several studies"),
+            ("studies", "the results of several studies"),
             ("study", "a study that was run"),
             ("spark", "a series as a line of bars"),
             ("sweeps", "the knees under rising load"),
@@ -87,7 +87,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
     },
 ];
 
-/// The trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`.
+/// Returns the trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`.
 fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
     let start =
         code.find("pub const ALL: &[&dyn ").or_else(|| code.find("pub static ALL: &[&dyn "))?;
@@ -108,7 +108,7 @@ fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
     Some((name.trim().to_owned(), entries))
 }
 
-/// Code without its attributes: an entry may be behind a feature.
+/// Returns code without its attributes: an entry may be behind a feature.
 fn without_attributes(code: &str) -> String {
     let mut pieces = code.split("#[");
     let first = pieces.next().unwrap_or_default();

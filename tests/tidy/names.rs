@@ -1,11 +1,11 @@
-//! Nobody matches on a transport's or workload's name outside its own file.
+//! No file but its own names a transport or a workload.
 
 use crate::source::Source;
 
-/// Where the names are given.
+/// Modules that give the names.
 const NAMED: &[&str] = &["transport", "transports", "workload", "workloads"];
 
-/// Where none may be known. `cli` may show examples.
+/// Modules that may know none of them. `cli` may show examples.
 const BLIND: &[&str] = &[
     "datapath",
     "transport",
@@ -22,13 +22,13 @@ const BLIND: &[&str] = &[
     "server",
 ];
 
-/// The protocols of IP that a path can block, some of which a transport is named after.
+/// File with the protocols of IP that a path can block; some transports have their names.
 const PROTOCOLS: &str = "crates/path/src/block.rs";
 
 /// Fixtures of tests, which may race whatever they like.
 const FIXTURES: &str = "/testing.rs";
 
-/// Every string that a file gives to a field: `id` or, of a key of its own, `name`.
+/// Returns every string that a file gives to a field: `id` or, of a key of its own, `name`.
 fn given<'a>(sources: &'a [Source], field: &str) -> Vec<(&'a str, &'a str)> {
     let mut given = Vec::new();
     for source in sources {
@@ -61,11 +61,11 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
         }
         for (at, text) in &source.strings {
             let named = ids.iter().any(|(id, _)| id == text);
-            // A feature is called as the contender behind it.
+            // A feature has the name of the contender behind it.
             if source.code[..*at].trim_end_matches('"').ends_with("cfg(feature = ") {
                 continue;
             }
-            // A key of its own may be called as something else is.
+            // A key of its own may have the name of something else.
             let mut own = ids.iter().chain(&keys).filter(|(_, path)| *path == source.path);
             if named && !own.any(|(name, _)| name == text) {
                 findings.push(format!("{}: names \"{text}\"", source.at(*at)));

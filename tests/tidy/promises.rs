@@ -1,4 +1,4 @@
-//! The table of what each contender promises, from what the program says of itself.
+//! The table of each contender's promises, from the program's own data.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use deadheat::transport::{self, Transport};
 
 use crate::docs;
 
-/// Columns: the head, and what stands there of a transport.
+/// Column: the head, and the cell of a transport.
 type Column = (&'static str, fn(&dyn Transport) -> String);
 
 const COLUMNS: &[Column] = &[
@@ -62,7 +62,7 @@ fn row(cells: impl Iterator<Item = String>) -> String {
     cells.fold(String::from("|"), |row, cell| row + &format!(" {cell} |")) + "\n"
 }
 
-/// The table, a row for each transport.
+/// Returns the table, a row for each transport.
 fn table(transports: &[&dyn Transport]) -> String {
     let mut out = row(COLUMNS.iter().map(|(head, _)| word(head)));
     out += &format!("|{}\n", "---|".repeat(COLUMNS.len()));

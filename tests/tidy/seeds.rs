@@ -1,4 +1,4 @@
-//! The fuzzer's seeds are understood: one that is not only teaches it to be refused.
+//! Seeds of the fuzzer parse: others teach it only inputs that are refused.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,11 @@ use deadheat::study::read;
 use deadheat::transport::hello::Hello;
 use deadheat::trial::control::{self, FromAgent, FromServer, Greeting, Proof, ToAgent};
 
-type Understood = fn(&[u8]) -> bool;
+/// Function that returns true if a seed parses.
+type Parses = fn(&[u8]) -> bool;
 
 pub(crate) fn check(root: &Path) -> Vec<String> {
-    let kinds: [(&str, Understood); 5] = [
+    let kinds: [(&str, Parses); 5] = [
         ("control", is_control),
         ("hello", is_hello),
         ("result", |seed| serde_json::from_slice::<Outcome>(seed).is_ok()),
@@ -57,7 +58,7 @@ fn is_control(seed: &[u8]) -> bool {
 }
 
 fn is_hello(seed: &[u8]) -> bool {
-    // Half a hello is a seed too: what a peer sends that was cut off.
+    // Half a hello is a seed too, as of a peer that was cut off.
     Hello::decode(seed).is_some() || Hello::decode_welcome(seed).is_some() || seed == b"DHT1\x01"
 }
 

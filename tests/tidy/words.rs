@@ -6,7 +6,7 @@ const PRINTS: &[&str] =
     &["println!", "eprintln!", "print!", "eprint!", "dbg!", "stdout()", "stderr()"];
 const EDGES: &[&str] = &["cli", "report", "main"];
 
-/// What is a program in a crate that is a library as well.
+/// Programs in crates that are libraries as well.
 const PROGRAMS: &[&str] = &["crates/path/src/main.rs", "crates/path/src/run/"];
 
 const STUBS: &[&str] = &["todo!", "unimplemented!", "#[ignore"];
