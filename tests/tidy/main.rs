@@ -1,11 +1,12 @@
-//! The rules of the house, as tests. Each rule is a function from sources to findings, and each
-//! has a test of its own that it does find something in a small bad input.
+//! The rules of the house, as tests. Each rule is a function from sources to findings, and has
+//! a test of its own, which shows that it finds something in a small bad input.
 #![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
 mod docs;
 mod facts;
 #[path = "../common/handed_in.rs"]
 mod handed_in;
+mod idioms;
 mod layers;
 mod lists;
 mod names;
@@ -13,6 +14,7 @@ mod promises;
 mod seeds;
 mod sizes;
 mod source;
+mod types;
 mod words;
 
 use std::path::Path;
@@ -27,7 +29,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The program and the crates that it is made of.
+/// Returns the program and the crates that it is made of.
 fn members() -> Vec<Source> {
     let mut sources = Source::read_all(root(), &["src", "crates"]);
     // A crate's own tests are no part of the program.
@@ -69,6 +71,17 @@ fn nobody_names_a_transport_or_workload_but_itself() {
 fn files_and_functions_have_room() {
     let sources = Source::read_all(root(), &["src", "crates", "benches"]);
     hold("a file is one idea", sizes::check(&sources));
+}
+
+#[test]
+fn doc_comments_are_plain() {
+    let sources = Source::read_all(root(), &["src", "crates", "examples"]);
+    hold("a doc comment names its subject", idioms::check(&sources));
+}
+
+#[test]
+fn types_have_names_of_their_own() {
+    hold("a name is of one type in a crate", types::check(&members()));
 }
 
 #[test]

@@ -1,27 +1,37 @@
-//! Rust source, taken apart just far enough: code, comments and string literals, and what of it is
-//! test code.
+//! Parts of Rust source: code, comments and string literals, and which of it is test code. It is no full parser.
 
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// One source file. All texts have the length and the line breaks of the original; what does not
-/// belong is blank.
+/// A source file. All texts have the length and the line breaks of the original; everything else
+/// is blank.
 pub(crate) struct Source {
     /// Path from the package's root, with `/`.
     pub(crate) path: String,
     /// Code outside tests, without comments and the content of literals.
     pub(crate) code: String,
-    /// The same, tests included.
+    /// The same, including tests.
     pub(crate) all_code: String,
-    /// Comments only, tests included.
+    /// Comments only, including tests.
     pub(crate) comments: String,
-    /// String literals outside tests: where they start, and their content as written.
+    /// Lines of doc comments outside tests.
+    pub(crate) docs: Vec<Doc>,
+    /// String literals outside tests: their start, and their content as written.
     pub(crate) strings: Vec<(usize, String)>,
 }
 
+/// Line of a doc comment.
+pub(crate) struct Doc {
+    pub(crate) at: usize,
+    /// Text without the marker.
+    pub(crate) text: String,
+    /// True for the first line of a doc comment.
+    pub(crate) is_first: bool,
+}
+
 impl Source {
-    /// Every `.rs` file under the folders, in alphabetical order.
+    /// Reads every `.rs` file under the folders, in alphabetical order.
     pub(crate) fn read_all(root: &Path, folders: &[&str]) -> Vec<Source> {
         let mut paths = Vec::new();
         for folder in folders {
@@ -33,10 +43,10 @@ impl Source {
             let name = path.strip_prefix(root).unwrap().to_string_lossy();
             Source::new(&name, &fs::read_to_string(path).unwrap())
         });
-        set_test_files_apart(sources.collect())
+        mark_test_files(sources.collect())
     }
 
-    /// Takes a text apart.
+    /// Splits a text into its parts.
     pub(crate) fn new(path: &str, text: &str) -> Source {
         let parts = split(text);
         let only = |wanted: Kind| {
@@ -55,11 +65,10 @@ impl Source {
                 *byte = b' ';
             }
         }
+        let is_in_test = |at: usize| tests.iter().any(|test| test.contains(&at));
         let strings = parts
             .iter()
-            .filter(|(kind, range)| {
-                *kind == Kind::Text && !tests.iter().any(|test| test.contains(&range.start))
-            })
+            .filter(|(kind, range)| *kind == Kind::Text && !is_in_test(range.start))
             .map(|(_, range)| (range.start, text[range.clone()].to_owned()))
             .collect();
         Source {
@@ -67,11 +76,12 @@ impl Source {
             code: String::from_utf8(code).unwrap(),
             all_code,
             comments: only(Kind::Comment),
+            docs: docs(text, &parts).into_iter().filter(|doc| !is_in_test(doc.at)).collect(),
             strings,
         }
     }
 
-    /// The module that a file belongs to: `cli` for `src/cli/race.rs`; of a crate with several modules of its own the
+    /// Returns the module that a file belongs to: `cli` for `src/cli/race.rs`; of a crate with several modules of its own the
     /// module, `trial` for `crates/engine/src/trial/agent.rs`; of others the crate, `transports` for
     /// `crates/transports/src/tcp.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
@@ -89,14 +99,14 @@ impl Source {
         Some(top.strip_suffix(".rs").unwrap_or(top))
     }
 
-    /// `path:line` of an offset.
+    /// Returns `path:line` of an offset.
     pub(crate) fn at(&self, offset: usize) -> String {
         let line = self.all_code[..offset].matches('\n').count() + 1;
         format!("{}:{line}", self.path)
     }
 }
 
-/// Crates whose modules have an order of their own.
+/// Crates with an order of their modules.
 pub(crate) const OF_MODULES: &[&str] = &["contract", "datapath", "engine"];
 
 fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) {
@@ -123,7 +133,7 @@ enum Kind {
     Text,
 }
 
-/// The text as consecutive pieces.
+/// Splits the text into consecutive pieces.
 fn split(text: &str) -> Vec<(Kind, Range<usize>)> {
     let bytes = text.as_bytes();
     let mut pieces = Vec::new();
@@ -145,7 +155,25 @@ fn split(text: &str) -> Vec<(Kind, Range<usize>)> {
     pieces
 }
 
-/// A comment or literal that starts at `at`: its kind, its content, and where code goes on.
+/// Returns the lines of doc comments.
+fn docs(text: &str, pieces: &[(Kind, Range<usize>)]) -> Vec<Doc> {
+    let mut docs = Vec::new();
+    let mut end = None;
+    for (_, range) in pieces.iter().filter(|(kind, _)| *kind == Kind::Comment) {
+        let comment = &text[range.clone()];
+        let doc = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"));
+        let Some(doc) = doc.filter(|doc| !doc.starts_with('/')) else { continue };
+        let goes_on = end.is_some_and(|end: usize| {
+            let between = &text[end..range.start];
+            between.trim().is_empty() && between.matches('\n').count() == 1
+        });
+        docs.push(Doc { at: range.start, text: doc.to_owned(), is_first: !goes_on });
+        end = Some(range.end);
+    }
+    docs
+}
+
+/// Returns the comment or literal that starts at `at`: its kind, its content, and the end of it.
 fn literal(text: &str, at: usize) -> Option<(Kind, Range<usize>, usize)> {
     let rest = &text.as_bytes()[at..];
     if rest.starts_with(b"//") {
@@ -165,7 +193,7 @@ fn literal(text: &str, at: usize) -> Option<(Kind, Range<usize>, usize)> {
         _ => None,
     }
     .map(|(kind, inside, next)| match kind {
-        // A character is no string; blank it and forget it.
+        // A character is no string; it is blank in all texts.
         Kind::Text if rest[0] == b'\'' => (Kind::Comment, inside, next),
         _ => (kind, inside, next),
     })
@@ -211,7 +239,7 @@ fn raw(rest: &[u8], at: usize) -> Option<(Kind, Range<usize>, usize)> {
     Some((Kind::Text, at + start..at + end, at + next))
 }
 
-/// The length of a character literal; `None` for a lifetime.
+/// Returns the length of a character literal; `None` for a lifetime.
 fn character(rest: &[u8]) -> Option<usize> {
     if rest.get(1) == Some(&b'\\') {
         return rest[3..].iter().position(|b| *b == b'\'').map(|n| n + 4);
@@ -222,9 +250,9 @@ fn character(rest: &[u8]) -> Option<usize> {
     (inside.chars().count() == 1).then_some(end + 1)
 }
 
-/// A file whose `mod` line stands behind `#[cfg(test)]` is a test from end to end, and so is one of a
-/// crate's folder of tests.
-fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
+/// Marks whole files as tests: files with a `mod` line behind `#[cfg(test)]`, and files of a crate's folder of
+/// tests.
+fn mark_test_files(mut sources: Vec<Source>) -> Vec<Source> {
     let mut files = Vec::new();
     for source in &sources {
         let folder = source.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
@@ -243,13 +271,14 @@ fn set_test_files_apart(mut sources: Vec<Source>) -> Vec<Source> {
             || files.iter().any(|file| path == file || path.starts_with(&format!("{file}/")))
         {
             source.code = String::from_utf8(blank(&source.code)).unwrap();
+            source.docs.clear();
             source.strings.clear();
         }
     }
     sources
 }
 
-/// Items behind `#[cfg(test)]`.
+/// Returns the items behind `#[cfg(test)]`.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let marker = "#[cfg(test)]";
     code.match_indices(marker)
@@ -261,7 +290,7 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The offset just behind the brace that closes the one at `open`.
+/// Returns the offset just behind the brace that closes the brace at `open`.
 pub(crate) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_i32;
     for (i, byte) in code.bytes().enumerate().skip(open) {
@@ -278,7 +307,7 @@ pub(crate) fn closing(code: &str, open: usize) -> usize {
 }
 
 #[test]
-fn code_comments_and_literals_are_told_apart() {
+fn code_comments_and_literals_are_separated() {
     let source = Source::new(
         "src/x.rs",
         "/* a /* b */ c */ let s = \"// no \\\" \"; // yes\nlet r = r#\"raw \" here\"#; let c = '\"'; fn f<'a>(x: &'a u8) {}",
@@ -291,7 +320,7 @@ fn code_comments_and_literals_are_told_apart() {
 }
 
 #[test]
-fn test_modules_are_set_apart() {
+fn test_modules_are_separated() {
     let source = Source::new(
         "src/a/b.rs",
         "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { let s = \"in\"; } }\nfn c() {}\n",
@@ -305,7 +334,7 @@ fn test_modules_are_set_apart() {
 
 #[test]
 fn a_file_that_is_a_test_module_is_all_test() {
-    let sources = set_test_files_apart(vec![
+    let sources = mark_test_files(vec![
         Source::new("src/a/mod.rs", "mod b;\n#[cfg(test)]\nmod tests;\n"),
         Source::new("src/a/b.rs", "fn b() {}"),
         Source::new("src/a/tests.rs", "fn t() { f(\"x\") }"),
