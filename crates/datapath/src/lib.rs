@@ -1,9 +1,9 @@
 //! Sockets at the limit, and what a transport is.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`datapath`] | sockets with system calls, batches, kernel timestamps and waiting; it knows no protocol and no message |
-//! | [`transport`] | what a transport promises and does; protocols in user space over UDP and over a simulated path |
+//! | [`transport`] | the promises and methods of a transport; protocols in user space over UDP and over a simulated path |
 
 pub mod datapath;
 pub mod transport;

@@ -1,7 +1,7 @@
-//! Firewall in front of a link: packets of some protocols of IP are dropped, all of them, from a time on.
+//! Firewall in front of a link: from a time on, all packets of some protocols of IP are dropped.
 //!
-//! It stands before everything else that a link does. What it drops is no loss of the link's: the loss model does not see it,
-//! counts it in no burst and gives it no number.
+//! It acts before everything else on the link. A packet that it drops is no loss of the link: the loss model does
+//! not see it, counts it in no burst and gives it no number.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl Protocol {
         Protocol::UdpLite,
     ];
 
-    /// Returns its name, in a path.
+    /// Returns its name in a path.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Icmp => "icmp",
@@ -53,7 +53,7 @@ impl Protocol {
         }
     }
 
-    /// Returns true if an IP header names it by this number (IANA, Assigned Internet Protocol Numbers).
+    /// Returns true if this number in an IP header stands for it (IANA, Assigned Internet Protocol Numbers).
     #[inline]
     fn has(self, number: u8) -> bool {
         match self {
@@ -67,12 +67,12 @@ impl Protocol {
     }
 }
 
-/// Rule of a firewall: a protocol whose packets are dropped, and since when.
+/// Rule of a firewall: a protocol whose packets are dropped, and the time from which they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Protocol.
     pub protocol: Protocol,
-    /// Time from which it is blocked, since the path began.
+    /// Time from which it is blocked, since the start of the path.
     pub from: Nanos,
 }
 
@@ -86,7 +86,7 @@ impl Block {
     /// Parses rules such as `udp`, `udp@3s` or `udp@3s/icmp`.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
+    /// [`Error::Usage`] naming the mistake and a correct form.
     pub fn parse_all(typed: &str) -> Result<Vec<Block>> {
         let mut all: Vec<Block> = Vec::new();
         for part in typed.split('/') {
@@ -162,7 +162,7 @@ mod tests {
         assert!(!takes(6, late) && !takes(132, late) && !takes(0, late) && !takes(136, late));
     }
 
-    /// Blocked packets are in the account by themselves, and the loss model's numbers pass over them.
+    /// Blocked packets have a counter of their own, and the loss model's numbers skip them.
     #[test]
     fn what_is_blocked_is_no_loss_and_has_no_number() {
         let model = Impairments {
@@ -172,7 +172,7 @@ mod tests {
         };
         let place = Place { seed: 1, link: 0, direction: Direction::Up };
         let mut channel: Channel<u64> = Channel::new(&model, place);
-        // Two packets each nanosecond, of UDP and of TCP; the 50 of UDP from 50 on are blocked.
+        // Two packets each nanosecond, of UDP and of TCP; the 50 UDP packets from 50 on are blocked.
         for at in 0..100 {
             for protocol in [17, 6] {
                 channel.arrive(Nanos(at), &of(protocol), at);

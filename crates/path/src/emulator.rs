@@ -1,8 +1,7 @@
-//! The process that emulates a network: it builds the hosts, moves the packets between them, and takes
-//! all of it along when it ends, however that happens, since nothing else holds what it made but
-//! descriptors of its parent.
+//! Process that emulates a network: it builds the hosts and moves the packets between them. Everything disappears
+//! when it ends, for whatever reason, since only descriptors of its parent refer to its devices and namespaces.
 //!
-//! It is this program again, which a constructor takes over before `main`, and control with it is framed JSON.
+//! It is this program again, in which a constructor takes control before `main`; control messages are framed JSON.
 //!
 //! ```text
 //! parent                                    emulator
@@ -42,7 +41,7 @@ mod host;
 
 pub use host::Host;
 
-/// Longest wait for an answer; a thousand devices are made in less.
+/// Longest wait for an answer; the emulator makes a thousand devices in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// Request to the emulator.
@@ -51,10 +50,10 @@ const PATIENCE: Nanos = Nanos::from_secs(30);
 enum ToEmulator {
     /// Request to build a network.
     Build {
-        /// The path as typed.
+        /// Path as typed.
         path: String,
     },
-    /// Request to start anew: nothing under way, time zero, this seed.
+    /// Request to start anew: empty channels, time zero, this seed.
     Begin {
         /// Seed for a path that has none of its own.
         seed: u64,
@@ -88,15 +87,15 @@ pub struct Built {
     pub far: Vec<IpAddr>,
     /// Grouping of close departures.
     pub grouping: Grouping,
-    /// The largest IP packet of each link, in bytes.
+    /// Largest IP packet of each link, in bytes.
     pub mtu: u16,
-    /// Time of a ping while nothing else is on its way, by link.
+    /// Duration of a ping while nothing else is on its way, by link.
     pub pings: Vec<IdlePing>,
     /// Rates of the near and the far host's network cards, by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
     /// Seed of the path itself, where it has one.
     pub seed: Option<u64>,
-    /// Notes about settings that could not be made as they should be.
+    /// Notes about settings that could not be made as intended.
     pub notes: Vec<String>,
 }
 
@@ -111,12 +110,12 @@ pub enum Rights {
 }
 
 impl Built {
-    /// Returns a host's address of this family on its first link; IPv4 where any will do.
+    /// Returns a host's address of this family on its first link; IPv4 if any family will do.
     pub fn address(&self, side: Side, family: Family) -> Option<IpAddr> {
         self.addresses(side, family).next()
     }
 
-    /// Returns a host's addresses on one link, from 0; none where there is no such link.
+    /// Returns a host's addresses on one link, from 0; empty if there is no such link.
     pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
         let all = self.of_side(side);
         all.chunks((all.len() / self.pings.len().max(1)).max(1)).nth(link).unwrap_or_default()
@@ -138,9 +137,9 @@ impl Built {
     }
 }
 
-/// An emulated network, seen from the process that asked for it. Dropping it takes the network down.
+/// Emulated network, as seen by the process that requested it. Dropping it removes the network.
 ///
-/// All threads may use it at once, and it may be kept for as long as anything has use for it.
+/// All threads may use it at once, and it may live for as long as it is useful.
 #[derive(Debug)]
 pub struct Emulator {
     process: Mutex<Helper>,
@@ -149,22 +148,22 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Builds a network from its description as typed, `delay=25ms,loss=1%`, and begins with it. `seed`
-    /// decides all that is left to chance, unless the description has one of its own.
+    /// Builds a network from its description as typed, `delay=25ms,loss=1%`, and begins with it. `seed` decides all
+    /// random events, unless the description has a seed of its own.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the description makes no sense; otherwise what this host lacks, and how
-    /// to get it ([`Emulator::possible`] says so without building anything).
+    /// [`Error::Usage`] where the description is invalid; otherwise the right or device that this host lacks, and
+    /// the way to get it ([`Emulator::possible`] reports this without building anything).
     pub fn with_seed(path: &str, seed: u64) -> Result<Emulator> {
         let emulator = Emulator::start(path)?;
         emulator.begin(seed)?;
         Ok(emulator)
     }
 
-    /// Builds a network, to be used from [`Emulator::begin`] on.
+    /// Builds a network, which can be used after [`Emulator::begin`].
     ///
     /// # Errors
-    /// As of [`Emulator::with_seed`].
+    /// As for [`Emulator::with_seed`].
     pub fn start(path: &str) -> Result<Emulator> {
         let process = before_main::start()?;
         let timeout = process.control().set_read_timeout(Some(Duration::from_nanos(PATIENCE.0)));
@@ -177,20 +176,20 @@ impl Emulator {
         Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
     }
 
-    /// Checks that this host lets this user make the namespaces that a network is built of.
+    /// Checks that this host lets this user make the namespaces of a network.
     ///
     /// # Errors
-    /// [`Error::Setup`] saying what forbids it, and what allows it.
+    /// [`Error::Setup`] naming the restriction and the way to lift it.
     pub fn possible() -> Result<()> {
         namespace::try_out()
     }
 
-    /// Returns the near host, at which connections begin.
+    /// Returns the near host, which opens connections.
     pub fn near(&self) -> Host<'_> {
         Host::new(self, Side::Near)
     }
 
-    /// Returns the far host, at which servers listen.
+    /// Returns the far host, where servers listen.
     pub fn far(&self) -> Host<'_> {
         Host::new(self, Side::Far)
     }
@@ -205,8 +204,8 @@ impl Emulator {
         &self.namespaces
     }
 
-    /// Empties the path, and starts its time, its counters and its randomness anew; `seed` counts
-    /// where the path has none of its own.
+    /// Empties the path, and starts its time, its counters and its randomness anew; `seed` counts where the path
+    /// has none of its own.
     ///
     /// # Errors
     /// Fails if a device failed, or the emulator is gone.
@@ -220,7 +219,7 @@ impl Emulator {
     /// Returns the path's figures since [`Emulator::begin`].
     ///
     /// # Errors
-    /// As of [`Emulator::begin`].
+    /// As for [`Emulator::begin`].
     pub fn end(&self) -> Result<PathFigures> {
         match ask(&self.process(), &ToEmulator::End)? {
             FromEmulator::Figures(figures) => Ok(*figures),
@@ -238,8 +237,8 @@ impl Emulator {
         self.process().ended(Nanos::ZERO)
     }
 
-    /// Locks the process. A thread that panicked while it asked leaves nothing half done but an answer, and whoever
-    /// asks next says so.
+    /// Locks the process. If a thread panicked in the middle of a request, an answer may be left over; the next
+    /// request reports that.
     fn process(&self) -> MutexGuard<'_, Helper> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,7 +262,7 @@ fn ask(process: &Helper, word: &ToEmulator) -> Result<FromEmulator> {
     }
 }
 
-/// Converts a fault of the emulator into an error here: what this host lacks is no fault of a peer.
+/// Converts a fault of the emulator into an error here: a feature that this host lacks is no fault of a peer.
 fn blamed(fault: Fault) -> Error {
     match fault.kind {
         FaultKind::Usage => Error::Usage(fault.message),

@@ -7,7 +7,7 @@ use super::trace::{Format, Mode, Trace};
 use crate::error::{Error, Result};
 use crate::foreign;
 
-/// The largest file that is read, in bytes.
+/// Size of the largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// Function that reads the bytes of a named file.
@@ -16,12 +16,12 @@ pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>>;
 /// Reads a regular file of at most 64 MiB.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is something else or larger.
+/// [`Error::Setup`] where it cannot be read; [`Error::Data`] where it is not a regular file, or larger.
 pub fn read(file: &str) -> Result<Vec<u8>> {
     foreign::file::read(Path::new(file), LARGEST)
 }
 
-/// The files of one path, each trace read once.
+/// Files of one path, with each trace read once.
 pub(super) struct Files<'r> {
     read: ReadFile<'r>,
     traces: Vec<(Option<Mode>, Format, Arc<Trace>)>,
@@ -38,7 +38,7 @@ impl<'r> Files<'r> {
             .map_err(|_| Error::data(file, "is not text (UTF-8); give one with numbers in lines"))
     }
 
-    /// Reads a file as a trace, and tells its format.
+    /// Reads a file as a trace, and returns its format, too.
     pub(super) fn trace(&mut self, file: &str, mode: Option<Mode>) -> Result<(Arc<Trace>, Format)> {
         let known = self.traces.iter().find(|(how, _, trace)| trace.file == file && *how == mode);
         if let Some((_, format, trace)) = known {

@@ -1,6 +1,6 @@
-//! The gate of an emulated path: checks that it did, in one trial, what it was asked to do. A pure function of the
-//! model and of the path's own account. It is fixed before the first trial and knows no figure of any contender, so
-//! what it takes out of the sample is blind to the result.
+//! Gate of an emulated path: checks that it did in one trial what was requested. A pure function of the model and
+//! of the path's own account. It is fixed before the first trial and knows no figure of any contender, so the
+//! decision which trials to exclude is blind to the result.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ use crate::time::Nanos;
 use crate::trace::{Content, Trace};
 use crate::units::BitRate;
 
-/// Limit of the median lateness on any path: what a thread that sleeps and then watches the clock reaches on a
+/// Limit of the median lateness on any path: the lateness of a thread that sleeps and then reads the clock, on a
 /// virtual machine with two CPUs.
 const LATE_P50: Nanos = Nanos::from_micros(20);
 /// Limit of the 99th percentile of lateness on any path.
 const LATE_P99: Nanos = Nanos::from_micros(100);
-/// Limit of the median lateness as a part of the path's own time scale: 1 %, a fifth of the usual margin. A median of
-/// round trips, or the round trip that a congestion control sees, moves by no more.
+/// Limit of the median lateness as a part of the path's own time scale: 1 %, a fifth of the usual margin. A median
+/// of round trips, or the round trip that a congestion control sees, moves by no more.
 const LATE_P50_PART: u64 = 100;
-/// Limit of the 99th percentile of lateness as a part of the same scale: 5 %, the usual margin. A median feels
-/// nothing of it, and the tail of round trips moves by no more.
+/// Limit of the 99th percentile of lateness as a part of the same scale: 5 %, the usual margin. It does not move a
+/// median, and the tail of round trips moves by no more.
 const LATE_P99_PART: u64 = 20;
 
-/// Tolerance of the achieved rate, as a part of the rate asked for: 0.1 %.
+/// Tolerance of the achieved rate, as a part of the requested rate: 0.1 %.
 const RATE_PART: u128 = 1_000;
 /// Tolerance of the account of a busy time, in full packets: one that was leaving at each end.
 const RATE_PACKETS: u128 = 2;
 
-/// Probability of a false alarm, for each direction of a link and trial: that a path which does as asked is taken for
-/// one that does not.
+/// Probability of a false alarm, for each direction of a link and trial: that a path which works as requested is
+/// taken for a faulty one.
 pub const LOSS_ERROR: f64 = 1e-4;
 
 /// Limits of the lateness of releases.
@@ -45,8 +45,8 @@ pub struct LatenessLimits {
 }
 
 impl LatenessLimits {
-    /// Returns the limits for a path: absolute ones, or a share of its own time scale where that is more. A scale is
-    /// the longest delay of any direction, or the time that a full packet takes at the least rate.
+    /// Returns the limits for a path: absolute ones, or a share of its own time scale where that is more. A scale
+    /// is the longest delay of any direction, or the time that a full packet takes at the least rate.
     pub fn of(network: &Network) -> LatenessLimits {
         let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
         let scale = ways.map(|way| time_scale(way, network.mtu)).max().unwrap_or_default();
@@ -63,13 +63,13 @@ fn time_scale(way: &Impairments, mtu: u16) -> Nanos {
             let bits = 8 * (u64::from(mtu) + u64::from(way.overhead));
             Nanos((bits * 1_000_000_000).div_ceil((*bps).max(1)))
         }
-        // What a trace's slowest moment takes is no measure of the path: it may carry nothing for a while.
+        // The slowest moment of a trace is no measure of the path: it may carry nothing for a while.
         Rate::Unlimited | Rate::Trace(_) => Nanos::ZERO,
     };
     way.delay.max(packet)
 }
 
-/// Returns the reason for which a trial over `network` with this account does not count; `None` if it does.
+/// Returns the reason why a trial over `network` with this account does not count; `None` if it does.
 pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
     if figures.links.len() != network.links.len() {
         return Some(format!(
@@ -101,7 +101,7 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
         .or_else(|| ways().find_map(|way| way.lateness(limits)))
 }
 
-/// Direction of a link, as asked and as it was.
+/// Direction of a link, with its model and its figures.
 struct DirectionCheck<'a> {
     name: WayName,
     asked: &'a Impairments,
@@ -153,8 +153,8 @@ impl DirectionCheck<'_> {
         })
     }
 
-    /// Checks the bytes that left while packets waited against what the rate allows in that time. The last packet of
-    /// each busy time may be counted in part.
+    /// Checks the bytes that left while packets waited against the rate times that time. The last packet of each
+    /// busy time may be counted in part.
     fn rate(&self, network: &Network) -> Option<String> {
         let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
         let PacketOutcomes { busy_ns, busy_bytes, .. } = self.had.fates;
@@ -211,7 +211,7 @@ impl DirectionCheck<'_> {
 }
 
 /// Returns the share of packets, or of time, that a loss model takes in the long run; `None` where it has none, as
-/// with a list or a trace of its own.
+/// with a list or the losses of a trace.
 pub fn asked_loss(way: &Impairments) -> Option<f64> {
     match &way.rate {
         Rate::Trace(trace) if trace_loses(trace) => None,
@@ -227,7 +227,7 @@ fn trace_loses(trace: &Trace) -> bool {
 }
 
 /// Returns the least round-trip time that the model allows, on the shorter of its links, without the time that
-/// packets take at a rate; `None` where jitter may take any part of the delay away.
+/// packets take at a rate; `None` where jitter may reduce the delay to zero.
 pub fn least_rtt(network: &Network) -> Option<Nanos> {
     let link = |link: &Link| Some(least_delay(&link.up)? + least_delay(&link.down)?);
     network.links.iter().map(link).collect::<Option<Vec<_>>>()?.into_iter().min()
@@ -249,10 +249,10 @@ fn least_delay(way: &Impairments) -> Option<Nanos> {
 /// Size of the default packet of ping(8), as an IPv4 packet.
 const PING: u64 = 84;
 
-/// Round-trip time of one ping on a link that carries nothing else.
+/// Round-trip time of one ping on an otherwise idle link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdlePing {
-    /// Least time; absent where jitter may take any part of the delay away.
+    /// Least time; absent where jitter may reduce the delay to zero.
     pub least: Option<Nanos>,
     /// Mean time; absent where a trace decides.
     pub mean: Option<Nanos>,
@@ -289,7 +289,7 @@ fn mean_delay(way: &Impairments) -> Option<Nanos> {
     }
 }
 
-/// Returns the time of a ping at the rate; of a trace, which may be idle at its fastest, none.
+/// Returns the time of a ping at the rate; zero for a trace, which may be idle at its fastest.
 fn serial(way: &Impairments) -> Nanos {
     let bits = (PING + u64::from(way.overhead)) * 8;
     match way.rate {
@@ -330,7 +330,7 @@ mod tests {
         Impairments { delay: Nanos::from_millis(ms), ..Impairments::default() }
     }
 
-    /// Returns the figures of a path that did all that it was asked to.
+    /// Returns the figures of a path without faults.
     fn fine() -> PathFigures {
         let fates =
             PacketOutcomes { arrived: 1_000, delivered: 1_000, ..PacketOutcomes::default() };
@@ -451,7 +451,7 @@ mod tests {
         assert!(said_of_up().contains("0 of 1000 packets up, and 3 to 3"));
     }
 
-    /// The list holds for both ways, and the one up lost nothing.
+    /// The list holds for both directions, and the direction up lost nothing.
     fn said_of_up() -> String {
         let way = Impairments { loss: Loss::List([5, 6, 40].into()), ..delay(5) };
         why_invalid(&network(way), &fine()).unwrap()

@@ -1,19 +1,17 @@
-//! Fate of each packet on one direction of a link: a pure function of the model, the seed and the packets' arrivals.
-//! No clock, no socket: time is an argument, in nanoseconds since the channel began.
+//! Fate of each packet on one direction of a link: a pure function of the model, the seed and the packets'
+//! arrivals. No clock, no socket: time is an argument, in nanoseconds since the channel began.
 //!
-//! A packet that a firewall blocks goes no further, and has no number. Any other passes three stages. At the entrance, in this
-//! order: the loss model, duplication,
-//! corruption. Then the queue and the server that its rate is. Then delay, jitter and reordering. Loss
-//! stands before the queue, as in netem and dummynet, so a lost packet takes no capacity: whether a
-//! packet is lost depends on no other sender's load.
+//! A packet that a firewall blocks goes no further, and has no number. Any other packet passes three stages. At the
+//! entrance, in this order: the loss model, duplication, corruption. Then the queue, and the server that models the
+//! rate. Then delay, jitter and reordering. Loss acts before the queue, as in netem and dummynet, so a lost packet
+//! takes no capacity: whether a packet is lost depends on no other sender's load.
 //!
-//! Randomness is counter-based: each draw is a hash of seed, link, direction, model and packet
-//! number ([`draw`]), so that no model's draws depend on another's, and the same sequence of packets
-//! meets the same fates. What changes with time (outages, traces) is fixed by the seed before the
-//! first packet, and the same for whoever sends.
+//! Randomness is counter-based: each draw is a hash of seed, link, direction, model and packet number ([`draw`]),
+//! so that no model's draws depend on another's, and the same sequence of packets has the same fates. Changes over
+//! time (outages, traces) are fixed by the seed before the first packet, and are the same for every sender.
 //!
-//! Times are logical: a departure follows from arrivals and the model, never from the moment at which
-//! the owner asks.
+//! Times are logical: a departure follows from arrivals and the model, never from the moment at which the owner
+//! calls.
 
 use std::collections::VecDeque;
 
@@ -62,7 +60,7 @@ pub struct Channel<H> {
     given: Given<H>,
     log: Log,
     fates: PacketOutcomes,
-    /// Number of packets and copies that have come in.
+    /// Number of packets and copies that have entered.
     entered: u64,
     /// Number of the packet after the last lost one.
     behind_loss: u64,
@@ -102,7 +100,7 @@ struct Bottleneck<H> {
     since: u64,
     /// Time at which the next packet begins to leave; the end of time while none waits.
     due: u64,
-    /// Time at which the last packet was out.
+    /// Time at which the last packet had left.
     out: u64,
 }
 
@@ -110,7 +108,7 @@ struct Bottleneck<H> {
 #[derive(Debug)]
 enum Delay {
     Fixed(u64),
-    /// Delays of a trace, and the model's delay for steps that have none.
+    /// Delays of a trace, and the model's delay for steps without one.
     Steps(u64, Box<Steps>),
 }
 
@@ -123,7 +121,7 @@ struct Gone<H> {
     cause: Cause,
 }
 
-/// Seed, link and direction: together with its model and the packet number, they fix every draw of a channel.
+/// Seed, link and direction: together with the model and the packet number, they fix every draw of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Seed of the path.
@@ -164,8 +162,8 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Takes a packet that arrives at `now`, which is no earlier than any time that an earlier call was given.
-    /// Returns its number of departures: 1, or 2 if it is duplicated.
+    /// Accepts a packet that arrives at `now`, which must be no earlier than the times of earlier calls. Returns
+    /// its number of departures: 1, or 2 if it is duplicated.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         if self.blocks(now, packet) {
@@ -176,7 +174,7 @@ impl<H: Copy> Channel<H> {
         self.follow(now, packet, handle)
     }
 
-    /// Takes a packet as [`Channel::arrive`] does, without asking the loss model: its decision about the packet
+    /// Accepts a packet as [`Channel::arrive`] does, but without a new loss decision: the decision about the packet
     /// before holds for this one, too.
     #[inline]
     pub fn follow(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
@@ -202,8 +200,8 @@ impl<H: Copy> Channel<H> {
     }
 
     /// Returns the time of the next call of [`Channel::depart`], if nothing more arrives: no departure is earlier.
-    /// With CoDel, reordering, jitter that lets packets overtake, or opportunities, it may be an internal step, after
-    /// which this returns a later time. `None` while nothing will depart.
+    /// With CoDel, reordering, jitter that lets packets overtake, or opportunities, it may be an internal step,
+    /// after which this returns a later time. `None` while nothing will depart.
     #[inline]
     pub fn next(&self) -> Option<Nanos> {
         let mut next = self.way.next().unwrap_or(u64::MAX);
@@ -218,7 +216,7 @@ impl<H: Copy> Channel<H> {
         (next < u64::MAX).then_some(Nanos(next))
     }
 
-    /// Takes out the next departure until `now`, lost packets included, in the order of their times; at the same
+    /// Removes the next departure until `now`, lost packets included, in the order of their times; at the same
     /// time, in the order of arrival.
     #[inline]
     pub fn depart(&mut self, now: Nanos) -> Option<Departure<H>> {
@@ -261,12 +259,12 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Returns the log of packets that the loss model took so far.
+    /// Returns the log of packets that the loss model dropped so far.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Adds a decision to the digest; decisions that change nothing are left out.
+    /// Adds a decision to the digest; decisions without effect are left out.
     #[inline]
     fn decided(&mut self, index: u64, what: u64) {
         self.fates.digest = fold(fold(self.fates.digest, index), what);
@@ -284,7 +282,7 @@ impl<H: Copy> Channel<H> {
         self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Lost });
     }
 
-    /// Passes a packet that is not lost to the queue, or directly to the delay stage where nothing limits the rate.
+    /// Passes a packet that is not lost to the queue, or directly to the delay stage if there is no rate limit.
     #[inline]
     fn enter(&mut self, index: u64, now: u64, packet: &Packet, handle: H) {
         let mut item = Item {
@@ -334,7 +332,7 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Moves the packets that the server takes until `now` to the delay stage.
+    /// Moves the packets that the server serves until `now` to the delay stage.
     #[inline]
     fn serve(&mut self, now: u64) {
         if self.bottleneck.as_ref().is_some_and(|bottleneck| bottleneck.due <= now) {
@@ -440,14 +438,14 @@ impl Delay {
     }
 }
 
-/// Packet properties that a channel needs.
+/// Properties of a packet that a channel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// Length as an IP packet, in bytes.
     pub bytes: u32,
     /// Flow of the packet: a hash of addresses, protocol and ports.
     pub flow: u64,
-    /// Protocol number of what the IP packet carries; 0 if unknown.
+    /// Protocol number of the IP packet's payload; 0 if unknown.
     pub protocol: u8,
     /// ECN capability of the sender (RFC 3168).
     pub capable: Capable,
@@ -462,7 +460,7 @@ pub enum Capable {
     Yes,
 }
 
-/// Departure of a packet: its end in the channel, and the time of it.
+/// Departure of a packet: how it left the channel, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure<H> {
     /// Time of departure.
@@ -475,7 +473,7 @@ pub struct Departure<H> {
     pub end: End,
 }
 
-/// End of the time of a packet, or of a copy, in the channel.
+/// End of a packet, or of a copy, in the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Delivered at the other side, with these changes.
@@ -498,7 +496,7 @@ pub struct Changes {
 pub enum Cause {
     /// Dropped by a firewall, for its protocol.
     Blocked,
-    /// Taken by the loss model.
+    /// Dropped by the loss model.
     Lost,
     /// Full queue.
     Full,

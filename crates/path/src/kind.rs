@@ -1,4 +1,4 @@
-//! Kind of a path, as settings and results have it.
+//! Kind of a path, with its name in settings and results.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Path, SIMULATED};
 
-/// Kind of a path between two ends. Results have its name.
+/// Kind of a path between two ends; its name is in results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathKind {
@@ -16,14 +16,15 @@ pub enum PathKind {
     Emulated,
     /// Network in virtual time.
     Simulated,
-    /// Way to a server elsewhere.
+    /// Path to a server on another host.
     Remote,
-    /// Unknown: others measured there, and their file does not name it.
+    /// Unknown: another tool measured there, and its file does not name the path.
     Imported,
 }
 
 impl PathKind {
-    /// Returns the kind of a path as [`Path::parse`] reads it, from the first words alone: no file that it names is opened.
+    /// Returns the kind of a path as [`PathSpec::parse`] reads it, from the first words alone: no file that it
+    /// names is opened.
     pub fn of_typed(typed: &str) -> PathKind {
         match typed.trim() {
             "loopback" => PathKind::Loopback,

@@ -46,7 +46,7 @@ pub use time::Nanos;
 /// Beginning of a path in virtual time, as typed.
 const SIMULATED: &str = "sim:";
 
-/// Path between two ends on this machine.
+/// Path between two ends on this machine, as typed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Path {
     /// Loopback interface.
@@ -61,15 +61,15 @@ impl Path {
     /// Reads a path as typed: `loopback`, links as [`Network::parse`] does, or `sim:` and links.
     ///
     /// # Errors
-    /// As of [`Network::parse`].
+    /// As for [`Network::parse`].
     pub fn parse(typed: &str) -> Result<Path> {
         Path::parse_with(typed, &mut files::read)
     }
 
-    /// Parses as [`Path::parse`] does, with files that `read` has.
+    /// Parses as [`PathSpec::parse`] does, with files from `read`.
     ///
     /// # Errors
-    /// As of [`Network::parse_with`].
+    /// As for [`Network::parse_with`].
     pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Path> {
         let typed = typed.trim();
         if typed == "loopback" {
@@ -83,7 +83,7 @@ impl Path {
 }
 
 impl fmt::Display for Path {
-    /// Writes it as [`Path::parse`] reads it.
+    /// Writes it as [`PathSpec::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Path::Loopback => f.write_str("loopback"),
@@ -96,7 +96,7 @@ impl fmt::Display for Path {
 /// Address family: the IP version to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// Whatever the name resolves to first; IPv4 on loopback.
+    /// First address that the name resolves to; IPv4 on loopback.
     #[default]
     Any,
     /// IPv4.

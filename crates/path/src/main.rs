@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match start(&typed) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            // Nothing may be listening there any more; the exit status says it, too.
+            // Standard error may be closed; the exit status shows the failure, too.
             let said = foreign::lines(&error.to_string());
             let _ = writeln!(io::stderr(), "deadheat-path: {said}");
             ExitCode::from(error.exit_code())
@@ -71,7 +71,7 @@ fn start(typed: &[OsString]) -> Result<u8> {
     }
 }
 
-/// Parses the request of `run`; `None` where it was asked for help.
+/// Parses the request of `run`; `None` if help was requested.
 fn request(typed: &[OsString]) -> Result<Option<Request>> {
     let text = |typed: &OsString| {
         let wrong = || Error::usage(format!("`{}` is not text (UTF-8)", typed.to_string_lossy()));
@@ -151,7 +151,7 @@ fn put(out: &mut String, keys: &[Key]) {
     }
 }
 
-/// Writes to standard output; a reader that has gone away (`| head`) is no error.
+/// Writes to standard output; a reader that is gone (`| head`) is no error.
 fn print(text: &str) -> Result<u8> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -21,8 +21,8 @@ pub struct LinkFigures {
     pub down: DirectionFigures,
 }
 
-/// Figures of one direction of a link. Packets are those that the link would carry: the segments of a super-packet,
-/// each on its own.
+/// Figures of one direction of a link. A packet is a packet on the link: each segment of a super-packet counts on
+/// its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DirectionFigures {
     /// Outcomes that the model decided.
@@ -31,18 +31,18 @@ pub struct DirectionFigures {
     /// device; absent in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ns: Option<Distribution>,
-    /// Queueing time of packets that left the queue, from arrival to departure; absent where nothing limits the rate.
+    /// Queueing time of packets that left the queue, from arrival to departure; absent if there is no rate limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<Distribution>,
-    /// Packets that the loss model took, as ranges of their numbers from 1, as `drop=` takes them back: `5-6/40`.
-    /// Absent where it took none or more than 256 runs, and where the kernel decided.
+    /// Packets that the loss model dropped, as ranges of their numbers from 1, as `drop=` takes them: `5-6/40`.
+    /// Absent if there were none or more than 256 runs, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub losses: Option<String>,
     /// Packets that were lost in devices and rings, outside the model. Anything but 0 makes a trial
     /// invalid.
     #[serde(default)]
     pub device_drops: u64,
-    /// Writes to the outgoing device; `fates.delivered` over this is how many packets one carried.
+    /// Writes to the outgoing device; `fates.delivered` divided by this is the mean number of packets in one.
     #[serde(default)]
     pub writes: u64,
 }
@@ -51,20 +51,20 @@ pub struct DirectionFigures {
 /// early + waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PacketOutcomes {
-    /// Number of packets that came in.
+    /// Number of packets that entered.
     pub arrived: u64,
-    /// Bytes that came in, as IP packets.
+    /// Bytes that entered, as IP packets.
     pub arrived_bytes: u64,
-    /// Number of packets that went out, copies included.
+    /// Number of packets that left, copies included.
     pub delivered: u64,
-    /// Bytes that went out.
+    /// Bytes that left.
     pub delivered_bytes: u64,
     /// Number of packets that a firewall dropped for their protocol.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
-    /// Number of packets that the loss model took.
+    /// Number of packets that the loss model dropped.
     pub lost: u64,
-    /// Number of runs of consecutive packets that the loss model took.
+    /// Number of runs of consecutive packets that the loss model dropped.
     #[serde(default)]
     pub bursts: u64,
     /// Number of packets that found the queue full.
@@ -73,7 +73,7 @@ pub struct PacketOutcomes {
     /// Number of packets that the queue dropped to stay short.
     #[serde(default)]
     pub early: u64,
-    /// Number of packets that were marked instead.
+    /// Number of packets that were marked instead of dropped.
     #[serde(default)]
     pub marked: u64,
     /// Number of copies made.
@@ -82,7 +82,7 @@ pub struct PacketOutcomes {
     /// Number of packets with a flipped bit.
     #[serde(default)]
     pub corrupted: u64,
-    /// Number of packets that went out after one that had come in later (RFC 4737, type-P-reordered).
+    /// Number of packets that left after a packet that had entered later (RFC 4737, type-P-reordered).
     #[serde(default)]
     pub reordered: u64,
     /// Number of packets still under way at the end.
@@ -94,9 +94,9 @@ pub struct PacketOutcomes {
     /// Bytes that left during that time, link-layer overhead included.
     #[serde(default)]
     pub busy_bytes: u64,
-    /// Hash of all that was drawn at the entrance (losses, copies, flipped bits, reordering, offsets of delays), in
-    /// order: the same for the same seed and the same packets. What a queue does depends on when packets come, and is
-    /// not in it.
+    /// Hash of all draws at the entrance (losses, copies, flipped bits, reordering, offsets of delays), in order:
+    /// the same for the same seed and the same packets. Decisions of a queue depend on the arrival times of
+    /// packets, and are not in it.
     #[serde(default)]
     pub digest: u64,
 }

@@ -1,5 +1,5 @@
-//! The network between two hosts, as plain data: links, and what each does to packets in each direction. Made from
-//! words by [`super::grammar`], carried out by [`super::impair`].
+//! Network between two hosts, as plain data: links with their impairments in each direction. [`super::grammar`]
+//! makes it from text, [`super::impair`] carries it out.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::waiting::WaitMode;
 pub struct Network {
     /// Links in the order typed; at least one.
     pub links: Vec<Link>,
-    /// Seed of all impairments; the block's where none was given.
+    /// Seed of all impairments; the block's seed if none was given.
     pub seed: Option<u64>,
-    /// Backend asked for; the best that this host has where none was given.
+    /// Requested backend; the best of this host if none was given.
     pub backend: Option<Backend>,
     /// Wait mode of the threads until the time of a release.
     pub wait: WaitMode,
-    /// Grouping of close departures; chosen by rate where none was given.
+    /// Grouping of close departures; chosen by rate if none was given.
     pub grouping: Option<Grouping>,
     /// Largest IP packet of each link, in bytes.
     pub mtu: u16,
 }
 
-/// A link: one device at each host.
+/// Link with one device at each host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Link {
     /// Impairments from near to far.
@@ -52,11 +52,11 @@ impl Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// TUN devices, two of them; segments are decided one by one in this program.
+    /// Two TUN devices; this program decides about segments one by one.
     Tun,
-    /// Pairs of veth devices, two of them, whose far ends this program reads and writes with packet sockets.
+    /// Two pairs of veth devices, whose inner ends this program reads and writes with packet sockets.
     Packet,
-    /// Kernel's netem, on a host between the two.
+    /// The kernel's netem, on a host between the two.
     Netem,
 }
 
@@ -80,7 +80,7 @@ impl Backend {
     }
 }
 
-/// Grouping of packets that leave close to each other, when they are handed over.
+/// Grouping of packets that leave close to each other, when they are written to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
@@ -104,11 +104,11 @@ impl Grouping {
 /// Time span over which [`Grouping::Aggregate`] joins departures.
 pub const AGGREGATE: Nanos = Nanos::from_micros(15);
 
-/// Impairments of one direction of a link, in the order in which they act on packets: the sender's network card, a firewall,
-/// loss, duplication and corruption, the queue and the rate, then delay, jitter and reordering.
+/// Impairments of one direction of a link, in the order in which they act on packets: the sender's network card, a
+/// firewall, loss, duplication and corruption, the queue and the rate, then delay, jitter and reordering.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Impairments {
-    /// Network card of the host that sends this way.
+    /// Network card of the host that sends in this direction.
     pub nic: Nic,
     /// Protocols that a firewall blocks.
     pub block: Vec<Block>,
@@ -118,11 +118,11 @@ pub struct Impairments {
     pub loss_per: LossPer,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
-    /// Share of packets of which one bit is flipped, 0 to 1.
+    /// Share of packets with one flipped bit, 0 to 1.
     pub corrupt: f64,
     /// Rate at which packets leave.
     pub rate: Rate,
-    /// Bytes that the link layer adds to each packet, in what the rate counts.
+    /// Bytes that the link layer adds to each packet, as the rate counts them.
     pub overhead: u32,
     /// Queue before the rate, and its drop policy.
     pub queue: Queue,
@@ -150,8 +150,8 @@ impl Impairments {
 /// Least rate of a network card that the path does not mention.
 pub const USUAL_NIC: BitRate = BitRate(10_000_000_000);
 
-/// Network card of a host: the rate at which packets leave the host. It loses nothing; packets that wait for it count
-/// against the send buffer of their socket, so that a full buffer holds the sender back.
+/// Network card of a host: the rate at which packets leave the host. It loses nothing; packets that wait for it
+/// count against the send buffer of their socket, so that a full buffer holds the sender back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Nic {
     /// A card of [`USUAL_NIC`], or of twice the link's rate where that is more.
@@ -163,7 +163,7 @@ pub enum Nic {
     None,
 }
 
-/// Loss model: decides which packets are lost before the queue.
+/// Loss model, which decides which packets are lost before the queue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Loss {
     /// None.
@@ -179,14 +179,14 @@ pub enum Loss {
     List(Arc<[u64]>),
 }
 
-/// Unit that one decision of the loss model is about.
+/// Unit of one decision of the loss model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LossPer {
-    /// Packet as the link carries it.
+    /// Packet on the link.
     #[default]
     Packet,
-    /// Super-packet: all that a host hands over at once. With segmentation offload that is up to 64 KiB of packets:
-    /// the mistake of an emulator that does not look inside, for studies of it.
+    /// Super-packet: all that a host sends at once. With segmentation offload that is up to 64 KiB of packets: the
+    /// mistake of an emulator that does not look inside, for studies of it.
     Super,
 }
 
@@ -220,7 +220,7 @@ pub enum Rate {
     Unlimited,
     /// Constant rate in bits per second; packets leave one after another.
     Fixed(BitRate),
-    /// Recorded rate; starts again at its end.
+    /// Recorded rate; it repeats after its end.
     Trace(Arc<Trace>),
 }
 
@@ -232,7 +232,7 @@ impl Rate {
             Rate::Fixed(rate) => Some(*rate),
             Rate::Trace(trace) => match &trace.content {
                 Content::Steps(steps) => steps.iter().map(|step| step.rate).max(),
-                // What leaves at one opportunity leaves at one time.
+                // All packets of one opportunity leave at one time.
                 Content::Opportunities { .. } => None,
             },
         }
@@ -267,35 +267,35 @@ pub enum Ecn {
     Marks,
 }
 
-/// Capacity of a queue, the packet that is leaving not counted.
+/// Capacity of a queue, without the packet that is leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Bytes of IP packets and link-layer overhead.
     Bytes(u64),
     /// Packets.
     Packets(u64),
-    /// Time: as many bytes as leave in it at the rate at the moment of arrival; always room for ten packets of
-    /// 1500 bytes.
+    /// Time: as many bytes as leave in it at the rate at the moment of arrival; always room for ten packets of 1500
+    /// bytes.
     Time(Nanos),
 }
 
-/// Queue discipline: what the queue does before it is full.
+/// Queue discipline: the treatment of packets before the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
-    /// Tail drop: packets that find the queue full are dropped, and nothing else.
+    /// Tail drop: packets that find the queue full are dropped, and no others.
     DropTail,
     /// Controlled delay (RFC 8289).
     Codel {
         /// Acceptable standing delay.
         target: Nanos,
-        /// Time for which packets must have waited longer than that.
+        /// Time for which packets must have waited longer than the target.
         interval: Nanos,
     },
     /// Fair queueing with controlled delay for each flow (RFC 8290).
     FqCodel {
-        /// Target as of `Codel`.
+        /// Target as for `Codel`.
         target: Nanos,
-        /// Interval as of `Codel`.
+        /// Interval as for `Codel`.
         interval: Nanos,
     },
     /// Proportional integral controller enhanced (RFC 8033).
@@ -312,11 +312,11 @@ pub struct Jitter {
     pub scale: Nanos,
     /// Shape of the distribution.
     pub shape: Shape,
-    /// Packet order: kept, or free to change.
+    /// Order of packets: kept, or free to change.
     pub order: Order,
 }
 
-/// Distribution of the offset; its mean is 0 in all of them. A delay below zero counts as zero.
+/// Distribution of the offset, always with mean 0. A delay below zero counts as zero.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Uniform between minus and plus the scale.
@@ -325,14 +325,14 @@ pub enum Shape {
     Normal,
     /// Pareto with the exponent 3: a long tail of late packets.
     Pareto,
-    /// Drawings from a table of offsets in units of the scale, sorted.
+    /// Draws from a table of offsets in units of the scale, sorted.
     Table(Arc<[f64]>),
 }
 
 /// Order of packets under jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Kept: a packet leaves no earlier than those before it.
+    /// Kept: a packet leaves no earlier than the packets before it.
     Kept,
     /// Free: each packet leaves when its own delay is over.
     Free,

@@ -1,20 +1,19 @@
-//! Paths by name: kinds of access and routes, each with where its values are from.
+//! Paths by name: kinds of access and routes, each with the source of its values.
 //!
-//! A profile is what would be typed for a link, so that it can be read, copied and overruled key by
-//! key. It is one plausible link of its kind, not the average of all: who needs a particular one
-//! measures it. Delays are half of a round trip in each direction, since round trips are what the
-//! sources give.
+//! A profile has the text of a link as typed, so that it can be read, copied and changed key by key. It is one
+//! plausible link of its kind, not the average of all: for a particular link, measure it. Delays are half of a
+//! round trip in each direction, since the sources give round trips.
 
-/// A named link of some kind.
+/// Named link of a particular kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
     /// Name of the profile.
     pub name: &'static str,
-    /// Other names by which people ask for it; they are suggested, not taken.
+    /// Other names in common use; messages suggest this profile for them.
     pub known_as: &'static [&'static str],
-    /// Keys of the link, as they would be typed.
+    /// Keys of the link, as typed.
     pub text: &'static str,
-    /// Summary of what it stands for, in one line.
+    /// Summary of the link, in one line.
     pub summary: &'static str,
     /// Source of the values, and which of them are a judgement.
     pub source: &'static str,

@@ -1,11 +1,10 @@
-//! Packets of a frame: what a device hands over in one read, seen as the packets that a link would carry. With
-//! segmentation offload that is a super-packet: one header, and the payload of up to 64 KiB of segments. Their fates
-//! are decided one by one, and those that survive side by side go on as one super-packet again, with the headers that
-//! the kernel's own segmentation would have given them.
+//! Packets of a frame: the result of one read from a device, as the packets that a link would carry. With
+//! segmentation offload that is a super-packet: one header, and the payload of up to 64 KiB of segments. Their
+//! fates are decided one by one, and neighbours that survive continue as one super-packet again, with the headers
+//! that the kernel's own segmentation would have written.
 //!
-//! A frame is a `struct virtio_net_hdr` (10 bytes, in the host's byte order; Virtio 1.2, section
-//! 5.1.6, and linux/virtio_net.h) and an IP packet. Nothing in it is trusted: what does not add up is
-//! one opaque packet.
+//! A frame is a `struct virtio_net_hdr` (10 bytes, in the host's byte order; Virtio 1.2, section 5.1.6, and
+//! linux/virtio_net.h) and an IP packet. Nothing in it is trusted: an inconsistent frame is one opaque packet.
 
 use std::ops::Range;
 
@@ -34,14 +33,14 @@ const CWR: u8 = 0x80;
 /// Longest headers in front of a payload that is split.
 const LONGEST_HEAD: usize = 320;
 
-/// A frame as packets.
+/// Frame as packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GsoFrame {
     /// Number of packets, at least 1.
     pub segments: u32,
     /// Flow: a hash of addresses, protocol and, where there are any, ports.
     pub flow: u64,
-    /// Protocol number of what they carry, behind IPv6 extension headers; 0 if unknown.
+    /// Protocol number of their payload, behind IPv6 extension headers; 0 if unknown.
     pub protocol: u8,
     /// ECN capability: the packets may be marked instead of dropped.
     pub capable: Capable,
@@ -90,14 +89,14 @@ impl Default for Head {
 }
 
 impl Head {
-    /// Returns the headers written last; empty where the frame's own can be used.
+    /// Returns the headers written last; empty if the frame's own can be used.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 impl GsoFrame {
-    /// Parses a frame. Never fails: what cannot be split is one packet.
+    /// Parses a frame. Never fails: a frame that cannot be split is one packet.
     #[inline]
     pub fn parse(frame: &[u8]) -> GsoFrame {
         let packet = frame.get(VNET..).unwrap_or_default();
@@ -129,8 +128,8 @@ impl GsoFrame {
     }
 
     /// Prepares segments `from..to` as one frame: the bytes in `head`, then this part of the frame, which is all of
-    /// it where nothing is to change. `changes.flipped` is not done here: a packet whose bits are flipped travels
-    /// alone, see [`GsoFrame::copy`].
+    /// it if nothing changes. It ignores `changes.flipped`: a packet with flipped bits travels alone, see
+    /// [`GsoFrame::copy`].
     #[inline]
     pub fn run(
         &self,
@@ -161,8 +160,8 @@ impl GsoFrame {
         begin..end
     }
 
-    /// Writes segment `n` as a frame of its own into `room`, its checksum complete, with the changes, and returns its
-    /// length in bytes; `None` where there is too little room.
+    /// Writes segment `n` as a frame of its own into `room`, its checksum complete, with the changes, and returns
+    /// its length in bytes; `None` if there is too little room.
     pub fn copy(&self, frame: &[u8], n: u32, changes: Changes, room: &mut [u8]) -> Option<usize> {
         let mut head = Head::default();
         let rest = &frame[self.run(frame, n, n + 1, changes, &mut head)];
@@ -182,7 +181,7 @@ impl GsoFrame {
 
     /// Marks the whole frame with a congestion mark.
     fn marked_whole(&self, frame: &[u8], head: &mut Head) -> Range<usize> {
-        // The fixed part of either version's header holds all that a mark changes.
+        // The fixed part of either version's header holds everything that a mark changes.
         let fixed = match self.version {
             Version::V4 => VNET + 20,
             Version::V6 => VNET + 40,
@@ -194,8 +193,8 @@ impl GsoFrame {
         fixed..frame.len()
     }
 
-    /// Rewrites the headers of the whole to those of a run of its segments, as Linux does in `inet_gso_segment`,
-    /// `tcp_gso_segment` and `__udp_gso_segment`.
+    /// Rewrites the headers of the whole frame to the headers of a run of its segments, as Linux does in
+    /// `inet_gso_segment`, `tcp_gso_segment` and `__udp_gso_segment`.
     fn rewrite(
         &self,
         head: &mut [u8],
@@ -249,7 +248,7 @@ impl GsoFrame {
                 6
             }
         };
-        // The pseudo-header's sum holds the length; one's complement takes the old one out again.
+        // The pseudo-header's sum holds the length; one's complement subtracts the old one again.
         let before = u32::from(get(header, check));
         put(header, check, fold(before + u32::from(!(whole as u16)) + now as u32));
     }
@@ -273,8 +272,8 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
         (GSO_UDP, Version::V4 | Version::V6) => Protocol::Udp,
         _ => return None,
     };
-    // The kernel leaves the checksum of a super-packet to whoever segments it, so this says where
-    // its transport header is, extension headers or not.
+    // The kernel leaves the checksum of a super-packet to the code that segments it, so this is where its transport
+    // header is, extension headers or not.
     let transport = usize::from(get_native(vnet, 6));
     let fixed = if version == Version::V4 { 20 } else { 40 };
     if vnet[0] & NEEDS_CSUM == 0 || transport < fixed || size == 0 {
@@ -305,10 +304,10 @@ fn capable(packet: &[u8], version: Version) -> Capable {
     if bits == 0 { Capable::No } else { Capable::Yes }
 }
 
-/// Most IPv6 extension headers that are looked behind.
+/// Largest number of IPv6 extension headers that are skipped.
 const MOST_EXTENSIONS: usize = 8;
 
-/// Returns the number of the protocol inside, which every fragment names; 0 where there is none.
+/// Returns the number of the protocol inside, which every fragment has; 0 if there is none.
 #[inline]
 fn protocol(packet: &[u8], version: Version) -> u8 {
     match version {
@@ -335,8 +334,8 @@ fn behind_extensions(packet: &[u8], first: u8) -> u8 {
     0
 }
 
-/// Hashes what tells flows apart (RFC 8290, section 4.1.1). Fragments and what is not TCP or UDP have no ports;
-/// neither have packets behind IPv6 extension headers.
+/// Hashes the fields that distinguish flows (RFC 8290, section 4.1.1). Only TCP and UDP have ports here; fragments
+/// and packets behind IPv6 extension headers have none.
 #[inline]
 fn flow(packet: &[u8], version: Version) -> u64 {
     let (protocol, addresses, ports) = match version {
@@ -459,7 +458,7 @@ mod tests {
         packet[VNET + 6] = 58;
         assert_eq!(of(&packet), 58);
         assert_eq!(of(&packet[..VNET]), 0);
-        // Headers without end are looked at no further.
+        // The parser stops after a number of headers.
         let endless: Vec<u8> = packet[..VNET + 40].iter().copied().chain([0; 400]).collect();
         assert_eq!(of(&[&endless[..VNET + 6], &[0], &endless[VNET + 7..]].concat()), 0);
     }
@@ -470,7 +469,7 @@ mod tests {
         [head.bytes(), &frame[rest]].concat()
     }
 
-    /// Returns true if every checksum that a receiver looks at is right.
+    /// Returns true if every checksum that a receiver checks is right.
     fn checksums_hold(frame: &[u8]) -> bool {
         let packet = &frame[VNET..];
         let pseudo = sum(&packet[12..20]) + u32::from(TCP) + u32::from(get(packet, 2) - 20);
@@ -578,7 +577,7 @@ mod tests {
         assert_eq!(GsoFrame::parse(&fragment(frame)).flow, GsoFrame::parse(&fragment(other)).flow);
     }
 
-    /// Tests whatever a device hands over: no panic, and segments that add up to it.
+    /// Tests arbitrary input: no panic, and segments that add up to it.
     #[test]
     fn garbage_is_one_packet_or_adds_up() {
         let mut rng = SplitMix64::new(20);

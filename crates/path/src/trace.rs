@@ -1,9 +1,9 @@
 //! Traces: recordings of a link's capacity over time.
 //!
-//! Two formats, told apart by their first line. mahimahi's has a whole number of milliseconds a line:
-//! at that time one packet of 1504 bytes may leave (1500 and the 4 that a TUN device puts in front,
-//! `PACKET_SIZE` in its `link_queue.hh`), and after the last one it all begins again. Our own begins
-//! with `deadheat-trace 1`, has lines `TIME RATE [DELAY [LOSS]]`, and ends with `end TIME`.
+//! There are two formats, which their first line distinguishes. mahimahi's has a whole number of milliseconds per
+//! line: at that time one packet of 1504 bytes may leave (1500 and the 4 that a TUN device adds in front,
+//! `PACKET_SIZE` in its `link_queue.hh`), and after the last one the trace repeats. Our own begins with
+//! `deadheat-trace 1`, has lines `TIME RATE [DELAY [LOSS]]`, and ends with `end TIME`.
 
 use sha2::{Digest, Sha256};
 
@@ -13,14 +13,14 @@ use crate::time::Nanos;
 use crate::units::hex::hex;
 use crate::units::{BitRate, parse_rate, parse_share, parse_span};
 
-/// Recording of a link's capacity, from its start to its end, where it starts again.
+/// Recording of a link's capacity, which repeats after its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// Name of the file that it was read from, as typed.
     pub file: String,
     /// SHA-256 (FIPS 180-4) of the file's bytes, in hexadecimal.
     pub sha256: String,
-    /// Length, after which it starts again.
+    /// Length, after which it repeats.
     pub length: Nanos,
     /// Content of the recording.
     pub content: Content,
@@ -29,9 +29,9 @@ pub struct Trace {
 /// Content of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Steps: the link is as each of them says from its time to the next one's.
+    /// Steps: each one holds from its time to the next one's.
     Steps(Vec<Step>),
-    /// Opportunities: at each of these times, sorted, so many bytes may leave, and what is not used is lost
+    /// Opportunities: at each of these times, sorted, this many bytes may leave, and unused ones are lost
     /// (mahimahi).
     Opportunities {
         /// Bytes of one opportunity, of IP packets and overhead.
@@ -41,25 +41,25 @@ pub enum Content {
     },
 }
 
-/// State of a link from some time on.
+/// State of a link from a time on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Start time, since the start of the trace; the first is 0.
     pub from: Nanos,
     /// Rate; 0 for nothing.
     pub rate: BitRate,
-    /// Delay, in place of the model's.
+    /// Delay, which replaces the model's.
     pub delay: Option<Nanos>,
     /// Probability that a packet is lost, 0 to 1, besides the losses of the model.
     pub loss: Option<f64>,
 }
 
-/// Reading of mahimahi's opportunities.
+/// Interpretation of mahimahi's opportunities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Spread: the opportunities of a millisecond are a rate that holds for this millisecond.
     Spread,
-    /// Burst: each opportunity is an instant, as for mahimahi.
+    /// Burst: each opportunity is an instant, as in mahimahi.
     Burst,
 }
 
@@ -83,7 +83,7 @@ const OURS: &str = "deadheat-trace 1";
 /// Bytes that leave at one of mahimahi's opportunities.
 pub const OPPORTUNITY: u32 = 1504;
 
-/// Bytes that each IP packet takes of an opportunity besides its own.
+/// Bytes of an opportunity that each IP packet takes besides its own.
 pub const OPPORTUNITY_OVERHEAD: u32 = 4;
 
 /// Largest number of lines that are neither empty nor a comment.
@@ -99,11 +99,11 @@ const LONGEST_DELAY: Nanos = Nanos::from_secs(3_600);
 const HIGHEST: BitRate = BitRate(1_000_000_000_000);
 
 impl Trace {
-    /// Reads a trace in either format; `mode` is mahimahi's only, and `None` spreads.
+    /// Reads a trace in either format; `mode` is for mahimahi's only, and `None` spreads.
     ///
     /// # Errors
-    /// [`Error::Data`] with the line, what is wrong in it and what would be right; [`Error::Usage`] for
-    /// a mode where the format has none.
+    /// [`Error::Data`] with the line, its mistake and a correct form; [`Error::Usage`] for a mode where the format
+    /// has none.
     pub fn from_bytes(file: &str, bytes: &[u8], mode: Option<Mode>) -> Result<Trace> {
         let text = std::str::from_utf8(bytes)
             .map_err(|_| Error::data(file, "is not text (UTF-8), so it is no trace"))?;
@@ -147,7 +147,7 @@ impl Trace {
     }
 }
 
-/// Line number and fault of a line.
+/// Number of a line, and its fault.
 type Wrong = (usize, String);
 
 fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {
@@ -181,15 +181,15 @@ fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {
     Ok((length, content))
 }
 
-/// Converts opportunities to a rate in each millisecond. Those at the very end are those at the beginning of the next
-/// round.
+/// Converts opportunities to a rate in each millisecond. Opportunities at the very end count for the start of the
+/// next round.
 fn spread(at: &[Nanos], length: Nanos) -> Vec<Step> {
     const MS: Nanos = Nanos::from_millis(1);
     let wrapped = at.iter().rev().take_while(|time| **time == length).count();
     let (inside, _) = at.split_at(at.len() - wrapped);
     let at_start = inside.iter().take_while(|time| **time == Nanos::ZERO).count();
     let mut steps: Vec<Step> = Vec::new();
-    // From here on nothing is known yet.
+    // Nothing is known yet after this time.
     let mut until = Nanos::ZERO;
     let mut put = |from: Nanos, opportunities: usize| {
         let rate = BitRate(opportunities as u64 * u64::from(OPPORTUNITY) * 8 * 1_000);
@@ -297,7 +297,7 @@ fn step<'a>(from: &str, mut words: impl Iterator<Item = &'a str>) -> Result<Step
     }
 }
 
-/// Returns the start of something that may be long, for a message.
+/// Returns the start of a text that may be long, for a message.
 fn short(typed: &str) -> String {
     let mut start: String = typed.chars().take(40).filter(|c| !c.is_control()).collect();
     if typed.chars().nth(40).is_some() {

@@ -1,7 +1,7 @@
-//! Programs and tests on an emulated network: sockets of both hosts in one process, whoever its user is.
+//! Programs and tests on an emulated network: sockets of both hosts in one process, for any user.
 //!
-//! Needs the right to make network namespaces, itself or in a user namespace, and `setpriv` for the
-//! ordinary user; says so and passes where they are missing. No bound here can be broken by a busy host.
+//! Needs the right to make network namespaces, itself or in a user namespace, and `setpriv` for the ordinary user;
+//! prints a note and passes where they are missing. No busy host can break a bound here.
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
@@ -17,10 +17,10 @@ use socket2::{Domain, Protocol, Type};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat-path");
 
-/// Longer than anything takes, and shorter than a person waits.
+/// Longer than any step takes, and shorter than a person waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A network; `None` where this host lets this user have none.
+/// Builds a network; `None` if this host does not let this user.
 fn network(path: &str) -> Option<Emulator> {
     match Emulator::possible() {
         Ok(()) => Some(Emulator::with_seed(path, 7).unwrap()),
@@ -31,7 +31,7 @@ fn network(path: &str) -> Option<Emulator> {
     }
 }
 
-/// The numbers of so many datagrams that arrive, in order of arrival.
+/// The numbers of the datagrams that arrive, in order of arrival.
 fn sent_and_received(net: &Emulator, count: u16) -> Vec<u16> {
     let far = net.far().udp(0).unwrap();
     let near = net.near().udp(0).unwrap();
@@ -72,7 +72,7 @@ fn the_same_seed_loses_the_same_datagrams() {
     assert_ne!(sent_and_received(&net, 200), first);
     let network = deadheat_path::Network::parse("loss=20%,delay=1ms").unwrap();
     let account = net.end().unwrap();
-    // What a busy host does late is no fault of the model.
+    // Lateness of a busy host is no fault of the model.
     let fault = gate::why_invalid(&network, &account).filter(|why| !why.contains("too late"));
     assert_eq!(fault, None, "{account:?}");
 }
@@ -147,8 +147,7 @@ fn what_makes_no_sense_is_said_by_the_emulator() {
     }
 }
 
-/// These tests again, as somebody without any rights. Cargo's own folders may be closed to them, so a
-/// copy runs.
+/// These tests again, as a user without any rights. Cargo's own folders may be closed to that user, so a copy runs.
 #[test]
 fn an_ordinary_user_has_networks_too() {
     const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

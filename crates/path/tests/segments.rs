@@ -1,8 +1,8 @@
-//! What the emulator writes equals what the kernel's own segmentation makes of the same data, byte for
-//! byte: super-packets go through a router made of two TUN devices, once whole, so that the kernel
-//! segments them, and once in runs of segments as `path::segment` writes them.
+//! Frames that the emulator writes equal the result of the kernel's own segmentation of the same data, byte for
+//! byte: super-packets go through a router made of two TUN devices, once whole, so that the kernel segments them,
+//! and once in runs of segments as `path::segment` writes them.
 //!
-//! Needs root, `ip` and /dev/net/tun; says so and passes where they are missing.
+//! Needs root, `ip` and /dev/net/tun; prints a note and passes where they are missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
@@ -19,7 +19,7 @@ const IFF_TUN: i16 = 0x1;
 const IFF_NO_PI: i16 = 0x1000;
 const IFF_VNET_HDR: i16 = 0x4000;
 
-/// Parts that are put together at random.
+/// Kind of a random super-packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     TcpV4,
@@ -51,7 +51,7 @@ fn runs_equal_the_kernels_segmentation() {
         println!("skipped: needs root and /dev/net/tun");
         return;
     }
-    // A thread of its own, whose network namespace goes with it.
+    // A thread of its own, whose network namespace ends with it.
     std::thread::spawn(compare).join().unwrap();
 }
 

@@ -1,5 +1,5 @@
-//! Account of the bytes of a process, in memory that it shares with the process that started it: who kills it, or
-//! sees it crash, still knows what it sent.
+//! Account of the bytes of a process, in memory that it shares with the process that started it. A parent that
+//! kills it, or sees it crash, still knows how much it sent.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 type Counters = [AtomicU64; 2];
 
 /// Account in shared memory (memfd_create(2)). It can neither shrink nor grow (`F_SEAL_SHRINK`), so that no other
-/// process takes the memory away that this one reads.
+/// process can take away the memory that this one reads.
 #[derive(Debug)]
 pub struct Account {
     file: OwnedFd,
@@ -23,7 +23,7 @@ unsafe impl Send for Account {}
 unsafe impl Sync for Account {}
 
 impl Account {
-    /// Creates an account of nothing.
+    /// Creates an account with zero bytes in both directions.
     ///
     /// # Errors
     /// The error of memfd_create(2), ftruncate(2), fcntl(2) or mmap(2).
@@ -34,7 +34,7 @@ impl Account {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: both calls take integers, and a descriptor that is open.
@@ -51,7 +51,7 @@ impl Account {
     /// Opens the account that another process made.
     ///
     /// # Errors
-    /// The error of mmap(2); `InvalidData` where the file is too short to be one.
+    /// The error of mmap(2); `InvalidData` where the file is too short for the counters.
     pub fn shared(file: OwnedFd) -> io::Result<Account> {
         let file = std::fs::File::from(file);
         if file.metadata()?.len() < size_of::<Counters>() as u64 {

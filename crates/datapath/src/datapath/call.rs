@@ -1,6 +1,6 @@
-//! The system calls of the data path, made directly. The C library's `send`, `recv`, `writev` and
-//! `splice` are cancellation points (pthreads(7)): in a process with several threads each call pays
-//! for switching cancellation on and off, which nobody here uses.
+//! The system calls of the data path, made directly. The C library's `send`, `recv`, `writev` and `splice` are
+//! cancellation points (pthreads(7)): in a process with several threads each call pays for switching cancellation
+//! on and off, which this code does not use.
 
 use std::io::{self, IoSlice};
 use std::mem::size_of;
@@ -24,7 +24,7 @@ fn moved(result: libc::c_long) -> io::Result<usize> {
 /// The error of send(2).
 #[inline]
 pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice; without an address sendto(2) is
+    // SAFETY: the pointer and length describe a live slice; without an address sendto(2) is
     // send(2).
     moved(unsafe {
         libc::syscall(
@@ -50,7 +50,7 @@ pub(super) fn recv(
     room: &mut [u8],
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice that nobody else reads; without room
+    // SAFETY: the pointer and length describe a live slice that nothing else reads; without room
     // for an address recvfrom(2) is recv(2).
     moved(unsafe {
         libc::syscall(
@@ -65,8 +65,8 @@ pub(super) fn recv(
     })
 }
 
-/// Calls recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the queue and not
-/// copied anywhere (tcp(7)). Any other socket answers `EFAULT`.
+/// Calls recv(2) with `MSG_TRUNC` and no buffer: up to `most` bytes of a TCP stream are taken from the queue and
+/// not copied anywhere (tcp(7)). Any other socket returns `EFAULT`.
 ///
 /// # Errors
 /// The error of recv(2).
@@ -96,7 +96,7 @@ pub(super) fn discard(
 /// The error of write(2).
 #[inline]
 pub(super) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice.
+    // SAFETY: the pointer and length describe a live slice.
     moved(unsafe { libc::syscall(libc::SYS_write, to.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
@@ -122,7 +122,7 @@ pub(super) fn sendmsg(
 ) -> io::Result<usize> {
     // SAFETY: an all-zero msghdr is valid: no address, no pieces, no control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    // The kernel only reads them.
+    // The kernel only reads the pieces.
     header.msg_iov = pieces.as_ptr().cast_mut().cast();
     header.msg_iovlen = pieces.len() as _; // size_t with glibc, int with musl
     // SAFETY: IoSlice has the layout of iovec, and each describes a live slice.
@@ -135,20 +135,20 @@ pub(super) fn sendmsg(
 /// The error of read(2).
 #[inline]
 pub(super) fn read(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice that nobody else reads.
+    // SAFETY: the pointer and length describe a live slice that nothing else reads.
     moved(unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), room.as_mut_ptr(), room.len()) })
 }
 
 /// Calls read(2) without waiting, whatever the descriptor's mode (preadv2(2) with `RWF_NOWAIT`).
 ///
 /// # Errors
-/// The error of preadv2(2): `WouldBlock` where nothing is there, `EOPNOTSUPP` where the kernel does not have this for
-/// such a descriptor (pipes: Linux 6.5).
+/// The error of preadv2(2): `WouldBlock` where there is nothing to read, `EOPNOTSUPP` where the kernel does not
+/// support this for such a descriptor (pipes: Linux 6.5).
 #[inline]
 pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     let piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-    // SAFETY: the one iovec describes a live slice that nobody else reads; the offset -1 is for
-    // "the current position", which a pipe has not.
+    // SAFETY: the one iovec describes a live slice that nothing else reads; the offset -1 means "the current
+    // position", which a pipe does not have.
     moved(unsafe {
         libc::syscall(
             libc::SYS_preadv2,
@@ -169,7 +169,7 @@ pub(super) fn read_now(from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usiz
 #[inline]
 pub(super) fn pread(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     let (file, offset) = (from.file.as_raw_fd(), from.offset.cast_signed());
-    // SAFETY: the pointer and length are those of a live slice that nobody else reads.
+    // SAFETY: the pointer and length describe a live slice that nothing else reads.
     moved(unsafe { libc::syscall(libc::SYS_pread64, file, room.as_mut_ptr(), room.len(), offset) })
 }
 
@@ -192,7 +192,7 @@ pub(super) fn sendfile(to: BorrowedFd<'_>, from: FileAt<'_>, len: usize) -> io::
     })
 }
 
-/// End of a splice: a pipe or socket, or a place in a file.
+/// End of a splice: a pipe or socket, or an offset in a file.
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
     /// Pipe or socket, without an offset.
@@ -201,7 +201,8 @@ pub(super) enum End<'a> {
     File(FileAt<'a>),
 }
 
-/// Calls splice(2), one side of which must be a pipe; returns the number of bytes moved, zero at the end.
+/// Calls splice(2), one side of which must be a pipe; returns the number of bytes moved, zero at the end of the
+/// stream or file.
 ///
 /// # Errors
 /// The error of splice(2).
@@ -233,7 +234,7 @@ pub(super) fn splice(
 }
 
 /// Calls vmsplice(2) without `SPLICE_F_GIFT`: the pages of `bytes` go into a pipe, uncopied; returns the number of
-/// bytes. The caller keeps the memory mapped and unchanged until they have left the pipe.
+/// bytes. The caller must leave the memory mapped and unchanged until the pipe has been read.
 ///
 /// # Errors
 /// The error of vmsplice(2); `WouldBlock` where the pipe is full.
@@ -252,8 +253,8 @@ pub(super) fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
     })
 }
 
-/// Sleeps until a descriptor is ready for one of `events`, has an error or ends, at most `ms` milliseconds (-1: for
-/// as long as it takes, or until a signal comes). Returns true if it is.
+/// Sleeps until a descriptor is ready for one of `events`, has an error or is closed by its peer, at most `ms`
+/// milliseconds (-1: without a limit, until a signal interrupts it). Returns true if it is ready.
 ///
 /// # Errors
 /// The error of poll(2), a signal included.
@@ -276,7 +277,7 @@ pub(super) fn send_to(
     flags: libc::c_int,
     to: &SockAddr,
 ) -> io::Result<usize> {
-    // SAFETY: the pointers and lengths are those of a live slice and a live address.
+    // SAFETY: the pointers and lengths describe a live slice and a live address.
     moved(unsafe {
         libc::syscall(
             libc::SYS_sendto,
@@ -302,7 +303,7 @@ pub(super) fn recv_from(
     from: &mut libc::sockaddr_storage,
 ) -> io::Result<usize> {
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: the pointers and lengths are those of live memory that nobody else reads.
+    // SAFETY: the pointers and lengths describe live memory that nothing else reads.
     moved(unsafe {
         libc::syscall(
             libc::SYS_recvfrom,
@@ -319,18 +320,17 @@ pub(super) fn recv_from(
 /// Calls sendmmsg(2); returns the number of messages sent.
 ///
 /// # Errors
-/// The error of sendmmsg(2) where none went.
+/// The error of sendmmsg(2) where it sent no message.
 ///
 /// # Safety
-/// Each header is valid for sending: what it points to is alive.
+/// Each header is valid for sending: the memory that it points to is alive.
 #[inline]
 pub(super) unsafe fn send_many(
     socket: BorrowedFd<'_>,
     headers: &mut [libc::mmsghdr],
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice of headers, valid by this function's
-    // own condition.
+    // SAFETY: the pointer and length describe a live slice of headers, which the caller guarantees to be valid.
     moved(unsafe {
         libc::syscall(
             libc::SYS_sendmmsg,
@@ -345,18 +345,17 @@ pub(super) unsafe fn send_many(
 /// Calls recvmmsg(2) without a timeout; returns the number of messages received.
 ///
 /// # Errors
-/// The error of recvmmsg(2) where none came.
+/// The error of recvmmsg(2) where it received no message.
 ///
 /// # Safety
-/// Each header is valid for receiving: what it points to is alive, and nobody else reads it.
+/// Each header is valid for receiving: the memory that it points to is alive, and nothing else reads it.
 #[inline]
 pub(super) unsafe fn recv_many(
     socket: BorrowedFd<'_>,
     headers: &mut [libc::mmsghdr],
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of a live slice of headers, valid by this function's
-    // own condition.
+    // SAFETY: the pointer and length describe a live slice of headers, which the caller guarantees to be valid.
     moved(unsafe {
         libc::syscall(
             libc::SYS_recvmmsg,
@@ -375,14 +374,14 @@ pub(super) unsafe fn recv_many(
 /// The error of recvmsg(2).
 ///
 /// # Safety
-/// As [`recv_many`].
+/// As for [`recv_many`].
 #[inline]
 pub(super) unsafe fn recv_one(
     socket: BorrowedFd<'_>,
     header: &mut libc::msghdr,
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the header is valid by this function's own condition.
+    // SAFETY: the caller guarantees that the header is valid.
     moved(unsafe {
         libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), std::ptr::from_mut(header), flags)
     })

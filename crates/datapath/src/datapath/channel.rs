@@ -14,30 +14,30 @@ pub enum Kind {
     Pipe,
 }
 
-/// Number of system calls so far.
+/// System calls so far, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
-    /// Calls that sent, with those that fetched what to send, waited for room, and learned of completion.
+    /// Calls that sent, including calls that read the data to send, waited for room, or fetched completions.
     pub send: u64,
-    /// Calls that received, with those that waited, and passed the bytes on.
+    /// Calls that received, including calls that waited, and that passed the bytes on.
     pub receive: u64,
 }
 
-/// Ordered byte stream in both directions, as the kernel has it. No call sleeps longer than
-/// [`crate::contract::GUARD`], save with [`Patience::UntilNudged`].
+/// Ordered byte stream of the kernel, in both directions. No call sleeps longer than [`crate::contract::GUARD`],
+/// save with [`Patience::UntilNudged`].
 pub trait Channel: Send {
     /// Kind for splice(2).
     const KIND: Kind;
 
-    /// Sends from the front of `bytes` with one call. Returns the number of bytes sent, `None` where there was no
-    /// room or a signal came first.
+    /// Sends from the front of `bytes` with one call. Returns the number of bytes sent, `None` if there was no room
+    /// or a signal interrupted the call.
     ///
     /// # Errors
-    /// Any other error of the system call. A peer that is gone is an error, never a signal.
+    /// Any other error of the system call. A lost peer is an error, never a signal.
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>>;
 
-    /// Receives into `room` with one call. Returns the number of bytes received, `None` where there were none or a
-    /// signal came first. Zero means that the peer ended its direction.
+    /// Receives into `room` with one call. Returns the number of bytes received, `None` if there were none or a
+    /// signal interrupted the call. Zero means that the peer ended its direction.
     ///
     /// # Errors
     /// Any other error of the system call.
@@ -46,55 +46,56 @@ pub trait Channel: Send {
     /// Discards up to `most` received bytes, without a copy; otherwise as [`Channel::receive`].
     ///
     /// # Errors
-    /// `Unsupported` where the kernel does not have this.
+    /// `Unsupported` where the kernel does not support this.
     fn discard(&mut self, most: usize, patience: Patience) -> io::Result<Option<usize>>;
 
-    /// Makes a system call that sends `len` bytes by the descriptor it is given, and waits for room
-    /// as with [`Patience::Block`].
+    /// Makes a system call that sends `len` bytes by the descriptor that it is given, and waits for room as with
+    /// [`Patience::Block`].
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// As for [`Channel::send`].
     fn push(
         &mut self,
         len: usize,
         call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>>;
 
-    /// Makes a system call that receives by the descriptor it is given, and waits as asked.
+    /// Makes a system call that receives by the descriptor that it is given, and waits as `patience` allows.
     ///
     /// # Errors
-    /// As [`Channel::receive`].
+    /// As for [`Channel::receive`].
     fn pull(
         &mut self,
         patience: Patience,
         call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>>;
 
-    /// Returns true if there is more to receive though [`Channel::inlet`] may not show it.
+    /// Returns true if there is more to receive even though [`Channel::inlet`] may not be readable.
     fn holds_more(&self) -> bool {
         false
     }
 
-    /// Returns true if bytes that [`Channel::send`] took still wait for room.
+    /// Returns true if bytes that [`Channel::send`] accepted still wait for room.
     fn has_backlog(&self) -> bool {
         false
     }
 
-    /// Sends such bytes as far as there is room.
+    /// Sends these bytes as far as there is room.
     ///
     /// # Errors
-    /// As [`Channel::send`].
+    /// As for [`Channel::send`].
     fn flush(&mut self, _patience: Patience) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ends this direction: the peer receives what is under way, and then zero bytes.
+    /// Ends this direction: the peer receives the bytes under way, and then zero bytes.
     ///
     /// # Errors
     /// The error of the system call.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Returns the number of bytes that may be under way and are still the sender's memory where it was not copied.
+    /// Returns the largest number of bytes under way that the kernel may still read from the sender's memory, where
+    /// it does not copy.
     fn holds(&self) -> usize;
 
     /// Returns the descriptor to poll for incoming bytes; for a socket, for outgoing bytes, too.
@@ -103,11 +104,11 @@ pub trait Channel: Send {
     /// Returns the counters.
     fn calls(&self) -> Calls;
 
-    /// Returns the counters, for whoever makes further calls because of this channel.
+    /// Returns the counters, for code that makes further calls on behalf of this channel.
     fn count(&mut self) -> &mut Calls;
 }
 
-/// Turns an error into `None` where nothing could move or a signal came first.
+/// Turns an error into `None` if nothing could move or a signal interrupted the call.
 #[inline]
 pub(super) fn done(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
@@ -119,14 +120,14 @@ pub(super) fn done(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Returns `Ok(false)` for a wait that a signal ended: it found nothing.
+/// Returns `Ok(false)` if a signal ended the wait, which then found nothing.
 pub(super) fn interrupted(error: io::Error) -> io::Result<bool> {
     if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
 }
 
-/// Makes writing to an ended pipe or socket an error and not the end of the process: sendfile(2), splice(2),
-/// vmsplice(2) and write(2) know no `MSG_NOSIGNAL`. Rust's run time ignores SIGPIPE before `main`; where somebody has
-/// undone that, it is done again. A handler is left alone.
+/// Makes writing to a closed pipe or socket an error that does not end the process: sendfile(2), splice(2),
+/// vmsplice(2) and write(2) have no `MSG_NOSIGNAL`. Rust's run time ignores SIGPIPE before `main`; if a program has
+/// undone that, this ignores it again. It leaves a handler alone.
 pub(super) fn no_sigpipe() {
     // SAFETY: all-zero is a valid sigaction: the default disposition, an empty mask and no flags.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

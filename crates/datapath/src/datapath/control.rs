@@ -1,5 +1,4 @@
-//! Control messages beside data (cmsg(3)): those that go with what is sent, and one that comes with what
-//! arrives.
+//! Control messages beside data (cmsg(3)): encoded for sending, and decoded when receiving.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,7 +10,7 @@ use super::call;
 /// Size of the buffer for the control messages of one call.
 const ROOM: usize = 128;
 
-/// Control messages that were put together once, to go with any number of sends.
+/// Control messages that are encoded once, for any number of sends.
 #[derive(Debug)]
 pub struct Control {
     room: Room<ROOM>,
@@ -19,7 +18,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Encodes `messages`: level, type and data of each. All of them take 128 bytes at most.
+    /// Encodes `messages`: level, type and data of each. All of them together take 128 bytes at most.
     pub fn new(messages: &[(libc::c_int, libc::c_int, &[u8])]) -> Control {
         let mut control = Control { room: Room::default(), len: 0 };
         for (level, kind, data) in messages {
@@ -29,14 +28,14 @@ impl Control {
     }
 }
 
-/// Bytes and control message of a receiving call.
+/// Bytes that one call received, and a control message beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived<const N: usize> {
     /// Bytes received.
     pub len: usize,
-    /// True if a message ends with them (`MSG_EOR`).
+    /// True if a message ends with these bytes (`MSG_EOR`).
     pub ends: bool,
-    /// First bytes of the control message that was looked for, where it came.
+    /// First bytes of the requested control message, if it arrived.
     pub beside: Option<[u8; N]>,
 }
 
@@ -62,7 +61,7 @@ pub(super) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives by recvmsg(2), looking for a control message of `level` and `kind` with at least N bytes.
+/// Receives by recvmsg(2), and looks for a control message of `level` and `kind` with at least N bytes.
 ///
 /// # Errors
 /// The error of recvmsg(2).
@@ -79,7 +78,7 @@ pub(super) fn receive<const N: usize>(
     header.msg_iov = &raw mut iov;
     header.msg_iovlen = 1;
     control.offer(&mut header);
-    // SAFETY: `header` points to buffers that outlive the call, and nobody else reads them.
+    // SAFETY: `header` points to buffers that outlive the call, and nothing else reads them.
     let len = unsafe { call::recv_one(socket, &mut header, flags) }?;
     // SAFETY: the kernel filled in `control`.
     let beside = unsafe { cmsg::messages(&header) }
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// The credentials of the sender, which any process may tell of itself (unix(7)).
+    /// The credentials of the sender, which any process may send of itself (unix(7)).
     #[test]
     fn what_goes_beside_a_message_comes_beside_it() {
         let (a, b) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();

@@ -1,15 +1,13 @@
-//! Datagram sockets: one message a call, many messages a call (sendmmsg(2), recvmmsg(2)), and many
-//! messages a buffer (`UDP_SEGMENT` and `UDP_GRO`, udp(7)), to a peer that is bound to the socket or
-//! addressed on each call.
+//! Datagram sockets: one message a call, many messages a call (sendmmsg(2), recvmmsg(2)), and many messages a
+//! buffer (`UDP_SEGMENT` and `UDP_GRO`, udp(7)), to a peer that is bound to the socket or addressed on each call.
 //!
 //! Facts these files rely on:
-//! - `UDP_SEGMENT` (Linux 4.18, commit bec1f6f69736) cuts one buffer into datagrams of a given size,
-//!   the last one possibly shorter; at most 64 of them before Linux 6.9, 128 since (commit
-//!   1382e3b6a350). Each must fit the path MTU (`EMSGSIZE`, before 6.14 `EINVAL`), and the device
-//!   must compute checksums (`EIO`).
-//! - `UDP_GRO` (Linux 5.0, commit e20cf8d3f1f7) hands several datagrams of one size over in one
-//!   buffer, with that size in a control message; no control message means a single datagram.
-//! - The kernel counts a buffer it has no room for as one drop, however many datagrams it holds
+//! - `UDP_SEGMENT` (Linux 4.18, commit bec1f6f69736) cuts one buffer into datagrams of a given size, the last one
+//!   possibly shorter; at most 64 of them before Linux 6.9, 128 since (commit 1382e3b6a350). Each must fit the path
+//!   MTU (`EMSGSIZE`, before 6.14 `EINVAL`), and the device must compute checksums (`EIO`).
+//! - `UDP_GRO` (Linux 5.0, commit e20cf8d3f1f7) delivers several datagrams of one size in one buffer, with that
+//!   size in a control message; no control message means a single datagram.
+//! - If the kernel has no room for a buffer, it counts one drop, however many datagrams the buffer holds
 //!   (`__udp_enqueue_schedule_skb`), so a receiver with `UDP_GRO` has to scale that count.
 
 use std::io;
@@ -48,11 +46,11 @@ pub enum Peer {
 pub enum Binding {
     /// Connected to the peer.
     Connected,
-    /// Unconnected: it takes datagrams from anyone, and each call carries an address.
+    /// Unconnected: it takes datagrams from any sender, and each call carries an address.
     Loose,
 }
 
-/// A datagram socket that counts its system calls.
+/// Datagram socket that counts its system calls.
 #[derive(Debug)]
 pub struct DatagramSocket {
     socket: Socket,
@@ -60,7 +58,7 @@ pub struct DatagramSocket {
     from: libc::sockaddr_storage,
     guard: ReceiveGuard,
     drops_before: Option<u32>,
-    /// Bytes of the headers of each packet: IP's, and UDP's 8 (RFC 768).
+    /// Bytes of the headers of each packet: the IP header, and 8 bytes of UDP header (RFC 768).
     headers: u64,
     send_calls: u64,
     receive_calls: u64,
@@ -76,10 +74,10 @@ impl DatagramSocket {
         DatagramSocket::with_peer(socket, Peer::Bound)
     }
 
-    /// Takes over a socket for talking to one peer.
+    /// Takes over a socket for datagrams to and from one peer.
     ///
     /// # Errors
-    /// As [`DatagramSocket::new`].
+    /// As for [`DatagramSocket::new`].
     pub fn with_peer(socket: Socket, peer: Peer) -> io::Result<DatagramSocket> {
         let guard = Some(Duration::from(GUARD));
         socket.set_nonblocking(false)?;
@@ -87,7 +85,7 @@ impl DatagramSocket {
         let guard = ReceiveGuard::arm(&socket)?;
         let drops_before = drops(socket.as_fd());
         let headers = ip_header_bytes(&socket) + 8;
-        // SAFETY: an all-zero address is valid: of no family.
+        // SAFETY: an all-zero address is valid: it has no family.
         let from = unsafe { std::mem::zeroed() };
         Ok(DatagramSocket {
             socket,
@@ -112,11 +110,11 @@ impl DatagramSocket {
         &self.peer
     }
 
-    /// Returns the kernel's timestamps of the messages that [`DatagramSocket::send`] and [`DatagramSocket::receive`] move
-    /// from the first call on.
+    /// Returns the kernel's timestamps of the messages that [`DatagramSocket::send`] and
+    /// [`DatagramSocket::receive`] move. The first call switches them on.
     ///
     /// # Errors
-    /// As [`Stamps::switch_on`].
+    /// As for [`Stamps::switch_on`].
     pub fn stamps(&mut self) -> io::Result<&mut Stamps> {
         if let Peer::Addressed(_) = self.peer {
             return Err(io::Error::new(
@@ -140,7 +138,7 @@ impl DatagramSocket {
         self.put(message, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     }
 
-    /// Sends `bytes` in one call; the kernel makes so many `datagrams` of them.
+    /// Sends `bytes` in one call; the kernel cuts them into this many `datagrams`.
     #[inline]
     fn put(&mut self, bytes: &[u8], datagrams: usize, flags: libc::c_int) -> io::Result<()> {
         self.send_calls += 1;
@@ -157,7 +155,7 @@ impl DatagramSocket {
         policer::send(call, |_| cost).map(|_| ())
     }
 
-    /// Returns the bytes of so many packets with so many bytes of payload in all.
+    /// Returns the bytes of this many packets with this many bytes of payload in all.
     #[inline]
     fn cost(&self, bytes: usize, datagrams: usize) -> u64 {
         bytes as u64 + datagrams as u64 * self.headers
@@ -166,7 +164,7 @@ impl DatagramSocket {
     /// Receives one message with one recv(2), cut off at the length of `into`; returns its length.
     ///
     /// # Errors
-    /// The error of recv(2); `EAGAIN` where nothing is there.
+    /// The error of recv(2); `EAGAIN` where there is nothing to receive.
     #[inline]
     pub fn receive(&mut self, patience: Patience, into: &mut [u8]) -> io::Result<usize> {
         self.guard.suit(&self.socket, patience)?;
@@ -193,7 +191,7 @@ impl DatagramSocket {
         self.send_calls
     }
 
-    /// Returns the number of system calls that received, those that found nothing included.
+    /// Returns the number of system calls that received, calls that found nothing included.
     pub fn receive_calls(&self) -> u64 {
         self.receive_calls
     }
@@ -205,7 +203,7 @@ impl AsFd for DatagramSocket {
     }
 }
 
-/// Checks that this kernel can segment (`UDP_SEGMENT`); asks the socket, and changes nothing.
+/// Checks that this kernel can segment (`UDP_SEGMENT`). It probes the socket, and changes nothing.
 ///
 /// # Errors
 /// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 4.18.
@@ -213,7 +211,7 @@ pub fn probe_segmentation(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_segment(socket, 0)
 }
 
-/// Checks that this kernel can coalesce (`UDP_GRO`); asks the socket, and changes nothing.
+/// Checks that this kernel can coalesce (`UDP_GRO`). It probes the socket, and changes nothing.
 ///
 /// # Errors
 /// The error of setsockopt(2) where it cannot; `ENOPROTOOPT` before Linux 5.0.
@@ -226,13 +224,13 @@ fn set_segment(socket: BorrowedFd<'_>, size: usize) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size)
 }
 
-/// Returns true if a failed call only means that there is no room, or nothing there, for now.
+/// Returns true if a failed call only means that there is no room, or nothing to receive, for now.
 pub fn is_full(error: &io::Error) -> bool {
-    // The comparison of EAGAIN with EWOULDBLOCK would never match: on Linux they are one number.
+    // A comparison of EAGAIN with EWOULDBLOCK would never match: on Linux they are one number.
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
 }
 
-/// Returns true if the network refused: an ICMP error that an earlier datagram brought back (icmp(7)), no route, or a
+/// Returns true if the network refused: an ICMP error in answer to an earlier datagram (icmp(7)), no route, or a
 /// packet filter on this host (`EPERM`).
 pub fn is_network_error(error: &io::Error) -> bool {
     matches!(
@@ -264,9 +262,9 @@ fn header(iovec: &mut libc::iovec) -> libc::mmsghdr {
     header
 }
 
-/// Calls `send`, and once more where an error that an earlier datagram brought back took its place;
-/// counts those. `None` where both calls met one: a refusal that stays is this host's own, and the
-/// message is lost like any other.
+/// Calls `send`, and once more if the error that it returns is about an earlier datagram; counts such errors.
+/// `None` if both calls fail in this way: a refusal that stays is from this host itself, and the message is lost
+/// like any other.
 ///
 /// # Errors
 /// Any other error of `send`.

@@ -10,7 +10,7 @@ use socket2::{SockAddr, SockAddrStorage, Socket};
 
 use crate::datapath::option::set_int;
 
-/// Makes the kernel say to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
+/// Makes the kernel report to which address each datagram was sent (ip(7) `IP_PKTINFO`, RFC 3542).
 pub fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
     match at {
         SocketAddr::V4(_) => set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
@@ -18,7 +18,7 @@ pub fn announce_destination(socket: &Socket, at: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The address a datagram was sent to, and the interface it came by.
+/// Address that a datagram was sent to, and the interface that it arrived on.
 #[derive(Debug, Clone, Copy)]
 pub struct Destination {
     /// Address that it was sent to.
@@ -26,7 +26,8 @@ pub struct Destination {
     interface: u32,
 }
 
-/// Returns the address that answers such a datagram from where it went to.
+/// Returns the socket address to answer from, so that the answer leaves from the address that the datagram was sent
+/// to.
 pub fn at_port(to: Destination, port: u16) -> SocketAddr {
     match to.ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => {
@@ -36,7 +37,7 @@ pub fn at_port(to: Destination, port: u16) -> SocketAddr {
     }
 }
 
-/// Returns IPv4 as IPv4, also if an IPv6 socket saw it (RFC 4291, section 2.5.5.2).
+/// Returns an IPv4 address as IPv4, even if an IPv6 socket received it as mapped (RFC 4291, section 2.5.5.2).
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
@@ -45,7 +46,7 @@ pub fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Receives one datagram: its length, where it came from, and where it was sent to.
+/// Receives one datagram; returns its length, its source, and its destination.
 pub fn receive_from(
     socket: impl AsFd,
     into: &mut [u8],
@@ -69,7 +70,7 @@ pub fn receive_from(
 
 /// Returns the destination that a received `header` carries: an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542).
 fn destination(header: &libc::msghdr) -> Option<Destination> {
-    // SAFETY: the kernel filled in the control buffer that `header` describes, which its caller holds.
+    // SAFETY: the kernel filled in the control buffer that `header` describes, which belongs to the caller.
     unsafe { cmsg::messages(header) }.find_map(|message| match (message.level, message.kind) {
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             let info = message.read::<libc::in_pktinfo>()?;

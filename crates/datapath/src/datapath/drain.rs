@@ -11,12 +11,12 @@ use super::pipe::Pipe;
 use super::uring::{Parts, Received, Receiver};
 use crate::contract::{FileAt, Patience, Sink};
 
-/// Buffer size of one reading call, in bytes. On loopback 512 KiB moved 15 % more than 128 KiB, and larger no more:
-/// fewer calls, while the copied bytes still fit a core's second-level cache.
+/// Buffer size of one reading call, in bytes. On loopback 512 KiB moved 15 % more than 128 KiB, and larger buffers
+/// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
 const READ_ROOM: usize = 512 * 1024;
 
-/// Largest number of bytes of one call that copies nothing. On loopback 1 MiB moved 8 % less: a receiver that empties
-/// the socket in one call sleeps more often, and each wake-up costs the sender.
+/// Largest number of bytes of one call that copies nothing. On loopback 1 MiB moved 8 % less: a receiver that
+/// empties the socket in one call sleeps more often, and each wake-up costs the sender time.
 const UNCOPIED_ROOM: usize = 128 * 1024;
 
 /// Method by which an end receives bulk bytes.
@@ -26,7 +26,7 @@ pub enum ReceiveBy {
     Read,
     /// recv(2) with `MSG_TRUNC`: TCP drops the bytes without a copy (tcp(7)).
     Trunc,
-    /// splice(2): into the sink's file, or to /dev/null, through a pipe where it comes from a socket.
+    /// splice(2): into the sink's file, or to /dev/null, through a pipe if it reads from a socket.
     Splice,
     /// Multishot request of io_uring(7) that fills buffer after buffer, handed over without a further copy.
     Uring,
@@ -67,11 +67,12 @@ impl Drain {
         Ok(Drain { engine })
     }
 
-    /// Makes one receiving call and hands over, or counts, the bytes received. Returns their number, zero where the
-    /// peer has ended its direction, `None` where nothing came.
+    /// Makes one receiving call and hands over, or counts, the bytes received. Returns their number, zero if the
+    /// peer has ended its direction, `None` if there was nothing to receive.
     ///
     /// # Errors
-    /// The error of the system calls; `Unsupported` where the sink wants bytes that this way does not show.
+    /// The error of the system calls; `Unsupported` where the sink needs the bytes and this method does not show
+    /// them.
     #[inline]
     pub fn step<C: Channel>(
         &mut self,
@@ -179,7 +180,7 @@ fn unsuited(way: &str, wants: &str) -> io::Error {
     )
 }
 
-/// Returns the destination of the next byte, `ahead` bytes on.
+/// Returns the destination of the byte that is `ahead` bytes after the next one.
 fn place<'a>(sink: &'a dyn Sink, nowhere: &'a File, ahead: usize) -> End<'a> {
     match sink.file() {
         Some(at) => End::File(FileAt { offset: at.offset + ahead as u64, ..at }),
@@ -187,7 +188,7 @@ fn place<'a>(sink: &'a dyn Sink, nowhere: &'a File, ahead: usize) -> End<'a> {
     }
 }
 
-/// Moves up to `len` bytes out of a pipe that has them.
+/// Moves up to `len` bytes out of a pipe that holds them.
 fn pass_on(pipe: &Pipe, to: End<'_>, len: usize) -> io::Result<usize> {
     match call::splice(End::Stream(pipe.reader.as_fd()), to, len, 0) {
         Ok(0) => Err(io::ErrorKind::WriteZero.into()),

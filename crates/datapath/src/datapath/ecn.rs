@@ -1,5 +1,5 @@
-//! Explicit congestion notification of datagrams (RFC 3168): the codepoint in the two low bits of IPv4's TOS field and of
-//! IPv6's traffic class, set for what a socket sends and read of what arrives (ip(7), ipv6(7)).
+//! Explicit congestion notification of datagrams (RFC 3168): the codepoint in the two low bits of IPv4's TOS field
+//! and of IPv6's traffic class, set for outgoing datagrams and read from arriving ones (ip(7), ipv6(7)).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -35,13 +35,13 @@ impl Codepoint {
         }
     }
 
-    /// Returns true if a queue may mark the datagram instead of dropping it, or has.
+    /// Returns true if a queue may mark the datagram instead of dropping it, or has already.
     pub fn is_capable(self) -> bool {
         self != Codepoint::NotEct
     }
 }
 
-/// Marks every datagram that a socket sends from here on; the rest of the field becomes 0.
+/// Marks every datagram that a socket sends from now on; the rest of the field becomes 0.
 ///
 /// # Errors
 /// The error of setsockopt(2).
@@ -53,7 +53,7 @@ pub(super) fn mark(socket: &Socket, codepoint: Codepoint) -> io::Result<()> {
     set_int(socket.as_fd(), level, name, libc::c_int::from(codepoint as u8))
 }
 
-/// Makes the kernel put the field of each datagram that arrives beside it, as a control message.
+/// Makes the kernel add the field of each datagram that arrives as a control message.
 ///
 /// # Errors
 /// The error of setsockopt(2).
@@ -65,8 +65,8 @@ pub(super) fn announce(socket: &Socket) -> io::Result<()> {
     set_int(socket.as_fd(), level, name, 1)
 }
 
-/// Returns the codepoint in a control message beside a datagram; `None` if it is about something else. IPv4's has one
-/// byte, IPv6's an `int`.
+/// Returns the codepoint in a control message beside a datagram; `None` if the message is about something else. The
+/// field of IPv4 has one byte, the field of IPv6 is an `int`.
 pub(super) fn read(message: &cmsg::Message<'_>) -> Option<Codepoint> {
     match (message.level, message.kind) {
         (libc::IPPROTO_IP, libc::IP_TOS) => message.read::<[u8; 1]>().map(|[tos]| tos),

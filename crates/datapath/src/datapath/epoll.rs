@@ -1,4 +1,4 @@
-//! Readiness of several descriptors as that of one: epoll(7), whose own descriptor can be polled.
+//! Readiness of several descriptors through one: epoll(7), whose own descriptor can be polled.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -6,16 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use crate::contract::{GUARD, Patience};
 use crate::datapath::wait::Interest;
 
-/// Most descriptors that one wait reports; the others come with the next.
+/// Largest number of descriptors that one wait reports; the next wait reports the others.
 const AT_ONCE: usize = 16;
 
-/// Descriptors that are waited for together. Its own is readable whenever one of them has what it is
-/// waited for.
+/// Set of descriptors to wait for together. Its own descriptor is readable when any of them is ready.
 #[derive(Debug)]
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// Creates one without descriptors.
+    /// Creates an empty set.
     ///
     /// # Errors
     /// The error of epoll_create1(2).
@@ -25,12 +24,11 @@ impl Epoll {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel has just made this descriptor, and it has no other owner.
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds a descriptor that is to be waited for until there is something to receive; `mark` tells it
-    /// from the others.
+    /// Adds a descriptor, to wait until there is something to receive; `mark` identifies it.
     ///
     /// # Errors
     /// The error of epoll_ctl(2).
@@ -38,7 +36,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), Interest::Read, mark)
     }
 
-    /// Changes what an added descriptor is waited for.
+    /// Changes the events to wait for on an added descriptor.
     ///
     /// # Errors
     /// The error of epoll_ctl(2).
@@ -73,8 +71,8 @@ impl Epoll {
         }
     }
 
-    /// Waits as long as `patience` says, and hands over the marks of those that are ready. None are if
-    /// nothing happened in time, or a signal came.
+    /// Waits as long as `patience` allows, and hands over the marks of the descriptors that are ready: none if
+    /// nothing happened in time, or a signal interrupted the wait.
     ///
     /// # Errors
     /// The error of epoll_wait(2).
@@ -85,7 +83,7 @@ impl Epoll {
             Patience::UntilNudged => -1,
         };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        // SAFETY: `events` is a live array of as many events as are named.
+        // SAFETY: `events` is a live array with as many events as the call names.
         let found = unsafe {
             libc::epoll_wait(
                 self.0.as_raw_fd(),

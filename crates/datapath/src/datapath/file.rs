@@ -1,4 +1,4 @@
-//! Files at a place, pread(2) and pwrite(2), without moving anybody's position.
+//! Reads and writes at an offset, pread(2) and pwrite(2); the file's cursor is unchanged.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,10 +14,10 @@ pub fn read_at(from: FileAt<'_>, room: &mut [u8]) -> io::Result<usize> {
     read_counted(from, room, &mut 0)
 }
 
-/// Reads as [`read_at`] does, with each system call counted.
+/// Reads as [`read_at`] does, and counts each system call.
 ///
 /// # Errors
-/// As [`read_at`].
+/// As for [`read_at`].
 pub(super) fn read_counted(
     from: FileAt<'_>,
     room: &mut [u8],
@@ -40,14 +40,14 @@ pub(super) fn read_counted(
 /// Writes all of `bytes`.
 ///
 /// # Errors
-/// The error of pwrite(2); `WriteZero` where it writes nothing and says nothing.
+/// The error of pwrite(2); `WriteZero` where it writes nothing and reports no error.
 pub fn write_at(to: FileAt<'_>, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
         let offset = place(to.offset, done)?;
         let fd = to.file.as_raw_fd();
-        // SAFETY: the pointer and length are those of a live slice.
+        // SAFETY: the pointer and length describe a live slice.
         let put = unsafe { libc::pwrite64(fd, rest.as_ptr().cast(), rest.len(), offset) };
         match usize::try_from(put).map_err(|_| io::Error::last_os_error()) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

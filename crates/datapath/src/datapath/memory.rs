@@ -1,5 +1,5 @@
-//! Memory that engines send from, filled with [`super::buffer::pattern`] again and again: as
-//! anonymous memory or as a file in memory.
+//! Memory that engines send from, filled with [`super::buffer::pattern`] again and again: as anonymous memory or as
+//! a file in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,17 +22,17 @@ pub(super) fn patterned(len: usize) -> io::Result<Region> {
     Ok(region)
 }
 
-/// A file in memory (memfd_create(2)) that holds the pattern, repeated.
+/// File in memory (memfd_create(2)) that holds the pattern, repeated.
 ///
-/// It is in large pages where the kernel makes some: a segment of a socket has room for 17 pieces, which are 64 KiB of one
-/// large page, and a large page is counted once.
+/// It is in large pages where the kernel makes them: a segment of a socket has room for 17 pieces, which are 64 KiB
+/// of one large page, and a large page is counted once.
 #[derive(Debug)]
 pub(super) struct PatternFile {
     file: File,
     len: usize,
-    /// The size of its pages in words, and why they are no larger.
+    /// Description of the size of its pages, and why they are no larger.
     pages: String,
-    /// True once something was sent from it.
+    /// True once an engine sent from it.
     is_used: bool,
 }
 
@@ -47,7 +47,7 @@ impl PatternFile {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         let mut file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let large = large_page();
         let unit = large.as_ref().map_or(PERIOD, |size| size.next_multiple_of(PERIOD));
@@ -68,7 +68,7 @@ impl PatternFile {
         self.file.as_fd()
     }
 
-    /// Describes its pages; `None` if nothing was sent from it.
+    /// Describes its pages; `None` if no engine sent from it.
     pub(super) fn pages(&self) -> Option<&str> {
         self.is_used.then_some(&self.pages)
     }
@@ -87,21 +87,22 @@ fn large_page() -> io::Result<usize> {
     size.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Has the kernel move a file in memory into pages of `large` bytes, of which `len` is a multiple: madvise(2) with
-/// `MADV_COLLAPSE` (Linux 6.1), which needs no setting of the host's. They stay when the mapping goes.
+/// Makes the kernel move a file in memory into pages of `large` bytes, of which `len` is a multiple: madvise(2)
+/// with `MADV_COLLAPSE` (Linux 6.1), which needs no setting of the host. The pages stay when the mapping is gone.
 fn collapse(file: &File, len: usize, large: usize) -> io::Result<()> {
     const MADV_COLLAPSE: libc::c_int = 25;
     let (shared, anonymous) = (libc::MAP_SHARED, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let room = len + large;
-    // SAFETY: a fresh mapping at an address of the kernel's choice, which nobody may touch: it is room for the next.
+    // SAFETY: a fresh mapping at an address of the kernel's choice, which nothing may touch: it reserves addresses
+    // for the next.
     let start =
         unsafe { libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, anonymous, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     let aligned = start.wrapping_byte_add(start.addr().next_multiple_of(large) - start.addr());
-    // SAFETY: `aligned` and the `len` bytes from it on lie in the room, which is ours and holds nothing. No reference to the
-    // mapping is ever made; the advice changes no content.
+    // SAFETY: `aligned` and the `len` bytes from it on lie in the reserved addresses, which are ours and hold
+    // nothing. No reference to the mapping is ever made; the advice changes no content.
     let done = unsafe {
         let flags = shared | libc::MAP_FIXED;
         let mapped = libc::mmap(aligned, len, libc::PROT_READ, flags, file.as_raw_fd(), 0);
@@ -111,7 +112,7 @@ fn collapse(file: &File, len: usize, large: usize) -> io::Result<()> {
         }
     };
     let result = if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: the room was mapped with this start and length, and no slice of it exists.
+    // SAFETY: the addresses were mapped with this start and length, and no slice of them exists.
     unsafe { libc::munmap(start, room) };
     result
 }

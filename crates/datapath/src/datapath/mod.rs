@@ -1,7 +1,6 @@
 //! Data path: sockets at the limits of the kernel, with system calls, batches, buffers and waiting.
 //!
-//! Nothing in here knows a protocol, a message or a trial. Every call is counted, and none
-//! allocates.
+//! It knows no protocol, message or trial. Every call is counted, and none allocates.
 
 pub mod account;
 mod call;

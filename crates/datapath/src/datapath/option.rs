@@ -1,4 +1,4 @@
-//! Socket options that the standard library does not reach (setsockopt(2), socket(7), ip(7)).
+//! Socket options that the standard library does not offer (setsockopt(2), socket(7), ip(7)).
 
 use std::io;
 use std::mem::{size_of, size_of_val};
@@ -15,7 +15,7 @@ use crate::units::Bytes;
 pub enum Buffer {
     /// Receive buffer: bytes that arrived and were not read.
     Receive,
-    /// Send buffer: bytes that were sent and have not left.
+    /// Send buffer: bytes that were sent and have not left the host.
     Send,
 }
 
@@ -23,7 +23,7 @@ impl Buffer {
     /// Requests a size, past the host's limit where the process may (`CAP_NET_ADMIN`, socket(7)).
     ///
     /// # Errors
-    /// Fails if the kernel refuses; being given less is no error, and seen in [`Buffer::tell`].
+    /// Fails if the kernel refuses. A smaller buffer than requested is no error; [`Buffer::describe`] shows it.
     pub fn ask(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
         let Some(size) = size else { return Ok(()) };
         let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
@@ -36,7 +36,7 @@ impl Buffer {
             .map_err(|e| Error::setup(format!("set {name} to {size}"), e))
     }
 
-    /// Describes the size as the kernel has it (double of what was asked), and why it is less where it is.
+    /// Describes the size that the kernel has set (double the requested one), and why it is less where it is.
     pub fn tell(self, socket: &Socket, asked: Option<Bytes>) -> String {
         let (size, limit) = match self {
             Buffer::Receive => (socket.recv_buffer_size(), "net.core.rmem_max"),
@@ -53,7 +53,7 @@ impl Buffer {
 }
 
 /// Makes closing the descriptor reset the connection (socket(7), `SO_LINGER` with no time): nothing is sent again
-/// after that. Bytes that are unread at the peer are lost.
+/// after that. Bytes that the peer has not read are lost.
 ///
 /// # Errors
 /// The error of setsockopt(2).
@@ -72,8 +72,8 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns true if the peer has acknowledged all that was sent on a TCP socket, its end included (tcp(7), `SIOCOUTQ`), or
-/// never will, because the connection is gone.
+/// Returns true if the peer has acknowledged everything sent on a TCP socket, the FIN included (tcp(7),
+/// `SIOCOUTQ`), or never will, because the connection is gone.
 pub fn is_acknowledged(socket: &Socket) -> bool {
     let mut queued: libc::c_int = 0;
     // SAFETY: the kernel writes one integer.
@@ -81,10 +81,11 @@ pub fn is_acknowledged(socket: &Socket) -> bool {
     done < 0 || queued == 0 || socket.peer_addr().is_err()
 }
 
-/// Sends an acknowledgement that the kernel holds back, for up to 40 ms (tcp(7), `TCP_QUICKACK`); the mode stays as it is.
+/// Sends an acknowledgement that the kernel delays, for up to 40 ms (tcp(7), `TCP_QUICKACK`); the mode is
+/// unchanged.
 ///
 /// # Errors
-/// The error of getsockopt(2) or setsockopt(2); other sockets than TCP's hold none back, and have no such option.
+/// The error of getsockopt(2) or setsockopt(2); sockets other than TCP delay none, and have no such option.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     let mut mode = [0];
     get(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &mut mode)
@@ -151,11 +152,11 @@ fn set<T: Copy>(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Path MTU that this process knows better than its kernel does; 0 for none.
+/// Path MTU limit that this process knows and its kernel does not; 0 for none.
 static PATH_MTU_LIMIT: AtomicU32 = AtomicU32::new(0);
 
-/// Sets the largest path MTU that [`path_mtu`] answers in this process from now on: a relay on this host hides that of
-/// the path behind it.
+/// Sets the largest path MTU that [`path_mtu`] returns in this process from now on: a relay on this host hides the
+/// path behind it, whose MTU may be smaller.
 pub fn limit_path_mtu(limit: Option<u32>) {
     PATH_MTU_LIMIT.store(limit.unwrap_or(0), Ordering::Relaxed);
 }
@@ -191,18 +192,18 @@ pub enum Fragmenting {
     Allowed,
     /// Refused (`IP_PMTUDISC_DO`).
     Refused,
-    /// Probed: routers may not fragment, and what is known of the path does not count (`IP_PMTUDISC_PROBE`).
+    /// Probed: routers may not fragment, and the known path MTU is ignored (`IP_PMTUDISC_PROBE`).
     Probed,
 }
 
 impl Fragmenting {
-    /// Returns the choice that a knob calls `df=word`.
+    /// Returns the choice for the knob `df=word`.
     pub fn named(word: &str) -> Option<Fragmenting> {
         let all = [Fragmenting::Allowed, Fragmenting::Refused, Fragmenting::Probed];
         all.into_iter().find(|choice| choice.word() == word)
     }
 
-    /// Returns the word for it.
+    /// Returns the word that names it in the knob.
     pub fn word(self) -> &'static str {
         discovery_word(self.value())
     }
@@ -215,7 +216,7 @@ impl Fragmenting {
         }
     }
 
-    /// Sets it.
+    /// Sets it on a socket.
     ///
     /// # Errors
     /// The error of setsockopt(2).
@@ -224,7 +225,7 @@ impl Fragmenting {
         set_int(socket.as_fd(), level, name, self.value())
     }
 
-    /// Describes the kernel's setting, whoever set it; `want` is its own way: this host fragments what exceeds the
+    /// Describes the kernel's setting. `want` is the kernel's default: this host fragments packets that exceed the
     /// path MTU, routers may not.
     pub fn tell(socket: &Socket) -> String {
         let (level, name) = discovery(socket);
@@ -257,12 +258,12 @@ fn discovery_word(value: libc::c_int) -> &'static str {
     }
 }
 
-/// Options of UDP-Lite sockets (udplite(7)), which the C library does not have.
+/// Options of UDP-Lite sockets (udplite(7)), which the C library does not define.
 const SEND_COVERAGE: libc::c_int = 10;
 const RECEIVE_COVERAGE: libc::c_int = 11;
 
-/// Sets the checksum coverage of a UDP-Lite socket, in bytes from the start of its header on, and requires the same
-/// of what arrives. Without a number it covers all, and anything is taken.
+/// Sets the checksum coverage of a UDP-Lite socket, in bytes from the start of its header, and requires the same of
+/// arriving packets. Without a number the checksum covers everything, and any coverage is accepted.
 ///
 /// # Errors
 /// Fails if the kernel refuses.
@@ -290,14 +291,14 @@ pub fn is_ipv6(socket: &Socket) -> bool {
     socket.local_addr().is_ok_and(|address| address.family() == libc::AF_INET6 as libc::sa_family_t)
 }
 
-/// Returns the number of drops at a socket's arrival: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12, commit
-/// a2d133b1d465).
+/// Returns the number of packets that a socket dropped on arrival: `SK_MEMINFO_DROPS` of `SO_MEMINFO` (Linux 4.12,
+/// commit a2d133b1d465).
 pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     memory(socket, libc::SK_MEMINFO_DROPS)
 }
 
-/// Returns the memory in bytes that what was sent and not acknowledged takes: `SK_MEMINFO_WMEM_QUEUED` of `SO_MEMINFO`
-/// (Linux 4.12). `None` where the kernel has no such answer.
+/// Returns the memory in bytes that sent and unacknowledged data takes: `SK_MEMINFO_WMEM_QUEUED` of `SO_MEMINFO`
+/// (Linux 4.12). `None` where the kernel does not report it.
 pub fn memory_of_unacknowledged(socket: BorrowedFd<'_>) -> Option<u32> {
     memory(socket, libc::SK_MEMINFO_WMEM_QUEUED)
 }

@@ -6,7 +6,7 @@ use socket2::Socket;
 
 use crate::contract::{GUARD, Patience};
 
-/// Returns the flag that makes one call as patient as asked.
+/// Returns the flag for one call with this patience.
 #[inline]
 pub(super) fn flag(patience: Patience) -> libc::c_int {
     match patience {
@@ -15,8 +15,8 @@ pub(super) fn flag(patience: Patience) -> libc::c_int {
     }
 }
 
-/// State of the receive timeout: a socket's receiving calls end after [`GUARD`], or not. Switched when the patience
-/// changes, which on one connection is seldom: a timer per call would cost 0.15 µs on each end of a round trip.
+/// State of the receive timeout of a socket: whether receiving calls end after [`GUARD`]. It changes with the
+/// patience, which is rare on one connection: a timer per call would cost 0.15 µs on each end of a round trip.
 #[derive(Debug)]
 pub(super) struct ReceiveGuard {
     armed: bool,

@@ -1,4 +1,4 @@
-//! Pipes (pipe(7)): as a channel of their own, and as the way that splice(2) takes.
+//! Pipes (pipe(7)): as a channel of their own, and as the buffer inside splice(2).
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::contract::{GUARD, Patience};
 /// Timeout of [`GUARD`] as poll(2) takes it.
 pub(super) const GUARD_MS: libc::c_int = (GUARD.0 / 1_000_000) as libc::c_int;
 
-/// Default size of a pipe, for a kernel that tells no limit.
+/// Default size of a pipe, for a kernel that reports no limit.
 const DEFAULT_SIZE: usize = 64 * 1024;
 
 /// Both ends of one pipe, in blocking mode.
@@ -34,13 +34,13 @@ impl Pipe {
         if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: both descriptors are fresh and owned by nobody else.
+        // SAFETY: both descriptors are fresh and have no other owner.
         let [reader, writer] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok(Pipe { reader, writer })
     }
 
-    /// Opens a pipe as large as this process may have one: `fs.pipe-max-size`, or less where the user has too many
-    /// pages in pipes already (pipe(7)).
+    /// Opens a pipe of the largest size that this process may have: `fs.pipe-max-size`, or less where the user has
+    /// too many pages in pipes already (pipe(7)).
     ///
     /// # Errors
     /// The error of pipe2(2).
@@ -78,16 +78,15 @@ pub fn capacity(pipe: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// Channel of two pipes, one for each direction.
 ///
-/// Pipes know no timeout, so a call that may wait for [`GUARD`] is tried first and, where nothing
-/// can move, made again after poll(2). Where every call sleeps, that is more calls than with those
-/// that block for as long as it takes. The reader is in blocking mode, so that
-/// [`Patience::UntilNudged`] is one call; the writer is not.
+/// Pipes have no timeout, so a call that may wait for [`GUARD`] is tried first and, if nothing can move, made again
+/// after poll(2). Where every call sleeps, that is more calls than with blocking calls that may wait without a
+/// limit. The reader is in blocking mode, so that [`Patience::UntilNudged`] is one call; the writer is not.
 #[derive(Debug)]
 pub struct Pipes {
     reader: OwnedFd,
     writer: Option<OwnedFd>,
     capacity: usize,
-    /// State of the outgoing pipe: full once a call that sent left no room, so that the next one need not try.
+    /// State of the outgoing pipe: full once a sending call filled it, so that the next one need not try.
     full: Full,
     calls: Calls,
 }
@@ -127,8 +126,8 @@ impl Pipes {
         self.capacity
     }
 
-    /// Reads without waiting. Where the kernel has no call for that, it looks first: nobody else
-    /// reads here, so what poll(2) saw is still there.
+    /// Reads without waiting. Where the kernel has no call for that, it polls first: nothing else reads this pipe,
+    /// so the bytes that poll(2) found are still there.
     #[inline]
     fn read_now(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
         self.calls.receive += 1;

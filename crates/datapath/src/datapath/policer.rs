@@ -1,15 +1,15 @@
-//! Policer: holds what this process sends and receives to a rate and a sum of bytes, at its sockets, so that no
-//! protocol above them can forget what it repeats (repairs, parity, retransmissions, acknowledgements).
+//! Policer: limits the rate and the sum of the bytes that this process sends and receives, at its sockets, so that
+//! all bytes of the protocols above count (repairs, parity, retransmissions, acknowledgements).
 //!
-//! Bytes are those of IP packets. Datagrams are counted at each call, with their headers. For a byte stream of the
-//! kernel's the bytes of each call count at once, and what TCP adds (headers, retransmissions, acknowledgements)
-//! when `TCP_INFO` is read next (`LOOK`, 10 ms). Other streams of the kernel (SCTP, DCCP) count a least header for each
-//! call, and what the kernel sends again is left to its congestion control.
+//! Bytes are the bytes of IP packets. Datagrams are counted at each call, with their headers. For a byte stream of
+//! the kernel the bytes of each call count at once, and the bytes that TCP adds (headers, retransmissions,
+//! acknowledgements) when `TCP_INFO` is read next (`LOOK`, 10 ms). Other streams of the kernel (SCTP, DCCP) count a
+//! least header for each call, and the kernel's retransmissions are left to its congestion control.
 //!
-//! The bucket is looked at after each call that moves data, so what goes beyond a limit is at most one burst
-//! ([`BURST`]) and one call; from then on all sending calls of the process fail. It is kept as in the generic cell
-//! rate algorithm (ITU-T I.371): not the tokens are counted but the time at which all bytes so far would have passed
-//! at the allowed rate.
+//! The bucket is checked after each call that moves data, so the excess over a limit is at most one burst
+//! ([`BURST`]) and one call; from then on all sending calls of the process fail. As in the generic cell rate
+//! algorithm (ITU-T I.371), the bucket stores no tokens but the time at which all bytes so far would have passed at
+//! the allowed rate.
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,14 +24,15 @@ use super::option;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::{BitRate, Bytes};
 
-/// Time by which a direction may be ahead of its rate: so much time at the rate may pass at once.
+/// Time by which a direction may be ahead of its rate: as many bytes as take this time at the rate may pass at
+/// once.
 pub const BURST: Nanos = Nanos::from_millis(100);
 
-/// Time between two looks at what the kernel's TCP added to the bytes of a stream.
+/// Interval of the reads of `TCP_INFO`, for the bytes that the kernel's TCP added to a stream.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// Least header of a transport in bytes: SCTP's common header (RFC 9260, section 3.1), DCCP's generic one (RFC 4340,
-/// section 5.1).
+/// Least header of a transport in bytes: SCTP's common header (RFC 9260, section 3.1), DCCP's generic one (RFC
+/// 4340, section 5.1).
 const LEAST_HEADER: u64 = 12;
 
 /// Direction of bytes, as the index into a pair of counters.
@@ -41,7 +42,7 @@ pub(super) enum Way {
     Received,
 }
 
-/// Limit that was passed.
+/// Limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overrun {
     /// The rate, per direction.
@@ -84,7 +85,7 @@ pub struct Policer {
 #[derive(Debug, Clone, Copy)]
 struct DirectionMeter {
     bytes: u64,
-    /// Time at which all of it would have passed at the allowed rate.
+    /// Time at which all bytes so far would have passed at the allowed rate.
     due: Nanos,
 }
 
@@ -94,7 +95,7 @@ pub fn time_at(rate: BitRate, bytes: u64) -> Nanos {
 }
 
 impl Policer {
-    /// Creates a policer from `now` on, which allows `rate` and `bytes` in each direction and keeps `account`.
+    /// Creates a policer from `now` on, which allows `rate` and `bytes` in each direction and adds to `account`.
     pub fn new(rate: BitRate, bytes: u64, account: Arc<Account>, now: Nanos) -> Policer {
         let way = DirectionMeter { bytes: 0, due: now };
         Policer { rate, bytes, ways: Mutex::new([way; 2]), account, overrun: OnceLock::new() }
@@ -103,13 +104,13 @@ impl Policer {
     /// Adds `more` bytes, sent and received between `last` and `now`.
     ///
     /// # Errors
-    /// The limit that was passed, from then on for good.
+    /// The limit that was exceeded, from then on for good.
     pub fn add(&self, last: Nanos, now: Nanos, more: [u64; 2]) -> Result<(), Overrun> {
         self.account.add(more);
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         for (way, more) in ways.iter_mut().zip(more) {
             way.bytes = way.bytes.saturating_add(more);
-            // A call that took long carried its bytes all the while, and not at its end.
+            // A long call carried its bytes all the while, and not at its end.
             way.due = way.due.max(last) + time_at(self.rate, more);
             if way.bytes > self.bytes {
                 self.overrun.get_or_init(|| Overrun::Sum(self.bytes));
@@ -120,7 +121,7 @@ impl Policer {
         self.check()
     }
 
-    /// Checks that no limit has been passed.
+    /// Checks that no limit is exceeded.
     fn check(&self) -> Result<(), Overrun> {
         self.overrun.get().map_or(Ok(()), |overrun| Err(*overrun))
     }
@@ -139,13 +140,13 @@ pub fn install(policer: Policer) {
     POLICER.get_or_init(|| policer);
 }
 
-/// Returns the limit that this process has passed, if it has.
+/// Returns the limit that this process has exceeded, if any.
 #[inline]
 pub fn overrun() -> Option<Overrun> {
     POLICER.get()?.overrun.get().copied()
 }
 
-/// Makes a call that sends, unless a limit has been passed, and counts the bytes of it that `cost` answers.
+/// Makes a sending call, unless a limit is exceeded, and counts the bytes that `cost` computes from its result.
 ///
 /// # Errors
 /// The error of the call; the [`Overrun`] as an [`io::ErrorKind::Other`].
@@ -175,23 +176,23 @@ fn pass(policer: &Policer, more: [u64; 2]) -> io::Result<()> {
     policer.add(LAST.replace(now), now, more).map_err(io::Error::other)
 }
 
-/// Count of the bytes of a stream of the kernel's, beside what its calls move.
+/// Counter of the bytes that a stream of the kernel adds to those its calls move.
 #[derive(Debug)]
 pub(super) struct StreamMeter {
     /// Bytes of the calls so far, in both directions.
     moved: [u64; 2],
-    /// Bytes beside them that have been counted.
+    /// Added bytes that have been counted.
     added: [u64; 2],
     kind: StreamKind,
     next: Nanos,
 }
 
-/// Kind of a stream, by what is known of its packets.
+/// Kind of a stream, by the known facts about its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
-    /// TCP: the kernel counts its segments, each with so many bytes of headers.
+    /// TCP: the kernel counts its segments, each with this many bytes of headers.
     Tcp { headers: u64 },
-    /// Another protocol over IP: each call makes a packet or more, each with at least so many bytes of headers.
+    /// Another protocol over IP: each call makes one packet or more, each with at least this many bytes of headers.
     Packets { headers: u64 },
     /// No network.
     Local,
@@ -228,7 +229,7 @@ impl StreamMeter {
         Ok(done)
     }
 
-    /// Returns the bytes of packets that a call and the time since the last look brought.
+    /// Returns the bytes of packets for a call and for the time since the last read of `TCP_INFO`.
     fn count(&mut self, way: Way, bytes: u64, socket: &Socket) -> [u64; 2] {
         let mut more = [0; 2];
         more[way as usize] = bytes;

@@ -1,7 +1,7 @@
 //! Sending bulk bytes into a byte stream: one engine for each way the kernel has.
 //!
-//! Its content is the source's file or, where it has none, [`super::buffer::pattern`] again and again, continued
-//! where the last call left it.
+//! The content is the source's file or, where it has none, [`super::buffer::pattern`] again and again, continued
+//! where the last call left off.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ pub const PIECES: usize = 16;
 /// Largest number of bytes of a file that zero-copy calls may have under way; their buffer is that large.
 const FILE_UNDER_WAY: usize = 16 << 20;
 
-/// Usual call size that a pump is made for; a larger one makes room when it is first seen.
+/// Usual call size that a pump is made for; the first larger call allocates more.
 const USUAL_CALL: usize = 128 * 1024;
 
 /// Method by which an end sends bulk bytes.
@@ -33,11 +33,11 @@ pub enum SendBy {
     Write,
     /// writev(2): the same with the call in [`PIECES`] pieces.
     Writev,
-    /// sendfile(2): from a file's pages, not copied. The kernel hands 64 KiB at a time to the
-    /// socket, and each may wait for room: on a slow path a call sleeps that many times as long.
+    /// sendfile(2): from a file's pages, not copied. The kernel passes 64 KiB at a time to the socket, and each may
+    /// wait for room: on a slow path a call sleeps that many times as long.
     Sendfile,
-    /// splice(2): from a file's pages into a pipe and, to a socket, out of it with a second call,
-    /// which sleeps as that of [`SendBy::Sendfile`] does.
+    /// splice(2): from a file's pages into a pipe and, to a socket, out of it with a second call, which sleeps as
+    /// often as [`SendBy::Sendfile`].
     Splice,
     /// vmsplice(2), into a pipe: the application's pages, not copied.
     Vmsplice,
@@ -52,11 +52,11 @@ pub enum SendBy {
 /// Result of one call of a pump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// All of the call's bytes went; their number.
+    /// All bytes of the call left; their number.
     All(usize),
-    /// Part of the call's bytes went, this many, and then there was no room.
+    /// This many bytes of the call left, and then there was no room.
     Part(usize),
-    /// Nothing went: no room, or a signal came first.
+    /// Nothing left: no room, or a signal interrupted the call.
     Nothing,
 }
 
@@ -66,8 +66,8 @@ pub struct Pump {
     engine: Engine,
     /// Offset of the next byte in the pattern.
     at: usize,
-    /// Bytes left of a call that went in part or not at all. The next one takes these and no more, as an application
-    /// does that has a buffer to get out.
+    /// Bytes left of a call that was sent in part or not at all. The next call takes these and no more, as an
+    /// application does that has to empty a buffer.
     rest: usize,
 }
 
@@ -78,7 +78,7 @@ enum Engine {
     Zerocopy(Memory, Completions),
     Sendfile(PatternFile),
     Splice(PatternFile),
-    /// Splice through a pipe, with the number of bytes that are in it.
+    /// Splice through a pipe, with the number of bytes in it.
     SpliceThrough(PatternFile, Pipe, usize),
     Uring(Box<Outgoing>),
 }
@@ -93,14 +93,14 @@ impl Pump {
     /// Creates a pump for `channel`.
     ///
     /// # Errors
-    /// The error of the kernel where it does not have this way, or no memory for it.
+    /// The error of the kernel where it does not support this method, or has no memory for it.
     pub fn new<C: Channel>(by: SendBy, channel: &C) -> io::Result<Pump> {
         no_sigpipe();
         let file = || PatternFile::new(PERIOD + USUAL_CALL);
         let engine = match (by, C::KIND) {
             (SendBy::Write, _) => Engine::Copied(Memory::new(0)?, Pieces::One),
             (SendBy::Writev, _) => Engine::Copied(Memory::new(0)?, Pieces::Many),
-            // What is in the pipe is still this memory.
+            // Bytes in the pipe are still this memory.
             (SendBy::Vmsplice, _) => Engine::Vmsplice(Memory::new(channel.holds())?),
             (SendBy::Zerocopy, _) => {
                 super::zerocopy::enable(channel.inlet())?;
@@ -124,7 +124,7 @@ impl Pump {
         }
     }
 
-    /// Describes the pages that it sends from where it makes up a file; `None` for any other method or content.
+    /// Describes the pages of the file that it makes up to send from; `None` for any other method or content.
     pub fn pages(&self) -> Option<&str> {
         match &self.engine {
             Engine::Sendfile(file) | Engine::Splice(file) | Engine::SpliceThrough(file, ..) => {
@@ -135,7 +135,7 @@ impl Pump {
     }
 
     /// Sends the bytes that `source` has for one call, at most `len`, and reports the accepted ones to it. Through
-    /// io_uring it is several such calls at a time, as far as the budget goes.
+    /// io_uring it makes several such calls at a time, as far as the budget allows.
     ///
     /// # Errors
     /// The error of the system calls; `UnexpectedEof` where the source's file ends before its budget.
@@ -164,7 +164,7 @@ impl Pump {
         Ok(if moved < whole { Step::Part(moved) } else { Step::All(moved) })
     }
 
-    /// Waits until the kernel has reported all completions that it will report.
+    /// Waits for all completions that the kernel will report.
     ///
     /// # Errors
     /// The error of recvmsg(2).
@@ -177,8 +177,8 @@ impl Pump {
     }
 }
 
-/// Returns the bytes left of a call that had `rest` bytes left or, where several calls of `len` bytes were to move
-/// `whole` bytes, of the one that `moved` bytes ended in.
+/// Returns the bytes left of a call that had `rest` bytes left. If several calls of `len` bytes should move `whole`
+/// bytes, returns the rest of the call in which the `moved` bytes ended.
 #[inline]
 fn rest(rest: usize, len: usize, moved: usize, whole: usize) -> usize {
     match moved.checked_sub(rest) {
@@ -202,7 +202,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Returns the file position of the next byte, for a call that takes it from a file.
+    /// Returns the file position of the next byte, for a call that reads from a file.
     fn file<'a>(&'a self, made_up: &'a mut PatternFile) -> io::Result<FileAt<'a>> {
         if let Some(own) = self.source.file() {
             return Ok(own);
@@ -215,7 +215,7 @@ impl Part<'_> {
 }
 
 impl Engine {
-    /// Sends one part; returns the number of bytes sent, and the number that was to be sent.
+    /// Sends one part; returns the number of bytes sent, and the number of bytes that it should send.
     #[inline]
     fn step<C: Channel>(
         &mut self,
@@ -293,7 +293,7 @@ fn fill(pipe: &Pipe, from: FileAt<'_>, len: usize) -> io::Result<usize> {
     }
 }
 
-/// Passes on a number of moved bytes; a file that has nothing left has ended too early.
+/// Passes on a number of moved bytes; a file without further bytes has ended too early.
 fn some_of(moved: Option<usize>, from: FileAt<'_>) -> io::Result<Option<usize>> {
     if moved == Some(0) { Err(too_short(from)) } else { Ok(moved) }
 }
@@ -320,17 +320,17 @@ fn in_pieces(bytes: &[u8]) -> ([IoSlice<'_>; PIECES], usize) {
 #[derive(Debug)]
 struct Memory {
     pattern: Region,
-    /// Number of bytes of a file that must stay unchanged behind the ones being sent.
+    /// Number of file bytes before the current ones that must stay unchanged.
     keep: usize,
     read: Region,
-    /// Offset in `read` of the next call's bytes; the last call's end there.
+    /// Offset in `read` of the next call's bytes; the bytes of the last call end there.
     read_to: usize,
 }
 
 impl Memory {
     fn new(keep: usize) -> io::Result<Memory> {
         let pattern = patterned(PERIOD + USUAL_CALL)?;
-        // Most sources have no file; the first call of one that has makes room.
+        // Most sources have no file; the first call of a source with a file allocates.
         Ok(Memory { pattern, keep, read: Region::zeroed(0)?, read_to: 0 })
     }
 
@@ -345,11 +345,10 @@ impl Memory {
         Ok(&self.pattern[part.at..][..part.len])
     }
 
-    /// Returns the bytes of a call: those of one that begins are read, those of one that went in part are there
-    /// already.
+    /// Returns the bytes of a call. A new call reads them; if a call was sent in part, they are there already.
     fn of_file(&mut self, part: &Part<'_>, from: FileAt<'_>, calls: &mut u64) -> io::Result<&[u8]> {
-        // With two calls beside what must be kept, a call that does not fit at the end starts over
-        // at the front, and what it overwrites has gone.
+        // With two calls beside the bytes that must stay, a call that does not fit at the end starts over at the
+        // front, and the bytes that it overwrites have left.
         let size = if self.keep == 0 { part.call } else { self.keep + 2 * part.call };
         if self.read.len() < size {
             self.read_to = 0;
@@ -400,7 +399,7 @@ mod tests {
         &[SendBy::Write, SendBy::Writev, SendBy::Sendfile, SendBy::Splice, SendBy::Uring];
     const PIPE: &[SendBy] = &[SendBy::Write, SendBy::Writev, SendBy::Vmsplice, SendBy::Splice];
 
-    /// Creates a pump, unless this host does not let a process have io_uring, or the method sends no such feed.
+    /// Creates a pump, unless this host does not allow io_uring, or the method cannot send such a feed.
     fn pump<C: Channel>(way: SendBy, channel: &C, feed: &Feed) -> Option<Pump> {
         if matches!(way, SendBy::Uring | SendBy::UringZerocopy) {
             if let Err(why) = uring::check() {
@@ -441,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Returns bytes that have no period of any call's length.
+    /// Returns bytes whose period is no call's length.
     fn odd() -> Vec<u8> {
         (0..1_000_003_u64).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect()
     }
@@ -462,8 +461,7 @@ mod tests {
         arrives(pipes, PIPE, feed, &want);
     }
 
-    /// Fills the channel again and again until the source is empty, so that calls come back short
-    /// and with nothing.
+    /// Fills the channel again and again until the source is empty, so that some calls send a part or nothing.
     fn squeezed<C: Channel>(pair: fn() -> (C, C), ways: &[SendBy], total: usize) {
         let file: Vec<u8> = odd().into_iter().cycle().take(total).collect();
         for way in ways {

@@ -1,10 +1,10 @@
 //! Kernel timestamps of packets: software timestamps of sockets (Documentation/networking/timestamping.rst), for an
-//! instrumented pass only. They cost a receiving call more per stamped message and a little for each packet of the
-//! host, so no headline figure is taken with them.
+//! instrumented pass only. They cost one more receiving call per stamped message and a little for each packet of
+//! the host, so no headline figure is taken with them.
 //!
-//! Every stamp is `CLOCK_REALTIME`. What arrives is stamped as long as they are on, what is sent only
-//! where [`Stamps::want`] asks for it. Stamps of what was sent come back through the socket's error
-//! queue under a key that counts stamped datagrams, or all bytes, since they were switched on.
+//! Every stamp is `CLOCK_REALTIME`. Arriving packets are stamped while stamps are on, sends only if
+//! [`Stamps::want`] requests it. Stamps of sends arrive on the socket's error queue, with a key that counts stamped
+//! datagrams, or all bytes, since stamps were switched on.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -19,9 +19,9 @@ use super::option::set_words;
 /// Unit that a key counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
-    /// Datagrams that were to be stamped, from 0.
+    /// Datagrams with a stamp requested, from 0.
     Datagrams,
-    /// Bytes of a stream: the key of a send is that of its last byte.
+    /// Bytes of a stream: the key of a send is the number of its last byte.
     Bytes,
 }
 
@@ -32,16 +32,16 @@ pub enum Gate {
     Scheduled,
     /// Taken by the driver (`TX_SOFTWARE`).
     Left,
-    /// Acknowledged by the peer, with every byte up to it (`TX_ACK`). Asked for with one stamped send in four.
+    /// Acknowledged by the peer, with every byte up to it (`TX_ACK`). Requested for one stamped send in four.
     Acknowledged,
 }
 
-/// Stamp of something that was sent.
+/// Stamp of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Key of the send: see [`Counts`].
     pub key: u32,
-    /// Point that it passed.
+    /// Point that the send passed.
     pub gate: Gate,
     /// Time of the stamp, in nanoseconds of `CLOCK_REALTIME`.
     pub at_ns: u64,
@@ -50,24 +50,24 @@ pub struct Passed {
 /// Number of stamps that one call fetches: the two of a send and the acknowledgements of others.
 const FETCHED: usize = 4;
 
-/// Interval of stamped sends that ask for a stamp of their acknowledgement, too: that one is made while the answer is
-/// on its way up, and would hold each of them up.
+/// Interval of the stamped sends that request a stamp of their acknowledgement, too: the kernel makes it while the
+/// answer is on its way up, which would delay every answer.
 const ACKNOWLEDGED: u32 = 4;
 
-/// Size for a stamp (48 bytes of data) and for the error that carries its key with the address it concerns (16 bytes
-/// and up to 28).
+/// Size for a stamp (48 bytes of data) and for the error that carries its key with the address that it concerns (16
+/// bytes and up to 28).
 const CONTROL: usize = 192;
 
 type Control = Room<CONTROL>;
 
-/// Stamps of one socket, switched on.
+/// Timestamps of one socket, switched on.
 pub struct Stamps {
     socket: OwnedFd,
     counts: Counts,
-    /// True if the next send is to be stamped.
+    /// True if the next send requests a stamp.
     wanted: bool,
     stamped: u32,
-    /// Number of stamps that were asked for and have not come.
+    /// Number of stamps that were requested and have not arrived.
     due: u32,
     gone: u32,
     received_ns: Option<u64>,
@@ -75,8 +75,8 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Switches the stamps of a connected socket on. Those of what arrives may be missing for the
-    /// first few packets, as the kernel begins to stamp only when somebody asks.
+    /// Switches the stamps of a connected socket on. The first few packets may arrive without a stamp, as the
+    /// kernel begins to stamp only after the first request.
     ///
     /// # Errors
     /// The error of setsockopt(2): `EINVAL` where the kernel has no such stamps.
@@ -89,8 +89,8 @@ impl Stamps {
             |flags| set_words(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[flags]);
         match counts {
             Counts::Datagrams => set(common)?,
-            // Before Linux 6.2 the count begins at the first byte that is not acknowledged, which on
-            // an idle connection is the same.
+            // Before Linux 6.2 the count begins at the first byte that is not acknowledged, which on an idle
+            // connection is the same.
             Counts::Bytes => {
                 set(common | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(common))?;
             }
@@ -112,12 +112,12 @@ impl Stamps {
         self.wanted = true;
     }
 
-    /// Returns true if stamps are still to come.
+    /// Returns true if requested stamps have not arrived yet.
     pub fn are_due(&self) -> bool {
         self.due > 0
     }
 
-    /// Sends with one send(2), or sendmsg(2) where it is to be stamped; its stamps come under [`Stamps::last_key`].
+    /// Sends with one send(2), or sendmsg(2) if a stamp is wanted; its stamps arrive with [`Stamps::last_key`].
     ///
     /// # Errors
     /// The error of the call.
@@ -144,7 +144,7 @@ impl Stamps {
         Ok(sent)
     }
 
-    /// Sends with one sendmsg(2) that asks for the `wanted` stamps of this send.
+    /// Sends with one sendmsg(2) that requests the `wanted` stamps of this send.
     fn send_stamped(&mut self, bytes: &[u8], flags: libc::c_int, wanted: u32) -> io::Result<usize> {
         let mut iovec =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -164,8 +164,8 @@ impl Stamps {
         self.gone.wrapping_sub(1)
     }
 
-    /// Returns the arrival time at this host of the data of the last receiving call; of several segments of a stream,
-    /// that of the last. `None` where the call brought nothing or no stamp.
+    /// Returns the time at which the data of the last receiving call arrived at this host; for several segments of
+    /// a stream, the last segment counts. `None` if the call returned no data or no stamp.
     pub fn received_ns(&self) -> Option<u64> {
         self.received_ns
     }
@@ -187,7 +187,7 @@ impl Stamps {
         Ok(got)
     }
 
-    /// Hands over the stamps that wait, without waiting for more. One call, mostly.
+    /// Hands over the stamps that are queued, without waiting for more; mostly one call.
     ///
     /// # Errors
     /// Any other error of recvmmsg(2).
@@ -247,7 +247,7 @@ fn header(control: &mut Control) -> libc::msghdr {
     header
 }
 
-/// Flags of the stamps that every stamped send asks for.
+/// Flags of the stamps that every stamped send requests.
 const SENT: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
 
 /// Values `SCM_TSTAMP_*` of linux/errqueue.h.
@@ -255,13 +255,13 @@ const SND: u32 = 0;
 const SCHED: u32 = 1;
 const ACK: u32 = 2;
 
-/// Returns the software stamp in a message's control data and, if it came from the error queue, its point and key.
+/// Returns the software stamp in a message's control data and, if it is from the error queue, its point and key.
 fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
     let (mut at_ns, mut of) = (None, None);
     // SAFETY: the kernel filled in the control buffer that `header` describes, which lives in `Stamps`.
     for message in unsafe { cmsg::messages(header) } {
         if (message.level, message.kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
-            // The first of three, the software stamp; zero where there is none.
+            // The first of three is the software stamp; zero if there is none.
             at_ns = message.read().and_then(nanos).filter(|ns| *ns > 0);
         } else if let Some(error) = extended_error(&message) {
             of = gate(error);
@@ -301,9 +301,9 @@ mod tests {
         all
     }
 
-    /// Socket that keeps kernel timestamps of arrivals switched on for as long as it lives. The first socket that
-    /// asks switches them on for the whole machine, and the last one that is gone switches them off, both some time
-    /// later (`net_enable_timestamp` leaves it to a worker).
+    /// Socket that keeps kernel timestamps of arrivals switched on while it exists. The first such socket switches
+    /// them on for the whole machine, and closing the last switches them off, both some time later
+    /// (`net_enable_timestamp` leaves it to a worker).
     struct Stamping(#[allow(dead_code, reason = "held open")] Socket);
 
     impl Stamping {
@@ -333,7 +333,7 @@ mod tests {
         let mut sender = Stamps::switch_on(&a, Counts::Datagrams).unwrap();
         let mut receiver = Stamps::switch_on(&b, Counts::Datagrams).unwrap();
         for key in 0..3 {
-            // What is not to be stamped does not count.
+            // A send without a requested stamp does not count.
             assert_eq!(sender.send(b"-", 0).unwrap(), 1);
             assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 1);
             assert_eq!((fetched(&mut sender), sender.are_due()), (vec![], false));
@@ -363,7 +363,7 @@ mod tests {
         let a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (b, _) = listener.accept().unwrap();
         a.set_nodelay(true).unwrap();
-        // What went before does not count.
+        // Earlier bytes do not count.
         let (a, b) = (Socket::from(a), Socket::from(b));
         a.send(b"hello").unwrap();
         let mut receiver = Stamps::switch_on(&b, Counts::Bytes).unwrap();

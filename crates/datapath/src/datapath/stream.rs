@@ -1,4 +1,4 @@
-//! A connected socket, one system call per call, each counted.
+//! Connected socket with one system call per call, each counted.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -14,8 +14,8 @@ use super::policer::{StreamMeter, Way};
 use super::stamps::{Counts, Stamps};
 use crate::contract::{GUARD, Patience};
 
-/// A connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the
-/// longest that a call may sleep; [`Patience::None`] makes single calls return at once.
+/// Connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the longest time that a
+/// call may sleep; [`Patience::None`] makes single calls return at once.
 #[derive(Debug)]
 pub struct Counted {
     socket: Socket,
@@ -43,10 +43,11 @@ impl Counted {
         &self.socket
     }
 
-    /// Enables kernel timestamps of the bytes that [`Counted::send`] and [`Counted::receive`] move from here on.
+    /// Enables kernel timestamps of the bytes that [`CountedSocket::send`] and [`CountedSocket::receive`] move from
+    /// now on.
     ///
     /// # Errors
-    /// As [`Stamps::switch_on`].
+    /// As for [`Stamps::switch_on`].
     pub fn switch_stamps_on(&mut self, counts: Counts) -> io::Result<()> {
         self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, counts)?));
         Ok(())
@@ -67,11 +68,11 @@ impl Counted {
         self.calls.receive
     }
 
-    /// Sends with one send(2). Returns the number of bytes sent, `None` where there was no room or a signal came
-    /// first.
+    /// Sends with one send(2). Returns the number of bytes sent, `None` if there was no room or a signal
+    /// interrupted the call.
     ///
     /// # Errors
-    /// Any other error of send(2). A peer that is gone is an error, never a signal.
+    /// Any other error of send(2). A lost peer is an error, never a signal.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.calls.send += 1;
@@ -83,10 +84,10 @@ impl Counted {
         })
     }
 
-    /// Sends several pieces with one sendmsg(2); otherwise as [`Counted::send`].
+    /// Sends several pieces with one sendmsg(2); otherwise as [`CountedSocket::send`].
     ///
     /// # Errors
-    /// As [`Counted::send`].
+    /// As for [`CountedSocket::send`].
     pub fn send_pieces(
         &mut self,
         pieces: &[IoSlice<'_>],
@@ -98,8 +99,9 @@ impl Counted {
         meter.around(Way::Sent, socket, || done(call::sendmsg(socket.as_fd(), pieces, flags)))
     }
 
-    /// Receives with one recv(2). Returns the number of bytes received, `None` where there were none or a signal came
-    /// first. Zero means that the peer ended its direction (or, from a datagram socket, an empty datagram).
+    /// Receives with one recv(2). Returns the number of bytes received, `None` if there were none or a signal
+    /// interrupted the call. Zero means that the peer ended its direction (or, from a datagram socket, an empty
+    /// datagram).
     ///
     /// # Errors
     /// Any other error of recv(2).
@@ -108,11 +110,11 @@ impl Counted {
         self.recv(room, 0, patience)
     }
 
-    /// Receives a datagram with one recv(2). The length is that of the datagram even where it is larger than `room`
-    /// (`MSG_TRUNC`), so that truncation cannot go unnoticed.
+    /// Receives a datagram with one recv(2). Returns the length of the whole datagram even where it is larger than
+    /// `room` (`MSG_TRUNC`), so that truncation cannot go unnoticed.
     ///
     /// # Errors
-    /// As [`Counted::receive`].
+    /// As for [`CountedSocket::receive`].
     #[inline]
     pub fn receive_datagram(
         &mut self,
@@ -141,10 +143,10 @@ impl Counted {
 }
 
 impl Counted {
-    /// Sends a message with control messages beside it with one sendmsg(2); otherwise as [`Counted::send`].
+    /// Sends a message with control messages beside it with one sendmsg(2); otherwise as [`CountedSocket::send`].
     ///
     /// # Errors
-    /// As [`Counted::send`].
+    /// As for [`CountedSocket::send`].
     #[inline]
     pub fn send_beside(
         &mut self,
@@ -161,10 +163,10 @@ impl Counted {
     }
 
     /// Receives with one recvmsg(2) that looks for a control message of a level and type; otherwise as
-    /// [`Counted::receive`].
+    /// [`CountedSocket::receive`].
     ///
     /// # Errors
-    /// As [`Counted::receive`].
+    /// As for [`CountedSocket::receive`].
     #[inline]
     pub fn receive_beside<const N: usize>(
         &mut self,
@@ -232,7 +234,7 @@ impl Channel for Counted {
     ) -> io::Result<Option<usize>> {
         self.guard.suit(&self.socket, patience)?;
         if patience == Patience::None {
-            // Not every call has a flag for "do not wait", and the socket sleeps as long as it may.
+            // Not every call has a flag for "do not wait", and the socket sleeps as long as its timeout allows.
             self.calls.receive += 1;
             if !call::poll(self.socket.as_fd(), libc::POLLIN, 0).or_else(interrupted)? {
                 return Ok(None);
@@ -251,7 +253,7 @@ impl Channel for Counted {
         }
     }
 
-    /// Returns zero: completions tell, not a size.
+    /// Returns zero: here completions count, not a size.
     fn holds(&self) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! Pairs of channels, and a source and a sink that remember, for tests of engines.
+//! Pairs of channels, and a source and a sink that record, for tests of engines.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -53,7 +53,7 @@ pub(super) fn content(mut file: &File) -> Vec<u8> {
     all
 }
 
-/// Source of so many bytes, from a file or made up.
+/// Source of a number of bytes, from a file or made up.
 pub(super) struct Feed {
     pub(super) left: u64,
     pub(super) file: Option<File>,
@@ -92,7 +92,7 @@ impl Source for Feed {
     }
 }
 
-/// Sink that keeps the bytes that were shown, and counts those that were not.
+/// Sink that stores the bytes that it was shown, and counts the others.
 #[derive(Default)]
 pub(super) struct Basin {
     pub(super) taken: Vec<u8>,

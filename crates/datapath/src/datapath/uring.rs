@@ -1,12 +1,12 @@
-//! Sending and receiving through io_uring(7), to answer one question: would it help an application?
-//! It is never the way headline figures are taken.
+//! Sending and receiving through io_uring(7), to answer one question: would it help an application? Headline
+//! figures are never taken with it.
 //!
-//! Its possible gain is system calls: one io_uring_enter(2) hands over several sends, and one multishot receive
-//! (Linux 6.0) brings buffer after buffer. Sends are linked, so that they leave in order, and none goes behind one
-//! that failed; with `MSG_WAITALL` each of a byte stream goes whole.
+//! Its possible gain is system calls: one io_uring_enter(2) submits several sends, and one multishot receive (Linux
+//! 6.0) fills buffer after buffer. Sends are linked, so that they leave in order, and none leaves after one has
+//! failed; with `MSG_WAITALL` each send of a byte stream is sent whole.
 //!
-//! Nothing under way outlives a call that lends memory: what is not done within [`GUARD`] is
-//! cancelled, and what went is told. Memory for zero-copy sends lives as long as the process.
+//! Nothing under way outlives a call that lends memory: entries that are not complete within [`GUARD`] are
+//! cancelled, and the caller learns how much was sent. Memory for zero-copy sends lives as long as the process.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -30,24 +30,25 @@ pub const DEPTH: usize = 16;
 
 /// Number of receive buffers, the most that one call can fill; a power of two, as their ring asks for.
 pub const BUFFERS: usize = 16;
-/// Length of one buffer: what a stream's call may bring, or the largest datagram.
+/// Length of one buffer: the most that a stream's call returns, or the largest datagram.
 const BUFFER: usize = 128 * 1024;
 const GROUP: u16 = 0;
 
-/// Number of zero-copy sends that are told apart; many more than a socket has room for.
+/// Number of zero-copy sends with distinct keys; many more than a socket has room for.
 const UNDER_WAY: usize = 256 * DEPTH;
 
-/// Flags of io_uring.h: a zero-copy send is to say whether the kernel copied after all, and it did.
+/// Flags of io_uring.h: the request that a zero-copy send report whether the kernel copied after all, and the
+/// report that it did.
 const REPORT_USAGE: u16 = 1 << 3;
 const WAS_COPIED: i32 = i32::MIN;
 
-/// Longest wait for the last completions of zero-copy sends while none of them comes.
+/// Longest wait for the last completions of zero-copy sends while none arrives.
 const LAST: Nanos = Nanos::from_secs(1);
 
-/// Checks that this host lets a process have io_uring, with all that is used of it.
+/// Checks that this host lets a process have io_uring, with all features that are used here.
 ///
 /// # Errors
-/// `Unsupported` with what io_uring_setup(2) says, and why where that can be known: the setting
+/// `Unsupported` with the error of io_uring_setup(2), and the reason where it is known: the setting
 /// `kernel.io_uring_disabled`, the filter of a container, or a kernel before Linux 6.0.
 pub fn check() -> io::Result<()> {
     ring().map(drop)
@@ -59,7 +60,7 @@ fn ring() -> io::Result<IoUring> {
     let cooperative = IoUring::builder().setup_coop_taskrun().build(entries);
     let ring = cooperative.or_else(|_| IoUring::new(entries)).map_err(|e| withheld(&e))?;
     let mut known = Probe::new();
-    // Came with multishot receives, for which there is nothing to ask.
+    // This operation is as old as multishot receives, which cannot be probed.
     let all = ring.submitter().register_probe(&mut known).is_ok()
         && known.is_supported(opcode::SendZc::CODE);
     let lacks =
@@ -112,13 +113,13 @@ pub struct Sender {
     parts: Parts,
     calls: u64,
     told: ZeroCopy,
-    /// Number of sends so far; it is the key of each in the kernel's completions.
+    /// Number of sends so far; it is the key of the next one in the kernel's completions.
     next: u64,
-    /// Number of zero-copy sends that went and whose memory the kernel may still read.
+    /// Number of zero-copy sends that left and whose memory the kernel may still read.
     lent: u64,
     /// Number of such sends by their key modulo [`UNDER_WAY`].
     lent_at: Box<[u8]>,
-    /// Error that ended the last send after parts of it went; the next send returns it.
+    /// Error that ended the last send after parts of it had left; the next send returns it.
     failed: Option<i32>,
 }
 
@@ -131,9 +132,9 @@ impl fmt::Debug for Sender {
 /// Outcome of the parts of one send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sent {
-    /// Number of parts that went whole.
+    /// Number of parts that were sent whole.
     pub parts: usize,
-    /// Number of bytes that went, those of a part that was cut short included.
+    /// Number of bytes that were sent, including the bytes of a part that was cut short.
     pub bytes: usize,
 }
 
@@ -141,7 +142,7 @@ impl Sender {
     /// Creates a sender of such parts.
     ///
     /// # Errors
-    /// As [`check`].
+    /// As for [`check`].
     pub fn new(parts: Parts) -> io::Result<Sender> {
         let told = ZeroCopy::default();
         let lent_at = vec![0; UNDER_WAY].into();
@@ -161,7 +162,7 @@ impl Sender {
     /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
     ///
     /// # Errors
-    /// The error of the first failed send; where parts went before it, the next call says so.
+    /// The error of the first failed send; if parts were sent before it, the next call returns it.
     pub fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -170,11 +171,11 @@ impl Sender {
         self.hand_over(socket, parts, Memory::Copied)
     }
 
-    /// Sends as [`Sender::send`] does, without a copy where the device allows (`IORING_OP_SEND_ZC`, Linux 6.0). The
-    /// memory is `'static`, since it may be read after the call.
+    /// Sends as [`RingSender::send`] does, without a copy where the device allows (`IORING_OP_SEND_ZC`, Linux 6.0).
+    /// The memory is `'static`, since the kernel may read it after the call.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// As for [`RingSender::send`].
     pub fn lend(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -192,7 +193,7 @@ impl Sender {
         if let Some(code) = self.failed.take() {
             return Err(io::Error::from_raw_os_error(code));
         }
-        // What is left from before are notices of zero-copy sends.
+        // Completions that are left from earlier sends are notices of zero-copy sends.
         let mut outcome = Sends::default();
         self.collect(&[0; DEPTH], &mut outcome);
         let mut lens = [0_u32; DEPTH];
@@ -205,15 +206,15 @@ impl Sender {
                 None => squeue::Flags::empty(),
             };
             let entry = self.entry(socket, part, memory, self.next + many as u64).flags(link);
-            // SAFETY: the part lives until this call returns, which waits for every entry or cancels
-            // it; what is lent lives as long as the process.
+            // SAFETY: the part lives until this call returns, which waits for every entry or cancels it; lent
+            // memory lives as long as the process.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
             many += 1;
         }
         if many == 0 {
             return Ok(Sent::default());
         }
-        // A whole turn, so that a number tells which part of its turn it is.
+        // Advances by a whole turn, so that a key modulo the depth is the part's position in its turn.
         self.next += DEPTH as u64;
         self.complete(many, &lens, &mut outcome)?;
         let failed = outcome.failed.filter(|code| *code != libc::ECANCELED);
@@ -226,8 +227,8 @@ impl Sender {
         }
     }
 
-    /// Submits, and waits until `many` entries are done; cancels those that are not in time, or when
-    /// a signal comes.
+    /// Submits, and waits until `many` entries are complete; cancels entries that are late, or pending when a
+    /// signal interrupts the wait.
     fn complete(
         &mut self,
         many: usize,
@@ -255,7 +256,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until the kernel has reported all completions of zero-copy sends that it will report.
+    /// Waits for all completions of zero-copy sends that the kernel will report.
     ///
     /// # Errors
     /// The error of io_uring_enter(2).
@@ -296,7 +297,7 @@ impl Sender {
             let number = done.user_data() as usize;
             let lent_here = &mut self.lent_at[number % UNDER_WAY];
             if cqueue::notif(done.flags()) {
-                // One of a send that was cancelled tells of nothing.
+                // The notice of a cancelled send reports nothing.
                 if *lent_here > 0 {
                     *lent_here -= 1;
                     self.lent -= 1;
@@ -338,13 +339,13 @@ fn gone(error: io::Error) -> io::Result<()> {
 /// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// Ready: there are as many completions as were waited for.
+    /// Ready: there are as many completions as the wait needed.
     Ready,
-    /// Early: the time is up, or a signal came.
+    /// Early: the time is up, or a signal interrupted it.
     Early,
 }
 
-/// Submits, and waits for so many completions, for a signal, or for [`GUARD`].
+/// Submits, and waits for this many completions, for a signal, or for [`GUARD`].
 fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
     let guard = Timespec::new().sec(GUARD.0 / 1_000_000_000).nsec((GUARD.0 % 1_000_000_000) as u32);
     let args = SubmitArgs::new().timespec(&guard);
@@ -355,7 +356,7 @@ fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
     }
 }
 
-/// Receiver with one request for as long as there are buffers.
+/// Receiver with one multishot request, which lasts while there are buffers.
 pub struct Receiver {
     ring: IoUring,
     pool: Pool,
@@ -381,7 +382,7 @@ pub enum Received {
     Some(usize),
     /// Nothing received yet.
     Nothing,
-    /// End: the peer ended its direction.
+    /// Closed: the peer ended its direction.
     Closed,
 }
 
@@ -389,7 +390,7 @@ impl Receiver {
     /// Creates a receiver with its own buffers.
     ///
     /// # Errors
-    /// As [`check`].
+    /// As for [`check`].
     pub fn new(parts: Parts) -> io::Result<Receiver> {
         let ring = ring()?;
         let pool = Pool::new();
@@ -415,7 +416,7 @@ impl Receiver {
         self.calls
     }
 
-    /// Receives on `socket`, always the same one. Received buffers are for [`Receiver::take`].
+    /// Receives on `socket`, always the same one. [`RingReceiver::take`] hands the received buffers over.
     ///
     /// # Errors
     /// The error that recv(2) would give.
@@ -424,7 +425,7 @@ impl Receiver {
         if self.arrived.is_empty() && !self.ended && self.failed.is_none() {
             if !self.armed {
                 let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
-                // SAFETY: the buffers it may use live until the ring is gone (see `drop`).
+                // SAFETY: the buffers that it may use live until the ring is gone (see `drop`).
                 unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
                 self.armed = true;
             }
@@ -443,7 +444,7 @@ impl Receiver {
         }
     }
 
-    /// Hands over each buffer that came, in order, and returns it to be filled again.
+    /// Hands over each received buffer, in order, and returns it to the kernel.
     pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
         while let Some((id, len)) = self.arrived.pop_front() {
             take(self.pool.buffer(id, len));
@@ -460,7 +461,7 @@ impl Receiver {
                     self.ended |= self.parts == Parts::Stream;
                     id.into_iter().for_each(|id| self.pool.give_back(id));
                 }
-                // Every buffer is in use; it is armed again once some are back.
+                // Every buffer is in use; the request is armed again once some are back.
                 (code, _) if code == -libc::ENOBUFS => {}
                 (code, _) if code < 0 => self.failed = Some(-code),
                 _ => {}
@@ -471,8 +472,8 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // The kernel may fill a buffer as long as the request stands. If it cannot be cancelled, the
-        // memory is never freed.
+        // The kernel may fill a buffer while the request exists. If it cannot be cancelled, the memory is never
+        // freed.
         let cancel = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
         if self.armed && cancel.or_else(gone).is_err() {
             self.pool.leak();
@@ -516,8 +517,8 @@ impl Pool {
         entry.set_len(BUFFER as u32);
         entry.set_bid(id);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail lies in the first entry's unused field, is aligned, and is written by
-        // nobody else; the kernel reads it after the entry.
+        // SAFETY: the tail lies in the first entry's unused field, is aligned, and has no other writer; the kernel
+        // reads it after the entry.
         unsafe {
             let tail = BufRingEntry::tail(self.ring.0.as_ptr()).cast::<AtomicU16>();
             (*tail).store(self.tail, Ordering::Release);

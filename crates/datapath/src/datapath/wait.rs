@@ -31,10 +31,10 @@ pub enum Woke {
     Readable,
     /// Writable: there is room to send and nothing to receive.
     Writable,
-    /// Near: nothing is known of the socket, and it is time to look: poll it without blocking, then wait again. The
+    /// Near: the state of the socket is unknown, and it is time to poll it without blocking, then wait again. The
     /// due time is near, the mode is to spin, or [`GUARD`](crate::contract::GUARD) has passed.
     Near,
-    /// Due: the due time has come.
+    /// Due: the due time has passed.
     Due,
     /// Interrupted by a signal.
     Interrupted,
@@ -42,7 +42,7 @@ pub enum Woke {
 
 /// Waiter for the thread that made it; allocates nothing.
 ///
-/// It does not leave its thread, because timer slack is a thread's property.
+/// It cannot move to another thread, because timer slack is a property of the thread.
 #[derive(Debug)]
 pub struct Waiter {
     mode: WaitMode,
@@ -51,8 +51,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Creates a waiter for the calling thread, whose timer slack it sets to 1 ns, the least there is
-    /// (PR_SET_TIMERSLACK(2const)). A kernel that refuses leaves 50 µs, which the lateness of the sends shows.
+    /// Creates a waiter for the calling thread, whose timer slack it sets to 1 ns, the least possible
+    /// (PR_SET_TIMERSLACK(2const)). If the kernel refuses, 50 µs remain, which the lateness of the sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
         Waiter { mode, calls: Cell::new(0), this_thread: PhantomData }
@@ -63,10 +63,10 @@ impl Waiter {
         self.calls.get()
     }
 
-    /// Waits until `fd` is ready or `until` has come. Without `fd` it waits for time alone.
+    /// Waits until `fd` is ready or until the time `until`. Without `fd` it waits for time alone.
     ///
-    /// `clock` must be real time: the last stretch before `until` is spent reading it. In virtual
-    /// time use [`plan`].
+    /// `clock` must be real time: the waiter reads it all through the last stretch before `until`. In virtual time
+    /// use [`plan`].
     ///
     /// # Errors
     /// The error of ppoll(2), save for a signal, which is [`Woke::Interrupted`].
@@ -93,9 +93,9 @@ impl Waiter {
         }
     }
 
-    /// Yields the CPU to the other end where both share it and the messages come so fast that this end never sleeps:
-    /// without it an echo at 50 µs intervals on one CPU takes milliseconds. Costs about 0.2 µs where nobody else
-    /// wants the CPU. A spinning end has a CPU of its own.
+    /// Yields the CPU to the other end where both share it and the messages arrive so fast that this end never
+    /// sleeps: without it an echo at 50 µs intervals on one CPU takes milliseconds. Costs about 0.2 µs if no other
+    /// thread wants the CPU. A spinning end has a CPU of its own.
     fn give_way(&self) {
         if self.mode == WaitMode::Hybrid {
             std::thread::yield_now();

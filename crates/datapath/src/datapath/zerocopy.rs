@@ -1,8 +1,8 @@
-//! `MSG_ZEROCOPY` (Documentation/networking/msg_zerocopy.rst): the kernel sends from the caller's
-//! pages and tells on the socket's error queue when it is done with them.
+//! `MSG_ZEROCOPY` (Documentation/networking/msg_zerocopy.rst): the kernel sends from the caller's pages and reports
+//! on the socket's error queue when it no longer reads them.
 //!
-//! Each successful call has a number, from 0 on and modulo 2^32; a completion names a range of them,
-//! and whether the kernel has copied the bytes after all, as it does on loopback.
+//! Each successful call has a number, from 0 on and modulo 2^32; a completion names a range of them, and whether
+//! the kernel has copied the bytes after all, as it does on loopback.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -19,10 +19,10 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Largest number of calls under way.
 const MOST_CALLS: usize = 16 * 1024;
 
-/// Number of calls between two looks at the error queue. On loopback 16 calls complete in one notification.
+/// Number of calls between two reads of the error queue. On loopback 16 calls complete in one notification.
 const LOOK_EVERY: u32 = 16;
 
-/// Longest wait for the last completions while none of them comes.
+/// Longest wait for the last completions while none arrives.
 const LAST: Nanos = Nanos::from_secs(1);
 
 /// `SO_EE_ORIGIN_ZEROCOPY` of linux/errqueue.h.
@@ -37,10 +37,10 @@ const COMPLETE: u32 = 1 << 31;
 /// State of the calls under way on one socket.
 #[derive(Debug)]
 pub(super) struct Completions {
-    /// Sizes in bytes; that of call `n` at `n % MOST_CALLS`.
+    /// Sizes of calls in bytes; call `n` is at `n % MOST_CALLS`.
     sizes: Box<[u32]>,
     next: u32,
-    /// Number of the oldest call that is not complete; [`Completions::next`] where all are.
+    /// Number of the oldest incomplete call; [`Completions::next`] if all are complete.
     oldest: u32,
     /// Number of bytes from the oldest call on.
     under_way: u64,
@@ -48,7 +48,7 @@ pub(super) struct Completions {
     told: ZeroCopy,
 }
 
-/// Range of calls that the kernel is done with, both ends included.
+/// Range of completed calls, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     first: u32,
@@ -56,7 +56,7 @@ struct Range {
     copied: bool,
 }
 
-/// Enables it for a socket, if this kernel has it for sockets of this kind.
+/// Enables it for a socket, if this kernel supports it for sockets of this kind.
 ///
 /// # Errors
 /// The error of setsockopt(2).
@@ -81,8 +81,8 @@ impl Completions {
         self.told
     }
 
-    /// Sends `bytes` while no more than `most` bytes are under way. They must not change before
-    /// that much more has gone.
+    /// Sends `bytes` while no more than `most` bytes are under way. The caller must not change them before `most`
+    /// further bytes have been sent.
     ///
     /// # Errors
     /// The error of send(2); `OutOfMemory` where the kernel may pin no page for this user.
@@ -118,8 +118,8 @@ impl Completions {
         Ok(None)
     }
 
-    /// Checks the reason for `ENOBUFS`: it is for more calls under way than fit; where none is, nothing will change
-    /// it.
+    /// Checks the reason for `ENOBUFS`: more calls under way than fit. If no call is under way, waiting will not
+    /// change it.
     fn may_wait(&self) -> io::Result<()> {
         if self.oldest != self.next {
             return Ok(());
@@ -138,7 +138,7 @@ impl Completions {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Waits for completions as long as a call may; returns true if any came.
+    /// Waits for completions at most [`GUARD`](crate::contract::GUARD); returns true if any arrived.
     fn await_some<C: Channel>(&mut self, channel: &mut C) -> io::Result<bool> {
         let before = self.told.completed;
         self.look(channel)?;
@@ -157,7 +157,7 @@ impl Completions {
         Ok(self.told.completed > before)
     }
 
-    /// Reads the completions that are there.
+    /// Reads the completions that are queued.
     fn look<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         self.unlooked = 0;
         while self.oldest != self.next {
@@ -198,8 +198,8 @@ impl Completions {
         }
     }
 
-    /// Waits for the completions that are still to come, as long as some do. A peer that is gone
-    /// leaves some out; that is seen in [`Completions::told`].
+    /// Waits for the remaining completions, as long as some arrive. A peer that is gone leaves some out;
+    /// [`Completions::outcome`] shows that.
     ///
     /// # Errors
     /// The error of recvmsg(2).
@@ -214,7 +214,7 @@ impl Completions {
     }
 }
 
-/// Reads the next completion on the error queue; `None` for a message that is something else.
+/// Reads the next completion on the error queue; `None` for a message about something else.
 ///
 /// # Errors
 /// The error of recvmsg(2): `WouldBlock` where there is none.
@@ -223,7 +223,7 @@ fn next_range(socket: BorrowedFd<'_>) -> io::Result<Option<Range>> {
     let mut header = cmsg::header();
     control.offer(&mut header);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `header` points to a control buffer of the length it tells.
+    // SAFETY: `header` points to a control buffer of the length that it gives.
     let got =
         unsafe { libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), &raw mut header, flags) };
     if got < 0 {

@@ -1,5 +1,5 @@
-//! Opening of several connections at once. Each open connection is let act until all others are open, too: the last packet
-//! of a handshake may be lost, and the peer then waits for it.
+//! Opening of several connections at once. Each open connection runs its timers until all others are open, too: the
+//! last packet of a handshake may be lost, and the peer then waits for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -8,12 +8,12 @@ use deadheat_base::panics::contained;
 
 use crate::error::{Error, Result};
 
-/// Attempts that are not over.
+/// Number of attempts that are not over.
 #[derive(Debug)]
 pub struct Missing(AtomicUsize);
 
-/// Attempt to open a connection. It is over when this is dropped: with a connection, with an error, or by a panic in a
-/// library.
+/// Attempt to open a connection. It is over when this is dropped: with a connection, with an error, or by a panic
+/// in a library.
 #[derive(Debug)]
 struct Attempt<'a>(&'a Missing);
 
@@ -35,7 +35,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// Work that opens one of several connections, and the name of it for errors.
+/// Work that opens one of several connections, with a name for errors.
 pub struct Open<'a, T> {
     /// Name of the connection.
     pub name: String,
@@ -43,8 +43,8 @@ pub struct Open<'a, T> {
     pub open: Box<dyn FnOnce() -> Result<T> + Send + 'a>,
 }
 
-/// Opens connections at once, and has `keep_up` let each act while others are missing. Returns them in their order, or
-/// their errors.
+/// Opens connections at once, and calls `keep_up` on each open one while others are missing. Returns them in their
+/// order, or their errors.
 pub fn at_once<T: Send>(
     opens: Vec<Open<'_, T>>,
     keep_up: &(dyn Fn(&mut T, &Missing) + Sync),
@@ -52,12 +52,12 @@ pub fn at_once<T: Send>(
     let missing = Missing(AtomicUsize::new(0));
     thread::scope(|scope| {
         let missing = &missing;
-        // All of them are missing before the first is tried.
+        // All of them count as missing before the first attempt begins.
         let attempts: Vec<_> = opens.into_iter().map(|open| (missing.attempt(), open)).collect();
         let threads: Vec<_> = attempts
             .into_iter()
             .map(|(attempt, Open { name, open })| {
-                // It owns the attempt, which is over also where no thread can be started.
+                // The closure owns the attempt, which is therefore over even if no thread can be started.
                 let run = move || {
                     contained(&name, || {
                         let mut opened = open();

@@ -5,25 +5,25 @@ use std::io;
 use super::Progress;
 use crate::contract::Source;
 
-/// A message of bulk data, which waits where it found no room.
+/// Buffer for one message of bulk data, which stays in it if there is no room to send.
 #[derive(Debug, Default)]
 pub struct BulkMessage {
     bytes: Vec<u8>,
-    /// Length of the message that waits.
+    /// Length of the waiting message.
     waits: Option<usize>,
 }
 
 impl BulkMessage {
-    /// Creates one with memory for `largest` bytes that is there from the start.
+    /// Creates a buffer of `largest` bytes, allocated once.
     pub fn of(largest: usize) -> BulkMessage {
         BulkMessage { bytes: vec![0xA5; largest], waits: None }
     }
 
-    /// Sends messages of `source` until its budget is used, or `send` has no room. A message is never cut, so the last one
-    /// may go beyond the budget.
+    /// Sends messages of `source` until its budget is used, or `send` has no room. A message is never cut, so the
+    /// last one may exceed the budget.
     ///
     /// # Errors
-    /// Of `send`.
+    /// The error of `send`.
     #[inline]
     pub fn pump(
         &mut self,
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(pumped, Progress::Idle);
         room = 9;
         message.pump(&mut source, |bytes| send(bytes, &mut room)).unwrap();
-        // The last one goes beyond the budget.
+        // The last message exceeds the budget.
         assert_eq!(sent, [(0, 10), (1, 10), (2, 10)]);
         assert_eq!(source.budget, 0);
     }

@@ -1,4 +1,4 @@
-//! A contender: a transport with its knobs, as somebody typed them.
+//! Contender: a transport with its knobs, as typed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use crate::error::{Error, Result};
 use crate::spec::outside::Named;
 use crate::spec::{Kind, Reference, Settings, Spec};
 
-/// Transport of a contender: one of the list, or one made for this contender alone.
+/// Transport of a contender: from the list, or made for this contender alone.
 #[derive(Clone)]
 pub enum Carrier {
-    /// One of [`ALL`].
+    /// Transport from [`ALL`].
     Listed(&'static dyn Transport),
-    /// One that belongs to whoever holds the contender, and ends with the last of them.
+    /// Transport that the copies of this contender share.
     Made(Arc<dyn Transport>),
 }
 
@@ -38,18 +38,18 @@ impl Deref for Carrier {
     }
 }
 
-/// A transport with its knobs checked: one row of the table.
+/// Transport with its knobs checked: one row of the table.
 #[derive(Clone)]
 pub struct Contender {
     /// The transport.
     pub transport: Carrier,
     /// Knobs, defaults included.
     pub knobs: Settings,
-    /// Relay that it goes through on its way to the far end.
+    /// Relay between it and the far end.
     pub via: Via,
-    /// Commands that it goes through, where it is an external one.
+    /// Commands that carry it, if it is an external contender.
     pub external: Option<Arc<Pair>>,
-    /// Services that it prefers for its lanes, the most wanted first; none prefers the usual one.
+    /// Services that it prefers for its lanes, the most wanted first; empty for the usual one.
     pub prefers: Vec<Service>,
     /// Specification as typed.
     pub spec: Spec,
@@ -59,8 +59,8 @@ impl Contender {
     /// Reads a contender such as `tcp:cc=bbr`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] naming what is wrong and what would be right; [`crate::error::Error::Unsupported`] for one
-    /// that this build leaves out ([`super::optional`]), with how to get it.
+    /// [`crate::error::Error::Usage`] naming the mistake and a correct form; [`crate::error::Error::Unsupported`]
+    /// for a contender that this build leaves out ([`super::optional`]), with the way to get it.
     pub fn parse(typed: &str) -> Result<Contender> {
         if let Some(made) = several::parse(typed)? {
             return Ok(made);
@@ -71,10 +71,10 @@ impl Contender {
         Contender::one_of_all(typed)
     }
 
-    /// Reads a contender that somebody else sent: none that names commands or files.
+    /// Reads a contender that a peer sent. It refuses a contender that names commands or files.
     ///
     /// # Errors
-    /// As of [`Contender::parse`].
+    /// As for [`Contender::parse`].
     pub fn sent(typed: &str) -> Result<Contender> {
         match several::parse(typed)? {
             Some(made) => Ok(made),
@@ -82,10 +82,10 @@ impl Contender {
         }
     }
 
-    /// Reads the contender of a result, with what it recorded as asked.
+    /// Reads the contender of a result, with the knobs that the result recorded.
     ///
     /// # Errors
-    /// As of [`Contender::parse`].
+    /// As for [`Contender::parse`].
     pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
         match external::is_one(typed) {
             true => external::recorded(typed, asked),
@@ -93,11 +93,11 @@ impl Contender {
         }
     }
 
-    /// Returns the files and commands that a contender as typed names, and those of its parts. Opens and runs none; what
-    /// is no contender names nothing, and is refused where it is read.
+    /// Returns the files and commands that a contender as typed names, and those that its parts name. Opens and
+    /// runs none. Text that is no contender names nothing; reading it fails later.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the text has not the form of a contender.
+    /// [`crate::error::Error::Usage`] where the text does not have the form of a contender.
     pub fn outside(typed: &str) -> Result<Vec<Named>> {
         let parts = RefCell::new(Vec::new());
         let note = |part: &str| {
@@ -119,7 +119,7 @@ impl Contender {
         spec.outside(keys, &Contender::outside)
     }
 
-    /// Reads a contender of the list.
+    /// Reads a contender from the list.
     pub fn listed(typed: &str) -> Result<Contender> {
         match external::is_one(typed) || several::is_one(typed) {
             true => Err(Error::usage(format!(
@@ -152,14 +152,14 @@ impl Contender {
         Ok(Contender { transport, knobs, via, external: None, prefers, spec })
     }
 
-    /// Returns the promises of its transport, with the services that it prefers as the first.
+    /// Returns the promises of its transport, with the preferred services first.
     pub fn promised(&self) -> Guarantees {
         let own = self.transport.info().guarantees;
         own.preferring(&self.prefers).unwrap_or(own)
     }
 
-    /// Returns the knobs as results carry them, defaults included; those of a part with its name in
-    /// front: `events.cc`.
+    /// Returns the knobs as results carry them, defaults included; a knob of a part has the part's name in front:
+    /// `events.cc`.
     pub fn asked(&self) -> BTreeMap<String, String> {
         let own = self.knobs.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let parts = self.transport.parts().iter().flat_map(|part| {
@@ -190,7 +190,7 @@ impl Contender {
         spec.to_string()
     }
 
-    /// Returns the first of its knobs that were typed and name a file.
+    /// Returns the first typed knob that names a file.
     pub fn file(&self) -> Option<&str> {
         let mut own = self.spec.options.iter().map(|(name, _)| name.as_str());
         let of_parts = || self.transport.parts().iter().find_map(|part| part.contender.file());
@@ -207,8 +207,8 @@ impl Contender {
         self.transport.parts().iter().find(|part| part.name == name)
     }
 
-    /// Names who carries the bytes, on hosts whose kernel is of this release if it does, with the
-    /// congestion control among the options that are in effect: `tcp/linux-6.18.44/cubic`.
+    /// Names the implementation, on hosts with a kernel of this release if the kernel implements it, with the
+    /// congestion control among the effective options: `tcp/linux-6.18.44/cubic`.
     pub fn implementation(&self, kernel: Option<&str>, effective: &Effective) -> String {
         let (info, parts) = (self.transport.info(), self.transport.parts());
         if !parts.is_empty() {
@@ -230,19 +230,19 @@ impl Contender {
         format!("{}/{by}{control}", info.id)
     }
 
-    /// Checks that this host has the transport, and supports the knobs that were typed, on loopback. A default
-    /// gives way where it must.
+    /// Checks that this host has the transport, and supports the typed knobs, on loopback. A default is replaced
+    /// where the host does not support it.
     ///
     /// # Errors
-    /// As [`Contender::check_at`].
+    /// As for [`Contender::check_at`].
     pub fn check(&self) -> Result<()> {
         self.check_at(Place::Loopback)
     }
 
-    /// Checks that this host has the transport, and that the knobs that were typed work at a place.
+    /// Checks that this host has the transport, and that the typed knobs work at a place.
     ///
     /// # Errors
-    /// As [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
+    /// As for [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
     pub fn check_at(&self, place: Place) -> Result<()> {
         self.transport.check()?;
         self.via.check()?;
@@ -261,7 +261,7 @@ impl Contender {
 }
 
 impl PartialEq for Contender {
-    /// Compares what was typed, and the commands of an external one.
+    /// Compares the text as typed, and the commands of an external contender.
     fn eq(&self, other: &Contender) -> bool {
         self.spec == other.spec && self.external == other.external
     }

@@ -1,8 +1,9 @@
-//! Equal terms: what every contender has alike unless somebody typed otherwise, and what cannot be alike. This is the one
-//! place that decides it; contenders take the defaults of their knobs from here.
+//! Equal terms: the settings that every contender has alike unless typed otherwise, and the conditions that cannot
+//! be alike. Only this module decides it; contenders take the defaults of their knobs from here.
 //!
-//! `terms=deployed` leaves the rules out for a contender: what is not typed is then as its implementation has it by itself
-//! ([`Own`]), as people meet it who deploy it without tuning. `race --as-deployed` asks that of all of them.
+//! `terms=deployed` suspends the rules for a contender: knobs that are not typed then have the implementation's own
+//! defaults ([`OwnDefault`]), as in a deployment without tuning. `race --as-deployed` requests that for all
+//! contenders.
 
 use crate::error::Result;
 use crate::spec::{Key, Kind, Settings, Spec};
@@ -10,44 +11,44 @@ use crate::units::Bytes;
 
 use super::{Contender, Transport, several, userspace};
 
-/// The congestion control of whoever has it to choose: CUBIC (RFC 9438), the default of Linux and of most stacks.
+/// Congestion control of all contenders that can choose: CUBIC (RFC 9438), the default of Linux and of most stacks.
 pub const CC: &str = "cubic";
 
 /// Nagle's algorithm (RFC 896): off, so that a small message leaves at once.
 pub const NODELAY: &str = "on";
 
-/// The cipher suite of TLS 1.3: TLS_AES_128_GCM_SHA256, which RFC 8446 (9.1) has everybody implement.
+/// Cipher suite of TLS 1.3: TLS_AES_128_GCM_SHA256, which RFC 8446 (9.1) requires of every implementation.
 pub const CIPHER: &str = "aes128";
 
-/// Resumption of connections: none, so that every handshake is whole.
+/// Resumption of connections: none, so that every handshake is complete.
 pub const RESUME: &str = "off";
 
-/// The largest IP packet of protocols that fill packets: Ethernet's.
+/// Largest IP packet of protocols that fill packets: the MTU of Ethernet.
 pub const MTU: &str = "1500B";
 
-/// ECN of datagrams: off, as most of those who carry them have it.
+/// ECN of datagrams: off, as in most deployments.
 pub const ECN: &str = "off";
 
-/// Multiple of the bandwidth-delay product that a window has room for: one for what is under way, and one for a queue as
-/// long (RFC 6349, 3.3.1, on sizing windows by it).
+/// Multiple of the bandwidth-delay product that a window has room for: one for the data under way, and one for a
+/// queue as long (RFC 6349, 3.3.1, on sizing windows by it).
 const PRODUCTS: u64 = 2;
 
-/// A condition that is made equal.
+/// Condition that is made equal.
 #[derive(Debug)]
 pub struct Rule {
     /// Condition.
     pub what: &'static str,
-    /// Knob that holds it, where a contender has it; empty where workload or race hold it for all.
+    /// Knob that sets it, where a contender has one; empty where the workload or the race sets it for all.
     pub knob: &'static str,
-    /// Defaults that the knob may have, the equal one first; empty where it depends on the path, or on the workload.
+    /// Possible defaults of the knob, the equal one first; empty where it depends on the path, or on the workload.
     pub values: &'static [&'static str],
     /// Value in words.
     pub value: &'static str,
-    /// Reason for the value, and for others of `values`.
+    /// Reason for the value, and for the others of `values`.
     pub why: &'static str,
 }
 
-/// Everything that is made equal.
+/// All conditions that are made equal.
 pub const RULES: &[Rule] = &[
     Rule {
         what: "congestion control",
@@ -140,16 +141,16 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// A condition that cannot be made equal.
+/// Condition that cannot be made equal.
 #[derive(Debug)]
 pub struct Unequal {
     /// Condition.
     pub what: &'static str,
-    /// Reason, and what is done instead.
+    /// Reason, and the measure taken instead.
     pub why: &'static str,
 }
 
-/// Everything that matters and cannot be made equal.
+/// All conditions that matter and cannot be made equal.
 pub const CANNOT: &[Unequal] = &[
     Unequal {
         what: "delivery, ordering, lanes, boundaries, encryption",
@@ -174,7 +175,7 @@ pub const CANNOT: &[Unequal] = &[
     },
 ];
 
-/// The key of what is not typed, which every contender has beside its own.
+/// Key for the terms, which every contender takes beside its own keys.
 pub const KEYS: &[Key] = &[Key {
     name: "terms",
     kind: Kind::Choice(&["equal", "deployed"]),
@@ -182,18 +183,18 @@ pub const KEYS: &[Key] = &[Key {
     doc: "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
 }];
 
-/// Terms of what is not typed.
+/// Source of the values of knobs that are not typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Terms {
-    /// As every contender has it, by [`RULES`].
+    /// The same for every contender, by [`RULES`].
     #[default]
     Equal,
-    /// As the implementation has it by itself.
+    /// The implementation's own defaults.
     Deployed,
 }
 
 impl Terms {
-    /// Returns the terms that a contender was typed with.
+    /// Returns the terms in a contender's specification.
     pub fn of(contender: &Contender) -> Terms {
         match typed(&contender.spec) {
             Some("deployed") => Terms::Deployed,
@@ -201,10 +202,10 @@ impl Terms {
         }
     }
 
-    /// Takes the key out of what was typed for a contender.
+    /// Removes the key from the options that were typed for a contender.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the value is none.
+    /// [`crate::error::Error::Usage`] where the value is invalid.
     pub fn take(spec: &mut Spec) -> Result<Terms> {
         let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
         Ok(if ours.text(KEYS[0].name) == Some("deployed") { Terms::Deployed } else { Terms::Equal })
@@ -216,21 +217,21 @@ fn typed(spec: &Spec) -> Option<&str> {
     Some(&ours.1)
 }
 
-/// A default of an implementation that is not the equal one.
+/// Default of an implementation that differs from the equal one.
 #[derive(Debug, Clone, Copy)]
 pub struct Own {
     /// Knob.
     pub knob: &'static str,
     /// Value, as it would be typed; empty where the implementation chooses.
     pub value: &'static str,
-    /// Place where the implementation has it.
+    /// Where the implementation defines it.
     pub source: &'static str,
 }
 
-/// Sets what was not typed as a transport's implementation has it by itself.
+/// Sets the knobs that were not typed to the defaults of a transport's implementation.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] where a value is none of its knob.
+/// [`crate::error::Error::Usage`] where a value is invalid for its knob.
 pub fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
     let keys = transport.info().keys;
     transport.info().deployed.iter().try_for_each(|own| {
@@ -239,12 +240,13 @@ pub fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
     })
 }
 
-/// Returns a contender as typed, on the terms of its race (an external one as it is: its commands bring their own): with `terms=deployed` where those are and nothing else was
-/// typed, or, on equal terms, with a window that has room for `product`, the path's bandwidth-delay product. Agents then
-/// need not know the path.
+/// Returns a contender as typed, on the terms of its race (an external contender unchanged, since its commands have
+/// their own): with `terms=deployed` where the race has these terms and no others were typed, or, on equal terms,
+/// with a window that has room for `product`, the path's bandwidth-delay product. Agents then need not know the
+/// path.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] naming what is wrong with it and what would be right.
+/// [`crate::error::Error::Usage`] naming the mistake and a correct form.
 pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String> {
     if let Some(whole) = several::each(typed_as, |part| on(part, terms, product)) {
         return whole;
@@ -262,8 +264,8 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
     Ok(spec.to_string())
 }
 
-/// Returns the window that a contender needs for a bandwidth-delay product; `None` where its default has room, where it
-/// was typed, or where there is none to set.
+/// Returns the window that a contender needs for a bandwidth-delay product; `None` where its default has room,
+/// where it was typed, or where the contender has no window to set.
 fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
     let rule = RULES.iter().find(|rule| rule.what == "windows")?;
     if Terms::of(contender) == Terms::Deployed || contender.knobs.given(rule.knob) {
@@ -273,7 +275,7 @@ fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
     let wanted = product.0.saturating_mul(PRODUCTS);
     let (now, wanted, most) = match key.kind {
         Kind::Size(_, most) => (contender.knobs.size(key.name)?.0, wanted, most),
-        // In packets.
+        // The unit is packets.
         Kind::Count(_, most) => {
             let packet = contender.knobs.find(&userspace::MTU).map_or(1_500, |mtu| mtu.0.max(1));
             (contender.knobs.count(key.name)?, wanted.div_ceil(packet), most)

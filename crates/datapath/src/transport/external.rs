@@ -1,10 +1,10 @@
-//! External contenders: a pair of commands that forward a port, with a contender of the list inside. So any transport
-//! that somebody has a tunnel for is raced under the same workloads.
+//! External contenders: a pair of commands that forward a port, with a contender of the list inside. So any
+//! transport with a tunnel program is raced with the same workloads.
 //!
 //! ```text
-//! near end ── tcp ──► near command ── whatever it speaks, over the path ──► far command ── tcp ──► far end
+//! near end ── tcp ──► near command ── any protocol, over the path ──► far command ── tcp ──► far end
 //! ```
-//! This module reads what was typed; `trial::external` runs the processes.
+//! This module reads the typed form; `trial::external` runs the processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ const ID: &str = "external";
 
 const FILE: &str = "file";
 
-/// Form as typed, and what it is.
+/// Form as typed, and its description.
 pub const FORM: (&str, &str) = (
     "external:file=PATH",
     "a pair of commands that forward a TCP or UDP port, such as kcptun: the TOML file names them (near, far) and what \
@@ -56,7 +56,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// The most bytes of a file.
+/// Largest size of a file in bytes.
 const LONGEST: u64 = 64 << 10;
 
 /// Placeholders of commands.
@@ -85,7 +85,7 @@ pub enum Port {
 /// Addresses that placeholders of a command stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Places {
-    /// Address that the command is to listen at.
+    /// Address for the command to listen at.
     pub listen: SocketAddr,
     /// Address that the far command listens at; absent for the far command itself.
     pub far: Option<SocketAddr>,
@@ -109,7 +109,7 @@ impl Places {
     }
 }
 
-/// A command: a program and its arguments, with placeholders for addresses.
+/// Program with its arguments, with placeholders for addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// Text as typed.
@@ -143,7 +143,7 @@ impl Command {
         self.words.first().map_or("", String::as_str)
     }
 
-    /// Returns the words of the command with the addresses in their places.
+    /// Returns the words of the command with the addresses filled in.
     pub fn words(&self, places: &Places) -> Vec<String> {
         let fill = |piece: Piece<'_>| match piece {
             Piece::Text(text) => text.to_owned(),
@@ -167,7 +167,7 @@ impl Command {
         self.places().iter().any(|place| *place == what || *place == port)
     }
 
-    /// Checks that its program is on this host.
+    /// Checks that this host has its program.
     fn check(&self) -> Result<()> {
         let program = self.program();
         let runs = |path: &Path| {
@@ -197,7 +197,7 @@ enum Piece<'a> {
     Place(&'a str),
 }
 
-/// Returns the pieces of a word. Braces around anything but small letters and `_` are text.
+/// Returns the pieces of a word. Braces are text unless they contain only small letters and `_`.
 fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = word;
     std::iter::from_fn(move || {
@@ -220,7 +220,8 @@ fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Splits a command at spaces, outside of quotes; `None` where a quote has no end. No shell: nothing else is special.
+/// Splits a command at spaces, outside of quotes; `None` where a quote has no end. There is no shell: nothing else
+/// is special.
 fn words(typed: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in typed.chars() {
@@ -238,20 +239,20 @@ fn words(typed: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// A pair of commands, and what goes through them.
+/// Pair of commands, and the contender inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// Command at the near end's host.
     pub near: Command,
     /// Command at the far end's host.
     pub far: Command,
-    /// Contender that goes through them, as the ends are told it.
+    /// Contender that goes through them, in the form that the ends receive.
     pub carries: String,
     /// Protocol of the port that the near command listens at.
     pub port: Port,
 }
 
-/// Pair of commands as a file describes it.
+/// Pair of commands as in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -260,7 +261,7 @@ struct Written {
     carries: String,
 }
 
-/// Returns true if an external contender is meant.
+/// Returns true if `typed` has the form of an external contender.
 pub fn is_one(typed: &str) -> bool {
     typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
@@ -285,7 +286,7 @@ pub fn parse(typed: &str) -> Result<Contender> {
     made(spec, &written)
 }
 
-/// Makes the contender again that a result tells of, whose file may be gone or another by now, and is not opened.
+/// Recreates the contender of a result. Its file may be gone or changed by now, and is not opened.
 pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
     let key = |name: &str| asked.get(name).cloned();
     let spec = Spec::parse(typed)?;
@@ -298,7 +299,8 @@ pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contend
     }
 }
 
-/// Returns the files and commands that an external contender names. Opens no file: what commands are in it is not known.
+/// Returns the files and commands that an external contender names. Does not open the file, so commands in it are
+/// missing.
 pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> Result<Vec<Named>> {
     let mut all = spec.outside(KEYS, contender)?;
     let files = spec.options.iter().filter(|(key, _)| key == FILE);
@@ -394,7 +396,7 @@ fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
     }
 }
 
-/// Returns the reason why an external contender cannot be raced to a server, and what can.
+/// Returns the reason why an external contender cannot be raced to a server, and an alternative.
 pub fn unserved(typed: &str) -> String {
     format!(
         "`{typed}`: a server runs no command that a client sends; race it on loopback or with --path, without --to. \
@@ -403,7 +405,7 @@ pub fn unserved(typed: &str) -> String {
     )
 }
 
-/// An external contender: to who dials and listens it is the contender inside.
+/// External contender: for the ends it behaves like the contender inside.
 struct External {
     info: Info,
     pair: Pair,

@@ -1,5 +1,5 @@
-//! Message boundaries in a byte stream: each message behind its length. TCP and Unix streams share
-//! it, so that a difference between them is not one of framing.
+//! Message boundaries in a byte stream: the length comes before each message. TCP and Unix streams share it, so
+//! that framing makes no difference between them.
 //!
 //! ```text
 //! 0        4
@@ -19,7 +19,7 @@ pub const PREFIX: usize = 4;
 /// Room for many small messages in one receiving call.
 const LEAST_ROOM: usize = 64 * 1024;
 
-/// Builds frames in one buffer, and keeps the part of a frame that found no room.
+/// Encoder that builds frames in one buffer, and stores the part of a frame that found no room.
 pub struct Encoder {
     bytes: Box<[u8]>,
     start: usize,
@@ -32,10 +32,10 @@ impl Encoder {
         Encoder { bytes: prefaulted(PREFIX + largest), start: 0, end: 0 }
     }
 
-    /// Puts `message` into a frame. What was pending is forgotten.
+    /// Puts `message` into a frame, and discards any pending bytes.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty message or one over the largest.
+    /// `InvalidInput` for an empty message, or one longer than the largest.
     #[inline]
     pub fn put(&mut self, message: &[u8]) -> io::Result<()> {
         let largest = self.bytes.len() - PREFIX;
@@ -61,13 +61,13 @@ impl Encoder {
         self.start = self.end.min(self.start + n);
     }
 
-    /// Takes the frame back, as none of it went.
+    /// Discards the frame, as none of it was sent.
     pub fn clear(&mut self) {
         self.end = self.start;
     }
 }
 
-/// Finds messages in received bytes, without copying them.
+/// Decoder that finds messages in received bytes, without copying them.
 pub struct Decoder {
     bytes: Box<[u8]>,
     start: usize,
@@ -81,8 +81,7 @@ impl Decoder {
         Decoder { bytes: prefaulted(LEAST_ROOM.max(PREFIX + largest)), start: 0, end: 0, largest }
     }
 
-    /// Returns the room for the next bytes; never empty, because a frame that is still incomplete
-    /// is smaller than the buffer.
+    /// Returns the room for the next bytes; never empty, because an incomplete frame is smaller than the buffer.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
@@ -93,11 +92,11 @@ impl Decoder {
         &mut self.bytes[self.end..]
     }
 
-    /// Notes that `n` bytes came into [`Decoder::room`], and hands over every message that is now
-    /// whole.
+    /// Notes that `n` bytes were received into [`Decoder::room`], and hands over every message that is now
+    /// complete.
     ///
     /// # Errors
-    /// `InvalidData` for a length that was not agreed; the stream is of no use from there on.
+    /// `InvalidData` for a length that was not agreed; the stream is unusable from then on.
     #[inline]
     pub fn received(&mut self, n: usize, inbox: &mut dyn Inbox) -> io::Result<()> {
         self.end += n;

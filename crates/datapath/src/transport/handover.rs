@@ -1,8 +1,8 @@
-//! Source of a listener's connections: its own socket, or a server that owns the port, sees the
-//! hello first, and hands over what belongs to this trial.
+//! Source of a listener's connections: its own socket, or a server that owns the port, reads the hello first, and
+//! hands over the connections of this trial.
 //!
-//! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a
-//! descriptor (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's proved address.
+//! The hand-over runs over a `SOCK_SEQPACKET` Unix socket pair. A stream connection travels as a descriptor
+//! (`SCM_RIGHTS`, unix(7)); a datagram flow as its peer's verified address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,25 +20,25 @@ pub use deadheat_base::descriptor::readable;
 pub enum ConnectionSource {
     /// The listener binds its own socket and checks hellos itself.
     Own,
-    /// A server hands over connections whose hello it has read and found right.
+    /// A server hands over connections whose hello it has read and verified.
     Handed(HandOver),
 }
 
-/// A connection that a server handed over.
+/// Connection that a server handed over.
 #[derive(Debug)]
 pub enum Handed {
-    /// A connected stream socket, its hello already read, its welcome not yet sent.
+    /// Connected stream socket, whose hello was read and whose welcome was not sent.
     Stream {
         /// The flow from the hello.
         flow: u16,
         /// The socket.
         socket: OwnedFd,
     },
-    /// A peer whose hello arrived on the server's datagram port `local`; not yet welcomed.
+    /// Peer whose hello arrived on the server's datagram port `local`; not welcomed yet.
     Datagrams {
         /// The flow from the hello.
         flow: u16,
-        /// The address to bind (with `SO_REUSEADDR`), so that the peer hears from the same port.
+        /// Address to bind (with `SO_REUSEADDR`), so that the peer receives from the same port.
         local: SocketAddr,
         /// The address to connect to.
         peer: SocketAddr,
@@ -77,12 +77,12 @@ impl HandOver {
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: both descriptors are fresh and owned by nobody else.
+        // SAFETY: both descriptors are fresh and have no other owner.
         let [a, b] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok((HandOver(a), HandOver(b)))
     }
 
-    /// Returns the end that a parent process left at `fd`.
+    /// Returns the end that a parent process left at the descriptor `fd`.
     pub fn from_fd(fd: OwnedFd) -> HandOver {
         HandOver(fd)
     }
@@ -95,7 +95,7 @@ impl HandOver {
         self.write(&Note::Stream { flow }, Some(socket))
     }
 
-    /// Hands over the proved address of a datagram peer.
+    /// Hands over the verified address of a datagram peer.
     ///
     /// # Errors
     /// Fails if the agent is gone.
@@ -103,9 +103,8 @@ impl HandOver {
         self.write(&Note::Datagrams { flow, local, peer }, None)
     }
 
-    /// Hands over a descriptor that needs no words (one end of a pipe, a namespace), to whoever calls
-    /// [`HandOver::take_fd`]. This works over a stream socket, too: no read goes past a descriptor
-    /// (unix(7)).
+    /// Hands over a descriptor that needs no description (one end of a pipe, a namespace), to the caller of
+    /// [`HandOver::take_fd`]. This works over a stream socket, too: no read goes past a descriptor (unix(7)).
     ///
     /// # Errors
     /// Fails if the other end is gone.
@@ -113,7 +112,7 @@ impl HandOver {
         self.write(&Note::Fd, Some(fd))
     }
 
-    /// Waits for a descriptor, at most `timeout`; `None` when nothing came.
+    /// Waits for a descriptor, at most `timeout`; `None` if none arrived.
     ///
     /// # Errors
     /// Fails if the other end is gone or sent something else.
@@ -127,7 +126,7 @@ impl HandOver {
         }
     }
 
-    /// Waits for the next hand-over, at most `timeout`; `None` when nothing came.
+    /// Waits for the next hand-over, at most `timeout`; `None` if none arrived.
     ///
     /// # Errors
     /// Fails if the server is gone or sent something else.

@@ -1,5 +1,5 @@
-//! The first bytes of every data connection: a token that control handed out, so that an address
-//! is proved before anything larger than the request goes to it, and strangers get no answer.
+//! First bytes of every data connection: a token that control gave out, so that an address is verified before
+//! anything larger than the request is sent to it, and strangers get no answer.
 //!
 //! ```text
 //! 0      4      5      6        8                 24
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::units::hex::{hex, unhex};
 
-/// A hello's length in bytes. The welcome that answers it is exactly as long.
+/// Length of a hello in bytes. The welcome that answers it is exactly as long.
 pub const LEN: usize = 24;
 
-/// The first four bytes. A control connection starts with a length below 2^24, so its first byte
-/// is 0 and the two cannot be confused.
+/// First four bytes. A control connection starts with a length below 2^24, so its first byte is 0 and the two
+/// cannot be confused.
 pub const MAGIC: [u8; 4] = *b"DHT1";
 
 const VERSION: u8 = 1;
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
 
-/// 128 random bits that one trial's data connections share.
+/// Token of a trial: 128 random bits that its data connections share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Token([u8; 16]);
@@ -53,7 +53,7 @@ impl Token {
         &self.0
     }
 
-    /// Returns four bytes of it that mark each message of the trial, to tell strays apart.
+    /// Returns four bytes of it that mark each message of the trial, to recognise strays.
     pub fn tag(&self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
@@ -89,12 +89,12 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Returns the bytes a near end sends first.
+    /// Returns the bytes that a near end sends first.
     pub fn encode(&self) -> [u8; LEN] {
         self.bytes(HELLO)
     }
 
-    /// Returns the bytes a far end answers with.
+    /// Returns the bytes that a far end answers with.
     pub fn encode_welcome(&self) -> [u8; LEN] {
         self.bytes(WELCOME)
     }

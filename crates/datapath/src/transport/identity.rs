@@ -1,9 +1,9 @@
 //! TLS 1.3 (RFC 8446) as all encrypted transports have it: the same ciphers, the same key exchange, and a
 //! certificate of the trial's own, or one that the user has.
 //!
-//! Both ends derive the same key pair from the trial's token, so the near end knows which certificate to
-//! expect. It protects nothing from someone who sees the path, where the token travels in the clear: what
-//! is measured is the cost of encryption, and no secret is sent.
+//! Both ends derive the same key pair from the trial's token, so the near end knows which certificate to expect. It
+//! protects nothing from an attacker who sees the path, where the token travels in the clear: the measurement is
+//! the cost of encryption, and no secret is sent.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -30,13 +30,13 @@ use crate::spec::typed::{Optional, Preset, Text};
 
 mod timed;
 
-/// Error of setting up TLS: never with knobs that were checked, so a message is enough.
+/// Error of setting up TLS. It does not occur with checked knobs, so a message is enough.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The name in the certificate.
 pub const NAME: &str = "deadheat";
 
-/// The largest file of a certificate that is read, in bytes.
+/// Largest size of a certificate file in bytes.
 const LARGEST_PEM: u64 = 1 << 20;
 
 /// The key exchange of all handshakes.
@@ -73,16 +73,16 @@ pub const CERTIFICATE: Text = Text::path(
 /// Defaults of rustls by itself.
 pub const OWN_CIPHER: Own =
     Own { knob: CIPHER.name(), value: "", source: "rustls: the first of the near end's list" };
-/// Resumption that rustls has by itself.
+/// Resumption that is rustls's default.
 pub const OWN_RESUME: Own = Own {
     knob: RESUME.name(),
     value: "on",
     source: "rustls: the near end keeps tickets, the far end gives two",
 };
 
-/// Returns the cipher that was asked for, by its name, and the library's part with this one alone; where none was
-/// asked for, the library's part as it is, and the cipher that two ends of it agree on: the first of the near end's
-/// list that the far end has (RFC 8446, 4.1.1, and rustls unless told otherwise), and both have the same.
+/// Returns the requested cipher by its name, and a provider of the library with this cipher alone. If none was
+/// requested, returns the library's provider as it is, and the cipher that two ends of it agree on: the first of
+/// the near end's list that the far end has (RFC 8446, 4.1.1, and rustls by default), and both have the same.
 pub fn provider(asked: Option<Cipher>) -> (&'static str, Arc<CryptoProvider>) {
     let Some(asked) = asked else {
         let whole = timed::timed(default_provider());
@@ -129,14 +129,14 @@ pub const RESUME: Preset<Resume> = Optional::choice(
 )
 .or(equal::RESUME);
 
-/// Resumption asked of later connections by a knob.
+/// Resumption of later connections, as a knob requests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// Later connections have a whole handshake each.
     Off,
-    /// Later connections resume one before.
+    /// Later connections resume an earlier one.
     Ticket,
-    /// Later connections resume one before, and send data with the handshake.
+    /// Later connections resume an earlier one, and send data with the handshake.
     Early,
 }
 
@@ -147,8 +147,8 @@ impl Resume {
     }
 }
 
-/// State that encrypted connections of a trial leave for later ones: tickets, and who issued them.
-/// Every clone is the same.
+/// State that encrypted connections of a trial leave for later ones: tickets, and the configurations that issued
+/// them. All clones share it.
 #[derive(Clone, Default)]
 pub struct Tickets(Arc<Mutex<Kept>>);
 
@@ -172,11 +172,11 @@ pub struct Terms<'a> {
     pub provider: &'a Arc<CryptoProvider>,
     /// Resumption of later connections.
     pub resume: Resume,
-    /// True if the keys are handed to somebody else once the handshake is through.
+    /// True if the keys are given to another layer after the handshake.
     pub gives_keys: bool,
-    /// Name of the protocol inside (RFC 7301), without which the ends do not connect.
+    /// Name of the protocol inside (RFC 7301); without it the ends do not connect.
     pub alpn: &'static str,
-    /// File of a certificate that takes the place of the trial's own.
+    /// File of a certificate that replaces the trial's own.
     pub certificate: Option<&'a str>,
 }
 
@@ -194,10 +194,10 @@ pub fn certificate_word(asked: Option<&str>) -> String {
     asked.map_or_else(|| "the trial's own".to_owned(), str::to_owned)
 }
 
-/// Checks a file that was asked for as a certificate, for a race at this place.
+/// Checks a file that was requested as a certificate, for a race at this place.
 ///
 /// # Errors
-/// [`Error::Usage`] that names the file, and what is wrong with it or with where it would be needed.
+/// [`Error::Usage`] that names the file, and the problem with it or with the place that would need it.
 pub fn check_certificate(file: &str, place: Place) -> Checked<()> {
     if place == Place::Remote {
         return Err(Error::usage(format!(
@@ -236,9 +236,9 @@ impl Tickets {
                 config.send_tls13_tickets = TICKETS;
             }
             if terms.resume == Resume::Early {
-                // The one value that QUIC has (RFC 9001, 4.6.1).
+                // QUIC allows only this value (RFC 9001, 4.6.1).
                 config.max_early_data_size = u32::MAX;
-                // What it answers to early data need not wait for the end of the handshake; QUIC has that anyway.
+                // The answer to early data need not wait for the end of the handshake; QUIC does so anyway.
                 config.send_half_rtt_data = true;
             }
             Ok(Arc::new(config))
@@ -264,15 +264,15 @@ impl Tickets {
     }
 }
 
-/// Tickets that a handshake leaves, and the most that rustls keeps of a peer. Each is used once, and an answer to early
-/// data is there before those of its own connection, so several have to last.
+/// Number of tickets that a handshake leaves, and the largest number that rustls stores per peer. Each is used
+/// once, and an answer to early data arrives before the tickets of its own connection, so several must be in stock.
 const TICKETS: usize = 8;
 
-/// A private key and its certificate.
+/// Private key with its certificate.
 pub struct Identity {
     key: PrivateKeyDer<'static>,
     certificate: CertificateDer<'static>,
-    /// Certificates that vouch for it, one for the other, without the last.
+    /// Certificates of the chain that vouch for it, each for the one before, without the last.
     others: Vec<CertificateDer<'static>>,
 }
 
@@ -317,7 +317,7 @@ impl Identity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
             .with_single_cert(chain, self.key.clone_key())?;
-        // Unless connections are resumed, no ticket is of use.
+        // Without resumption no ticket is of use.
         config.send_tls13_tickets = 0;
         Ok(config)
     }
@@ -345,7 +345,7 @@ impl Identity {
     }
 }
 
-/// Kind of proof by which a peer shows who it is.
+/// Kind of proof of a peer's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     /// Proof by a certificate.
@@ -354,14 +354,14 @@ pub enum Shows {
     RawKey,
 }
 
-/// Takes the peer that shows one certificate or key, known by its SHA-256, and no other.
+/// Verifier that accepts only the peer with one certificate or key, known by its SHA-256.
 #[derive(Debug)]
 pub struct Pinned {
-    /// SHA-256 of it; `None` takes any whose owner shows that it is its own.
+    /// SHA-256 of it; `None` accepts any peer that proves to own the key that it presents.
     pub expected: Option<[u8; 32]>,
-    /// Certificate that the far end has to show.
+    /// Kind of proof that the far end presents.
     pub shows: Shows,
-    /// Says why another one, whose SHA-256 it is given, is not taken.
+    /// Explains the refusal of another one, given its SHA-256.
     pub refusal: fn(shown: [u8; 32], expected: [u8; 32]) -> String,
     /// Ciphers and key exchange.
     pub provider: Arc<CryptoProvider>,

@@ -1,7 +1,7 @@
-//! What a transport is: [`Transport`] opens connections, [`Conn`] moves messages or bulk bytes over one. A protocol in
+//! Transports: a [`Transport`] opens connections, a [`Conn`] moves messages or bulk bytes over one. A protocol in
 //! user space is a [`userspace::Userspace`], and becomes a transport over UDP and on a simulated path here.
 //!
-//! No transport is in this crate. The program hands those that it has in ([`ALL`]), and a [`Contender`] is one of them
+//! No transport is in this crate. The program hands in its transports ([`ALL`]), and a [`Contender`] is one of them
 //! with its knobs.
 
 use std::collections::BTreeMap;
@@ -57,11 +57,11 @@ pub static ALL: HandedIn<dyn Transport> = HandedIn::new();
 /// Description of a transport.
 #[derive(Debug)]
 pub struct Info {
-    /// The name on the command line and in results.
+    /// Name on the command line and in results.
     pub id: &'static str,
-    /// The name for people.
+    /// Name for people.
     pub label: &'static str,
-    /// The colour in plots, as `#rrggbb`.
+    /// Colour in plots, as `#rrggbb`.
     pub colour: &'static str,
     /// Implementer of the protocol, with a version if it is a library: `linux`.
     pub implementation: &'static str,
@@ -73,9 +73,9 @@ pub struct Info {
     pub peer: PeerKind,
     /// Distance that it covers.
     pub reach: Reach,
-    /// Bytes it adds to each message so that boundaries survive; 0 if they do by themselves.
+    /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
     pub framing_bytes: usize,
-    /// Meaning, for a comparison, of its knobs and of the options read back.
+    /// Meanings, for a comparison, of its knobs and of the options read back.
     pub options: &'static [Meaning],
     /// Meanings of the options of the carrier below it, which its adapter to UDP adds.
     pub below: &'static [Meaning],
@@ -83,7 +83,7 @@ pub struct Info {
     pub keys: &'static [Key],
     /// Defaults of its implementation that [`equal`] replaces.
     pub deployed: &'static [equal::Own],
-    /// Reason why it has to run in real time, though its protocols are in user space.
+    /// Reason why it must run in real time, though its protocols are in user space.
     pub real_time: Option<&'static str>,
     /// True if each of its packets is a UDP datagram, which a TURN server relays.
     pub is_over_udp: bool,
@@ -91,7 +91,7 @@ pub struct Info {
     pub is_kept_up: bool,
 }
 
-/// Words that each transport says for itself.
+/// Placeholder for text that each transport must set.
 pub const UNSAID: &str = "";
 
 impl Info {
@@ -130,7 +130,7 @@ impl Info {
     }
 }
 
-/// A way for bytes to travel.
+/// Protocol or mechanism that carries messages or bulk bytes between two ends.
 pub trait Transport: Send + Sync {
     /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &Info;
@@ -138,44 +138,44 @@ pub trait Transport: Send + Sync {
     /// Checks that this host supports the transport.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming what is missing and what works instead.
+    /// [`crate::error::Error::Unsupported`] naming the missing part and an alternative.
     fn check(&self) -> Result<()> {
         self.parts().iter().try_for_each(|part| part.contender.transport.check())
     }
 
-    /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host;
-    /// lists ask for each of them. Values that always work are not checked.
+    /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host; lists check each
+    /// of them. Values that always work are not checked.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming what is missing and what works instead.
+    /// [`crate::error::Error::Unsupported`] naming the missing part and an alternative.
     fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
         Ok(())
     }
 
-    /// Checks that the settings of the hosts of a race (sysctls) let one value of one of its
-    /// [`crate::spec::Kind::Choice`] knobs work.
+    /// Checks that the settings of the hosts of a race (sysctls) allow one value of one of its
+    /// [`crate::spec::Kind::Choice`] knobs.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming the setting and what value would do.
+    /// [`crate::error::Error::Unsupported`] naming the setting and a value that would do.
     fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
         Ok(())
     }
 
-    /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None`
-    /// if only a kernel has it.
+    /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None` if only a
+    /// kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
         None
     }
 
-    /// Returns the contenders that it is made of, in their order; none if it is one by itself.
+    /// Returns the contenders that it consists of, in their order; empty if it is a single one.
     fn parts(&self) -> &[Part] {
         &[]
     }
 
-    /// Returns itself made for work that asks for these lanes; `None` if it is the same for all.
+    /// Returns a version of itself for work that needs these lanes; `None` if it is the same for all.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where it cannot be, with what could.
+    /// [`crate::error::Error::Usage`] where it cannot carry them, with an alternative.
     fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
         Ok(None)
     }
@@ -183,8 +183,8 @@ pub trait Transport: Send + Sync {
     /// Opens a connection to a listener and proves the address with its token.
     ///
     /// # Errors
-    /// [`crate::error::Error::Blocked`] where control works but these packets do not get through, with
-    /// the evidence; otherwise the failed operation with its address.
+    /// [`crate::error::Error::Blocked`] where control works but these packets do not get through, with the
+    /// evidence; otherwise the failed operation with its address.
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>>;
 
     /// Starts to listen.
@@ -194,29 +194,29 @@ pub trait Transport: Send + Sync {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
 }
 
-/// Place of a race, by which it is known whose settings bear on it.
+/// Place of a race, which decides whose settings matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// This host alone.
     Loopback,
     /// The hosts of an emulated path, which the emulator sets up.
     Emulated,
-    /// This host and one with a server.
+    /// This host and another with a server.
     Remote,
 }
 
 /// Parameters with which a near end opens a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Dial<'a> {
-    /// The listener's endpoint.
+    /// Endpoint of the listener.
     pub to: &'a Address,
-    /// The token and flow to present.
+    /// Token and flow to present.
     pub hello: Hello,
-    /// The contender's knobs.
+    /// Knobs of the contender.
     pub knobs: &'a Settings,
-    /// The services of its lanes.
+    /// Services of its lanes.
     pub lanes: &'a [Service],
-    /// The largest message that will be sent, in bytes.
+    /// Size of the largest message to be sent, in bytes.
     pub largest_message: usize,
     /// Longest time to try.
     pub timeout: Nanos,
@@ -227,15 +227,15 @@ pub struct Dial<'a> {
 /// Parameters with which a far end listens.
 #[derive(Debug)]
 pub struct Listen<'a> {
-    /// The address to bind; port 0 or an empty name for one of the system's choice.
+    /// Address to bind; port 0 or an empty name for one of the system's choice.
     pub at: &'a Address,
-    /// The token every connection must present.
+    /// Token that every connection must present.
     pub token: hello::Token,
-    /// The contender's knobs.
+    /// Knobs of the contender.
     pub knobs: &'a Settings,
-    /// The services of the lanes of each connection.
+    /// Services of the lanes of each connection.
     pub lanes: &'a [Service],
-    /// The largest message that will arrive, in bytes.
+    /// Size of the largest message that will arrive, in bytes.
     pub largest_message: usize,
     /// Source of connections: the listener's own socket, or a server that owns the port.
     pub door: ConnectionSource,
@@ -243,19 +243,19 @@ pub struct Listen<'a> {
     pub tickets: Tickets,
 }
 
-/// Accepts connections that present the token.
+/// Listener that accepts connections that present the token.
 pub trait Listener: Send {
-    /// Returns the endpoint that a near end must dial.
+    /// Returns the endpoint for a near end to dial.
     fn endpoint(&self) -> Address;
 
-    /// Waits for the next flow, at most `timeout`. Strangers are turned away without an answer.
+    /// Waits for the next flow, at most `timeout`. It refuses strangers without an answer.
     ///
     /// # Errors
-    /// [`crate::error::Error::Blocked`] with what was seen when nothing valid arrived in time.
+    /// [`crate::error::Error::Blocked`] with the evidence if nothing valid arrived in time.
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
 
-    /// Returns true if the listener must stay open as long as its connections, since further
-    /// subflows of theirs arrive through it.
+    /// Returns true if the listener must stay open as long as its connections, since further subflows of these
+    /// connections arrive through it.
     fn stays(&self) -> bool {
         false
     }
@@ -265,13 +265,13 @@ pub trait Listener: Send {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
-    /// An IP address and port.
+    /// IP address and port.
     Ip(SocketAddr),
-    /// A name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
+    /// Name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
     Unix(String),
-    /// A slot in this process, for [`mem`].
+    /// Slot in this process, for [`mem`].
     Process(u64),
-    /// One for each contender of several that make one.
+    /// Address for each part of a contender that consists of several.
     Several(Vec<Address>),
 }
 
@@ -294,91 +294,91 @@ impl std::fmt::Display for Address {
 pub enum Progress {
     /// Progress was made: something was sent or received.
     Moved,
-    /// No progress was possible: no room to send, or nothing there to receive.
+    /// No progress was possible: no room to send, or nothing to receive.
     Idle,
-    /// The peer ended its direction; nothing more will come.
+    /// The peer ended its direction; nothing more will arrive.
     Closed,
 }
 
 /// Options actually in force on a connection, as the kernel or library reports them: name to value.
 pub type Effective = BTreeMap<String, String>;
 
-/// Returns options with their values, as [`Conn::effective`] tells them.
+/// Returns options with their values, as [`Conn::effective`] reports them.
 pub fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// An open connection, one end of it.
+/// One end of an open connection.
 ///
-/// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once
-/// warm. System errors come back as they are; the driver names the operation and the peer.
+/// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once warm. System errors
+/// are returned unchanged; the driver names the operation and the peer.
 pub trait Conn: Send {
-    /// Returns its descriptor to wait on, and what shows there.
+    /// Returns the descriptor to wait on, and the events that it shows.
     fn readiness(&self) -> Readiness<'_>;
 
     /// Returns its sockets: where it has several, the descriptor of [`Conn::readiness`] is none of them.
     fn sockets(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that
-    /// took part of a message keeps the rest as backlog and answers `Moved`.
+    /// Sends one message whole, or not at all (`Idle`, no room). Never blocks. A byte stream that accepted part of
+    /// a message keeps the rest as backlog and returns `Moved`.
     fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress>;
 
-    /// Makes at most one receiving system call and hands over every whole message it brought.
+    /// Makes at most one receiving system call and hands over every whole message that it returned.
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress>;
 
     /// Sends backlog. Never blocks.
     fn flush(&mut self) -> io::Result<Progress>;
 
-    /// Sends from `source` until its budget is used, or, having waited at most
-    /// [`crate::contract::GUARD`] for room, until there is none.
+    /// Sends from `source` until its budget is used, or there is no room after waiting at most
+    /// [`crate::contract::GUARD`] for it.
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress>;
 
-    /// Makes at most one receiving system call and hands over what it brought.
+    /// Makes at most one receiving system call and hands over the bytes that it returned.
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress>;
 
-    /// Ends this direction, so that the peer's `drain` answers `Closed` where the transport can.
+    /// Ends this direction, so that the peer's `drain` returns `Closed` where the transport can do that.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Returns true if the peer has acknowledged all that was sent, so that nothing is sent again and the counters are
-    /// final. No peer acknowledges what may be lost, and what stays within this machine.
+    /// Returns true if the peer has acknowledged everything sent, so that nothing is sent again and the counters
+    /// are final. Always true where messages may be lost, or stay within this machine: no peer acknowledges them.
     fn is_drained(&self) -> bool;
 
-    /// Returns the time at which a protocol in user space next wants `on_deadline`. Of the kernel's transports only one
-    /// with a backlog has this, where its descriptor does not show when there is room again. No flow may sleep past it,
-    /// and so not in a call with [`Patience::Block`].
+    /// Returns the time at which a protocol in user space next needs `on_deadline`. Of the kernel's transports only
+    /// those with a backlog have this, if their descriptor does not show when there is room again. No flow may
+    /// sleep past it, and so not in a call with [`Patience::Block`].
     fn next_deadline(&self) -> Option<Nanos>;
 
-    /// Lets a protocol in user space act: takes what has arrived, without handing it over yet, fires
+    /// Runs a protocol in user space: takes the datagrams that have arrived, without handing them over yet, runs
     /// the timers that are due at `now`, and sends. May be called at any time.
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// Returns the kernel's stamps, for an instrumented pass; the first call makes the kernel stamp each message from then
-    /// on.
+    /// Returns the kernel's stamps, for an instrumented pass; the first call makes the kernel stamp each message
+    /// from then on.
     ///
     /// # Errors
-    /// `Unsupported` where no kernel sees single messages of this transport; otherwise what setsockopt(2) says.
+    /// `Unsupported` where no kernel sees single messages of this transport; otherwise the error of setsockopt(2).
     fn stamps(&mut self) -> io::Result<&mut Stamps>;
 
     /// Returns the options as read back.
     fn effective(&self) -> Effective;
 
-    /// Returns the counters so far, and the state now. At most a few system calls, and no allocation.
+    /// Returns the counters so far, and the current state. At most a few system calls, and no allocation.
     fn info(&self) -> ConnInfo;
 }
 
-/// Descriptor of a connection to wait on, and what shows there.
+/// Descriptor of a connection to wait on, and the events that it shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Readiness<'a> {
     /// Descriptor to poll; `None` for transports without a kernel.
     pub fd: Option<BorrowedFd<'a>>,
-    /// Readiness of the descriptor that shows room to send again.
+    /// Event of the descriptor that shows room to send again.
     pub room: Interest,
     /// True if part of a sent message still waits for room.
     pub has_backlog: bool,
 }
 
 impl<'a> Readiness<'a> {
-    /// Creates that of a socket which shows arrivals and room, and keeps no backlog.
+    /// Creates the readiness of a socket that shows arrivals and room, and has no backlog.
     #[inline]
     pub fn of(fd: BorrowedFd<'a>) -> Readiness<'a> {
         Readiness { fd: Some(fd), room: Interest::ReadWrite, has_backlog: false }
@@ -388,15 +388,15 @@ impl<'a> Readiness<'a> {
 /// Counters of a connection, and its state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ConnInfo {
-    /// Counters so far, with the time that it took to set up.
+    /// Counters so far, with the duration of the set-up.
     pub stats: ConnStats,
-    /// Congestion control and round-trip time now, as the kernel's TCP or the protocol reports them; `None` if there are
-    /// none.
+    /// Current congestion control and round-trip time, as the kernel's TCP or the protocol reports them; `None` if
+    /// there are none.
     pub view: Option<TcpView>,
 }
 
 impl ConnInfo {
-    /// Creates that of a connection of which only counters are known.
+    /// Creates the information of a connection of which only counters are known.
     pub fn counted(stats: ConnStats) -> ConnInfo {
         ConnInfo { stats, view: None }
     }
@@ -417,7 +417,7 @@ pub fn unserved(id: &str) -> String {
     )
 }
 
-/// Refuses connections from a server, which has none of this transport.
+/// Refuses connections from a server, which cannot have any of this transport.
 pub fn refuse_server(door: &ConnectionSource, id: &str) -> Result<()> {
     match door {
         ConnectionSource::Own => Ok(()),

@@ -1,5 +1,6 @@
-//! Contenders behind a Cargo feature of their own, off by default: what they bring with them is more than most builds
-//! need. The feature is called as the contender is, and `all-contenders` has them all. A build that leaves one out says so.
+//! Contenders behind a Cargo feature of their own, off by default: their dependencies are more than most builds
+//! need. The feature has the name of the contender, and `all-contenders` has them all. A build without one says so
+//! in its messages.
 
 use crate::error::Error;
 use crate::handed_in::HandedIn;
@@ -7,7 +8,7 @@ use crate::handed_in::HandedIn;
 /// Contender that a build may leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Optional {
-    /// Its name, and that of its feature.
+    /// Name of the contender, and of its feature.
     pub id: &'static str,
     /// Summary in one line, for lists of builds without it.
     pub summary: &'static str,
@@ -25,14 +26,14 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Returns it by whether the feature is on.
+    /// Returns the presence for a feature that is on or off.
     pub const fn of(is_built: bool) -> Presence {
         if is_built { Presence::Built } else { Presence::LeftOut }
     }
 }
 
 impl Optional {
-    /// Returns the reason why it cannot be raced by a build without it, and what would help.
+    /// Returns the error for racing it in a build without it, with the remedy.
     pub fn missing(&self) -> Error {
         let Optional { id, .. } = self;
         let lacks = format!(
@@ -43,10 +44,10 @@ impl Optional {
     }
 }
 
-/// Every contender that a build may leave out and the program knows of, in the order in which lists show them.
+/// Every contender that a build may leave out and that the program knows, in the order of lists.
 pub static ALL: HandedIn<Optional> = HandedIn::new();
 
-/// Returns those that this build leaves out.
+/// Returns the contenders that this build leaves out.
 pub fn left_out() -> impl Iterator<Item = &'static Optional> {
     ALL.iter().copied().filter(|optional| optional.presence == Presence::LeftOut)
 }

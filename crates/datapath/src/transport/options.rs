@@ -1,34 +1,33 @@
-//! Meaning of options for a comparison: why it matters when contenders differ in one, and whether
-//! one may change while a race runs. Transports share the words of the field, and list those that
-//! they have.
+//! Meaning of options for a comparison: why it matters when contenders differ in one, and whether one may change
+//! while a race runs. Transports share these meanings, and list those that apply to them.
 
-/// An option that is asked for as a knob, or read back from a connection.
+/// Option that is set by a knob, or read back from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
     /// Name, as a knob and as read back.
     pub name: &'static str,
     /// Reason why it matters when contenders differ in it.
     pub matters: &'static str,
-    /// Scope in which it has to stay as it is.
+    /// Scope in which it must not change.
     pub holds: Holds,
-    /// Separators, each of which begins a remark behind the word in force, as in `on, validated`.
+    /// Separators, each of which begins a remark behind the value in force, as in `on, validated`.
     pub remarks: &'static [&'static str],
 }
 
-/// Scope in which an option has to stay as it is.
+/// Scope in which an option must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// In every trial and flow.
     Always,
-    /// Only if it was asked for; otherwise the host moves it as it sees fit.
+    /// Only if it was set; otherwise the host may change it.
     WhereAsked,
 }
 
 /// Start of a remark in brackets, which every option may have: `zerocopy (the kernel copied some calls)`.
 const IN_BRACKETS: &[&str] = &[" ("];
 
-/// Returns the word in force of a value that was read back, without remarks. An option of which a transport says nothing has
-/// none but those in brackets.
+/// Returns the value in force out of an option that was read back, without remarks. An option without a meaning can
+/// have only remarks in brackets.
 pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
     let remarks = meaning.map_or(IN_BRACKETS, |meaning| meaning.remarks);
     let ends = remarks.iter().filter_map(|remark| value.find(remark));
@@ -36,12 +35,12 @@ pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
 }
 
 impl Meaning {
-    /// Makes that of an option that holds in every trial.
+    /// Creates the meaning of an option that must not change in any trial.
     pub const fn always(name: &'static str, matters: &'static str) -> Meaning {
         Meaning { name, matters, holds: Holds::Always, remarks: IN_BRACKETS }
     }
 
-    /// Makes that of an option that holds where it was asked for.
+    /// Creates the meaning of an option that must not change where it was set.
     pub const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
         Meaning { name, matters, holds: Holds::WhereAsked, remarks: IN_BRACKETS }
     }

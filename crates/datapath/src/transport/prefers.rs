@@ -1,6 +1,6 @@
-//! Services that a contender prefers for its lanes, where the work leaves them open: `enet:lane=best-effort`. Every
-//! contender of the list takes the key, with the services that its transport offers, so that two services of one transport are
-//! raced side by side.
+//! Services that a contender prefers for its lanes, if the work does not require one: `enet:lane=best-effort`.
+//! Every contender of the list takes the key, with the services that its transport offers, so that two services of
+//! one transport can race each other.
 
 use crate::contract::{Delivery, Guarantees, Ordering, Service};
 use crate::error::{Error, Result, unknown};
@@ -11,7 +11,7 @@ use crate::units::{parse_span, span_text};
 /// Form of a preference.
 const FORM: &str = "usual|SERVICE[/SERVICE…]";
 
-/// The key, which contenders have beside their own.
+/// Key for the preference, which contenders take beside their own.
 pub const KEYS: &[Key] = &[Key {
     name: "lane",
     kind: Kind::Own { form: FORM, check: |value| parse(value).map(drop), refers: plain },
@@ -30,10 +30,10 @@ const WORDS: [(&str, Delivery, Ordering); 6] = [
     ("best-effort-ordered", Delivery::BestEffort, Ordering::Ordered),
 ];
 
-/// Takes the key out of what was typed for a contender of these guarantees.
+/// Removes the key from the options that were typed for a contender with these guarantees.
 ///
 /// # Errors
-/// [`Error::Usage`] where the value is none, or the transport lacks the service.
+/// [`Error::Usage`] where the value is invalid, or the transport lacks the service.
 pub fn take(spec: &mut Spec, promised: &Guarantees) -> Result<Vec<Service>> {
     let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
     let wanted = parse(ours.text(KEYS[0].name).unwrap_or_default())?;
@@ -49,7 +49,8 @@ pub fn take(spec: &mut Spec, promised: &Guarantees) -> Result<Vec<Service>> {
     Ok(wanted)
 }
 
-/// Returns a contender as typed with these services preferred, and its own preference left out; none prefers the usual one.
+/// Returns a contender as typed with these services preferred instead of its own preference; an empty list stands
+/// for the usual service.
 pub fn with(typed: &str, wanted: &[Service]) -> Result<String> {
     let mut spec = Spec::parse(typed)?;
     spec.split_off(KEYS);

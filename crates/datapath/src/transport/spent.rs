@@ -1,8 +1,8 @@
-//! Time that a thread spends in a protocol in user space, with encryption and memory apart. Only in the explaining pass:
-//! its agents are processes of their own, and [`begin`] switches the whole process on.
+//! Time that a thread spends in a protocol in user space, with separate times for encryption and memory. Only in
+//! the explaining pass: its agents are processes of their own, and [`begin`] switches it on for the whole process.
 //!
-//! Each span is timed by two readings of the clock (about 20 ns each). What these cost is measured once, and taken out of
-//! the sums again, of the span itself and of the one around it.
+//! Two clock readings (about 20 ns each) time a span. Their cost is measured once, and subtracted from the sums, of
+//! the span itself and of the enclosing one.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -16,17 +16,17 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Time spent by one thread, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spent {
-    /// Messages that the thread sent, for which all of this was.
+    /// Number of messages that the thread sent in this time.
     pub messages: u64,
-    /// In the protocol, less the parts below.
+    /// In the protocol, without the parts below.
     pub protocol_ns: f64,
     /// In encryption and decryption; absent if the protocol has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_ns: Option<f64>,
-    /// In the allocator, on behalf of the protocol; absent if the program has another one than [`Allocator`].
+    /// In the allocator, on behalf of the protocol; absent if the program has another allocator than [`Allocator`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_ns: Option<f64>,
-    /// Number of pieces of memory that the protocol asked for.
+    /// Number of allocations of the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<u64>,
 }
@@ -36,15 +36,15 @@ pub struct Spent {
 pub enum Part {
     /// A call of the protocol.
     Protocol,
-    /// Encryption or decryption within one.
+    /// Encryption or decryption within a call of the protocol.
     Encryption,
-    /// A call of the allocator within one.
+    /// Call of the allocator within a call of the protocol.
     Memory,
-    /// Work of others within one, who are called back.
+    /// Callback of other code within a call of the protocol.
     Outside,
 }
 
-/// What an empty span costs, in nanoseconds: by its own measure, and for the span around it.
+/// Cost of an empty span, in nanoseconds: as it measures itself, and for the enclosing span.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     own_ns: f64,
@@ -69,7 +69,7 @@ impl Sum {
         self.1.set(self.1.get() + span.0);
     }
 
-    /// Returns the number, and the sum without what timing added to it.
+    /// Returns the number, and the sum without the cost of timing.
     fn figures(&self, cost: Cost) -> (f64, f64) {
         let count = self.0.get() as f64;
         (count, (self.1.get() as f64 - count * cost.own_ns).max(0.0))
@@ -90,7 +90,7 @@ thread_local! {
     };
 }
 
-/// Switches timing on for the whole process, and measures what it costs.
+/// Switches timing on for the whole process, and measures its cost.
 pub fn begin() {
     IS_ON.store(true, Ordering::Relaxed);
     COST.get_or_init(Cost::measure);
@@ -110,7 +110,7 @@ pub fn within<T>(part: Part, act: impl FnOnce() -> T) -> T {
             return act();
         }
         let began = Monotonic.now();
-        // What the allocator does for encryption is part of it.
+        // Allocation within encryption counts as encryption.
         sums.inside.set(part == Part::Protocol);
         let done = act();
         sums.inside.set(was_inside);
@@ -119,7 +119,7 @@ pub fn within<T>(part: Part, act: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Returns what the calling thread has spent so far; `None` if none of it was in a protocol in user space.
+/// Returns the time that the calling thread has spent so far; `None` if none of it was in a protocol in user space.
 pub fn by_this_thread(messages: u64) -> Option<Spent> {
     let cost = *COST.get()?;
     SUMS.with(|sums| {
@@ -141,7 +141,7 @@ pub fn by_this_thread(messages: u64) -> Option<Spent> {
 }
 
 impl Cost {
-    /// Measures empty spans; the least of several batches, as whatever disturbs one makes it longer.
+    /// Measures empty spans; returns the least of several batches, as any disturbance makes one longer.
     fn measure() -> Cost {
         const SPANS: u32 = 1_000;
         let mut least = Cost { own_ns: f64::MAX, whole_ns: f64::MAX, sees_memory: false };
@@ -173,7 +173,7 @@ impl Cost {
     }
 }
 
-/// Allocator that is timed where it works for a protocol that is timed; otherwise it costs one look at a flag.
+/// Allocator that is timed while it works for a timed protocol; otherwise it costs one read of a flag.
 #[derive(Debug)]
 pub struct Allocator<Inner>(pub Inner);
 
@@ -186,7 +186,7 @@ fn count() {
     });
 }
 
-// SAFETY: every call is handed on to the inner allocator as it came.
+// SAFETY: every call is passed unchanged to the inner allocator.
 unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !is_on() {
@@ -232,7 +232,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
 mod tests {
     use super::*;
 
-    /// Works for about so many nanoseconds.
+    /// Works for about this many nanoseconds.
     fn work(ns: u64) {
         let until = Monotonic.now() + Nanos(ns);
         while Monotonic.now() < until {}
@@ -260,10 +260,11 @@ mod tests {
         let spent = spent.join().unwrap().unwrap();
         let encryption = spent.encryption_ns.unwrap();
         assert_eq!(spent.messages, 10);
-        // However long others have the CPU meanwhile, no part is shorter than its work, but for what timing costs.
+        // However long other threads have the CPU meanwhile, no part is shorter than its work, except for the cost
+        // of timing.
         assert!(spent.protocol_ns > 1_990_000.0, "{spent:?}");
         assert!(encryption > 990_000.0, "{spent:?}");
-        // Tests have the system's own allocator.
+        // Tests use the system's own allocator.
         assert_eq!((spent.allocation_ns, spent.allocations), (None, None));
     }
 

@@ -1,14 +1,14 @@
-//! Opening of a flow of datagrams, if nothing is lost for good: the near end repeats its hello
-//! until the welcome comes, and confirms it; the far end repeats its welcome until it is confirmed.
+//! Opening of a flow of datagrams, unless all packets are lost: the near end repeats its hello until the welcome
+//! arrives, and confirms it; the far end repeats its welcome until it is confirmed.
 //!
 //! ```text
 //! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
 //! far            (new socket)      ◀── welcome
 //! ```
 //!
-//! Each flow gets a far socket of its own, bound to the address its hello came to and connected to
-//! the peer. The kernel prefers a connected socket to an unconnected one on the same port
-//! (`compute_score` in net/ipv4/udp.c), so the port stays free for further flows.
+//! Each flow gets a far socket of its own, bound to the address that its hello was sent to and connected to the
+//! peer. The kernel prefers a connected socket to an unconnected one on the same port (`compute_score` in
+//! net/ipv4/udp.c), so the port stays free for further flows.
 
 use std::io;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ pub fn not_ip(transport: &str, endpoint: &Address) -> Error {
     Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
 }
 
-/// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which are as long, around each
+/// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which have the same length, around each
 /// message.
 pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
     Headers {
@@ -70,9 +70,8 @@ pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
     }
 }
 
-/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has
-/// not heard it says hello again every 400 ms, so two in a row must be lost to be mistaken for a
-/// lost confirmation.
+/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has not received it
+/// repeats its hello every 400 ms, so two in a row must be lost to be mistaken for a lost confirmation.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
 /// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
@@ -85,12 +84,12 @@ fn due(sent: u32) -> Nanos {
     })
 }
 
-/// Record of a near end's attempts that got no answer.
+/// Record of a near end's attempts without an answer.
 #[derive(Debug, Default)]
 pub struct Silence {
     /// Hellos sent.
     pub sent: u32,
-    /// Errors the network answered with.
+    /// Errors that the network returned.
     pub errors: u32,
     /// Last of these errors.
     pub last: Option<io::Error>,
@@ -110,17 +109,17 @@ impl Silence {
     }
 }
 
-/// Reason why nobody answered.
+/// Reason why no answer arrived.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// No answer came back.
+    /// No answer arrived.
     Silent(Silence),
-    /// This host could not even ask.
+    /// This host could not send.
     Failed(io::Error),
 }
 
-/// Says hello, at most `most` times, until it is heard back or `timeout` passes. `hear` reads one datagram without
-/// waiting, and says whether it was the answer.
+/// Sends a hello, at most `most` times, until it is answered or `timeout` passes. `hear` reads one datagram without
+/// waiting, and returns whether it is the answer.
 pub fn send_hello(
     socket: &Socket,
     most: u32,
@@ -163,7 +162,7 @@ pub fn send_hello(
 /// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`.
 ///
 /// # Errors
-/// [`Error::Blocked`] with the evidence where no welcome came, or the failed operation.
+/// [`Error::Blocked`] with the evidence if no welcome arrived, or the failed operation.
 pub fn dial(
     variant: Variant,
     to: SocketAddr,
@@ -196,7 +195,7 @@ pub fn dial(
     );
     match welcomed {
         Ok(()) => {
-            // Not to be waited for, and the far end gets on without it.
+            // No need to wait, and the far end manages without it.
             let _ = say(&answer);
             Ok(socket)
         }
@@ -208,10 +207,10 @@ pub fn dial(
     }
 }
 
-/// Kind of a datagram, as far as opening a flow goes.
+/// Kind of a datagram during the opening of a flow.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
-    /// A datagram as long as a hello.
+    /// Datagram as long as a hello.
     Exactly([u8; hello::LEN]),
     /// An empty datagram, or the end of a connection that has one.
     Nothing,
@@ -242,11 +241,10 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
     }
 }
 
-/// Reads one datagram of a connected socket without waiting; whether it is the answer.
+/// Reads one datagram of a connected socket without waiting; returns whether it is the answer.
 ///
 /// # Errors
-/// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, as one of UDP
-/// cannot.
+/// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, which is not possible with UDP.
 pub fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
     match read(socket, 0)? {
         Heard::Exactly(bytes) => Ok(bytes == *answer),
@@ -255,17 +253,16 @@ pub fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool>
     }
 }
 
-/// Kind of a late datagram of the opening on an open connection.
+/// Kind of a handshake datagram that arrives on an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// A repeated hello.
+    /// Repeated hello.
     Hello,
-    /// A repeated welcome, or its confirmation.
+    /// Repeated welcome, or its confirmation.
     Welcome,
 }
 
-/// Classifies a datagram that is the connection's own hello or welcome, come late; `None` if it is
-/// a message.
+/// Classifies a datagram that is the connection's own hello or welcome, and late; `None` if it is a message.
 #[inline]
 pub fn late(bytes: &[u8], question: &[u8; hello::LEN], answer: &[u8; hello::LEN]) -> Option<Late> {
     if bytes.len() != hello::LEN {
@@ -277,25 +274,25 @@ pub fn late(bytes: &[u8], question: &[u8; hello::LEN], answer: &[u8; hello::LEN]
     }
 }
 
-/// A flow that was let in.
+/// Flow that was accepted.
 #[derive(Debug)]
 pub struct Guest {
     /// Hello that it presented.
     pub hello: Hello,
-    /// A socket connected to it.
+    /// Socket that is connected to it.
     pub socket: Socket,
     /// Address of the near end.
     pub peer: SocketAddr,
 }
 
-/// Lets flows of datagrams in that present the token.
+/// Listener that accepts flows of datagrams that present the token.
 #[derive(Debug)]
 pub struct Gate {
     variant: Variant,
     from: Origin,
     at: SocketAddr,
     token: Token,
-    /// Flows that were let in already: their late hellos are no further flows.
+    /// Flows that were accepted already: their late hellos open no further flows.
     met: Vec<(u16, SocketAddr)>,
     strangers: u64,
 }
@@ -306,7 +303,7 @@ enum Origin {
     Handed(HandOver),
 }
 
-/// A hello that arrived.
+/// Hello that arrived.
 #[derive(Debug)]
 struct Call {
     flow: u16,
@@ -315,7 +312,7 @@ struct Call {
 }
 
 impl Gate {
-    /// Listens at `at`, or takes over what a server hands over.
+    /// Listens at `at`, or accepts the flows that a server hands over.
     ///
     /// # Errors
     /// The failed operation with its address.
@@ -344,11 +341,10 @@ impl Gate {
         self.at
     }
 
-    /// Waits for the next flow, at most `timeout`; its socket is prepared by `prepare` before
-    /// anything can arrive on it.
+    /// Waits for the next flow, at most `timeout`; `prepare` sets its socket up before anything can arrive on it.
     ///
     /// # Errors
-    /// [`Error::Blocked`] with what was seen where none came, or the failed operation.
+    /// [`Error::Blocked`] with the evidence if none arrived, or the failed operation.
     pub fn accept(
         &mut self,
         timeout: Nanos,
@@ -384,8 +380,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the next hello with the right token, if one comes in time. Returns early with
-    /// `None`, too.
+    /// Waits for the next hello with the right token, if one arrives in time. It may also return early with `None`.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
         match &self.from {
             Origin::Handed(hand_over) => match hand_over.take(patience)? {
@@ -424,7 +419,7 @@ impl Gate {
     }
 }
 
-/// Returns a socket for one flow, on the address its hello came to.
+/// Returns a socket for one flow, on the address that its hello was sent to.
 fn answer(
     variant: Variant,
     local: SocketAddr,
@@ -436,16 +431,16 @@ fn answer(
     let socket = bound(variant, local).map_err(failed)?;
     prepare(&socket)?;
     socket.connect(&peer.into()).map_err(failed)?;
-    // Between bind and connect, hellos of other flows may have come here; they will be repeated.
+    // Between bind and connect, hellos of other flows may have arrived here; they will be repeated.
     while !matches!(read(&socket, 0), Err(error) if is_full(&error)) {}
     Ok(socket)
 }
 
-/// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must
-/// have heard.
+/// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must have received the
+/// welcome.
 ///
 /// # Errors
-/// The errors of send(2) and recv(2), but for what the network said of an earlier datagram.
+/// The errors of send(2) and recv(2), except errors about an earlier datagram.
 pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();
@@ -480,8 +475,8 @@ pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()>
     }
 }
 
-/// Creates a bound socket that shares its address with the sockets of its flows (socket(7),
-/// `SO_REUSEADDR`; every one of them must have it).
+/// Creates a bound socket that shares its address with the sockets of its flows (socket(7), `SO_REUSEADDR`; all of
+/// them must set it).
 fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
     socket.set_reuse_address(true)?;

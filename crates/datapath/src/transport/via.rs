@@ -1,5 +1,5 @@
-//! What a contender goes through on its way to the far end: nothing, or a relay. Every transport over IP with a process
-//! at the far end takes the key, so that relayed and direct are raced side by side: `race udp udp:via=relay`.
+//! Relay between a contender and the far end, or none. Every transport over IP with a process at the far end takes
+//! the key, so that relayed and direct race each other: `race udp udp:via=relay`.
 
 use crate::contract::{PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
@@ -7,16 +7,16 @@ use crate::spec::{Key, Kind, Settings, Spec, plain};
 
 use super::Info;
 
-/// The command of Debian's TURN server.
+/// Command name of Debian's TURN server.
 pub const COTURN: &str = "turnserver";
 
-/// Port of a TURN server that is named without one (RFC 8656, section 3.1).
+/// Default port of a TURN server (RFC 8656, section 3.1).
 const PORT: u16 = 3478;
 
-/// The words, and the form of a TURN server: that of its URI (RFC 7065).
+/// Values of the key; the form of a TURN server is its URI (RFC 7065).
 const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
 
-/// The key, which contenders have beside their own.
+/// Key for the relay, which contenders take beside their own.
 pub const KEYS: &[Key] = &[Key {
     name: "via",
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
@@ -31,11 +31,11 @@ pub enum Via {
     /// Nothing: the near end dials the far one.
     #[default]
     Direct,
-    /// A relay at the far end's host.
+    /// Relay of our own at the far end's host.
     Relay,
     /// coturn, started at the far end's host for the trial.
     Coturn,
-    /// A TURN server that somebody runs.
+    /// External TURN server.
     Turn {
         /// Name or address of its host.
         host: String,
@@ -45,10 +45,10 @@ pub enum Via {
 }
 
 impl Via {
-    /// Takes the key out of what was typed for a contender.
+    /// Removes the key from the options that were typed for a contender.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the value is none, or where the transport cannot be relayed.
+    /// [`Error::Usage`] where the value is invalid, or where the transport cannot be relayed.
     pub fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
         let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
         let via = Via::parse(ours.text("via").unwrap_or_default())?;
@@ -101,7 +101,7 @@ impl Via {
         }
     }
 
-    /// Checks that this host has what it takes.
+    /// Checks that this host has the necessary program.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where coturn is not installed.
@@ -123,7 +123,7 @@ pub fn no_coturn() -> Error {
     )
 }
 
-/// Returns host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; `None` if it is none of them.
+/// Returns host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; `None` for any other form.
 fn server_of(typed: &str) -> Option<(String, u16)> {
     let (host, port) = match typed.strip_prefix('[') {
         Some(rest) => {

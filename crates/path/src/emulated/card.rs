@@ -1,10 +1,10 @@
-//! The network card of a host: a rate limit on packets that leave by a device, set with the kernel's HTB (tc-htb(8)).
+//! Network card of a host: a rate limit on packets that leave by a device, set with the kernel's HTB (tc-htb(8)).
 //!
-//! A TUN device takes a packet out of its sender's account at once, and a veth pair soon after, so
-//! that neither holds a sender back. A queueing discipline before the device does: what waits there
-//! counts against the send buffer of its socket (`sk_wmem_alloc`), and a full buffer blocks the
-//! sender or answers it EAGAIN, as with the queue of a real card. HTB and no plain token bucket,
-//! since it lets a super-packet of any size pass whole and asks the next packet to wait for it.
+//! A TUN device takes a packet out of its sender's account at once, and a veth pair soon after, so that neither
+//! holds a sender back. A queueing discipline before the device does: a packet that waits there counts against the
+//! send buffer of its socket (`sk_wmem_alloc`), and a full buffer blocks the sender or returns EAGAIN, as with the
+//! queue of a real card. HTB and no plain token bucket, since it lets a super-packet of any size pass whole and
+//! makes the next packet wait for it.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::units::BitRate;
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
-/// Flag that has the answer sent to the requester too, and not only to those who watch.
+/// Flag that sends the answer to the requester too, and not only to listeners.
 const NLM_F_ECHO: u16 = 8;
 const RTM_NEWTCLASS: u16 = 40;
 const TC_H_ROOT: u32 = u32::MAX;
@@ -37,11 +37,11 @@ const HTB_VERSION: u32 = 3;
 const ROOT: u32 = 1 << 16;
 const CLASS: u32 = ROOT | 1;
 
-/// Burst size as a time at the rate, in units of 64 ns: 250 µs, by which timers of a busy virtual machine may be late
-/// without loss of rate.
+/// Burst size as a time at the rate, in units of 64 ns: 250 µs, by which timers of a busy virtual machine may be
+/// late without loss of rate.
 const BURST: u32 = 250_000 / 64;
 
-/// The cards of a network's hosts: near and far, link by link.
+/// Cards of a network's hosts: near and far, link by link.
 #[derive(Debug)]
 pub struct Cards(Vec<[Card; 2]>);
 
@@ -65,10 +65,10 @@ impl Cards {
         done.map_err(|e| Error::setup("empty the network cards of the hosts", e))
     }
 
-    /// Adds the losses at cards and devices since the beginning.
+    /// Adds the losses at cards and devices since [`Cards::begin`].
     ///
     /// # Errors
-    /// As of [`Cards::begin`].
+    /// As for [`Cards::begin`].
     pub fn account(&mut self, figures: &mut PathFigures) -> Result<()> {
         let failed = |e| Error::setup("read the counters of the hosts' devices", e);
         for (link, [near, far]) in figures.links.iter_mut().zip(&mut self.0) {
@@ -79,7 +79,7 @@ impl Cards {
     }
 }
 
-/// A host's device as its host sees it, with the card before it.
+/// Device of a host on the host's side, with the card before it.
 #[derive(Debug)]
 pub(super) struct Card {
     /// Netlink socket in the host's namespace.
@@ -87,14 +87,13 @@ pub(super) struct Card {
     device: String,
     index: u32,
     rate: Option<BitRate>,
-    /// Number of packets lost there before the last beginning.
+    /// Number of packets lost there before the last [`Cards::begin`].
     missed: u64,
 }
 
 impl Card {
-    /// Puts the card that `way` says before the device by which a host sends that way, in the
-    /// namespace that `netlink` is of. Where the kernel has no HTB and no card was asked for, there is
-    /// none, and `notes` says so.
+    /// Puts the card of `way` before the device by which a host sends in that direction, in the namespace of
+    /// `netlink`. If the kernel has no HTB and no card was requested, there is none, and `notes` gets a note of it.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the kernel has no HTB, [`Error::Setup`] where something else fails.
@@ -157,7 +156,7 @@ impl Netlink {
         let mut root = about(RTM_NEWQDISC, flags, index, ROOT, TC_H_ROOT);
         root.text(TCA_KIND, "htb");
         root.nest(TCA_OPTIONS, |options| {
-            // struct tc_htb_glob: version, rate2quantum, class of what is in no other, debug, direct.
+            // struct tc_htb_glob: version, rate2quantum, class of unclassified packets, debug, direct.
             options.words(TCA_HTB_INIT, &[HTB_VERSION, 10, CLASS & 0xFFFF, 0, 0]);
         });
         self.ask(root)?;
@@ -183,7 +182,7 @@ impl Netlink {
         self.ask(about(RTM_DELQDISC, 0, index, ROOT, TC_H_ROOT)).map(drop)
     }
 
-    /// Returns the numbers of packets that wait before a device, and of those that were dropped there.
+    /// Returns the number of packets that wait before a device, and the number that were dropped there.
     fn waiting_and_dropped(&mut self, index: u32) -> io::Result<(u32, u32)> {
         let reply = self.ask(about(RTM_GETQDISC, NLM_F_ECHO, index, ROOT, TC_H_ROOT))?;
         let reply = reply.ok_or(io::ErrorKind::InvalidData)?;

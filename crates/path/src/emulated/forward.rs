@@ -1,5 +1,5 @@
-//! The threads that move packets: from each port to the one at the other end of its link, through a
-//! channel each way.
+//! Threads that move packets: from each port to the port at the other end of its link, through a channel in each
+//! direction.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,12 +23,12 @@ use crate::waiting::WaitMode;
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::waiting::{Plan, plan};
 
-/// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be written
-/// alone.
+/// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be
+/// written alone.
 const STRICT_UP_TO: BitRate = BitRate(2_000_000_000);
 
-/// Time for which a thread keeps polling after an event, before it sleeps. A wake-up takes 20 to 60 µs, and what
-/// follows closely is to be on time.
+/// Time for which a thread continues to poll after an event, before it sleeps. A wake-up takes 20 to 60 µs, and an
+/// event that follows closely must be on time.
 const LINGER: Nanos = Nanos::from_micros(60);
 
 /// Number of frames that are read before due packets are released again.
@@ -36,8 +36,8 @@ const FRAMES: usize = 8;
 /// Number of rounds of releases in a row before frames are read again, however many are due.
 const RELEASES: usize = 8;
 
-/// Largest number of frames thrown away at a beginning: more than a device's queue holds, and a bound on what a host
-/// sends without end.
+/// Largest number of frames discarded at the start of a trial: more than a device's queue holds, and a bound for a
+/// host that sends without end.
 const STALE: usize = 1 << 16;
 
 /// Memory for the frames under way on one direction of one link, in bytes: 100 ms at 20 Gbit/s.
@@ -45,9 +45,9 @@ const BUDGET: usize = 768 << 20;
 /// Assumed rate of a link without a rate limit, in bits per second.
 const FASTEST: u64 = 10_000_000_000;
 
-/// Returns the grouping of packets that leave close to each other: as asked, or else together where a link is so fast
-/// that they could not be written one by one. Where nothing limits the rate, the packets of a frame depart at one
-/// time as it is.
+/// Returns the grouping of packets that leave close to each other: as requested, or else together where a link is
+/// so fast that they could not be written one by one. Without a rate limit, the packets of a frame depart at one
+/// time anyway.
 pub fn grouping_for(network: &Network) -> Grouping {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     let fast = ways.filter_map(|way| way.rate.highest()).any(|rate| rate.0 > STRICT_UP_TO.0);
@@ -67,20 +67,19 @@ struct Hand {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Order to a thread.
+/// Order for a thread.
 enum Order {
-    /// Forgets everything; this is time 0.
+    /// Empties the channels and resets the figures; now is time 0.
     Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
-    /// Asks for the figures since then.
+    /// Requests the figures since then.
     Tell { done: Sender<Vec<(usize, Direction, DirectionFigures)>> },
 }
 
 impl Forwarder {
-    /// Starts to move packets between the near and the far port of each link, with the network's seed
-    /// or 0.
+    /// Starts to move packets between the near and the far port of each link, with the network's seed or 0.
     ///
     /// # Errors
-    /// [`Error::Usage`] where there are not as many pairs of ports as links, [`Error::Setup`] where
+    /// [`Error::Usage`] where the number of pairs of ports differs from the number of links, [`Error::Setup`] where
     /// memory or a thread is refused.
     pub fn start(network: &Network, ports: Vec<[Box<dyn Port>; 2]>) -> Result<Forwarder> {
         if ports.len() != network.links.len() {
@@ -127,8 +126,8 @@ impl Forwarder {
         Ok(Forwarder { crew, links: network.links.len() })
     }
 
-    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. What hosts have
-    /// sent and nobody has read is thrown away.
+    /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. Frames that hosts
+    /// have sent and that were not read are discarded.
     ///
     /// # Errors
     /// [`Error::Setup`] where a thread has failed before, with its reason.
@@ -140,7 +139,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Returns the figures since the beginning, as of now. Packets go on being moved.
+    /// Returns the figures from the beginning until now. The threads continue to move packets.
     ///
     /// # Errors
     /// [`Error::Setup`] where a thread has failed since, with its reason.
@@ -174,9 +173,10 @@ impl Forwarder {
     }
 }
 
-/// Chooses the CPUs that move packets, of those that this process may use: the lower half, because hosts need some,
-/// too, and what is to be quiet is put on the upper ones. One thread has each, whatever the number of ways: two on
-/// one CPU would take turns with what they serve. None where there is only one CPU.
+/// Chooses the CPUs that move packets, out of the CPUs that this process may use: the lower half, because hosts
+/// need some too, and processes that must not be disturbed run on the upper ones. Each CPU has one thread, whatever
+/// the number of directions: two on one CPU would take turns with the hosts' work. Empty where there is only one
+/// CPU.
 pub fn cpus(allowed: &[usize]) -> Vec<usize> {
     let mut cpus = allowed.to_vec();
     cpus.sort_unstable();
@@ -184,7 +184,8 @@ pub fn cpus(allowed: &[usize]) -> Vec<usize> {
     cpus
 }
 
-/// Returns the bytes that each of so many ways may keep: a quarter of the machine's memory for all of them.
+/// Returns the bytes that each of this number of directions may store: a quarter of the machine's memory for all of
+/// them.
 fn budget(ways: usize) -> usize {
     // SAFETY: takes an integer and touches no memory of ours.
     let (pages, bytes) =
@@ -194,7 +195,7 @@ fn budget(ways: usize) -> usize {
     BUDGET.min(memory / 4 / ways.max(1))
 }
 
-/// Estimates the bytes under way at once: those of the delay, and at most 64 MiB.
+/// Estimates the bytes under way at once: those during the delay, and at most 64 MiB.
 fn expected(model: &Impairments) -> usize {
     let rate = model.rate.highest().map_or(FASTEST, |rate| rate.0.min(FASTEST));
     let bytes = u128::from(rate) * u128::from(model.delay.0) / 8_000_000_000;
@@ -218,7 +219,7 @@ impl Hand {
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || {
-                // Where that is refused the scheduler places it.
+                // If the kernel refuses, the scheduler places the thread.
                 let _ = cpu.map(pin);
                 worker.run()
             })
@@ -226,7 +227,7 @@ impl Hand {
         Ok(Hand { orders: Some(orders), bell, thread: Some(thread) })
     }
 
-    /// Sends an order; a thread that is gone is noticed by its silence.
+    /// Sends an order; a thread that is gone is noticed because it does not answer.
     fn tell(&self, order: Order) {
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
@@ -254,7 +255,7 @@ impl Drop for Hand {
         drop(self.orders.take());
         self.bell.ring();
         if let Some(thread) = self.thread.take() {
-            // Its failure was told, or nobody asked.
+            // Its failure was reported, or no caller needed it.
             let _ = thread.join();
         }
     }
@@ -267,13 +268,13 @@ struct LinkDirection {
     lane: Pipeline,
     from: Arc<dyn Port>,
     to: Arc<dyn Port>,
-    /// Number of packets that the device had lost when this began.
+    /// Number of packets that the device had lost when this trial began.
     missed: u64,
     /// Arrival time of the frame that woke the thread, until it is read.
     since: Option<Nanos>,
 }
 
-/// `CLOCK_MONOTONIC` since a beginning.
+/// `CLOCK_MONOTONIC` relative to the start of a trial.
 #[derive(Clone, Copy)]
 struct Since(Nanos);
 
@@ -285,7 +286,7 @@ impl Clock for Since {
 }
 
 impl LinkDirection {
-    /// Releases packets that are due and reads frames that are there; returns true if there was anything.
+    /// Releases packets that are due and reads queued frames; returns true if there were any.
     fn turn(&mut self, clock: Since) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
         if let Some(since) = self.since.take()
@@ -304,7 +305,7 @@ impl LinkDirection {
         for _ in 0..FRAMES {
             let Some(len) = self.from.read(self.lane.landing())? else { break };
             busy = true;
-            // It was there before the call that read it.
+            // The frame was there before the call that read it.
             self.lane.arrive(now, len);
             now = clock.now();
             if self.lane.next().is_some_and(|due| due <= now) {
@@ -354,7 +355,7 @@ impl Worker {
             match self.orders.try_recv() {
                 Ok(order) => {
                     self.carry_out(order)?;
-                    // On the clock of before, if it was a beginning.
+                    // The time belongs to the clock before, if the order was a beginning.
                     last = Nanos::ZERO;
                 }
                 Err(TryRecvError::Empty) => {}
@@ -388,10 +389,10 @@ impl Worker {
         if sleeper.sleep(&self.bell, to - now)? == Woken::Port {
             let woken = Since(self.origin).now();
             for (at, way) in self.ways.iter_mut().enumerate() {
-                // What woke this thread came before it woke up, and after it fell asleep.
+                // The frame that woke this thread arrived before the wake-up, and after the thread fell asleep.
                 way.since = sleeper.has_frame(at).then(|| (woken - self.lag).max(now));
-                // A frame may be left to read even so; a port with nothing but an error would wake
-                // this thread for ever.
+                // A frame may be left to read anyway; a port with nothing but an error would wake this thread for
+                // ever.
                 let clock = Since(self.origin);
                 if sleeper.has_failed(at) && !way.turn(clock)? {
                     return Err(io::Error::other(
@@ -404,7 +405,7 @@ impl Worker {
     }
 
     fn carry_out(&mut self, order: Order) -> io::Result<()> {
-        // Who gave the order may have gone meanwhile.
+        // The sender of the order may be gone meanwhile.
         match order {
             Order::Begin { seed, origin, done } => {
                 self.origin = origin;
@@ -433,7 +434,7 @@ mod tests {
     use crate::network::{Link, Rate};
     use crate::trace::{Content, Step, Trace};
 
-    /// End of a pair of sockets that keep messages apart; the other end is a host's device.
+    /// End of a pair of sockets that preserve message boundaries; the other end is a host's device.
     struct Wire {
         socket: Socket,
         failure: Arc<AtomicI32>,
@@ -450,12 +451,12 @@ mod tests {
                 libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, fds.as_mut_ptr())
             };
             assert_eq!(done, 0);
-            // SAFETY: the descriptors are fresh and owned by nobody else.
+            // SAFETY: the descriptors are fresh and have no other owner.
             fds.map(|fd| Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
         }
 
         fn send(&self, bytes: &[u8]) -> io::Result<()> {
-            // SAFETY: the pointer and length are those of a live slice.
+            // SAFETY: the pointer and length describe a live slice.
             let done = unsafe {
                 libc::send(
                     self.0.as_raw_fd(),
@@ -468,7 +469,7 @@ mod tests {
         }
 
         fn receive(&self, room: &mut [u8], flags: i32) -> io::Result<usize> {
-            // SAFETY: the pointer and length are those of a live slice.
+            // SAFETY: the pointer and length describe a live slice.
             let got = unsafe {
                 libc::recv(self.0.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags)
             };
@@ -580,7 +581,7 @@ mod tests {
 
         let Hosts { mut forwarder, near, far, .. } = hosts(Nanos::ZERO, WaitMode::Hybrid);
         drop((near, far));
-        // It sleeps until it notices, and answers as long as it has not.
+        // The thread sleeps until it notices, and answers until then.
         while forwarder.end().is_ok() {}
     }
 

@@ -1,10 +1,10 @@
-//! The two hosts of an emulated network: network namespaces with a device for each link, held by
-//! descriptors alone, so that nothing remains of them once nobody holds one.
+//! Two hosts of an emulated network: network namespaces with a device for each link, which only descriptors keep
+//! alive, so that nothing remains once all descriptors are closed.
 //!
-//! Link `i` has the addresses `198.18.i.1` (near) and `198.18.i.2` (far), of the block that RFC 2544
-//! sets aside for measuring, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). With several links, the
-//! near host's address says which one a packet takes, both ways: near by a routing table for each of its
-//! addresses, far because each is next door on its own link.
+//! Link `i` has the addresses `198.18.i.1` (near) and `198.18.i.2` (far), of the block that RFC 2544 reserves for
+//! measurements, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). With several links, the near host's address
+//! decides which one a packet takes, in both directions: at the near host through a routing table for each of its
+//! addresses, at the far host because each address is on a link of its own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::netem::{self, Line, Seeded, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
 
-/// Packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that
-/// nothing is lost but what the model takes.
+/// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
+/// the model loses packets.
 const QUEUE: u32 = 10_000;
 /// Least MTU that IPv6 requires of a link (RFC 8200, section 5).
 const LEAST_IPV6_MTU: u16 = 1_280;
@@ -44,7 +44,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Takes namespaces that another process made.
+    /// Takes over namespaces that another process made.
     pub fn from_parts(user: Option<OwnedFd>, near: OwnedFd, far: OwnedFd) -> Namespaces {
         Namespaces { user, near, far }
     }
@@ -54,7 +54,7 @@ impl Namespaces {
         (self.user.as_ref().map(AsFd::as_fd), self.near.as_fd(), self.far.as_fd())
     }
 
-    /// Returns the entry into one of the hosts.
+    /// Returns the entry to one of the hosts.
     pub fn entry(&self, side: Side) -> Entry<'_> {
         let net = match side {
             Side::Near => self.near.as_fd(),
@@ -82,14 +82,14 @@ impl<'a> Entry<'a> {
         (self.user.map(|fd| fd.as_raw_fd()), self.net.as_raw_fd())
     }
 
-    /// Makes the command run in that host. The namespaces must be held until it is started.
+    /// Makes the command run in that host. The namespaces must exist until it is started.
     pub fn prepare(&self, command: &mut Command) {
         let (user, net) = self.raw();
         // SAFETY: the closure makes two system calls on integers and touches nothing else.
         unsafe { command.pre_exec(move || namespace::enter(user, net)) };
     }
 
-    /// Makes the command run in that host, and hold the namespaces until then by descriptors of its own.
+    /// Makes the command run in that host, and keeps the namespaces alive until then with descriptors of its own.
     ///
     /// # Errors
     /// Fails if this process may have no more descriptors.
@@ -108,7 +108,7 @@ impl<'a> Entry<'a> {
 pub struct Hosts {
     /// Namespaces of the hosts.
     pub namespaces: Namespaces,
-    /// Ports by link: near and far; none where the kernel moves the packets.
+    /// Ports by link: near and far; empty where the kernel moves the packets.
     pub ports: Vec<[Box<dyn Port>; 2]>,
     /// Middle namespace with netem, where the kernel moves the packets.
     pub kernel: Option<netem::Middle>,
@@ -122,17 +122,17 @@ pub struct Hosts {
     pub backend: Backend,
     /// Reason for this kind.
     pub why: String,
-    /// Notes about settings that could not be made as they should be.
+    /// Notes about settings that could not be made as intended.
     pub notes: Vec<String>,
 }
 
 impl Hosts {
-    /// Builds the hosts. The calling process, which must have one thread only, is in another network
-    /// namespace afterwards, and in another user namespace where it is not root.
+    /// Builds the hosts. The calling process, which must have one thread only, is in another network namespace
+    /// afterwards, and in another user namespace if it is not root.
     ///
     /// # Errors
-    /// [`Error::Setup`] naming what is missing and how to get it, [`Error::Unsupported`] where a
-    /// backend that was asked for is not to be had.
+    /// [`Error::Setup`] naming the missing right or device and the way to get it, [`Error::Unsupported`] where a
+    /// requested backend is not available.
     pub fn build(network: &Network) -> Result<Hosts> {
         if network.links.len() > MOST_LINKS {
             return Err(Error::usage(format!("a path has at most {MOST_LINKS} links")));
@@ -205,7 +205,7 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> Error + '_ {
     move |e| Error::setup(what, e)
 }
 
-/// A host under construction.
+/// Host under construction.
 struct Host {
     namespace: Namespace,
     netlink: Netlink,
@@ -218,7 +218,7 @@ struct Host {
 }
 
 impl Host {
-    /// Creates a new namespace, which the calling thread is in then.
+    /// Creates a new namespace and moves the calling thread there.
     fn new(mtu: u16, notes: &mut Vec<String>) -> Result<Host> {
         let namespace = Namespace::new()?;
         sysctl::quiet();
@@ -240,7 +240,7 @@ impl Host {
         Ok(())
     }
 
-    /// Puts its network card before its device of the next link, by which it sends this `way`.
+    /// Puts its network card before its device of the next link, by which it sends in the direction `way`.
     fn card(&mut self, link: usize, way: &Impairments, notes: &mut Vec<String>) -> Result<()> {
         let netlink = self.namespace.within(Netlink::route);
         let netlink = netlink.map_err(failed("open a netlink socket"))?;
@@ -303,7 +303,7 @@ fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io
     netlink.set_flags(index, libc::IFF_UP)
 }
 
-/// Devices that are made and not yet set up.
+/// Devices that exist and are not set up yet.
 enum Made {
     Tun(Vec<[Box<dyn Port>; 2]>),
     Veth(Middle),
@@ -341,7 +341,7 @@ fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Bac
     }
 }
 
-/// Builds the host in between that has the kernel's netem; the calling thread stays in it.
+/// Builds the host in between with the kernel's netem; the calling thread stays in it.
 fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> {
     let middle = Namespace::new()?;
     sysctl::quiet();
@@ -369,8 +369,7 @@ fn tuns(links: usize, near: &Host, far: &Host) -> io::Result<Vec<[Box<dyn Port>;
     Ok(both.map(|(near, far)| [Box::new(near) as Box<dyn Port>, Box::new(far) as _]).collect())
 }
 
-/// The namespace between the hosts, where the inner ends of veth pairs are; the calling thread stays
-/// in it.
+/// Namespace between the hosts, with the inner ends of veth pairs; the calling thread stays in it.
 struct Middle {
     netlink: Netlink,
     _namespace: Namespace,
@@ -413,9 +412,9 @@ impl Middle {
     }
 }
 
-/// Sets up multipath TCP (RFC 8684) from the near host over every link, by the kernel's path manager: a subflow from
-/// each of its addresses. The far host announces nothing, since a subflow to an announced address would be a second
-/// one on the same link.
+/// Sets up multipath TCP (RFC 8684) from the near host over every link, by the kernel's path manager: a subflow
+/// from each of its addresses. The far host announces no address, since a subflow to an announced address would be
+/// a second one on the same link.
 fn announce(near: &Host, far: &Host, links: usize) -> io::Result<()> {
     let limits = |host: &Host| -> io::Result<(Netlink, u16)> {
         let mut netlink = host.namespace.within(Netlink::generic)?;

@@ -1,5 +1,5 @@
-//! Wake-up time of a sleeping thread. A frame has lain that long in its device when a sleeping thread reads it, and
-//! no device says when it came: this is what is known of its arrival.
+//! Wake-up time of a sleeping thread. When a sleeping thread reads a frame, the frame has waited in its device for
+//! this time, and no device reports when it arrived: the wake-up time is the only estimate of its arrival.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +16,18 @@ const ROUNDS: usize = 64;
 /// Sleep before each wake-up, so that its CPU is as idle as between packets.
 const PAUSE: Duration = Duration::from_micros(700);
 
-/// Longest wake-up time that is made up for; anything more is a busy machine.
+/// Longest wake-up time that is compensated; anything more is a busy machine.
 const MOST: Nanos = Nanos::from_micros(50);
 
-/// Measures the least time that a thread on `cpu` takes from the moment another CPU wakes it to its next instruction,
-/// of 64 times; zero where there is no other CPU. The least and not the median, so that a packet whose arrival is
-/// dated back by this much is dated back no further than it has waited.
+/// Measures the least time from the moment at which another CPU wakes a thread on `cpu` to the thread's next
+/// instruction, of 64 times; zero where there is no other CPU. The least and not the median, so that the corrected
+/// arrival of a packet is never before its true arrival.
 pub(super) fn least_wake_up(cpu: usize) -> Nanos {
     let other = allowed_cpus().into_iter().find(|other| *other != cpu);
     other.and_then(|other| measure(cpu, other)).unwrap_or(Nanos::ZERO)
 }
 
-/// Measures on these CPUs; `None` where a thread cannot be made or held on its CPU.
+/// Measures on these CPUs; `None` where a thread cannot be started or pinned to its CPU.
 fn measure(cpu: usize, other: usize) -> Option<Nanos> {
     let bell = Arc::new(Bell::new().ok()?);
     let rung = Arc::new(AtomicU64::new(0));
@@ -63,7 +63,7 @@ fn measure(cpu: usize, other: usize) -> Option<Nanos> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new;
         let ringing = thread().spawn_scoped(scope, ringer).ok()?;
-        // Without a sleeper the ringer hears nothing, and ends.
+        // Without a sleeper the ringer receives nothing, and ends.
         let _sleeping = thread().spawn_scoped(scope, sleeper).ok()?;
         ringing.join().ok().flatten()
     })

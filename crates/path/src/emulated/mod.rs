@@ -1,9 +1,8 @@
-//! A network between two hosts that are namespaces of this machine, emulated packet by packet.
+//! Network between two hosts that are namespaces of this machine, emulated packet by packet.
 //!
-//! Each link has a device at each host, a [`port::Port`] seen from here. What a host sends comes out of
-//! its port as frames; [`forward::Forwarder`] reads them, has a [`super::impair::Channel`] decide what
-//! becomes of each packet in them, and writes what survives to the other port at the time at which it
-//! departs.
+//! Each link has a device at each host, which is a [`port::Port`] for this process. The packets that a host sends
+//! leave its port as frames; [`forward::Forwarder`] reads them, a [`super::impair::Channel`] decides the fate of
+//! each packet in them, and the forwarder writes the surviving packets to the other port at their departure times.
 
 pub mod card;
 pub mod forward;

@@ -1,4 +1,4 @@
-//! Namespaces (namespaces(7)) by descriptors: made, entered, and gone when nobody holds them.
+//! Namespaces (namespaces(7)) by descriptors: made, entered, and gone once no descriptor is open.
 
 use std::fs::File;
 use std::io;
@@ -6,18 +6,18 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::{Error, Result};
 
-/// A network namespace.
+/// Network namespace.
 #[derive(Debug)]
 pub(super) struct Namespace {
-    /// Descriptor that holds the namespace.
+    /// Descriptor that keeps the namespace alive.
     pub fd: OwnedFd,
 }
 
 impl Namespace {
-    /// Creates a new one, which the calling thread is in then.
+    /// Creates a new one and moves the calling thread there.
     ///
     /// # Errors
-    /// [`Error::Setup`] saying what forbids it.
+    /// [`Error::Setup`] naming the restriction.
     pub(super) fn new() -> Result<Namespace> {
         unshare(libc::CLONE_NEWNET).and_then(|()| current()).map_err(|e| {
             Error::setup_advice("make a network namespace for a host of the path", e, advice())
@@ -32,7 +32,7 @@ impl Namespace {
         enter(None, self.fd.as_raw_fd())
     }
 
-    /// Runs `work` in this namespace, and comes back.
+    /// Runs `work` in this namespace, and moves the thread back.
     ///
     /// # Errors
     /// The error of setns(2) or `work`.
@@ -71,11 +71,11 @@ fn unshare(kind: libc::c_int) -> io::Result<()> {
     if unsafe { libc::unshare(kind) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes sure that this process may make network namespaces: it may already (root), or moves into a
-/// user namespace of its own in which its user is root (user_namespaces(7)), and answers that.
+/// Makes sure that this process may make network namespaces: it may already (root), or it moves to a user namespace
+/// of its own in which its user is root (user_namespaces(7)), which this function returns.
 ///
 /// # Errors
-/// [`Error::Setup`] saying what forbids it.
+/// [`Error::Setup`] naming the restriction.
 pub(super) fn become_able() -> Result<Option<OwnedFd>> {
     match unshare(libc::CLONE_NEWNET) {
         Ok(()) => return Ok(None),
@@ -89,7 +89,7 @@ pub(super) fn become_able() -> Result<Option<OwnedFd>> {
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let alone = || -> io::Result<OwnedFd> {
         unshare(libc::CLONE_NEWUSER)?;
-        // Without this, no map of groups may be written (user_namespaces(7)).
+        // Without this, the kernel allows no group map (user_namespaces(7)).
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
         std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
@@ -99,15 +99,16 @@ pub(super) fn become_able() -> Result<Option<OwnedFd>> {
     alone().map(Some).map_err(|e| Error::setup_advice(what, e, advice()))
 }
 
-/// Tests in a child that lives for a few system calls if [`become_able`] and a network namespace would be allowed.
+/// Tests in a child process that makes a few system calls whether [`become_able`] and a network namespace would be
+/// allowed.
 ///
 /// # Errors
-/// As of [`become_able`].
+/// As for [`become_able`].
 pub(crate) fn try_out() -> Result<()> {
     let failed = |e| Error::setup_advice("make a network namespace", e, advice());
     let number = |e: io::Error| e.raw_os_error().unwrap_or(libc::EPERM);
-    // SAFETY: the child makes system calls on integers and leaves with _exit; it allocates nothing and
-    // takes no lock.
+    // SAFETY: the child makes system calls on integers and leaves with _exit; it allocates nothing and takes no
+    // lock.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(failed(io::Error::last_os_error()));
@@ -132,7 +133,7 @@ pub(crate) fn try_out() -> Result<()> {
     }
 }
 
-/// Returns advice for this host about a namespace that is refused.
+/// Returns advice for this host after it refused a namespace.
 fn advice() -> String {
     let setting = |file: &str| {
         std::fs::read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default()

@@ -1,31 +1,31 @@
 //! Netlink (netlink(7), rtnetlink(7)) as far as two hosts with a few links need it: devices, addresses, routes and
 //! rules, and the endpoints of multipath TCP.
 //!
-//! A socket belongs to the network namespace in which it was made, wherever its thread goes later.
+//! A socket belongs to the network namespace in which it was made, even if its thread moves later.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A netlink socket of one network namespace.
+/// Netlink socket of one network namespace.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
-/// Device properties that are needed here.
+/// Properties of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Device {
     /// Interface index in its namespace.
     pub index: u32,
     /// Hardware address; zero where it has none.
     pub address: [u8; 6],
-    /// Number of packets that were to leave by it and were dropped there.
+    /// Number of outgoing packets that were dropped at the device.
     pub tx_dropped: u64,
 }
 
-/// Settings of a device to change. `None` leaves one as it is.
+/// Settings of a device to change. `None` leaves a setting unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settings {
     /// Largest IP packet, in bytes.
@@ -122,7 +122,7 @@ impl Netlink {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Netlink { socket, sequence: 0 })
     }
@@ -201,7 +201,7 @@ impl Netlink {
         self.ask(message).map(drop)
     }
 
-    /// Gives a device an address in a subnet of this many bits, to be used at once.
+    /// Gives a device an address in a subnet of this many bits; the address can be used at once.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -216,7 +216,7 @@ impl Netlink {
     }
 
     /// Routes packets from `source` by the device alone, whatever their destination: a table of its own with one
-    /// route, and a rule that leads there.
+    /// route, and a rule that selects it.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -227,7 +227,7 @@ impl Netlink {
         table: u32,
     ) -> io::Result<()> {
         let (family, bytes) = address_bytes(&source);
-        // struct rtmsg: to anywhere, in a table that RTA_TABLE names.
+        // struct rtmsg: to any destination, in the table that RTA_TABLE names.
         let (protocol, scope, unicast) = (3, if family == 2 { 253 } else { 0 }, 1);
         let header = [family, 0, 0, 0, 0, protocol, scope, unicast, 0, 0, 0, 0];
         let mut route = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header);
@@ -257,8 +257,8 @@ impl Netlink {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Limits the subflows that a multipath TCP connection of this host may have besides its first; it accepts none
-    /// of the addresses that its peer announces.
+    /// Limits the number of further subflows of a multipath TCP connection of this host; it accepts none of the
+    /// addresses that its peer announces.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -333,7 +333,7 @@ impl Netlink {
     }
 }
 
-/// A request under construction.
+/// Request under construction.
 pub(super) struct Message {
     bytes: Vec<u8>,
 }
@@ -469,11 +469,11 @@ mod tests {
         for len in 0..body.len() - 16 {
             assert_eq!(attributes(&body[16..16 + len]).count(), 0);
         }
-        // A length of zero must not go round for ever.
+        // A length of zero must not loop for ever.
         assert_eq!(attributes(&[0; 64]).count(), 0);
     }
 
-    /// Any user may look at devices, and every namespace has this one.
+    /// Any user may read devices, and every namespace has this one.
     #[test]
     fn the_loopback_device_is_number_one_and_an_unknown_one_is_named() {
         let mut netlink = Netlink::route().unwrap();

@@ -1,9 +1,9 @@
-//! A veth pair as a port, where TUN devices are not to be had: one end is the host's device, the other
-//! is read and written with a packet socket (packet(7)) in a namespace between the hosts.
+//! Veth pair as a port, where TUN devices are not available: one end is the host's device, the other is read and
+//! written with a packet socket (packet(7)) in a namespace between the hosts.
 //!
-//! Both ends are without ARP and neighbour discovery, so a host sends to its own hardware address, and
-//! is sent to at that. The Ethernet header is taken off and put on here; the offsets in the virtio
-//! header count from its start.
+//! Both ends are without ARP and neighbour discovery, so a host sends to its own hardware address, and receives at
+//! that address. This module removes and adds the Ethernet header; the offsets in the virtio header count from its
+//! start.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -25,7 +25,7 @@ const CSUM_START: usize = 6;
 const HDR_LEN: usize = 2;
 const NEEDS_CSUM: u8 = 1;
 
-/// The inner end of a veth pair.
+/// Inner end of a veth pair.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: OwnedFd,
@@ -36,20 +36,19 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Opens the inner end, which is in the calling thread's network namespace; both ends are set up, and
-    /// the host's has this hardware address.
+    /// Opens the inner end, which is in the calling thread's network namespace; both ends are set up, and the
+    /// host's end has this hardware address.
     ///
     /// # Errors
     /// The error of socket(2), setsockopt(2) or bind(2).
     pub(super) fn open(inner: &Device, host: [u8; 6]) -> io::Result<Wire> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Protocol 0: nothing arrives before it is bound to the device.
-        // SAFETY: the call takes integers.
+        // Protocol 0: nothing arrives before it is bound to the device. SAFETY: the call takes integers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
@@ -77,7 +76,7 @@ impl Wire {
 
     /// Returns the number of packets that the socket had no room for, since it was made.
     fn dropped_at_socket(&self) -> u64 {
-        // struct tpacket_stats: packets, and drops; both start again at zero.
+        // struct tpacket_stats: packets, and drops; reading resets both.
         let mut stats = [0u32; 2];
         let mut len = size_of_val(&stats) as libc::socklen_t;
         // SAFETY: the pointers describe `stats` and `len`.
@@ -135,7 +134,7 @@ impl Port for Wire {
                 };
             };
             let Some(len) = got.checked_sub(ETHERNET) else { continue };
-            // What is no IP packet does not cross: there is nothing but the two hosts' IP here.
+            // Other packets than IP do not cross: only the two hosts' IP uses this link.
             if !matches!(u16::from_be_bytes([ethernet[12], ethernet[13]]), IPV4 | IPV6) {
                 continue;
             }
@@ -156,7 +155,7 @@ impl Port for Wire {
         header[..VNET].copy_from_slice(vnet);
         shift(&mut header[..VNET], |at| at.saturating_add(ETHERNET as u16));
         header[VNET..VNET + 6].copy_from_slice(&self.host);
-        // From an address that is not the host's own, which it would not take.
+        // The source is not the host's own address, which the host would not accept.
         header[VNET + 6..VNET + 12].copy_from_slice(&[self.host[0], 0, 0, 0, 0, 1]);
         let version = packet.first().or_else(|| pieces.get(1)?.first()).map_or(4, |byte| byte >> 4);
         let kind = if version == 6 { IPV6 } else { IPV4 };

@@ -1,4 +1,4 @@
-//! Lane: one direction of one link, without threads. Frames come in at a time, and their packets go out to a port at
+//! Lane: one direction of one link, without threads. Frames arrive at a time, and their packets go out to a port at
 //! the times that the channel gives them. Times are nanoseconds since the channel began.
 
 use std::io::{self, IoSlice};
@@ -25,23 +25,23 @@ pub(super) struct Pipeline {
     /// Run that the next departure may still join.
     open: Option<Run>,
     head: Head,
-    /// Buffer for a packet of which a bit is flipped.
+    /// Buffer for a packet with a flipped bit.
     alone: Box<[u8]>,
     lateness: Moments,
-    /// Times in the queue of packets that left it, where there is a queue.
+    /// Queueing times of packets that left the queue, where there is a queue.
     queued: Option<Moments>,
     writes: u64,
     drops: u64,
 }
 
-/// A packet of a frame.
+/// Packet of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     slot: Slot,
     n: u32,
 }
 
-/// Run of neighbouring packets of a frame that go on together.
+/// Run of neighbouring packets of a frame that are written together.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     slot: Slot,
@@ -52,7 +52,7 @@ struct Run {
     changes: Changes,
     /// Departure time of its first packet.
     first: Nanos,
-    /// Departure time of its last packet, and of all of them with it.
+    /// Departure time of its last packet, at which all of them are written.
     at: Nanos,
 }
 
@@ -103,7 +103,7 @@ impl Pipeline {
         })
     }
 
-    /// Forgets all packets and figures; from here on this is time 0.
+    /// Discards all packets and figures; now is time 0.
     ///
     /// # Errors
     /// Fails if a histogram cannot be made.
@@ -122,7 +122,8 @@ impl Pipeline {
         self.slab.landing()
     }
 
-    /// Takes the frame of `len` bytes that was read as arrived at `now`, until which everything has been released.
+    /// Accepts the frame of `len` bytes that was read, with `now` as its arrival; the caller has released
+    /// everything until then.
     pub(super) fn arrive(&mut self, now: Nanos, len: usize) {
         let Some(slot) = self.slab.keep(len) else {
             self.drops += u64::from(GsoFrame::parse(self.slab.landed(len)).segments);
@@ -145,7 +146,7 @@ impl Pipeline {
         self.slab.expect(slot, seen, departures);
     }
 
-    /// Returns the time at which [`Pipeline::release`] next has something to do, if no frame comes.
+    /// Returns the time at which [`Pipeline::release`] is next due, if no frame arrives.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
         match self.open {
@@ -154,10 +155,11 @@ impl Pipeline {
         }
     }
 
-    /// Writes all that departs until `now`, and returns the number of writes. `clock` says how late each of them is.
+    /// Writes all packets that depart until `now`, and returns the number of writes. `clock` measures how late each
+    /// write is.
     ///
     /// # Errors
-    /// The error of the port where it is gone. Where it has no room, the packets are lost and counted.
+    /// The error of the port where it is gone. If it has no room, the packets are lost and counted.
     pub(super) fn release(
         &mut self,
         now: Nanos,
@@ -184,7 +186,7 @@ impl Pipeline {
         Ok(self.writes - before)
     }
 
-    /// Adds a packet to the open run, or closes that and opens another.
+    /// Adds a packet to the open run, or closes the run and opens another.
     fn deliver(
         &mut self,
         segment: Segment,
@@ -205,7 +207,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns true if a packet that has not departed yet might still go with this run.
+    /// Returns true if a packet that has not departed yet might still join this run.
     fn has_neighbours_to_come(&self, run: Run) -> bool {
         self.grouping == Grouping::Aggregate
             && run.to < run.of
@@ -234,8 +236,7 @@ impl Pipeline {
         match written {
             Ok(()) => Ok(()),
             Err(error) if is_gone(&error) => Err(error),
-            // With a bit flipped where it matters, the device sees no IP packet. A router would not
-            // either.
+            // With a flipped bit in the wrong place, the device sees no IP packet. A router would not either.
             Err(error) if run.changes.flipped.is_some() && is_refused(&error) => Ok(()),
             Err(_) => {
                 self.drops += u64::from(run.packets());

@@ -3,26 +3,26 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-/// A device of a host, from the network's side. A frame is a `struct virtio_net_hdr` of ten bytes and
-/// an IP packet, as [`crate::segment`] reads it, whatever the device below looks like.
+/// Device of a host, on the network's side. A frame is a `struct virtio_net_hdr` of ten bytes and an IP packet, as
+/// [`crate::segment`] reads it, for every kind of device below.
 ///
-/// Shared, because one thread reads what the host sends while another writes what it is to receive.
-/// Nothing here blocks.
+/// Shared, because one thread reads the frames that the host sends while another writes the frames that it
+/// receives. No call blocks.
 pub trait Port: Send + Sync {
     /// Returns the descriptor that becomes readable for poll(2) when there is a frame to read.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Reads one frame that the host sent into `room`, which takes the longest there is ([`LONGEST_FRAME`]), and
-    /// returns its length; `None` where there is none now.
+    /// Reads one frame that the host sent into `room`, which has space for the longest one ([`LONGEST_FRAME`]), and
+    /// returns its length; `None` if there is none now.
     ///
     /// # Errors
-    /// The error of the system, where the device is of no use any more.
+    /// The error of the system, where the device can no longer be used.
     fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Hands one frame to the host, in pieces.
     ///
     /// # Errors
-    /// The error of the system: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is lost then.
+    /// The error of the system: `WouldBlock` or `ENOBUFS` where the device has no room, and the frame is lost.
     fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()>;
 
     /// Returns the number of frames from the host's device that were lost before they could be read, since the device

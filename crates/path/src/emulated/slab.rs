@@ -1,9 +1,9 @@
-//! Room for the frames under way: slots of four sizes, the last freed is the next used, so that the
-//! memory in use is the memory in the caches.
+//! Room for the frames under way: slots of four sizes, the last freed is the next used, so that the memory in use
+//! is the memory in the caches.
 //!
-//! Address space for the whole budget is taken at the start. A slot's memory is touched when so many
-//! frames are first under way at once, and stays; those that a path is expected to need are touched
-//! before the first frame. So the loop that moves packets neither allocates nor, as a rule, faults.
+//! Address space for the whole budget is reserved at the start. The memory of a slot is touched when this number of
+//! frames is first under way at once, and stays; the slots that a path is expected to need are touched before the
+//! first frame. So the loop that moves packets neither allocates nor, as a rule, faults.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use crate::segment::GsoFrame;
 use deadheat_base::memory::Region;
 
 /// Slot sizes in bytes. A frame is read into one of the largest and, if it is shorter, copied to one that fits
-/// better: a thousand times 64 bytes are not to take 64 MiB.
+/// better: a thousand frames of 64 bytes must not take 64 MiB.
 const SIZES: [usize; 4] = [256, 2_048, 16_384, LONGEST_FRAME.next_multiple_of(64)];
 const LARGEST: usize = SIZES.len() - 1;
 /// Share of the budget for each size, in sixteenths.
 const SHARES: [usize; 4] = [1, 5, 5, 5];
-/// Memory of small slots that is in place from the start, in bytes.
+/// Memory of small slots that is touched at the start, in bytes.
 const PLACED: usize = 1 << 20;
 
 const INDEX_BITS: u32 = 30;
@@ -60,13 +60,13 @@ struct Size {
 #[derive(Clone, Copy)]
 struct Frame {
     len: u32,
-    /// Number of departures to come.
+    /// Number of departures that remain.
     left: u32,
     seen: Option<GsoFrame>,
 }
 
 impl Slab {
-    /// Reserves `budget` bytes, of which about `expected` are in place.
+    /// Reserves `budget` bytes, and touches about `expected` of them.
     ///
     /// # Errors
     /// The error of mmap(2).
@@ -80,7 +80,7 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Forgets all frames.
+    /// Discards all frames.
     pub(super) fn clear(&mut self) {
         for size in &mut self.sizes {
             size.frames.clear();
@@ -103,7 +103,7 @@ impl Slab {
         &slot[..len.min(slot.len())]
     }
 
-    /// Keeps the frame of `len` bytes that has been read; `None` where there is no room for it.
+    /// Stores the frame of `len` bytes that has been read; `None` if there is no room for it.
     #[inline]
     pub(super) fn keep(&mut self, len: usize) -> Option<Slot> {
         let (smaller, largest) = self.sizes.split_at_mut(LARGEST);
@@ -261,7 +261,7 @@ mod tests {
         let mut slab = Slab::new(1 << 20, 0).unwrap();
         let kept: Vec<Slot> = std::iter::from_fn(|| land(&mut slab, 20_000, 1)).collect();
         assert_eq!(kept.len(), 3, "five sixteenths of 1 MiB hold 4, of which one is to read into");
-        // Short frames that find their own size full take the next.
+        // Short frames that find their own size full take the next size.
         let short = std::iter::from_fn(|| land(&mut slab, 10, 1)).count();
         assert_eq!(short, 65_536 / 256 + 327_680 / 2_048 + 327_680 / 16_384);
         slab.departed(kept[0], 2);

@@ -1,6 +1,6 @@
-//! Sockets of another host. A socket stays in the network namespace in which it was made, so a child
-//! that lives for a few system calls makes some there and hands them over; everything else is done in
-//! this process, by threads that are in no namespace but their own.
+//! Sockets of another host. A socket stays in the network namespace in which it was made, so a child process that
+//! makes a few system calls opens sockets there and hands them over; threads of this process, which stay in their
+//! own namespace, do everything else.
 
 use std::io;
 use std::mem::size_of_val;
@@ -14,10 +14,10 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use super::hosts::Entry;
 use super::namespace;
 
-/// Largest number of sockets that are made at once.
+/// Largest number of sockets that one call makes.
 pub const MOST: usize = 16;
 
-/// A socket that is wanted (socket(2), bind(2)).
+/// Request for a socket (socket(2), bind(2)).
 #[derive(Debug, Clone)]
 pub struct Wanted {
     domain: Domain,
@@ -27,20 +27,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Describes a socket that is bound to nothing yet.
+    /// Describes a socket that is not bound yet.
     pub fn new(domain: Domain, kind: Type, protocol: Option<Protocol>) -> Wanted {
         Wanted { domain, kind, protocol, at: None }
     }
 
-    /// Describes a datagram or stream socket bound to `address`, with whose port the host's own rights count: one
-    /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as a `TcpListener`'s.
+    /// Describes a datagram or stream socket bound to `address`. For its port the host's own rights count: a port
+    /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as with a
+    /// `TcpListener`.
     pub fn at(kind: Type, address: SocketAddr) -> Wanted {
         let domain = Domain::for_address(address);
         Wanted { at: Some(address.into()), ..Wanted::new(domain, kind, None) }
     }
 
-    /// Opens it where the calling thread is. Allocates nothing and takes no lock; the socket is not inherited by
-    /// programs.
+    /// Opens it in the namespace of the calling thread. Allocates nothing and takes no lock; programs do not
+    /// inherit the socket.
     fn open(&self) -> Result<RawFd, i32> {
         let (domain, kind) = (libc::c_int::from(self.domain), libc::c_int::from(self.kind));
         let protocol = self.protocol.map_or(0, libc::c_int::from);
@@ -60,17 +61,17 @@ impl Wanted {
     }
 }
 
-/// Makes the sockets that are wanted, at most [`MOST`], in this namespace.
+/// Makes the requested sockets, at most [`MOST`], in this namespace.
 ///
 /// # Errors
 /// The error of socket(2) or bind(2).
 pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     let open = |wanted: &Wanted| wanted.open().map_err(io::Error::from_raw_os_error);
-    // SAFETY: the descriptor is fresh and owned by nobody else.
+    // SAFETY: the descriptor is fresh and has no other owner.
     wanted.iter().map(|wanted| open(wanted).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })).collect()
 }
 
-/// Makes the sockets that are wanted, at most [`MOST`], at a host.
+/// Makes the requested sockets, at most [`MOST`], at a host.
 ///
 /// # Errors
 /// The error of socket(2) or bind(2); fails too if this process may not enter the host.
@@ -82,8 +83,8 @@ pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
     let mut fds = [-1; MOST];
     let mut parcel = Parcel::new();
     let (user, net) = host.raw();
-    // SAFETY: the child makes system calls on integers and on memory that is there already, and
-    // leaves with _exit; it allocates nothing and takes no lock.
+    // SAFETY: the child makes system calls on integers and on memory that exists already, and leaves with _exit; it
+    // allocates nothing and takes no lock.
     let child = unsafe { libc::fork() };
     match child {
         ..0 => return Err(io::Error::last_os_error()),
@@ -156,7 +157,7 @@ impl Parcel {
         unsafe { libc::sendmsg(to, &header, libc::MSG_NOSIGNAL) as i32 }
     }
 
-    /// Receives with one recvmsg(2), which waits; no descriptor where the other end is gone.
+    /// Receives with one recvmsg(2), which waits; returns no descriptor if the other end is gone.
     fn receive(&mut self, from: i32) -> io::Result<Vec<OwnedFd>> {
         let mut byte = 0_u8;
         let mut iovec = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -171,7 +172,7 @@ impl Parcel {
         let numbers = messages
             .filter(|message| message.kind == libc::SCM_RIGHTS)
             .flat_map(|message| message.values::<i32>().collect::<Vec<_>>());
-        // SAFETY: they were received just now, and nobody else has them.
+        // SAFETY: they were received just now, and have no other owner.
         Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }).collect())
     }
 }
@@ -211,13 +212,13 @@ mod tests {
 
     #[test]
     fn a_child_makes_sockets_where_the_entry_leads() {
-        // This namespace itself: entering it is allowed to root only, and refused otherwise.
+        // The calling thread's own namespace: entering it is allowed to root only, and refused otherwise.
         let net = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
         match behind(&Entry::new(None, net.as_fd()), &streams()) {
             Ok(made) => talk(made),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
         }
-        // Nor does something that is no namespace lead anywhere.
+        // A descriptor that is no namespace is refused, too.
         let file = std::fs::File::open("/proc/self/status").unwrap();
         let entry = Entry::new(None, file.as_fd());
         assert_eq!(behind(&entry, &streams()).unwrap_err().raw_os_error(), Some(libc::EINVAL));

@@ -1,27 +1,26 @@
-//! Settings of the calling thread's network namespace (Documentation/networking/ip-sysctl.rst). A new
-//! namespace has the kernel's defaults or the first namespace's values, neither of which is made for
-//! measuring.
+//! Settings of the calling thread's network namespace (Documentation/networking/ip-sysctl.rst). A new namespace has
+//! the kernel's defaults or the first namespace's values, neither of which suits measurements.
 
 use std::io;
 use std::path::Path;
 
-/// Largest buffer that TCP may grow to, in bytes: what 1 Gbit/s has under way in two seconds. The kernel's default of
-/// 4 to 6 MB holds a connection to 1.3 Gbit/s at 20 ms, whatever the link carries.
+/// Largest buffer that TCP may grow to, in bytes: as much as 1 Gbit/s carries in two seconds. The kernel's default
+/// of 4 to 6 MB limits a connection to 1.3 Gbit/s at 20 ms, whatever the rate of the link.
 const TCP_BUFFER: u64 = 256 << 20;
 
-/// Memory of a host for incomplete fragmented datagrams, in bytes. They stay for 30 s, so that the kernel's 4 MiB
-/// fill up with what one trial lost and the next one's datagrams are refused.
+/// Memory of a host for incomplete fragmented datagrams, in bytes. They stay for 30 s, so the kernel's 4 MiB would
+/// fill up with the losses of one trial, and the next trial's datagrams would be refused.
 const FRAGMENTS: &str = "268435456";
 
-/// Settings that a host needs besides [`QUIET`]: name, value, and what goes wrong where it cannot be set.
+/// Settings that a host needs besides [`QUIET`]: name, value, and the consequence if it cannot be set.
 const HOST: &[(&str, &str, &str)] = &[
-    // A link's packets may come by another one than the route back would take.
+    // A link's packets may arrive by another link than the one that the route back would take.
     ("ipv4/conf/all/rp_filter", "0", "packets of several links may be dropped as martians"),
     ("ipv4/conf/default/rp_filter", "0", "packets of several links may be dropped as martians"),
     ("ipv4/ip_forward", "0", ""),
-    // What one connection learned (ssthresh, RTT) must not reach the next one: trials are separate.
+    // What a connection learns (ssthresh, RTT) must not reach the next one: trials are separate.
     ("ipv4/tcp_no_metrics_save", "1", "TCP connections learn from those before them"),
-    // A socket still has to ask for it, on either end.
+    // A socket still has to request it, at either end.
     ("ipv4/tcp_fastopen", "3", "TCP Fast Open may not be available"),
     (
         "ipv4/ipfrag_high_thresh",
@@ -32,7 +31,7 @@ const HOST: &[(&str, &str, &str)] = &[
     ("ipv6/ip6frag_high_thresh", FRAGMENTS, ""),
 ];
 
-/// Settings that keep a host silent: no router solicitations, no duplicate address detection, no link-local
+/// Settings that make a host silent: no router solicitations, no duplicate address detection, no link-local
 /// addresses, no answers to routers. Stray packets would be in every count.
 const QUIET: &[(&str, &str)] = &[
     ("accept_ra", "0"),
@@ -41,7 +40,7 @@ const QUIET: &[(&str, &str)] = &[
     ("dad_transmits", "0"),
     ("accept_dad", "0"),
     ("use_tempaddr", "0"),
-    // None (RFC 4291 wants one on each link; nothing here uses it).
+    // None (RFC 4291 requires one on each link; nothing here uses it).
     ("addr_gen_mode", "1"),
     ("disable_ipv6", "0"),
 ];
@@ -51,20 +50,20 @@ pub(super) fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6/conf").exists()
 }
 
-/// Silences devices that come to this namespace.
+/// Silences devices that are added to this namespace.
 pub(super) fn quiet() {
     for (name, value) in QUIET {
-        // What a kernel does not have, it does not do.
+        // If a kernel does not have a setting, it does not send such packets either.
         let _ = set(&format!("ipv6/conf/default/{name}"), value);
     }
 }
 
-/// Disables IPv6 for devices that come to this namespace.
+/// Disables IPv6 for devices that are added to this namespace.
 pub(super) fn mute() {
     let _ = set("ipv6/conf/default/disable_ipv6", "1");
 }
 
-/// Prepares this namespace for a host; adds to `notes` what could not be set and matters.
+/// Prepares this namespace for a host; adds to `notes` the settings that could not be made and matter.
 pub(super) fn host(notes: &mut Vec<String>) {
     for (name, value, trouble) in HOST {
         if let (Err(e), false) = (set(name, value), trouble.is_empty()) {
@@ -103,7 +102,7 @@ fn raised(text: &str, least: u64) -> Option<String> {
     is_less.then(|| format!("{} {least}", others.trim()))
 }
 
-/// Returns the name as sysctl(8) has it.
+/// Returns the name in the form of sysctl(8).
 fn dotted(name: &str) -> String {
     format!("net.{}", name.replace('/', "."))
 }

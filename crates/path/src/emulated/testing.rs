@@ -13,8 +13,8 @@ use crate::time::{Clock, Manual, Nanos};
 /// Bytes of the headers of IPv4 and UDP.
 pub(super) const HEADERS: usize = 28;
 
-/// Builds datagrams of `size` bytes, the last one of `last`, as one super-packet of UDP over IPv4. Each byte is its
-/// datagram's number.
+/// Builds datagrams of `size` bytes, the last one of `last` bytes, as one super-packet of UDP over IPv4. Each byte
+/// is its datagram's number.
 pub(super) fn datagrams(count: usize, size: u16, last: u16) -> Vec<u8> {
     let payload = (count - 1) * usize::from(size) + usize::from(last);
     let mut frame = vec![0; VNET + HEADERS];
@@ -62,7 +62,7 @@ impl Notes {
         Notes { clock: clock.clone(), file, written: Mutex::default(), refusal: Mutex::default() }
     }
 
-    /// Makes each write answer this error from here on.
+    /// Makes each write return this error from now on.
     pub(super) fn refuse(&self, code: i32) {
         *self.refusal.lock().unwrap() = Some(code);
     }

@@ -1,7 +1,7 @@
-//! A TUN device as a port: what its host sends is read from `/dev/net/tun`, super-packets and all
+//! TUN device as a port: packets that its host sends are read from `/dev/net/tun`, super-packets included
 //! (linux/if_tun.h, Documentation/networking/tuntap.rst).
 //!
-//! TUNSETSNDBUF is not used: what the host has yet to take in has no limit from the start.
+//! TUNSETSNDBUF is not used: the host's receive side has no limit by default.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read};
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use super::port::Port;
 
-/// Path of the file by which TUN devices are made.
+/// Path of the file that makes TUN devices.
 pub(super) const TUN_FILE: &str = "/dev/net/tun";
 
 // linux/if_tun.h.
@@ -21,7 +21,7 @@ const TUN_F_TSO_ECN: libc::c_uint = 0x08;
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
-/// A TUN device of some host. The device is gone when this is dropped.
+/// TUN device of a host. Dropping it removes the device.
 #[derive(Debug)]
 pub(super) struct Tun {
     file: File,
@@ -54,8 +54,8 @@ impl Tun {
     }
 }
 
-/// Leaves the host's checksums and segmentation to whoever reads its packets: of TCP, and of UDP where the kernel can
-/// (Linux 6.2).
+/// Leaves the host's checksums and segmentation to the reader of its packets: for TCP, and for UDP where the kernel
+/// can (Linux 6.2).
 fn set_offloads(file: &File) -> io::Result<()> {
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     for offloads in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp] {

@@ -22,7 +22,7 @@ impl Bell {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         Ok(Bell(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
@@ -44,14 +44,14 @@ pub(super) struct Sleeper(Vec<libc::pollfd>);
 /// Reason for the end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Event at a port: a frame, or something that only a read tells.
+    /// Event at a port: a frame, or an error that only a read shows.
     Port,
-    /// Other reason: the bell rang, a signal came, or the time is up.
+    /// Other reason: the bell rang, a signal arrived, or the time is up.
     Other,
 }
 
 impl Sleeper {
-    /// Creates a sleeper that is woken by `bell` and frames of `ports`, which it does not keep open.
+    /// Creates a sleeper that `bell` and frames of `ports` wake; it does not keep the ports open.
     pub(super) fn new<'a>(bell: &Bell, ports: impl IntoIterator<Item = BorrowedFd<'a>>) -> Sleeper {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let ports = ports.into_iter().map(|fd| fd.as_raw_fd());
@@ -68,8 +68,8 @@ impl Sleeper {
             tv_nsec: (span.0 % 1_000_000_000) as _,
         };
         let (entries, count) = (self.0.as_mut_ptr(), self.0.len() as libc::nfds_t);
-        // SAFETY: the pointer and length are those of a live vector of pollfd, `timeout` is a valid
-        // timespec, and a null signal mask leaves the mask as it is.
+        // SAFETY: the pointer and length describe a live vector of pollfd, `timeout` is a valid timespec, and a
+        // null signal mask leaves the mask as it is.
         let ready = unsafe { libc::ppoll(entries, count, &timeout, std::ptr::null()) };
         if ready < 0 {
             return match io::Error::last_os_error() {
@@ -96,13 +96,13 @@ impl Sleeper {
     }
 }
 
-/// Sets the scheduling of a forwarder's thread: the least timer slack, to go before others, and short turns, so that
-/// it also goes before the ends of a trial, which may be at the same nice level (since Linux 6.12; before, a turn has
+/// Sets the scheduling of a forwarder's thread: the least timer slack, high priority, and short turns, so that it
+/// also runs before the ends of a trial, which may be at the same nice level (since Linux 6.12; before, a turn has
 /// the same length for all). A refusal shows in the lateness of its releases.
 pub(super) fn go_first() {
     set_timer_slack(Nanos(1));
-    // SAFETY: an all-zero sched_attr is valid; the call reads as much of it as `size` says, and 0 is the
-    // calling thread. setpriority takes integers.
+    // SAFETY: an all-zero sched_attr is valid; the call reads `size` bytes of it, and 0 is the calling thread.
+    // setpriority takes integers.
     unsafe {
         let mut asked: libc::sched_attr = std::mem::zeroed();
         asked.size = size_of::<libc::sched_attr>() as u32;

@@ -1,10 +1,10 @@
 //! Start of the emulator: as this program once more, and before its `main`.
 //!
-//! An ordinary user makes network namespaces in a user namespace, which only a process with one thread
-//! may enter, and a test has several. A fork(2) of such a process may do next to nothing until exec(2)
-//! (signal-safety(7)), so the program is executed again. A constructor (`.init_array`, System V ABI)
-//! then finds the word in its environment and becomes the emulator, before `main` or any thread; in all
-//! other cases it returns at once. Nothing has to be called in anybody's `main`.
+//! An ordinary user makes network namespaces in a user namespace, which only a process with one thread may enter,
+//! and a test has several. After fork(2) such a process may do next to nothing until exec(2) (signal-safety(7)), so
+//! the program is executed again. A constructor (`.init_array`, System V ABI) then finds the word in its
+//! environment and becomes the emulator, before `main` or any thread; in all other cases it returns at once. No
+//! `main` has to call anything.
 
 use std::ffi::CStr;
 use std::os::fd::FromRawFd;
@@ -35,8 +35,8 @@ static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// Starts the process.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the emulator could not come to life in it; [`Error::Setup`] where it
-/// cannot be started.
+/// [`Error::Unsupported`] where the emulator could not start in it; [`Error::Setup`] where the process cannot be
+/// started.
 pub(super) fn start() -> Result<Helper> {
     if !WAS_CALLED.load(Ordering::Relaxed) || !is_in_program() {
         return Err(Error::unsupported(
@@ -56,8 +56,8 @@ extern "C" fn before_main() {
     if !is_asked_for() {
         return;
     }
-    // SAFETY: nothing else runs in this process yet; the string is NUL-terminated. A pipe that nobody
-    // reads any more is an error here and no end, as Rust's own runtime has it from `main` on.
+    // SAFETY: no other thread runs in this process yet; the string is NUL-terminated. Writing to a pipe without a
+    // reader is an error here and does not end the process, as in Rust's own runtime from `main` on.
     unsafe {
         libc::unsetenv(VARIABLE.as_ptr());
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
@@ -65,16 +65,15 @@ extern "C" fn before_main() {
     // SAFETY: the parent put one end of a socket pair there, and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(libc::STDIN_FILENO) };
     let code = super::child::run(control);
-    // What the program would do on its way out is not for this process: it never began.
-    // SAFETY: ends this process.
+    // The program's exit handlers are not for this process: the program never began. SAFETY: ends this process.
     unsafe { libc::_exit(code) }
 }
 
-/// Returns true if this process was started to be an emulator: by its environment, and by the socket that it has for
-/// it. A program with more rights than its user (setuid) takes no such orders.
+/// Returns true if this process was started to be an emulator: by its environment, and by its socket. A program
+/// with more rights than its user (setuid) never becomes one.
 fn is_asked_for() -> bool {
-    // SAFETY: the calls take integers and NUL-terminated strings, write into live integers, and what
-    // getenv(3) answers is NUL-terminated or null; nothing changes the environment meanwhile.
+    // SAFETY: the calls take integers and NUL-terminated strings, write into live integers, and the result of
+    // getenv(3) is NUL-terminated or null; nothing changes the environment meanwhile.
     unsafe {
         let value = libc::getenv(VARIABLE.as_ptr());
         if value.is_null() || CStr::from_ptr(value) != WORD {

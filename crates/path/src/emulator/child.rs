@@ -20,8 +20,9 @@ use crate::{Path, netem};
 pub(super) fn run(mut control: UnixStream) -> i32 {
     leave_the_terminal();
     ignore_interrupts();
-    // While it builds nothing reads the control channel, whose end would end it. The thread that waits for the building
-    // started this process, and does not end before it is done, unless with all of its process.
+    // While it builds, nothing reads the control channel, so the end of the channel would go unnoticed. The thread
+    // that waits for the building started this process, and ends only after it, or together with all of its
+    // process.
     die_with_parent();
     if is_hung_up(&control) {
         // The parent had ended before that call.
@@ -41,7 +42,7 @@ pub(super) fn run(mut control: UnixStream) -> i32 {
     0
 }
 
-/// Carries out a request. `None` where the answer was given already.
+/// Carries out a request. `None` where the answer was sent already.
 fn answer(
     word: ToEmulator,
     engine: &mut Option<(Engine, Network)>,
@@ -50,7 +51,7 @@ fn answer(
     match (word, engine) {
         (ToEmulator::Build { path }, engine @ None) => {
             *engine = Some(build(&path, control)?);
-            // From here on the end of control ends it. Its parent may hand it to another thread.
+            // From now on the end of control ends this process. Its parent may hand it to another thread.
             live_without_parent();
             Ok(None)
         }
@@ -65,7 +66,7 @@ fn answer(
     }
 }
 
-/// Packet carrier, from the hosts' cards on.
+/// Network under way: the hosts' cards, and the mover of packets.
 struct Engine {
     cards: Cards,
     mover: Mover,
@@ -139,11 +140,11 @@ fn emulated(typed: &str) -> Result<Network> {
     )))
 }
 
-/// Moves this process to a process group of its own, and unblocks signals: what is typed at the terminal (Ctrl-C,
-/// Ctrl-Z) is for the foreground group, the parent and the commands it runs. Signals that the parent holds back are
-/// not held back here.
+/// Moves this process to a process group of its own, and unblocks signals: keys at the terminal (Ctrl-C, Ctrl-Z)
+/// are for the foreground group, the parent and the commands that it runs. Signals that the parent blocks are not
+/// blocked here.
 fn leave_the_terminal() {
-    // SAFETY: the calls take integers and a set that is made just before.
+    // SAFETY: the calls take integers and a set that was made just before.
     unsafe {
         libc::setpgid(0, 0);
         let mut none: libc::sigset_t = std::mem::zeroed();

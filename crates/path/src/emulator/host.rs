@@ -1,4 +1,4 @@
-//! The two hosts of a network, as a program that tests itself over it sees them.
+//! Two hosts of a network, for a program that tests itself over it.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Number of connections that may wait to be accepted, as with the standard library.
 const BACKLOG: i32 = 128;
 
-/// A host of the network. Its sockets are ordinary ones, for any thread of this process, and stay on its network
+/// Host of the network. Its sockets are ordinary ones, for any thread of this process, and stay on its network
 /// wherever they are used.
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
@@ -40,7 +40,7 @@ impl<'a> Host<'a> {
     /// Opens a datagram socket bound to a port of [`Host::address`]; 0 is any.
     ///
     /// # Errors
-    /// [`Error::Setup`] with what socket(2) or bind(2) says.
+    /// [`Error::Setup`] with the error of socket(2) or bind(2).
     pub fn udp(&self, port: u16) -> Result<UdpSocket> {
         self.bound(Type::DGRAM, SocketAddr::new(self.address(), port)).map(UdpSocket::from)
     }
@@ -48,7 +48,7 @@ impl<'a> Host<'a> {
     /// Opens a listener at a port of [`Host::address`]; 0 is any.
     ///
     /// # Errors
-    /// As of [`Host::udp`], and with what listen(2) says.
+    /// As for [`Host::udp`], and with the error of listen(2).
     pub fn listen(&self, port: u16) -> Result<TcpListener> {
         let at = SocketAddr::new(self.address(), port);
         let socket = self.bound(Type::STREAM, at)?;
@@ -59,7 +59,7 @@ impl<'a> Host<'a> {
     /// Connects from here, and waits until the other end has answered.
     ///
     /// # Errors
-    /// [`Error::Setup`] with what connect(2) says.
+    /// [`Error::Setup`] with the error of connect(2).
     pub fn connect(&self, to: impl Into<SocketAddr>) -> Result<TcpStream> {
         let to = to.into();
         let socket = self.socket(Domain::for_address(to), Type::STREAM, None)?;
@@ -70,7 +70,7 @@ impl<'a> Host<'a> {
     /// Opens an unbound socket of any kind, raw ones included.
     ///
     /// # Errors
-    /// [`Error::Setup`] with what socket(2) says.
+    /// [`Error::Setup`] with the error of socket(2).
     pub fn socket(&self, domain: Domain, kind: Type, protocol: Option<Protocol>) -> Result<Socket> {
         self.made(Wanted::new(domain, kind, protocol), || "make a socket".to_owned())
     }
@@ -78,7 +78,7 @@ impl<'a> Host<'a> {
     /// Opens a datagram or stream socket bound to any address of the host.
     ///
     /// # Errors
-    /// As of [`Host::udp`].
+    /// As for [`Host::udp`].
     pub fn bound(&self, kind: Type, at: SocketAddr) -> Result<Socket> {
         self.made(Wanted::at(kind, at), || format!("bind to {at}"))
     }
@@ -91,7 +91,7 @@ impl<'a> Host<'a> {
     }
 
     /// Prepares a command that will run here, as a child of this process. It sees the files and processes of this
-    /// machine, and no network but this one.
+    /// machine, and this network alone.
     ///
     /// # Errors
     /// [`Error::Setup`] where this process has no descriptors left.

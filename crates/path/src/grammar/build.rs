@@ -23,8 +23,7 @@ use crate::units::span_text;
 /// Longest mean time between two outages, for which a round trip through text is exact.
 const RAREST: f64 = 86_400e9;
 
-/// Builds the impairments of one direction, and lists the keys that turned out to have no effect in it, each with the
-/// reason.
+/// Builds the impairments of one direction, and lists the keys that have no effect in it, each with the reason.
 pub(super) fn impairments(
     settings: &Settings,
     mtu: u16,
@@ -60,7 +59,7 @@ pub(super) fn impairments(
         rate,
         overhead,
         queue,
-        // One that never counts is 0, so that what is the same has one text.
+        // A delay that never counts is 0, so that equal networks have one text.
         delay: if recorded.is_some() { Nanos::ZERO } else { delay },
         jitter: jitter(settings, recorded.unwrap_or(delay), files)?,
         reorder: Some(share(&REORDER)).filter(|share| *share > 0.0).map(|share| Reorder {
@@ -96,8 +95,8 @@ fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
     }
 }
 
-/// Returns the chain that loses `share` in bursts of `mean` packets: all of the bad state and none of the good one,
-/// so that 1/r is the mean burst and p/(p+r) the share.
+/// Returns the chain that loses `share` in bursts of `mean` packets: all packets in the bad state and none in the
+/// good one, so that 1/r is the mean burst and p/(p+r) the share.
 pub(super) fn chain_of(share: f64, mean: f64) -> Result<GilbertElliott> {
     let r = 1.0 / mean;
     let odds = share / (1.0 - share);
@@ -113,7 +112,7 @@ pub(super) fn chain_of(share: f64, mean: f64) -> Result<GilbertElliott> {
     Ok(GilbertElliott { p, r, bad: 1.0, good: 0.0 })
 }
 
-/// Returns outages of `mean` that take `share` of the time.
+/// Returns outages with a mean length of `mean` that take `share` of the time.
 pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
     let good = mean.0 as f64 * (1.0 - share) / share;
     if !(1.0..=RAREST).contains(&good) {
@@ -127,7 +126,7 @@ pub(super) fn outages_of(share: f64, mean: Nanos) -> Result<Outages> {
     Ok(Outages { good: Nanos(good.round() as u64), bad: mean })
 }
 
-/// Returns the rate, and the overhead where none is given.
+/// Returns the rate, and the default overhead that belongs to it.
 fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
     if let Some(rate) = settings.find(&RATE) {
         return Ok((Rate::Fixed(rate), 0));
@@ -191,7 +190,7 @@ fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
     Ok(Queue { limit, discipline, ecn })
 }
 
-/// Returns the least delay of a trace all of whose steps have one.
+/// Returns the least delay of a trace in which every step has a delay.
 fn recorded_delay(rate: &Rate) -> Option<Nanos> {
     let Rate::Trace(trace) = rate else { return None };
     let Content::Steps(steps) = &trace.content else { return None };
@@ -209,7 +208,7 @@ fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Op
         Some("pareto") => Shape::Pareto,
         Some(typed) => Shape::Table(table(typed, files)?),
     };
-    // How far below the mean a packet can be, where there is such a bound.
+    // Distance below the mean that a packet can reach, where there is such a bound.
     let reach = match &shape {
         Shape::Uniform => Some(scale.0 as f64),
         Shape::Table(table) => table.first().map(|lowest| -lowest * scale.0 as f64),
@@ -234,7 +233,7 @@ fn table(typed: &str, files: &mut Files<'_>) -> Result<Arc<[f64]>> {
         return forms::offsets(typed.split('/')).map_err(|(_, what)| usage(what));
     }
     let text = files.text(typed).map_err(|error| match error {
-        // What was meant for a name is read as a file.
+        // A misspelt name is read as a file.
         Error::Setup { .. } if nearest(typed, forms::SHAPES.iter().copied()).is_some() => {
             unknown("shape of jitter", typed, forms::SHAPES)
         }

@@ -1,4 +1,4 @@
-//! The forms of values that only paths have.
+//! Forms of values that only paths have.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::units::{
 /// Longest time in a path, in nanoseconds.
 pub(super) const HOUR: u64 = 3_600_000_000_000;
 
-/// Checks a share; says what to do where netem's correlation is meant.
+/// Checks a share; the error for a value with netem's correlation names the alternative.
 pub(super) fn share(typed: &str) -> Result<()> {
     let correlated = typed.matches('%').count() > 1
         || typed.trim().contains(|c: char| c == '/' || c.is_whitespace());
@@ -172,7 +172,7 @@ pub(super) fn picked_in(file: &str, files: &mut Files<'_>) -> Result<Arc<[u64]>>
     Ok(all.into())
 }
 
-/// Parses numbers and ranges in increasing order; the error says what is wrong, and with which of the parts.
+/// Parses numbers and ranges in increasing order; the error has the position of the wrong part, and the reason.
 fn numbers<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, (usize, String)> {
     let mut all: Vec<u64> = Vec::new();
     for (nth, part) in parts.enumerate() {
@@ -277,19 +277,19 @@ pub(super) fn shape(typed: &str) -> Result<()> {
 /// Largest distance of a table's mean from 0, in units of its scale.
 const OFF_CENTRE: f64 = 0.01;
 
-/// Parses the offsets of a table, sorted; the error says what is wrong, and with which of the parts.
+/// Parses the offsets of a table, sorted; the error has the position of the wrong part, and the reason.
 pub(super) fn offsets<'a>(
     parts: impl Iterator<Item = &'a str>,
 ) -> Result<Arc<[f64]>, (usize, String)> {
     let mut all: Vec<f64> = Vec::new();
     for (nth, part) in parts.enumerate() {
-        // Neither exponents nor words such as inf: what is read can be written in about as much.
+        // Neither exponents nor words such as inf: a number that is read can be written in about the same length.
         let plain = part.len() <= 32 && is_table(part);
         let offset = part.parse::<f64>().ok().filter(|offset| plain && offset.abs() <= 1e6);
         let offset = offset.ok_or_else(|| {
             (nth, format!("`{part}` is not an offset in units of the jitter, such as -0.7"))
         })?;
-        // So that -0 and 0 are the same table.
+        // This makes -0 and 0 the same table.
         all.push(offset + 0.0);
         if all.len() > 1_000_000 {
             return Err((nth, "more than 1000000 offsets; thin them out".into()));

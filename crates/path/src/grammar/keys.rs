@@ -1,4 +1,4 @@
-//! The keys of a path.
+//! Keys of a path.
 
 use super::forms::{self, HOUR};
 use crate::network::{Backend, Grouping, LossPer, Order};
@@ -9,7 +9,7 @@ use crate::trace::Mode;
 use crate::units::{BitRate, Bytes};
 use crate::waiting::WaitMode;
 
-/// The keys of a link, each of which may begin with `up.` or `down.`.
+/// Keys of a link, each of which may begin with `up.` or `down.`.
 pub const LINK: &[Key] = &[
     DELAY.key(),
     JITTER.key(),
@@ -38,7 +38,7 @@ pub const LINK: &[Key] = &[
     ECN.key(),
 ];
 
-/// The keys of a whole path, given once in any of its links.
+/// Keys of a whole path, given once in any of its links.
 pub const WHOLE: &[Key] = &[SEED.key(), MTU.key(), BACKEND.key(), WAIT.key(), MODE.key()];
 
 /// Discipline of a queue, as typed.

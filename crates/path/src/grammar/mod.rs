@@ -1,9 +1,8 @@
-//! The words of a path: `[PROFILE,]key=value,… + …`, one link between each `+`.
+//! Grammar of a path: `[PROFILE,]key=value,… + …`, one link between each `+`.
 //!
-//! A key holds for both directions; with `up.` or `down.` in front for one, where it then takes
-//! precedence. What is typed takes precedence over what a profile says. Beyond that nothing is
-//! overruled and nothing ignored: what contradicts itself is refused, and so is a key that has no
-//! effect in any direction.
+//! A key holds for both directions; with the prefix `up.` or `down.` for one, where it then takes precedence. A
+//! typed key takes precedence over the profile. Beyond that no key overrules another and none is ignored:
+//! contradictions are refused, and so is a key that has no effect in any direction.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +27,13 @@ use self::words::{Origin, Word, link_words};
 
 pub use keys::{LINK, WHOLE};
 
-/// Longest path that is read at all, in bytes.
+/// Largest length of a path as typed, in bytes.
 const LONGEST: usize = 65_536;
 
-/// Largest number of links: as many as the kernel's MPTCP takes addresses (`MPTCP_PM_ADDR_MAX`).
+/// Largest number of links: the number of addresses that the kernel's MPTCP takes (`MPTCP_PM_ADDR_MAX`).
 const MOST_LINKS: usize = 8;
 
-/// Keys of which at most one can hold: (key, key).
+/// Pairs of keys of which at most one can hold: (key, key).
 const EXCLUSIVE: &[(&str, &str)] = &[
     ("loss", "ge"),
     ("loss", "drop"),
@@ -44,7 +43,7 @@ const EXCLUSIVE: &[(&str, &str)] = &[
     ("rate", "trace"),
 ];
 
-/// Keys that say how another key's work is done: (key, those of which one must be there).
+/// Keys that modify the effect of another key: (key, alternatives of which one must be present).
 const NEEDS: &[(&str, &[&str])] = &[
     ("jitter-shape", &["jitter"]),
     ("order", &["jitter"]),
@@ -68,12 +67,12 @@ const BY_DISCIPLINE: &[(&str, &[&str])] = &[
     ("ecn", &["codel", "fq-codel", "pie"]),
 ];
 
-/// Carrier that realises a path.
+/// Means that realise a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// Emulation: this host, in real time.
     Emulated,
-    /// Simulation: nothing but arithmetic.
+    /// Simulation: pure arithmetic.
     Simulated,
 }
 
@@ -81,16 +80,16 @@ impl Network {
     /// Reads links as typed, and the files that they name.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming the key, what is wrong with it and what would be right;
-    /// [`Error::Setup`] or [`Error::Data`] for a file, with the line.
+    /// [`Error::Usage`] naming the key, the mistake and a correct form; [`Error::Setup`] or [`Error::Data`] for a
+    /// file, with the line.
     pub fn parse(typed: &str) -> Result<Network> {
         Network::parse_with(typed, &mut files::read)
     }
 
-    /// Parses as [`Network::parse`] does, with files that `read` has.
+    /// Parses as [`Network::parse`] does, with files from `read`.
     ///
     /// # Errors
-    /// As of [`Network::parse`], and what `read` answers.
+    /// As for [`Network::parse`], and the errors of `read`.
     pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Network> {
         parse(typed, Carrier::Emulated, read)
     }
@@ -99,7 +98,7 @@ impl Network {
 /// Returns the files that a path as typed names. Opens none.
 ///
 /// # Errors
-/// [`Error::Usage`] naming the key, what is wrong with it and what would be right.
+/// [`Error::Usage`] naming the key, the mistake and a correct form.
 pub fn outside(typed: &str) -> Result<Vec<Named>> {
     let typed = typed.trim();
     if typed == "loopback" {
@@ -143,8 +142,8 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     Ok(network)
 }
 
-/// Refuses keys that make no sense in a simulation: there is nothing but single packets of UDP, and no CPU that would hold a
-/// sender back.
+/// Refuses keys that make no sense in a simulation, which has only single packets of UDP, and no CPU that would
+/// hold a sender back.
 fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -> Result<()> {
     for word in words {
         let wrong = match (word.key.name, word.value) {
@@ -163,14 +162,14 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
     Ok(())
 }
 
-/// Returns true unless a protocol is blocked that no packet of a simulated path is of.
+/// Returns true unless the blocked protocol is one that a simulated path never carries.
 fn blocks_udp(typed: &str) -> bool {
-    // What cannot be read is refused where it is.
+    // A value that cannot be read is refused by its own parser.
     Block::parse_all(typed)
         .map_or(true, |rules| rules.iter().all(|rule| rule.protocol == Protocol::Udp))
 }
 
-/// Reads the settings of the whole path; its links are still to come.
+/// Reads the settings of the whole path; its links are added later.
 fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
     let mut options: Vec<(String, String)> = Vec::new();
     for word in words {
@@ -230,13 +229,13 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
     Ok(link)
 }
 
-/// Word that has no effect in one direction.
+/// Word without effect in one direction.
 struct Idle {
     word: usize,
     why: String,
 }
 
-/// Resolves the words that hold in a direction, by key; and those that do not, with the reason.
+/// Resolves the words that hold in a direction, by key; and the words without effect, with the reason.
 fn resolve<'w, 'a>(
     words: &'w [Word<'a>],
     direction: Direction,
@@ -290,7 +289,7 @@ fn resolve<'w, 'a>(
     Ok((held, idle))
 }
 
-/// Returns true if a word says that nothing is to happen.
+/// Returns true if a word sets an effect to zero.
 fn is_zero(word: &Word<'_>) -> bool {
     match word.key.name {
         "loss" | "reorder" => parse_share(word.value).is_ok_and(|share| share == 0.0),

@@ -1,5 +1,4 @@
-//! Tests of the paths that are read, of those that are refused and with which words, and that text and network are
-//! one.
+//! Tests of accepted paths, of refused paths and their messages, and that text and network are equivalent.
 
 use super::*;
 use crate::network::{
@@ -419,7 +418,7 @@ fn canonical_text_is_short_where_it_can_be() {
     assert_eq!(read("up.delay=5ms,down.delay=5ms").unwrap().to_string(), "delay=5ms");
 }
 
-/// Draws some value of a key, often a good one.
+/// Draws a value of a key, often a valid one.
 fn value(key: &str, rng: &mut SplitMix64) -> String {
     let n = rng.below(2_000_000_000) >> rng.below(30);
     let percent = |n: u64| format!("{}%", n as f64 / 2e7);

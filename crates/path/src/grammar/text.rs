@@ -15,8 +15,8 @@ use crate::units::{Bytes, bytes_text, percent, rate_text, span_text};
 use crate::waiting::WaitMode;
 
 impl fmt::Display for Network {
-    /// Writes it as [`Network::parse`] reads it, to the same network. A list or table that came from a file is
-    /// written out in full, which may be longer than what is read; a trace is its file.
+    /// Writes it as [`Network::parse`] reads it, to the same network. A list or table from a file is written in
+    /// full, which may be longer than the parser accepts; a trace is written as the name of its file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, link) in self.links.iter().enumerate() {
             let mut words = link_words(link);
@@ -34,7 +34,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// A key and its value.
+/// Key and value.
 type Pair = (&'static str, String);
 
 fn link_words(link: &Link) -> Vec<String> {
@@ -124,7 +124,7 @@ fn loss_pairs(loss: &Loss) -> Vec<Pair> {
     }
 }
 
-/// Returns loss and mean burst where that gives the same chain, its parameters otherwise.
+/// Returns loss and mean burst if they give the same chain, its parameters otherwise.
 fn chain_pairs(chain: &GilbertElliott) -> Vec<Pair> {
     let (share, mean) = (chain.p / (chain.p + chain.r), 1.0 / chain.r);
     for digits in [4, 8, 12] {
@@ -153,12 +153,12 @@ fn outage_share(outages: &Outages) -> f64 {
     (2..=16).map(|digits| rounded(share, digits)).chain(near).find(same).unwrap_or(share)
 }
 
-/// Rounds the value to so many significant digits.
+/// Rounds the value to this number of significant digits.
 fn rounded(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
-/// Formats numbers in increasing order, as ranges where they follow on each other.
+/// Formats numbers in increasing order, consecutive ones as ranges.
 fn ranges(numbers: &[u64]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let texts: Vec<String> = runs

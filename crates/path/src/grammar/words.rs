@@ -1,4 +1,4 @@
-//! The words of one link: a profile, and keys with their values.
+//! Words of one link: a profile, and keys with their values.
 
 use super::{LINK, WHOLE};
 use crate::ends::Direction;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result, unknown};
 use crate::profile;
 use crate::spec::{Key, Kind};
 
-/// Names of keys in other tools: (there, here).
+/// Names of keys in other tools: (their name, our name).
 const ELSEWHERE: &[(&str, &str)] = &[
     ("latency", "delay"),
     ("rtt", "delay"),
@@ -20,7 +20,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("qdisc", "aqm"),
 ];
 
-/// A key with its value, as typed or from a profile.
+/// Key with its value, as typed or from a profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) key: &'static Key,
@@ -103,7 +103,7 @@ fn no_profile(typed: &str) -> Error {
     let mut names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
     names.insert(0, "loopback");
     let known = match profile::known_as(typed) {
-        // The nearest name by its letters is another thing: 5g for 4g.
+        // The nearest name by its letters means something different: 5g for 4g.
         Some(name) => format!(
             "unknown path `{typed}`; here it is called `{name}` (valid: {})",
             names.join(", ")
@@ -123,7 +123,7 @@ fn split_way(name: &str) -> (Option<Direction>, &str) {
     }
 }
 
-/// Splits the words of `key=value,…`, each of its kind and none twice.
+/// Splits the words of `key=value,…`, each with a known key and none twice.
 fn words(text: &str, origin: Origin) -> Result<Vec<Word<'_>>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     for part in text.split(',').map(str::trim) {

@@ -1,4 +1,4 @@
-//! A channel by itself, in virtual time: for tests of protocols without a kernel.
+//! Channel by itself, in virtual time: for tests of protocols without a kernel.
 
 use super::{Capable, Channel, Departure, Packet, Place};
 use crate::ends::Direction;
@@ -6,7 +6,7 @@ use crate::network::{Impairments, Network};
 use crate::time::Nanos;
 
 impl Packet {
-    /// Creates a packet of so many bytes, IP header included, of which nothing else is known.
+    /// Creates a packet of this many bytes, IP header included, with unknown flow and protocol.
     pub fn of_bytes(bytes: u32) -> Packet {
         Packet { bytes, flow: 0, protocol: 0, capable: Capable::No }
     }
@@ -23,7 +23,7 @@ impl<H: Copy> Channel<H> {
         }
     }
 
-    /// Iterates over all departures that are still to come, where nothing more arrives.
+    /// Iterates over all remaining departures, if nothing more arrives.
     pub fn rest(&mut self) -> impl Iterator<Item = Departure<H>> + '_ {
         let mut now = Nanos::ZERO;
         std::iter::from_fn(move || {

@@ -1,13 +1,13 @@
-//! Controlled delay (RFC 8289): packets are given up at the head of the queue once they have waited
-//! longer than `target` for a whole `interval`, then at times that come closer with their number.
+//! Controlled delay (RFC 8289): packets are dropped at the head of the queue once they have waited longer than
+//! `target` for a whole `interval`, then at intervals that shrink with the number of drops.
 
 use super::Capable;
 use super::queue::{Item, Mark};
 use crate::network::Ecn;
 use crate::time::Nanos;
 
-/// Dropping that ended this many intervals ago or less goes on at the rate at which it ended
-/// (RFC 8289, section 5.6).
+/// Number of intervals after which dropping starts afresh; before, it continues at the rate at which it ended (RFC
+/// 8289, section 5.6).
 const RECENT: u64 = 16;
 
 /// Parameters of CoDel.
@@ -33,7 +33,7 @@ impl Law {
 /// State of CoDel for one queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Codel {
-    /// Time at which packets will have waited too long for an interval, if they go on so.
+    /// Time at which packets will have waited too long for an interval, if the queue stays long.
     above_from: Option<u64>,
     phase: Phase,
     drop_next: u64,
@@ -56,8 +56,8 @@ enum Verdict {
 }
 
 impl Codel {
-    /// Takes the packet to serve at `now`. `pop` takes one from the queue and says how many bytes are left; `early`
-    /// is given what is dropped. With no more than `largest` bytes waiting, nothing is.
+    /// Takes the packet to serve at `now`. `pop` takes one from the queue and returns the bytes left; `early`
+    /// receives the dropped packets. With no more than `largest` bytes waiting, none is dropped.
     pub(super) fn take<H: Copy>(
         &mut self,
         law: &Law,

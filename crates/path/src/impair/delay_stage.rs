@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::queue::{Item, Mark, Turn};
 use crate::network::{Impairments, Order};
 
-/// Packet with the time at which it comes out.
+/// Packet with the time at which it leaves the stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaving<H> {
     pub(super) at: u64,
@@ -49,23 +49,23 @@ impl<H> Ord for Leaving<H> {
 /// Packets under way, the next one first.
 #[derive(Debug)]
 enum InFlight<H> {
-    /// Ring: packets come out in the order in which they went in.
+    /// Ring: packets leave in the order in which they entered.
     Ring(VecDeque<Leaving<H>>),
-    /// Heap: packets come out in the order of their times.
+    /// Heap: packets leave in the order of their times.
     Heap(BinaryHeap<Reverse<Leaving<H>>>),
 }
 
-/// Packets in the delay stage, all of those behind the queue.
+/// Packets in the delay stage, which are all packets behind the queue.
 #[derive(Debug)]
 pub(super) struct DelayStage<H> {
     lane: InFlight<H>,
-    /// Latest time of a packet that went in.
+    /// Latest time of a packet that entered.
     latest: u64,
     depth: u64,
     patience: u64,
-    /// Packets whose turn has come and that are held back, with how many had passed by then.
+    /// Packets whose turn has passed and that are held back, with the number of packets that had passed by then.
     held: VecDeque<(Leaving<H>, u64)>,
-    /// Number of packets that have come out in their turn, and the time of the last of them.
+    /// Number of packets that left in their turn, and the time of the last of them.
     passed: u64,
     passed_at: u64,
 }
@@ -98,7 +98,7 @@ impl<H: Copy> DelayStage<H> {
         under_way + self.held.len()
     }
 
-    /// Returns true if a packet that goes in later may come out before those that are here.
+    /// Returns true if a packet that enters later may leave before the packets that are here.
     pub(super) fn may_be_overtaken(&self) -> bool {
         match &self.lane {
             InFlight::Ring(ring) => ring.is_empty(),
@@ -106,7 +106,7 @@ impl<H: Copy> DelayStage<H> {
         }
     }
 
-    /// Takes a packet that leaves the server at `from`.
+    /// Accepts a packet that leaves the server at `from`.
     #[inline]
     pub(super) fn push(&mut self, item: &Item<H>, from: u64, delay: u64, queued: u64) {
         let at = from.saturating_add(delay.saturating_add_signed(item.offset));
@@ -144,15 +144,15 @@ impl<H: Copy> DelayStage<H> {
         }
     }
 
-    /// Returns the time at which the first held packet goes: behind the last that it waits for, or when its patience
-    /// is over.
+    /// Returns the time at which the first held packet leaves: behind the last packet that it waits for, or when
+    /// its patience is over.
     fn held_until(&self) -> Option<u64> {
         let (leaving, passed) = self.held.front()?;
         let enough = self.passed - passed >= self.depth;
         Some(if enough { self.passed_at } else { leaving.at.saturating_add(self.patience) })
     }
 
-    /// Returns the next moment at which [`DelayStage::peek`] may find something.
+    /// Returns the next time at which [`DelayStage::peek`] may find a packet.
     #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         let first = self.first().map(|leaving| leaving.at);
@@ -162,7 +162,7 @@ impl<H: Copy> DelayStage<H> {
         }
     }
 
-    /// Returns the time and place of the next packet that comes out until `now`.
+    /// Returns the time and place of the next packet that leaves until `now`.
     #[inline]
     pub(super) fn peek(&mut self, now: u64) -> Option<(u64, u64)> {
         loop {
@@ -186,7 +186,7 @@ impl<H: Copy> DelayStage<H> {
         }
     }
 
-    /// Takes out the packet that [`DelayStage::peek`] has found.
+    /// Removes the packet that [`DelayStage::peek`] has found.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Leaving<H>> {
         let held = self.held_until();

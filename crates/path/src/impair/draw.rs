@@ -1,16 +1,15 @@
-//! Draws: numbers that the seed, the place, the model and a packet's number fix, and nothing else.
+//! Draws: numbers that depend on the seed, the place, the model and a packet's number, and on nothing else.
 //!
-//! With `first(x)` for the first output of SplitMix64 (Steele, Lea & Flood 2014) started at `x`, each
-//! model on each direction of each link has the key
-//! `first(first(first(seed) + place) + model)`, where `place` is twice the link's number, plus 1 for the
-//! way down, and its draw number `i` is output `i` of SplitMix64 started at that key. All sums wrap.
-//! None of it may ever change: a published seed stands for its losses.
+//! With `first(x)` for the first output of SplitMix64 (Steele, Lea & Flood 2014) started at `x`, each model on each
+//! direction of each link has the key `first(first(first(seed) + place) + model)`, where `place` is twice the
+//! link's number, plus 1 for the direction down, and its draw number `i` is output `i` of SplitMix64 started at
+//! that key. All sums wrap. None of it may ever change: a published seed stands for its losses.
 
 use super::Place;
 use crate::ends::Direction;
 use crate::rng::{STEP, first};
 
-/// Bit set in the number under which the copy of a duplicated packet draws.
+/// Bit that is set in the number when the copy of a duplicated packet draws.
 pub const COPY: u64 = 1 << 63;
 
 /// Purpose of a draw. The numbers are part of every key, so they never change.
@@ -19,7 +18,7 @@ pub const COPY: u64 = 1 << 63;
 pub enum Model {
     /// Loss of a packet, given the state of the loss model.
     Loss = 1,
-    /// Change of a Gilbert–Elliott chain's state behind a packet.
+    /// Change of a Gilbert–Elliott chain's state after a packet.
     Chain = 2,
     /// State in which a chain starts.
     ChainStart = 3,
@@ -27,7 +26,7 @@ pub enum Model {
     Outage = 4,
     /// State in which outages start, good or bad.
     OutageStart = 5,
-    /// Loss of a packet to the loss that a trace gives.
+    /// Loss of a packet with the loss probability of a trace.
     TraceLoss = 6,
     /// Duplication of a packet.
     Duplicate = 7,
@@ -41,11 +40,11 @@ pub enum Model {
     Reorder = 11,
     /// Early drop by PIE.
     Early = 12,
-    /// Queue of FQ-CoDel for a flow; the flow takes the place of the packet's number.
+    /// Queue of FQ-CoDel for a flow; the flow replaces the packet's number.
     Flow = 13,
 }
 
-/// The draws of one model on one direction of one link.
+/// Draws of one model on one direction of one link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream(u64);
 
@@ -71,18 +70,18 @@ pub(super) fn fold(hash: u64, word: u64) -> u64 {
     first(hash ^ word)
 }
 
-/// Probability, as how many of 2^53 equally likely values it takes.
+/// Probability, as the number of values that it includes out of 2^53 equally likely ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chance(u64);
 
 impl Chance {
     /// Rounds to the nearest multiple of 2^-53; outside of 0 to 1 to the nearer of the two.
     pub(super) fn new(probability: f64) -> Chance {
-        // Scaling by a power of two is exact, and the cast takes what is no number for 0.
+        // Scaling by a power of two is exact, and the cast turns NaN into 0.
         Chance((probability.clamp(0.0, 1.0) * (1u64 << 53) as f64).round() as u64)
     }
 
-    /// Returns true if draw number `index` falls within the probability. Does not draw where it cannot.
+    /// Returns true if draw number `index` falls within the probability. Does not draw if the result is certain.
     #[inline]
     pub(super) fn hits(self, stream: Stream, index: u64) -> bool {
         self.0 > 0 && stream.draw(index) >> 11 < self.0
@@ -102,7 +101,7 @@ mod tests {
 
     const UP: Place = Place { seed: 42, link: 0, direction: Direction::Up };
 
-    /// Draws must come out the same for ever and everywhere.
+    /// Draws must be the same for ever and everywhere.
     #[test]
     fn draws_are_stable() {
         let draw = |place, model| [0, 1, 2, COPY].map(|i| Stream::new(place, model).draw(i));

@@ -1,5 +1,5 @@
-//! Expected behaviour of a loss model, to hold its losses against: the share of losses, their mean burst, and the
-//! interval in which their number lies.
+//! Expected behaviour of a loss model, for a comparison with its losses: the share of losses, their mean burst, and
+//! the interval that contains their number.
 
 use std::f64::consts::PI;
 use std::ops::{Add, Mul, RangeInclusive};
@@ -8,7 +8,7 @@ use super::shape::{normal, offset};
 use crate::network::{GilbertElliott, Impairments, Jitter, Loss, LossPer, Rate, Shape};
 use crate::trace::Content;
 
-/// Largest number of loss counts that are told apart; where more are likely, the interval is normal.
+/// Largest number of distinct loss counts in the exact distribution; where more are likely, the interval is normal.
 const MOST_POINTS: u64 = 1 << 18;
 
 /// Returns the mean share of packets that a model loses, 0 to 1; of time, for outages. `None` for a list.
@@ -27,7 +27,7 @@ pub fn share(loss: &Loss) -> Option<f64> {
 pub fn least_offset(jitter: &Jitter) -> Option<i64> {
     match jitter.shape {
         Shape::Normal => None,
-        // The rarest of long tails are at the other end.
+        // The extreme of the long tail is at the other end.
         Shape::Pareto => Some(offset(jitter, u64::MAX)),
         Shape::Uniform | Shape::Table(_) => Some(offset(jitter, 0)),
     }
@@ -41,15 +41,15 @@ pub fn mean_burst(loss: &Loss) -> Option<f64> {
     (begins > 0.0).then(|| chain.share() / begins)
 }
 
-/// Returns the interval that holds the number of losses among so many packets with at least this probability, at most
-/// half of the rest on each side. `None` where time decides (outages, losses of a trace).
+/// Returns the interval that contains the number of losses among this many packets with at least this probability,
+/// at most half of the rest on each side. `None` where time decides (outages, losses of a trace).
 ///
-/// The distribution of the number is exact, for Bernoulli and Gilbert–Elliott alike: its generating
-/// function is a power of a 2 × 2 matrix, and a discrete Fourier transform turns it back (good to
-/// about 1e-12). From about 10 000 standard deviations' worth of numbers on, 2^18 in all, the normal
-/// distribution with the chain's exact variance takes its place.
+/// The distribution of the number is exact, for Bernoulli and Gilbert–Elliott alike: its generating function is a
+/// power of a 2 × 2 matrix, and a discrete Fourier transform inverts it (good to about 1e-12). From about 10 000
+/// standard deviations' worth of numbers on, 2^18 in all, the normal distribution with the chain's exact variance
+/// replaces it.
 pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<RangeInclusive<u64>> {
-    // How many packets share a decision is the sender's doing.
+    // The sender decides how many packets share a decision.
     if model.loss_per == LossPer::Super {
         return None;
     }
@@ -71,7 +71,7 @@ pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<Rang
     Some(chain(&model.loss)?.interval(packets, tail))
 }
 
-/// A loss model as a chain of two states, good and bad.
+/// Loss model as a chain of two states, good and bad.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
     /// Probability of loss in each state.
@@ -106,7 +106,7 @@ impl Chain {
     }
 
     /// Returns the variance of the number of losses among `n` packets: the covariance of two packets `k` apart is
-    /// that of their states, which falls with the `k`-th power of `1 - p - r`.
+    /// the covariance of their states, which falls with the `k`-th power of `1 - p - r`.
     fn variance(&self, n: f64) -> f64 {
         let (share, apart) = (self.share(), self.loss[1] - self.loss[0]);
         let states = self.found[0] * self.found[1] * apart * apart;
@@ -125,7 +125,7 @@ impl Chain {
     fn interval(&self, packets: u64, tail: f64) -> RangeInclusive<u64> {
         let n = packets as f64;
         let (mean, deviation) = (n * self.share(), self.variance(n).sqrt());
-        // Beyond this lies far less than the tail, for bursts too, whose lengths fall off by `r`.
+        // Far less than the tail lies beyond this, for bursts too, whose lengths fall off by `r`.
         let rest = 40.0 / self.change[1].max(1e-9) + 64.0;
         let wanted = (24.0 * deviation + 2.0 * rest).min(1e15) as u64;
         let points = wanted.min(packets.saturating_add(1)).next_power_of_two().max(2);
@@ -164,8 +164,8 @@ impl Chain {
         values.iter().map(|value| (value.0 / points as f64).max(0.0)).collect()
     }
 
-    /// Returns the expectation of `z` to the power of the number of losses: the states found at the start, times the
-    /// n-th power of the matrix of losses and changes, summed up.
+    /// Returns the expectation of `z` to the power of the number of losses: the state probabilities at the start,
+    /// times the n-th power of the matrix of losses and changes, summed up.
     fn generating(&self, packets: u64, z: Complex) -> Complex {
         let factor = |i: usize| Complex(1.0 - self.loss[i], 0.0) + z * Complex(self.loss[i], 0.0);
         let row = |i: usize| {
@@ -258,7 +258,7 @@ mod tests {
         GilbertElliott { p, r, bad, good }
     }
 
-    /// Enumerates every sequence of states and losses, weighed.
+    /// Enumerates every sequence of states and losses, with weights.
     fn by_enumeration(chain: &Chain, packets: usize) -> Vec<f64> {
         let mut reached = vec![vec![0.0; packets + 1]; 2];
         reached[0][0] = chain.found[0];

@@ -1,5 +1,5 @@
-//! Fair queueing with controlled delay for each flow (RFC 8290): deficit round robin over queues that
-//! a hash of the flow picks, new ones first.
+//! Fair queueing with controlled delay for each flow (RFC 8290): deficit round robin over queues that a hash of the
+//! flow selects, new ones first.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ pub(super) struct Fair<H> {
     spread: Stream,
 }
 
-/// A queue: a list of slots.
+/// Queue of one hash value, as a list of slots.
 #[derive(Debug, Clone, Copy)]
 struct Sub {
     head: u32,
@@ -67,7 +67,7 @@ impl<H: Copy> Slots<H> {
         (self.items.len() - 1) as u32
     }
 
-    /// Takes the first packet of a queue, and returns how many bytes are left there.
+    /// Removes the first packet of a queue, and returns the number of bytes left there.
     fn pop(&mut self, queue: &mut Sub) -> Option<(Item<H>, u64)> {
         let entry = self.items.get_mut(queue.head as usize)?;
         let (item, next) = *entry;
@@ -130,7 +130,7 @@ impl<H: Copy> Fair<H> {
         }
     }
 
-    /// Drops half of the bytes of the queue that has most, at most 64 packets, from its head.
+    /// Drops half of the bytes of the longest queue, at most 64 packets, from its head.
     pub(super) fn cut_fattest(&mut self, mut full: impl FnMut(Item<H>)) {
         let fattest = self.queues.iter_mut().max_by_key(|queue| (queue.bytes, queue.head != NONE));
         let Some(queue) = fattest else {
@@ -183,8 +183,7 @@ impl<H: Copy> Fair<H> {
                 queue.deficit = queue.deficit.saturating_sub_unsigned(item.wire);
                 return Some(item);
             }
-            // An empty new queue takes a round among the old ones, so that it cannot come back as new
-            // and starve them.
+            // An empty new queue takes a round among the old ones, so that it cannot return as new and starve them.
             if from_new && !self.old.is_empty() {
                 self.rotate(from_new, number);
             } else {

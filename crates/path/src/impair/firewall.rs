@@ -10,7 +10,7 @@ impl<H: Copy> Channel<H> {
         self.fates.arrived - self.fates.blocked
     }
 
-    /// Counts a packet that comes in now, and returns the time.
+    /// Counts a packet that enters now, and returns the time.
     #[inline]
     pub(super) fn come(&mut self, now: Nanos, packet: &Packet) -> u64 {
         let now = now.0.max(self.now);

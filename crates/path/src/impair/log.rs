@@ -1,11 +1,11 @@
-//! Log of the packets that the loss model took, in a form that can be given back to it.
+//! Log of the packets that the loss model dropped, in a form that the model can read back.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::network::{Impairments, Loss, Rate};
 
-/// Largest number of runs of lost packets that are kept; the memory for them is set aside at the start.
+/// Largest number of runs of lost packets in the log; their memory is allocated at the start.
 const MOST_RUNS: usize = 1 << 16;
 
 /// Largest number of runs that are written into a trial's account.
@@ -50,7 +50,7 @@ impl Log {
         self.complete_until
     }
 
-    /// Formats all losses as text, where there were some and no more than 256 runs of them.
+    /// Formats all losses as text, if there were some and no more than 256 runs of them.
     pub fn if_short(&self) -> Option<String> {
         let short = (1..=FEW).contains(&self.runs.len()) && self.complete_until.is_none();
         short.then(|| self.to_string())
@@ -64,7 +64,7 @@ impl Log {
     }
 }
 
-/// Run that a loss belongs to: that of the loss before it, or a new one.
+/// Run that a loss belongs to: the run of the loss before it, or a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
     /// Same run: the loss follows another without a packet between them.

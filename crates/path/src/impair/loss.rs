@@ -11,7 +11,7 @@ use crate::trace::Content;
 /// Shortest good or bad time.
 const SHORTEST: u64 = 1_000;
 
-/// The loss model and its state.
+/// Loss model and its state.
 #[derive(Debug)]
 pub(super) struct Losses {
     kind: Kind,
@@ -61,8 +61,8 @@ impl Losses {
     }
 }
 
-/// A Gilbert–Elliott chain. Its first state is drawn from those in which it is found after a long
-/// time, so that the first packet is like every other.
+/// Gilbert–Elliott chain. Its first state is drawn from the distribution after a long time, so that the first
+/// packet is like every other.
 #[derive(Debug)]
 struct Chain {
     /// Probabilities of loss and change in the good state, then in the bad one.
@@ -87,7 +87,7 @@ impl Chain {
         }
     }
 
-    /// Returns true if the packet is lost in the state that it finds; then the chain takes its step.
+    /// Returns true if the packet is lost in the current state; then the chain takes its step.
     fn take(&mut self, index: u64) -> bool {
         let (loss, change) = self.states[self.bad];
         if change.hits(self.changes, index) {
@@ -97,8 +97,8 @@ impl Chain {
     }
 }
 
-/// Good and bad times that take turns. Number and length of each follow from the seed alone; the first
-/// one is drawn as the one in which the link is found at a random moment.
+/// Good and bad times in turns. Number and length of each follow from the seed alone; the first one is drawn as the
+/// state of the link at a random moment.
 #[derive(Debug)]
 struct Turns {
     means: [u64; 2],
@@ -119,7 +119,7 @@ impl Turns {
         turns
     }
 
-    /// Draws the length of the time that begins.
+    /// Draws the length of the period that begins.
     fn length(&mut self) -> u64 {
         let length = exponential(unit(self.lengths.draw(self.number)));
         self.number += 1;
@@ -135,7 +135,7 @@ impl Turns {
     }
 }
 
-/// The loss that a trace gives for a time.
+/// Loss probability of a trace at a time.
 #[derive(Debug)]
 struct TraceLoss {
     steps: Steps,

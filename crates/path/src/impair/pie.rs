@@ -1,6 +1,6 @@
-//! Proportional integral controller enhanced (RFC 8033): a probability of dropping at arrival, set
-//! every 15 ms from the time that packets wait. That time is taken from packets, as the RFC allows,
-//! and not estimated from the rate of departures. Its timer runs in the channel's time.
+//! Proportional integral controller enhanced (RFC 8033): a probability of dropping at arrival, computed every 15 ms
+//! from the queueing time of packets. That time is measured on packets, as the RFC allows, and not estimated from
+//! the rate of departures. Its timer runs in the channel's time.
 
 use super::draw::{Model, Stream, unit};
 use super::queue::Item;
@@ -10,7 +10,7 @@ use crate::time::Nanos;
 
 /// Time between two updates (RFC 8033, section 4.2).
 const PERIOD: u64 = 15_000_000;
-/// Longest burst that is let through before packets are dropped (RFC 8033, section 4.4).
+/// Longest burst that passes before packets are dropped (RFC 8033, section 4.4).
 const BURST: u64 = 150_000_000;
 /// Gains for the distance from the target and for the change, per second (RFC 8033, section 4.2).
 const ALPHA: f64 = 0.125;
@@ -18,13 +18,12 @@ const BETA: f64 = 1.25;
 /// Divisors of the steps below each probability (RFC 8033, section 4.2).
 const TUNING: [(f64, f64); 6] =
     [(1e-6, 2_048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
-/// Highest probability at which packets are marked; above it they are dropped even where they could be marked (RFC
+/// Highest probability at which packets are marked; above it they are dropped even if they could be marked (RFC
 /// 8033, section 5.1).
 const MARK_UP_TO: f64 = 0.1;
 /// Largest step from a probability of a tenth on (RFC 8033, section 5.5).
 const LARGEST_STEP: f64 = 0.02;
-/// Limits of the sum of packets' probabilities between two drops: at least this, and at most that (RFC 8033, section
-/// 5.4).
+/// Lower and upper limit of the sum of packets' probabilities between two drops (RFC 8033, section 5.4).
 const SPACING: (f64, f64) = (0.85, 8.5);
 
 /// State of the controller.
@@ -55,12 +54,12 @@ impl Pie {
         }
     }
 
-    /// Records a packet that leaves the queue after it waited so long, and leaves so many bytes behind.
+    /// Records a packet that leaves the queue after waiting for this time, with this number of bytes left behind.
     pub(super) fn seen(&mut self, waited: u64, left: u64) {
         self.delay = if left == 0 { 0 } else { waited };
     }
 
-    /// Makes the updates that are due until `now`. Once one changes nothing, neither do those behind it.
+    /// Makes the updates that are due until `now`. Once one changes nothing, the later ones do not either.
     pub(super) fn tick(&mut self, now: u64) {
         while self.next <= now && self.next < u64::MAX {
             let before = (self.probability, self.old_delay, self.burst);
@@ -95,7 +94,7 @@ impl Pie {
         self.old_delay = self.delay;
     }
 
-    /// Returns true if an arriving packet is to be dropped, with so many bytes before it.
+    /// Returns true if an arriving packet must be dropped, with this number of bytes before it.
     pub(super) fn drops(&mut self, index: u64, waiting: u64, largest: u64) -> bool {
         let calm = self.old_delay < self.target / 2 && self.probability < 0.2;
         if self.burst > 0 || calm || waiting <= 2 * largest {
@@ -115,7 +114,7 @@ impl Pie {
         dropped
     }
 
-    /// Returns true if a packet that is to be dropped is marked instead.
+    /// Returns true if a packet that would be dropped is marked instead.
     pub(super) fn may_mark<H>(&self, item: &Item<H>, ecn: Ecn) -> bool {
         ecn == Ecn::Marks && item.capable == Capable::Yes && self.probability <= MARK_UP_TO
     }

@@ -1,4 +1,4 @@
-//! Queue before the rate: one queue or one for each flow, and the discipline that keeps it short.
+//! Queue before the rate: one queue or one for each flow, and the discipline that limits its length.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::rate::Server;
 use super::{Capable, Cause, Place};
 use crate::network::{Discipline, Ecn, Limit, Queue as Model};
 
-/// A packet inside the channel.
+/// Packet inside the channel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item<H> {
     pub(super) handle: H,
@@ -19,7 +19,7 @@ pub(super) struct Item<H> {
     pub(super) seq: u64,
     /// Offset of its delay from the model's, in nanoseconds.
     pub(super) offset: i64,
-    /// Length with link-layer overhead: what the rate and the queue count.
+    /// Length with link-layer overhead, which the rate and the queue count.
     pub(super) wire: u64,
     /// Length as an IP packet.
     pub(super) bytes: u32,
@@ -30,7 +30,7 @@ pub(super) struct Item<H> {
     pub(super) mark: Mark,
 }
 
-/// Turn of a packet: kept, or given to later packets that overtake it.
+/// Turn of a packet: kept, or given up to later packets that overtake it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Kept,
@@ -44,7 +44,7 @@ pub(super) enum Mark {
     Set,
 }
 
-/// Entry of a packet to the queue.
+/// Way in which a packet enters the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     /// Served at once: the server is free and no limit applies.
@@ -71,12 +71,12 @@ impl<H: Copy> Fifo<H> {
     }
 }
 
-/// The queue before the server.
+/// Queue before the server.
 #[derive(Debug)]
 pub(super) struct Queue<H> {
     limit: Limit,
     ecn: Ecn,
-    /// Largest packet so far with overhead: the least that CoDel and PIE leave alone.
+    /// Largest packet so far with overhead: CoDel and PIE drop nothing while no more waits.
     largest: u64,
     kind: Kind<H>,
 }
@@ -89,7 +89,7 @@ enum Kind<H> {
     Fair(Box<Fair<H>>, Law),
 }
 
-/// Least capacity of a queue whose limit is a time, so that slow links are not shut.
+/// Least capacity of a queue whose limit is a time, so that slow links still pass packets.
 const LEAST_ROOM: u64 = 10 * 1_500;
 
 impl<H: Copy> Queue<H> {
@@ -127,7 +127,7 @@ impl<H: Copy> Queue<H> {
         matches!(self.kind, Kind::Codel(..) | Kind::Fair(..))
     }
 
-    /// Takes a packet in, or drops it or others. `index` is what it draws by.
+    /// Accepts a packet, or drops it or others. `index` selects its draw.
     pub(super) fn offer(
         &mut self,
         mut item: Item<H>,
@@ -144,7 +144,7 @@ impl<H: Copy> Queue<H> {
         };
         let fits = room.holds(self.bytes() + item.wire, self.len() + 1);
         match &mut self.kind {
-            // This one takes the packet first and then gives up others.
+            // This discipline accepts the packet first and then drops others.
             Kind::Fair(fair, _) => {
                 fair.push(item, flow);
                 while !room.holds(fair.bytes(), fair.len()) {
@@ -171,7 +171,7 @@ impl<H: Copy> Queue<H> {
         }
     }
 
-    /// Takes the packet whose turn it is at `now`, if any is left that is not dropped.
+    /// Removes the packet whose turn it is at `now`, if any is left that is not dropped.
     pub(super) fn take(&mut self, now: u64, given: &mut Given<H>) -> Option<Item<H>> {
         let largest = self.largest;
         let early = |item| given.push_back((item, now, Cause::Early));
@@ -189,7 +189,7 @@ impl<H: Copy> Queue<H> {
     }
 }
 
-/// Limits of the packets that may wait.
+/// Limits of the waiting packets.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     bytes: u64,

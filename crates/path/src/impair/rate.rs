@@ -1,5 +1,5 @@
-//! Rate at which packets leave: the server behind the queue, in logical time. Nothing is rounded on the way: what a
-//! nanosecond leaves over is carried to the next packet.
+//! Rate at which packets leave: the server behind the queue, in logical time. Nothing is rounded on the way: the
+//! remainder of a nanosecond is carried to the next packet.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::network::Rate;
 use crate::time::Nanos;
 use crate::trace::{Content, Step, Trace};
 
-/// Unit of work: bits times the nanoseconds of a second, so that `rate * nanoseconds` is work done.
+/// Unit of work: bits times the nanoseconds of a second, so that `rate * nanoseconds` is an amount of work.
 const PER_BIT: u64 = 1_000_000_000;
 
 /// Server that serves packets one after another.
@@ -22,7 +22,7 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Creates the server; `None` where nothing limits the rate.
+    /// Creates the server; `None` if there is no rate limit.
     pub(super) fn new(rate: &Rate) -> Option<Server> {
         match rate {
             Rate::Unlimited => None,
@@ -44,8 +44,8 @@ impl Server {
         }
     }
 
-    /// Takes a packet at `start`, which [`Server::ready`] returned, and returns the time at which its last bit is
-    /// out, rounded up to a nanosecond.
+    /// Serves a packet from `start`, which [`Server::ready`] returned, and returns the time at which its last bit
+    /// has left, rounded up to a nanosecond.
     pub(super) fn serve(&mut self, start: u64, bytes: u64) -> u64 {
         match self {
             Server::Fixed(line) => line.serve(start, bytes),
@@ -54,8 +54,7 @@ impl Server {
         }
     }
 
-    /// Returns the bytes that leave in this time from `now` on: at the rate of this moment, or in the opportunities
-    /// that come.
+    /// Returns the bytes that leave in this time from `now` on: at the current rate, or in the next opportunities.
     pub(super) fn bytes_in(&mut self, now: u64, span: Nanos) -> u64 {
         let rate = match self {
             Server::Fixed(line) => line.rate,
@@ -84,7 +83,7 @@ impl Line {
         self.ns.saturating_add(u64::from(self.rest > 0))
     }
 
-    /// Begins a packet; where it begins at the end of the last one, it goes on from there exactly.
+    /// Begins a packet; if it begins at the end of the last one, it continues from there exactly.
     fn begin(&mut self, start: u64) {
         if start > self.free() {
             (self.ns, self.rest) = (start, 0);
@@ -116,7 +115,7 @@ impl Line {
         self.free()
     }
 
-    /// Serves a packet at a rate that may change under way; while it is 0 the packet stands still.
+    /// Serves a packet at a rate that may change meanwhile; while it is 0 the packet waits.
     fn serve_in_steps(&mut self, start: u64, bytes: u64, steps: &mut Steps) -> u64 {
         self.begin(start);
         let mut work = work(bytes) + u128::from(self.rest);
@@ -159,7 +158,7 @@ pub(super) struct Steps {
     length: u64,
     /// Work that one round does.
     per_round: u128,
-    /// Step that was asked for last, from when and until when it lasts.
+    /// Step of the last call, with its start and its end.
     index: usize,
     from: u64,
     until: u64,
@@ -202,13 +201,13 @@ impl Steps {
     }
 }
 
-/// Opportunities of a trace, which repeat. One that no packet uses when it comes is lost; one that is larger than the
-/// packet serves the next packet too, if that is there; a packet that is larger than one takes several.
+/// Opportunities of a trace, which repeat. An opportunity that no packet uses is lost; one that is larger than the
+/// packet serves the next packet too, if it is waiting; a packet that is larger than one takes several.
 #[derive(Debug)]
 pub(super) struct Opportunities {
     trace: Arc<Trace>,
     length: u64,
-    /// Number of the first one that is not begun, counted through all rounds.
+    /// Number of the first one that has not begun, counted through all rounds.
     next: u64,
     /// Time of the opportunity in use, and the bytes left of it.
     now: u64,
@@ -241,7 +240,7 @@ impl Opportunities {
         let (round, phase) = (since / self.length, since % self.length);
         let place = at.partition_point(|time| time.0 < phase) as u64;
         let mut number = round * at.len() as u64 + place;
-        // The last ones of a round may stand at its very end, which is the next one's start.
+        // The last ones of a round may be at its very end, which is the start of the next round.
         while number > 0 && self.time(number - 1) >= since {
             number -= 1;
         }

@@ -1,6 +1,6 @@
-//! Distributions by inverse transform from one draw, in arithmetic whose every step IEEE 754 fixes
-//! (sum, product, quotient, square root), so that a seed means the same on every machine. The
-//! mathematical functions of the platform are not used: their last digits differ.
+//! Distributions by inverse transform from one draw, in arithmetic that IEEE 754 fixes at every step (sum, product,
+//! quotient, square root), so that a seed means the same on every machine. The mathematical functions of the
+//! platform are not used: their last digits differ.
 
 use super::draw::unit;
 use crate::network::{Jitter, Shape};
@@ -56,7 +56,7 @@ fn ln(x: f64) -> f64 {
 
 /// Returns the cube root of a positive normal number by Newton's method, from a third of its exponent.
 fn cube_root(x: f64) -> f64 {
-    // A third of the bits is a third of the exponent, off by what the bias adds: within 6 %.
+    // A third of the bits is a third of the exponent, except for the bias: within 6 %.
     let guess = f64::from_bits(x.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
     (0..4).fold(guess, |y, _| y - (y - x / (y * y)) / 3.0)
 }

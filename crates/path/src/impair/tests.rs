@@ -21,7 +21,7 @@ fn fixed(mbit: u64) -> Rate {
     Rate::Fixed(BitRate(mbit * 1_000_000))
 }
 
-/// Takes everything that departs until `now`.
+/// Removes everything that departs until `now`.
 fn drain(channel: &mut Channel<u64>, now: u64, all: &mut Vec<Departure<u64>>) {
     while let Some(departure) = channel.depart(Nanos(now)) {
         assert!(departure.at.0 <= now);
@@ -41,7 +41,7 @@ fn run(model: &Impairments, count: u64, gap: u64) -> (Vec<Departure<u64>>, Chann
     (all, channel)
 }
 
-/// Goes on from one time that the channel names to the next, until it is empty.
+/// Advances to each time that the channel returns, until it is empty.
 fn finish(channel: &mut Channel<u64>, all: &mut Vec<Departure<u64>>) {
     while let Some(next) = channel.next() {
         let before = all.last().map_or(0, |last: &Departure<u64>| last.at.0);

@@ -15,11 +15,11 @@ const ETHERNET: u64 = 14;
 /// Counters of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
-    /// Number of frames that came in.
+    /// Number of frames received.
     pub packets: u64,
     /// Bytes of those frames, with Ethernet headers.
     pub bytes: u64,
-    /// Number of frames lost on the way in and out, and errors.
+    /// Number of frames lost on receiving and sending, and errors.
     pub drops: u64,
 }
 
@@ -34,7 +34,8 @@ impl Counters {
         Ok(text.lines().filter_map(Counters::line).collect())
     }
 
-    /// Parses a line: `name: bytes packets errs drop fifo frame compressed multicast` and the same of what left.
+    /// Parses a line: `name: bytes packets errs drop fifo frame compressed multicast` for receiving and the same
+    /// for sending.
     fn line(line: &str) -> Option<(String, Counters)> {
         let (name, rest) = line.split_once(':')?;
         let fields: Vec<u64> = rest.split_whitespace().map_while(|f| f.parse().ok()).collect();
@@ -64,8 +65,8 @@ pub(super) fn parse(shown: &str) -> Result<Qdiscs> {
         .map_err(|e| Error::data("tc -s -j qdisc show", format!("is not what tc shows: {e}")))
 }
 
-/// Returns the figures of the direction that leaves by `device`, of packets that came in at another, which counted
-/// `came`; devices lost `drops` besides.
+/// Returns the figures of the direction that leaves by `device`, of packets that arrived at another device, which
+/// counted `came`; devices lost `drops` besides.
 pub(super) fn way(
     qdiscs: &Qdiscs,
     device: &str,
@@ -89,13 +90,13 @@ pub(super) fn way(
         _ => 0,
     };
     let delivered = count(root, "packets");
-    // What is dropped in a qdisc counts as dropped in all of those above it, too.
+    // A packet that is dropped in a qdisc also counts as dropped in all qdiscs above it.
     let full = count(rate, "drops").saturating_sub(early);
     let lost = count(root, "drops").saturating_sub(full + early);
     let waiting = count(root, "qlen");
     let accounted = delivered + lost + full + early + waiting;
-    // Only copies make more of what came in; less are packets to a multicast group, which the middle
-    // does not forward.
+    // Only copies make the sum larger than the arrivals; it is smaller by packets to a multicast group, which the
+    // middle does not forward.
     let copies = if model.duplicate > 0.0 { accounted.saturating_sub(came.packets) } else { 0 };
     let arrived = accounted - copies;
     let overhead = delivered * u64::from(model.overhead);
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(later.since(&counters), Counters { packets: 11, bytes: 44, drops: 1 });
     }
 
-    /// Output of iproute2 6.1, shortened to what is read.
+    /// Output of iproute2 6.1, shortened to the fields that are read.
     const SHOWN: &str = r#"[
       {"kind":"netem","handle":"1:","dev":"f0","root":true,"options":{"limit":200000},
        "bytes":90000,"packets":900,"drops":75,"overlimits":0,"requeues":0,"backlog":300,"qlen":3},
@@ -165,11 +166,12 @@ mod tests {
             ..PacketOutcomes::default()
         };
         assert_eq!((up.fates, up.device_drops), (want, 0));
-        // What came in and was not forwarded has no fate; what a device dropped is told.
+        // A packet that arrived and was not forwarded has no fate; a packet that a device dropped is in its
+        // counter.
         let came = Counters { packets: 12, bytes: 1_368, drops: 0 };
         let down = way(&qdiscs, "n0", &model, came, 1);
         assert_eq!((down.fates.arrived, down.device_drops), (10, 1));
-        // With copies, more goes out than came in.
+        // With copies, more packets leave than arrive.
         let copying = Impairments { duplicate: 0.5, ..Impairments::default() };
         let came = Counters { packets: 7, bytes: 798, drops: 0 };
         let down = way(&qdiscs, "n0", &copying, came, 0);

@@ -9,7 +9,7 @@ use std::thread;
 use crate::emulated::namespace::enter;
 use crate::error::{Error, Result};
 
-/// Number under which a program finds the first of the descriptors that it is given.
+/// Number of the first descriptor that a program inherits.
 pub(super) const FIRST: i32 = 10;
 
 /// Runs `work` in a namespace, on a thread of its own, which ends with it.
@@ -33,17 +33,17 @@ pub(super) fn within<T: Send>(space: &OwnedFd, work: impl FnOnce() -> T + Send) 
 /// Runs the lines of a batch by `ip` or `tc` in a namespace.
 ///
 /// # Errors
-/// As of [`input`].
+/// As for [`input`].
 pub(super) fn batch(program: &str, space: &OwnedFd, lines: &str, fds: &[&OwnedFd]) -> Result<()> {
     input(program, space, &["-batch", "-"], lines, fds).map(drop)
 }
 
-/// Runs a program of iproute2 in a namespace with these words and this input; returns its output. Descriptors are
-/// passed on under the numbers from [`FIRST`] on.
+/// Runs a program of iproute2 in a namespace with these arguments and this input; returns its output. The program
+/// inherits the descriptors under the numbers from [`FIRST`] on.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the program is not there; [`Error::Setup`] with the program's words,
-/// of the kind `Other`, where it fails.
+/// [`Error::Unsupported`] where the program is not installed; [`Error::Setup`] with the program's message, of the
+/// kind `Other`, where it fails.
 pub(super) fn input(
     program: &str,
     space: &OwnedFd,
@@ -54,7 +54,7 @@ pub(super) fn input(
     let said = || format!("run `{program} {}`", words.join(" "));
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Administrators' programs are not on every user's path.
+    // The directories of administration programs are not on every user's path.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     let space = space.as_raw_fd();
@@ -70,7 +70,7 @@ pub(super) fn input(
         ),
         _ => Error::setup(said(), e),
     })?;
-    // Batches are short, so that the program never waits for its output to be read meanwhile.
+    // Batches are short, so the program never waits for a reader of its output meanwhile.
     if let Some(mut stdin) = child.stdin.take()
         && let Err(error) = stdin.write_all(input.as_bytes())
         && error.kind() != io::ErrorKind::BrokenPipe
@@ -89,7 +89,7 @@ pub(super) fn input(
 /// Makes descriptors available to the program that follows, from [`FIRST`] on.
 fn pass_on(fds: &[i32]) -> io::Result<()> {
     let mut free = FIRST + fds.len() as i32;
-    // First out of the way of the numbers that they are to have.
+    // First moves them out of the range of the numbers that they will have.
     let mut moved = [0; 4];
     for (slot, fd) in moved.iter_mut().zip(fds) {
         // SAFETY: fcntl(2) with F_DUPFD_CLOEXEC takes integers.
@@ -100,7 +100,7 @@ fn pass_on(fds: &[i32]) -> io::Result<()> {
         free = *slot + 1;
     }
     for ((slot, _), number) in moved.iter().zip(fds).zip(FIRST..) {
-        // SAFETY: dup2(2) takes integers; what has this number is closed in the child alone.
+        // SAFETY: dup2(2) takes integers; the descriptor that had this number is closed in the child alone.
         if unsafe { libc::dup2(*slot, number) } < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -5,15 +5,15 @@
 //!            ◄ down     up ►            a netem at each way out of the middle
 //! ```
 //!
-//! The middle forwards IPv4 and IPv6 and is nothing else: its devices have no addresses, ask nobody
-//! for hardware addresses (both ends of a pair have the same one) and belong to no multicast group,
-//! so that nothing but what the two hosts send meets the impairments. netem stands there, and never
-//! at a sender's own device, where a drop is seen by the sending stack and a packet under way counts
-//! against the sender's small queues. No device segments or joins packets, so that netem, which
-//! decides once per buffer, decides once per packet. A packet's hop limit is one less behind it.
+//! The middle forwards IPv4 and IPv6 and does nothing else: its devices have no addresses, ask no other host for
+//! hardware addresses (both ends of a pair have the same one) and belong to no multicast group, so that only
+//! packets of the two hosts pass the impairments. netem is there, and never at a sender's own device, where the
+//! sending stack sees a drop and a packet under way counts against the sender's small queues. No device segments or
+//! joins packets, so that netem, which decides once per buffer, decides once per packet. A packet's hop limit is
+//! one less behind it.
 //!
-//! Qdiscs are set with `tc` and devices with `ip` (iproute2): tc brings the tables of netem's
-//! distributions, and what this module asked for can be read in a log as people know it.
+//! Qdiscs are set with `tc` and devices with `ip` (iproute2): tc has the tables of netem's distributions, and a log
+//! shows the settings of this module in a form that administrators know.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,7 +32,7 @@ pub mod translate;
 use account::Counters;
 use inside::{input, within};
 
-/// Queueing disciplines that a kernel may be without; each has a module `sch_NAME`.
+/// Queueing disciplines that a kernel may lack; each has a module `sch_NAME`.
 const MODULES: [&str; 5] = ["netem", "tbf", "codel", "fq_codel", "pie"];
 
 /// Network namespaces of the near host, the middle and the far host, by descriptors.
@@ -57,10 +57,10 @@ pub struct Line {
     pub far: Vec<IpAddr>,
 }
 
-/// Dependence of netem's draws on the seed.
+/// Relation of netem's draws to the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seeded {
-    /// Seeded: its losses, copies and delays follow the seed; which bit of a packet it flips does not.
+    /// Seeded: its losses, copies and delays follow the seed; the choice of the bit that it flips does not.
     Yes,
     /// Not seeded: kernel and tc must both be 6.6 or later for that.
     No,
@@ -77,13 +77,12 @@ pub struct Middle {
 }
 
 impl Middle {
-    /// Makes the middle of a network and, at both hosts, the devices that `lines` names, one for each
-    /// link; they carry packets once they have their addresses. Nothing is impaired before
-    /// [`Middle::begin`].
+    /// Makes the middle of a network and, at both hosts, the devices in `lines`, one for each link; they carry
+    /// packets once they have their addresses. Nothing is impaired before [`Middle::begin`].
     ///
     /// # Errors
-    /// [`Error::Usage`] where netem cannot do what the network says; [`Error::Unsupported`] where the
-    /// kernel has no netem or there is no `tc`; [`Error::Setup`] where something else fails.
+    /// [`Error::Usage`] where netem cannot do what the network requires; [`Error::Unsupported`] where the kernel
+    /// has no netem or there is no `tc`; [`Error::Setup`] where something else fails.
     pub fn set_up(network: &Network, spaces: Spaces<'_>, lines: &[Line]) -> Result<Middle> {
         translate::check(network)?;
         let own = |space: BorrowedFd<'_>| {
@@ -102,13 +101,13 @@ impl Middle {
         Ok(middle)
     }
 
-    /// Tells if the next trial's draws will follow its seed.
+    /// Returns whether the next trial's draws will follow its seed.
     pub fn seeded(&self) -> Seeded {
         self.seeded
     }
 
-    /// Empties all queues, sets counters to zero, and impairs from now on, with this seed where the
-    /// kernel knows one.
+    /// Empties all queues, sets counters to zero, and impairs from now on, with this seed if the kernel supports
+    /// one.
     ///
     /// # Errors
     /// The error of tc.
@@ -129,15 +128,15 @@ impl Middle {
                 }
             }
         }
-        // From here on there may be qdiscs to take away.
+        // From now on there may be qdiscs to remove.
         self.began = Some(Vec::new());
         inside::batch("tc", &self.spaces[1], &batch, &[]).map_err(|e| lacking(e, &batch))?;
         self.began = Some(self.counters()?);
         Ok(())
     }
 
-    /// Returns the fates of the packets since [`Middle::begin`]. netem does not tell when its drops were, how late
-    /// its releases are, or how many packets it damaged.
+    /// Returns the fates of the packets since [`Middle::begin`]. netem does not report the times of its drops, the
+    /// lateness of its releases, or the number of packets that it damaged.
     ///
     /// # Errors
     /// Fails if tc cannot be read.
@@ -173,7 +172,7 @@ impl Middle {
             for (side, addresses) in [("n", &line.near), ("f", &line.far)] {
                 let device = &line.device;
                 let mac = format!("02:00:00:00:{index:02x}:{:02x}", u8::from(side == "f"));
-                // The two hosts' namespaces come as descriptors, which `ip` takes as files.
+                // The namespaces of the two hosts are descriptors, which `ip` takes as files.
                 let there = if side == "n" { inside::FIRST } else { inside::FIRST + 1 };
                 batch.push_str(&format!(
                     "link add {side}{index} mtu {mtu} address {mac} type veth peer name {device} \
@@ -237,12 +236,12 @@ fn way_out(index: usize, direction: Direction) -> String {
     }
 }
 
-/// Returns true if a network asks for netem.
+/// Returns true if a network requires netem.
 pub fn is_asked(network: &Network) -> bool {
     network.backend == Some(Backend::Netem)
 }
 
-/// Converts an error of tc from a batch: a kernel without one of its queueing disciplines is said to lack them.
+/// Converts an error of tc from a batch: the error for a kernel without one of its queueing disciplines says that.
 fn lacking(error: Error, batch: &str) -> Error {
     match error {
         Error::Setup { source, .. } if source.to_string().contains("qdisc kind is unknown") => {
@@ -266,7 +265,7 @@ fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
     )
 }
 
-/// Tests if there is a netem, and one with a seed.
+/// Tests whether there is a netem, and one with a seed.
 fn probe(middle: &OwnedFd) -> Result<Seeded> {
     let lo = ["dev", "lo", "root"];
     let add = |more: &[&str]| {
@@ -274,7 +273,7 @@ fn probe(middle: &OwnedFd) -> Result<Seeded> {
         input("tc", middle, &words, "", &[])
     };
     add(&[]).map_err(|error| match error {
-        // Whatever it says: nothing but a netem could be wrong with this.
+        // Any failure is conclusive: only a missing netem could make this call fail.
         Error::Setup { source, .. } if source.kind() == std::io::ErrorKind::Other => {
             without("no sch_netem", "that module", &source)
         }
@@ -285,7 +284,7 @@ fn probe(middle: &OwnedFd) -> Result<Seeded> {
     if add(&["seed", "1"]).is_err() {
         return Ok(Seeded::No);
     }
-    // A kernel before 6.6 takes the word from a newer tc and does nothing with it.
+    // A kernel before 6.6 accepts the word from a newer tc and ignores it.
     let shown = input("tc", middle, &["-j", "qdisc", "show", "dev", "lo"], "", &[])?;
     remove()?;
     Ok(if shown.contains("\"seed\"") { Seeded::Yes } else { Seeded::No })

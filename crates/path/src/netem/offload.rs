@@ -1,5 +1,5 @@
-//! Segmentation and its opposite, which devices do for the stack: switched off, every packet is one
-//! that a link would carry (ethtool(8), linux/ethtool.h).
+//! Segmentation and its opposite, which devices do for the stack: with both switched off, every packet is a packet
+//! on the link (ethtool(8), linux/ethtool.h).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ const NAME: usize = 32;
 /// Largest number of features; no kernel has as many.
 const MOST: usize = 256;
 
-/// Opens a socket to name devices by, of the calling thread's network namespace.
+/// Opens a socket for requests about devices, of the calling thread's network namespace.
 ///
 /// # Errors
 /// The error of socket(2).
@@ -25,12 +25,12 @@ pub fn control() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is fresh and owned by nobody else.
+    // SAFETY: the descriptor is fresh and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Switches every offload off that makes or takes packets larger than the MTU, of a device in the
-/// socket's network namespace.
+/// Switches off every offload that makes or takes packets larger than the MTU, of a device in the socket's network
+/// namespace.
 ///
 /// # Errors
 /// `ENODEV` where there is no such device, `EPERM` without `CAP_NET_ADMIN`.
@@ -50,7 +50,7 @@ pub fn switch_off(socket: BorrowedFd<'_>, device: &str) -> io::Result<()> {
 /// Returns the device that has this address, in the socket's network namespace (`SIOCGIFCONF`, netdevice(7)).
 ///
 /// # Errors
-/// `NotFound` where none has.
+/// `NotFound` if none has it.
 pub fn device_of(socket: BorrowedFd<'_>, address: Ipv4Addr) -> io::Result<String> {
     // SAFETY: an all-zero ifreq is valid.
     let mut all: [libc::ifreq; MOST] = unsafe { std::mem::zeroed() };
@@ -114,7 +114,7 @@ fn ask(socket: BorrowedFd<'_>, device: &str, words: &mut [u32]) -> io::Result<()
         *slot = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the request names a live structure whose own counts say how long it is.
+    // SAFETY: the request names a live structure, with its length in its own counts.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

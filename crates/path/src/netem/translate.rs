@@ -1,10 +1,10 @@
-//! Translation of one direction of a link to the words of tc(8): pure, and refuses by name what netem cannot do.
+//! Translation of one direction of a link to arguments of tc(8): pure; the error names what netem cannot do.
 //!
-//! A netem at the root loses, copies, damages and delays. What it lets through enters, one level
-//! down, what limits the rate: a second netem where the queue is a number of packets (it serialises
-//! exactly), a token bucket (tc-tbf(8)) otherwise, with the queue inside. A queue behind a constant
-//! delay does to every packet what the same queue before it does, so the order of the two is no
-//! difference; jitter, however, acts before the queue here and after it in [`super::super::impair`].
+//! A netem at the root loses, copies, damages and delays. Surviving packets enter, one level down, the qdisc that
+//! limits the rate: a second netem where the queue is a number of packets (it serialises exactly), a token bucket
+//! (tc-tbf(8)) otherwise, with the queue inside. A queue behind a constant delay has the same effect on every
+//! packet as the same queue before it, so the order of the two makes no difference; jitter, however, acts before
+//! the queue here and after it in [`super::super::impair`].
 
 use crate::ends::Direction;
 use crate::error::{Error, Result};
@@ -14,18 +14,18 @@ use crate::network::{
 use crate::time::Nanos;
 use crate::waiting::WaitMode;
 
-/// Bytes by which a frame is longer than its IP packet, and which a qdisc therefore counts too much.
+/// Bytes by which a frame is longer than its IP packet, and which a qdisc therefore counts in excess.
 const ETHERNET: i64 = 14;
 
-/// Rate that makes netem keep the order of packets, in bits per second: it delays a packet by less than 0.1 µs, and
-/// with any rate netem never lets one overtake another.
+/// Rate that makes netem preserve the order of packets, in bits per second: it delays a packet by less than 0.1 µs,
+/// and with any rate netem never lets one overtake another.
 const KEEPS_ORDER: u64 = 1_000_000_000_000;
 
-/// Longest jitter that netem computes with, in nanoseconds: twice of it has 32 bits.
+/// Longest jitter that netem computes with, in nanoseconds: twice this value has 32 bits.
 const LONGEST_JITTER: Nanos = Nanos(2_147_483_647);
 
-/// Packet rate per second that the delay must have room for. netem drops what exceeds its limit and counts it as
-/// lost; the default of 1000 packets is reached at 40 000 packets a second through 25 ms.
+/// Packet rate per second that the delay must have room for. netem drops packets beyond its limit and counts them
+/// as lost; the default of 1000 packets is reached at 40 000 packets a second through 25 ms.
 const PACKETS_PER_SECOND: u64 = 2_000_000;
 
 /// Least room for delayed packets.
@@ -40,10 +40,10 @@ const TEN_PACKETS: u64 = 15_000;
 /// Arguments of `tc qdisc add dev DEVICE`, one qdisc after another from the root down.
 pub type Qdiscs = Vec<String>;
 
-/// Checks that netem can do all that a network asks for.
+/// Checks that netem can do all that a network requires.
 ///
 /// # Errors
-/// [`Error::Usage`] naming the first thing that it cannot do, why, and what can.
+/// [`Error::Usage`] naming the first thing that it cannot do, the reason, and an alternative.
 pub fn check(network: &Network) -> Result<()> {
     if network.grouping.is_some() {
         return Err(refused(
@@ -62,10 +62,10 @@ pub fn check(network: &Network) -> Result<()> {
     Ok(())
 }
 
-/// Returns the qdiscs of one direction, with netem's seed where the kernel and tc know one (Linux 6.6).
+/// Returns the qdiscs of one direction, with netem's seed where the kernel and tc support one (Linux 6.6).
 ///
 /// # Errors
-/// As of [`check`].
+/// As for [`check`].
 pub fn qdiscs(model: &Impairments, mtu: u16, seed: Option<u64>) -> Result<Qdiscs> {
     let overhead = i64::from(model.overhead) - ETHERNET;
     let mut root = "root handle 1:".to_owned();
@@ -132,7 +132,7 @@ fn delay(model: &Impairments) -> Result<String> {
     }
     let mut words = format!(" delay {} {}", micros(model.delay), micros(*scale));
     match shape {
-        // netem's own when no distribution is named.
+        // This is netem's own shape when no distribution is named.
         Shape::Uniform => {}
         Shape::Normal => words.push_str(" distribution normal"),
         Shape::Pareto => words.push_str(" distribution pareto"),
@@ -228,7 +228,7 @@ fn queue(model: &Impairments, mtu: u16) -> Result<Vec<String>> {
     let tokens = u128::from(rate) * u128::from(TOKENS.0) / 8_000_000_000;
     let burst = u128::from(mtu) + u128::from(model.overhead) + tokens;
     Ok(vec![
-        // Its own limit is that of a queue that the next line replaces.
+        // Its own limit belongs to a queue that the next line replaces.
         format!("parent 1:1 handle 2: tbf rate {rate}bit burst {burst} limit {TEN_PACKETS}"),
         format!("parent 2:1 handle 3: {inner}"),
     ])
@@ -241,7 +241,7 @@ fn percent(share: f64) -> String {
     format!("{digits}%")
 }
 
-/// Formats microseconds, as no version of tc that knows netem misreads them, to the nanosecond.
+/// Formats microseconds to the nanosecond, in a form that every version of tc with netem reads correctly.
 fn micros(span: Nanos) -> String {
     match (span.0 / 1_000, span.0 % 1_000) {
         (whole, 0) => format!("{whole}us"),
@@ -249,7 +249,7 @@ fn micros(span: Nanos) -> String {
     }
 }
 
-/// Formats microseconds, for qdiscs that know nothing finer; at least one, since zero switches them off.
+/// Formats microseconds, for qdiscs without a finer unit; at least one, since zero switches them off.
 fn whole_micros(span: Nanos) -> String {
     format!("{}us", (span.0 / 1_000).max(1))
 }

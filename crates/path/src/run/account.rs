@@ -8,7 +8,7 @@ use crate::measurements::{DirectionFigures, PathFigures, Quantile};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// Describes the network that was built: one line, and one more for each thing that could not be.
+/// Describes the network that was built: one line, and one more for each setting that could not be made.
 pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| list(&addresses);
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
@@ -81,7 +81,7 @@ fn way(way: &DirectionFigures) -> String {
         parts.push(format!("{} under way at the end", fates.waiting));
     }
     let shown = |quantile: Quantile| Nanos(quantile.at_least_ns());
-    // Of too few releases there is no median, and of some no tail.
+    // Too few releases have no median, and some have no tail.
     let late = way.lateness_ns.as_ref().and_then(|late| Some((late.p50?, late.p99)));
     if let Some((p50, p99)) = late {
         let tail = p99.map_or(String::new(), |p99| format!(", {} (99th percentile)", shown(p99)));

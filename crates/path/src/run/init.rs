@@ -1,5 +1,5 @@
-//! The first process of the commands' process namespace: starts them, passes signals on, collects
-//! what ends, and ends with the near command.
+//! First process of the commands' process namespace: starts them, passes signals on, reaps processes, and ends with
+//! the near command.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,19 +15,19 @@ use super::keeper::{Task, VARIABLE};
 use super::signals::{self, Taken};
 use crate::emulated::namespace;
 
-/// Longest wait for a far command of which it was not said that it listens.
+/// Longest wait for a far command without a given port.
 const UNTIL_LISTENING: Duration = Duration::from_secs(1);
-/// Longest wait for a far command of which it was said that it listens.
+/// Longest wait for a far command with a given port to listen at.
 const UNTIL_READY: Duration = Duration::from_secs(10);
 /// Time between two checks.
 const LOOK: Duration = Duration::from_millis(2);
 /// Time that the far command has to end after SIGTERM.
 const UNTIL_ENDED: Duration = Duration::from_secs(2);
-/// Exit codes of shells for a command that is not there, and one that cannot be run.
+/// Exit codes of shells for a missing command, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Runs the commands; returns the near one's exit code, or the code for why it did not run.
+/// Runs the commands; returns the near one's exit code, or the code for the reason why it did not run.
 pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     if has_own_mounts() {
         show_own_processes();
@@ -45,7 +45,7 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
     }
 }
 
-/// Makes mounts from here on visible to the commands alone; returns true if that worked.
+/// Makes later mounts visible to the commands alone; returns true if that worked.
 fn has_own_mounts() -> bool {
     let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: the string is NUL-terminated, and the rest are integers and null.
@@ -61,8 +61,8 @@ fn show_own_processes() {
     unsafe { libc::mount(kind, at, kind, flags, std::ptr::null()) };
 }
 
-/// Puts these lines in front of the content of /etc/hosts, for this mount namespace alone: over it goes a file of a
-/// filesystem in memory that is nowhere else to be seen.
+/// Puts these lines in front of the content of /etc/hosts, for this mount namespace alone: a file of a private
+/// filesystem in memory is mounted over it.
 fn name_hosts(lines: &str) -> io::Result<()> {
     let text = std::fs::read("/etc/hosts")?;
     let (none, nowhere) = (std::ptr::null::<libc::c_char>(), c"/tmp".as_ptr());
@@ -77,16 +77,16 @@ fn name_hosts(lines: &str) -> io::Result<()> {
         // SAFETY: as above.
         done(unsafe { libc::mount(from, to, none, libc::MS_BIND, none.cast()) })
     });
-    // The file stays as long as it is bound.
-    // SAFETY: as above.
+    // The file stays as long as it is bound. SAFETY: as above.
     done(unsafe { libc::umount2(nowhere, libc::MNT_DETACH) }).and(bound)
 }
 
-/// Starts the far command and waits until it listens, or has had the time to. `None` where it has ended well.
+/// Starts the far command and waits until it listens, or its time to do so is over. `None` if it has ended
+/// successfully.
 fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(far).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
-    // Standard output is the near command's.
+    // Standard output belongs to the near command.
     shell.stdout(io::stderr());
     // SAFETY: the closure makes one system call on a value of its own.
     unsafe { shell.pre_exec(signals::let_through) };
@@ -107,7 +107,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
         match signals::take(Some(LOOK)) {
             Taken::Child => {
                 while let Some((ended, code)) = signals::reap() {
-                    // One that only prepared something may end well, and before anything else.
+                    // A command that only prepares something may end successfully, and earlier.
                     if ended == child && (code != 0 || task.far_ready.is_some()) {
                         tell!(
                             "the far command `{far}` ended with status {code} before the \
@@ -128,7 +128,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     Ok(Some(child))
 }
 
-/// Returns true if something listens in this network namespace, the far one: at this port, or at any.
+/// Returns true if a socket listens in this network namespace, the far one: at this port, or at any.
 fn is_ready(port: Option<u16>) -> bool {
     [SocketTable::Tcp, SocketTable::Udp, SocketTable::Raw, SocketTable::Packet]
         .iter()
@@ -182,8 +182,8 @@ fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
     code
 }
 
-/// Tells the far command's process group to end, and gives it the time to; whatever remains ends with
-/// this process.
+/// Sends SIGTERM to the far command's process group, and gives it time to end; any remaining process ends with this
+/// one.
 fn end(far: i32) {
     signals::send(-far, libc::SIGTERM);
     let began = Instant::now();

@@ -1,13 +1,13 @@
-//! The process between `path run` and the commands it runs. It makes a process namespace
-//! (pid_namespaces(7)) in which the commands and whatever they start live, and from which nothing can
-//! escape: when its first process ends, the kernel ends the others.
+//! Process between `path run` and the commands that it runs. It makes a process namespace (pid_namespaces(7)) in
+//! which the commands and their children live, and from which nothing can escape: when its first process ends, the
+//! kernel ends the others.
 //!
 //! ```text
 //! path run ── keeper ┄┄ init (the first of the process namespace)
 //!                         ├── the far command, in a process group of its own
 //!                         └── the near command, in that of `path run`
 //! ```
-//! Each dies with the one to its left, so that `kill -9` at any place leaves nothing behind.
+//! Each ends with the one to its left, so that `kill -9` at any place leaves nothing behind.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};
@@ -42,9 +42,9 @@ pub(super) struct Task {
     pub far_command: Option<String>,
     /// Port at which it must listen before the near command starts.
     pub far_ready: Option<u16>,
-    /// Lines for /etc/hosts: names by which the commands may call the hosts.
+    /// Lines for /etc/hosts: names of the hosts for the commands.
     pub names: String,
-    /// Amount of messages, among them the end of the far command.
+    /// Amount of messages, such as the end of the far command.
     pub talk: Talk,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn start(
     keeper.spawn().map_err(failed)
 }
 
-/// Becomes the keeper of the commands if this process was started as one, and returns its exit code then.
+/// Becomes the keeper of the commands if this process was started as one, and then returns its exit code.
 pub fn enter() -> Option<ExitCode> {
     let task = std::env::var(VARIABLE).ok()?;
     let command: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -95,7 +95,7 @@ pub fn enter() -> Option<ExitCode> {
     })))
 }
 
-/// Holds the namespaces' descriptors until exec: the commands do not inherit them.
+/// Keeps the namespaces' descriptors until exec: the commands do not inherit them.
 fn hold_until_exec(task: &Task) -> io::Result<()> {
     for fd in [task.user, Some(task.near), Some(task.far)].into_iter().flatten() {
         // SAFETY: the call takes integers.
@@ -114,13 +114,13 @@ fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     if unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // Only now, since a change of user namespace takes it back.
+    // Only now, since a change of user namespace resets it.
     die_with_parent();
     if std::os::unix::process::parent_id() != task.parent {
         return Ok(1);
     }
     let (parent_lives, held) = io::pipe()?;
-    // SAFETY: this process has one thread, so the child may do whatever it likes.
+    // SAFETY: this process has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         ..0 => Err(io::Error::last_os_error()),
         0 => {

@@ -1,7 +1,7 @@
-//! Any program on an emulated network: what `deadheat path run` and `deadheat-path run` do.
+//! Any program on an emulated network: `deadheat path run` and `deadheat-path run`.
 //!
-//! It is a program rather than a part of one: it takes the signals of its process, which should have no
-//! other thread, says on standard error what it built, and starts the program once more, whose `main`
+//! It is for a process of its own rather than for a part of one: it takes the signals of its process, which should
+//! have no other thread, describes the network on standard error, and starts the program once more, whose `main`
 //! must call [`enter`] first.
 
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::ends::Side;
 use crate::error::{Error, Result};
 use crate::rng::fresh_seed;
 
-/// Writes a line to standard error. Nothing may be listening there, and what runs goes on all the same.
+/// Writes a line to standard error. If that is closed, the commands run all the same.
 macro_rules! tell {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -40,8 +40,8 @@ pub struct Request {
     pub path: String,
     /// Command on the far host, in a shell, started first and ended with the command.
     pub far: Option<String>,
-    /// Port at which something on the far host must listen before the command starts; where none is given it starts
-    /// once anything listens, or after a second.
+    /// Port at which something on the far host must listen before the command starts; without one it starts once
+    /// anything listens, or after a second.
     pub far_ready: Option<u16>,
     /// Amount of messages.
     pub talk: Talk,
@@ -54,15 +54,15 @@ pub struct Request {
 pub enum Talk {
     /// Errors only.
     Errors,
-    /// All messages: what was built, and what it did.
+    /// All messages: the network that was built, and its figures.
     All,
 }
 
-/// Builds the network, runs the commands, and takes it down; returns the exit status of the near one as a shell has
-/// it.
+/// Builds the network, runs the commands, and removes the network; returns the exit status of the near command as a
+/// shell reports it.
 ///
 /// # Errors
-/// Fails if the path makes no sense or cannot be built here, and if the commands cannot be started.
+/// Fails if the path is invalid or cannot be built here, and if the commands cannot be started.
 pub fn run(request: Request) -> Result<u8> {
     signals::hold();
     let talk = request.talk;
@@ -117,7 +117,7 @@ fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
                 if emulator.is_gone() {
                     let _ = keeper.kill();
                     let _ = keeper.wait();
-                    // Its last words are in this error.
+                    // This error has the emulator's last message.
                     emulator.end()?;
                 }
             }
@@ -136,7 +136,7 @@ fn names(built: &Built) -> String {
     line(Side::Near, "near") + &line(Side::Far, "far")
 }
 
-/// Returns the variables that the commands find in their environment.
+/// Returns the environment variables for the commands.
 fn variables(built: &Built) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for (side, name) in [(Side::Near, "NEAR"), (Side::Far, "FAR")] {
@@ -150,8 +150,7 @@ fn variables(built: &Built) -> Vec<(String, String)> {
     variables
 }
 
-/// Replaces `$NAME` and `${NAME}` in the argument by the variables' values: the shell that could have done it did not
-/// know them yet.
+/// Replaces `$NAME` and `${NAME}` in the argument by the variables' values: the user's shell did not know them yet.
 fn expand(argument: OsString, variables: &[(String, String)]) -> OsString {
     let Some(text) = argument
         .to_str()
@@ -188,7 +187,7 @@ fn expand(argument: OsString, variables: &[(String, String)]) -> OsString {
     out.into()
 }
 
-/// Foreground of the terminal, to be had back from a shell that took it and ended.
+/// Foreground process group of the terminal, to restore after a shell that changed it.
 struct Terminal {
     group: Option<i32>,
 }
@@ -203,8 +202,8 @@ impl Terminal {
 
     fn take_back(&self) {
         let Some(group) = self.group else { return };
-        // SAFETY: the calls take integers and a set that is made here. With SIGTTOU held back, a process
-        // of the background may do this (tcsetpgrp(3)).
+        // SAFETY: the calls take integers and a set that is made here. With SIGTTOU blocked, a background process
+        // may do this (tcsetpgrp(3)).
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();

@@ -1,11 +1,10 @@
-//! Signals, taken when there is time for them (sigwaitinfo(2)), so that a process can wait for
-//! children and signals alike.
+//! Signals that wait until the process takes them (sigwaitinfo(2)), so that it can wait for children and signals
+//! alike.
 
 use std::io;
 use std::time::Duration;
 
-/// Signals that are taken: the end of a child, and those that people send to a command to end it or to tell it
-/// something.
+/// Signals that are taken: the end of a child, and those that users send to a command.
 const TAKEN: &[libc::c_int] = &[
     libc::SIGCHLD,
     libc::SIGTERM,
@@ -16,21 +15,21 @@ const TAKEN: &[libc::c_int] = &[
     libc::SIGUSR2,
 ];
 
-/// A signal that was taken.
+/// Signal that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// End of some child.
     Child,
-    /// Signal to be passed on: somebody sent it with kill(2), or the terminal is gone.
+    /// Signal to pass on: a process sent it with kill(2), or the terminal is gone.
     Sent(libc::c_int),
-    /// Signal of a key, sent to the whole process group of the foreground, the command included.
+    /// Signal of a key, which the whole foreground process group receives, the command included.
     FromTerminal,
-    /// No signal, until the time was over.
+    /// No signal within the time.
     Nothing,
 }
 
 fn set() -> libc::sigset_t {
-    // SAFETY: an all-zero set is a place to write to; the calls take that and integers.
+    // SAFETY: an all-zero set is valid to write to; the calls take the set and integers.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -41,11 +40,11 @@ fn set() -> libc::sigset_t {
     }
 }
 
-/// Blocks the signals from now on, in this thread and those it starts, for [`take`].
+/// Blocks the signals from now on, in this thread and its later threads, for [`take`].
 pub(super) fn hold() {
     let set = set();
-    // SAFETY: the set is live; SIGCHLD's default is no handler, and children then wait to be asked for
-    // their status, whatever the parent process had chosen.
+    // SAFETY: the set is live; SIGCHLD's default is no handler, so that children stay until they are reaped,
+    // whatever the parent process had chosen.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
@@ -60,10 +59,10 @@ pub(super) fn let_through() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for one of them, for ever or for so long.
+/// Waits for one of them, for ever or for this time.
 pub(super) fn take(timeout: Option<Duration>) -> Taken {
     let set = set();
-    // SAFETY: an all-zero siginfo is valid, and a place to write to.
+    // SAFETY: an all-zero siginfo is valid to write to.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let span = timeout.map(|timeout| libc::timespec {
         tv_sec: timeout.as_secs() as _,
@@ -86,11 +85,11 @@ pub(super) fn send(process: i32, signal: libc::c_int) {
     unsafe { libc::kill(process, signal) };
 }
 
-/// Reaps a child that has ended, and returns its status as a shell has it: its exit code, or 128 and the number of
-/// the signal that ended it.
+/// Reaps a child that has ended, and returns its status as a shell reports it: its exit code, or 128 and the number
+/// of the signal that ended it.
 pub(super) fn reap() -> Option<(i32, u8)> {
     let mut status = 0;
-    // SAFETY: `status` is a place to write to.
+    // SAFETY: `status` is a live integer to write to.
     let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     let code = if libc::WIFSIGNALED(status) {
         128 + libc::WTERMSIG(status)

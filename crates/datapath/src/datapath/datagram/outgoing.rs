@@ -1,5 +1,5 @@
-//! Outgoing datagrams of any lengths, in as few calls as the kernel allows: those of one length that follow each
-//! other leave as one buffer, which the kernel cuts (`UDP_SEGMENT`), and several buffers leave in one sendmmsg(2).
+//! Outgoing datagrams of any lengths, in as few calls as the kernel allows: consecutive datagrams of one length
+//! leave as one buffer, which the kernel cuts (`UDP_SEGMENT`), and several buffers leave in one sendmmsg(2).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,12 +13,12 @@ use crate::datapath::policer;
 /// Largest number of datagrams that wait at once.
 const MOST_WAITING: usize = 64;
 
-/// Datagrams that were appended to a buffer, to leave together.
+/// Datagrams that a protocol appended to a buffer, to leave together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
     /// Length of each in bytes; the last one may be shorter.
     pub segment: usize,
-    /// Codepoint that they leave with.
+    /// ECN codepoint that they leave with.
     pub ecn: Codepoint,
 }
 
@@ -30,7 +30,7 @@ impl Transmit {
     }
 }
 
-/// Run of datagrams that lie behind each other in [`Outgoing::bytes`], and leave in one buffer.
+/// Run of consecutive datagrams in [`Outgoing::bytes`] that leave in one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     from: usize,
@@ -69,13 +69,13 @@ pub struct Outgoing {
     /// Number of runs that have left.
     sent: usize,
     datagrams: usize,
-    /// Number of datagrams that were put in, and their bytes.
+    /// Number of datagrams added so far, and their bytes.
     put: [u64; 2],
-    /// Length of the datagrams that were put in last.
+    /// Length of the datagrams that were added last.
     segment: Option<usize>,
-    /// True if the kernel segments. Off for good once a device or path took no segments.
+    /// True if the kernel segments. Off for good once a device or path refused segments.
     segments: bool,
-    /// Codepoint that the socket gives to what leaves.
+    /// ECN codepoint that the socket sets on outgoing datagrams.
     marks: Codepoint,
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
@@ -90,7 +90,7 @@ unsafe impl Send for Outgoing {}
 // SAFETY: CMSG_SPACE only computes.
 const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
 
-/// A control buffer with the alignment of `cmsghdr`.
+/// Control buffer with the alignment of `cmsghdr`.
 #[derive(Clone)]
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
@@ -122,12 +122,12 @@ impl Outgoing {
         self.runs.is_empty()
     }
 
-    /// Returns the number of datagrams that were put in so far, and their bytes.
+    /// Returns the number of datagrams added so far, and their bytes.
     pub fn put(&self) -> [u64; 2] {
         self.put
     }
 
-    /// Returns the length of the datagrams that were put in last; `None` if there were none.
+    /// Returns the length of the datagrams that were added last; `None` if there were none.
     pub fn datagram_len(&self) -> Option<usize> {
         self.segment
     }
@@ -137,7 +137,8 @@ impl Outgoing {
         self.segments
     }
 
-    /// Lets `write` append datagrams, at most as many as its argument, until it has no more or there is no more room.
+    /// Lets `write` append datagrams, at most as many as its argument, until it has no more or there is no more
+    /// room.
     #[inline]
     pub fn fill(&mut self, mut write: impl FnMut(usize, &mut Vec<u8>) -> Option<Transmit>) {
         loop {
@@ -150,15 +151,15 @@ impl Outgoing {
         }
     }
 
-    /// Returns how many datagrams there is room for: as many as one buffer takes of the length of the last one, so that a
-    /// second buffer is not begun and left half empty.
+    /// Returns the number of datagrams that there is room for: as many of the last one's length as one buffer
+    /// takes, so that a second buffer is not begun and left half empty.
     fn room(&self) -> usize {
         let waiting = MOST_WAITING - self.datagrams.min(MOST_WAITING);
         let Some(segment) = self.segment.filter(|_| self.segments) else { return waiting };
         waiting.min(MOST_SEGMENTED.saturating_sub(self.bytes.len()) / segment)
     }
 
-    /// Adds the bytes written from `from` on as datagrams.
+    /// Adds the bytes written since offset `from` as datagrams.
     fn note(&mut self, from: usize, Transmit { segment, ecn: codepoint }: Transmit) {
         let segment = segment.max(1);
         self.segment = Some(segment);
@@ -180,11 +181,11 @@ impl Outgoing {
         }
     }
 
-    /// Sends the waiting datagrams, without waiting for room. A datagram that the network refuses twice is lost, like
-    /// any other; `network_errors` counts the refusals.
+    /// Sends the waiting datagrams, without waiting for room. A datagram that the network refuses twice is lost,
+    /// like any other; `network_errors` counts the refusals.
     ///
     /// # Errors
-    /// The error of send(2) or sendmmsg(2); `EAGAIN` where there is no room, and the rest waits on.
+    /// The error of send(2) or sendmmsg(2); `EAGAIN` where there is no room: the rest stays in the queue.
     #[inline]
     pub fn send(
         &mut self,
@@ -228,7 +229,7 @@ impl Outgoing {
     fn send_some(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = &self.runs[self.sent..];
         if waiting[0].codepoint != self.marks {
-            // A protocol changes it once or twice, where the path turns out to clear it.
+            // A protocol changes the codepoint once or twice, if it finds that the path clears it.
             ecn::mark(socket.socket(), waiting[0].codepoint)?;
             self.marks = waiting[0].codepoint;
         }
@@ -317,7 +318,7 @@ mod tests {
         let mut outgoing = Outgoing::new(false);
         write(&mut outgoing, &[100, 100, 40]);
         assert_eq!(runs(&outgoing), [1, 1, 1]);
-        // No more than a buffer takes, and the rest in the next one.
+        // One buffer takes as many as it can, the next one the rest.
         let mut outgoing = Outgoing::new(true);
         write(&mut outgoing, &[1_472; 64]);
         assert_eq!(runs(&outgoing), [44]);

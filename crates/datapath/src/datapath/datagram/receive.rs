@@ -16,17 +16,17 @@ use crate::datapath::policer;
 use crate::datapath::uring;
 use crate::time::Nanos;
 
-/// Largest size in bytes of one datagram, or of several that the kernel put together: the largest IP packet.
+/// Largest size in bytes of one datagram, or of several that the kernel coalesced: the largest IP packet.
 const LARGEST: usize = 65_536;
 
-/// Engine that receives: the system call, and who puts arriving datagrams of one flow together.
+/// Engine that receives: the system call, and whether the kernel coalesces arriving datagrams of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveEngine {
     /// Single datagram per recv(2).
     Recv,
     /// Many datagrams per recvmmsg(2).
     RecvMmsg,
-    /// Single buffer per recvmsg(2), of several datagrams that the kernel put together (`UDP_GRO`).
+    /// Single buffer per recvmsg(2), of several datagrams that the kernel coalesced (`UDP_GRO`).
     Gro,
     /// Many such buffers per recvmmsg(2).
     GroRecvMmsg,
@@ -35,11 +35,11 @@ pub enum ReceiveEngine {
 }
 
 impl ReceiveEngine {
-    /// Every engine, as knobs name them.
+    /// All engines, as the values of knobs name them.
     pub const WORDS: &'static [&'static str; 5] =
         &["recv", "recvmmsg", "gro", "gro+recvmmsg", "uring"];
 
-    /// Every engine, in the order of [`ReceiveEngine::WORDS`].
+    /// All engines, in the order of [`ReceiveEngine::WORDS`].
     pub const ALL: &'static [ReceiveEngine; 5] = &[
         ReceiveEngine::Recv,
         ReceiveEngine::RecvMmsg,
@@ -48,7 +48,7 @@ impl ReceiveEngine {
         ReceiveEngine::Uring,
     ];
 
-    /// Returns the engine of that name.
+    /// Returns the engine with this name.
     pub fn named(word: &str) -> Option<ReceiveEngine> {
         ReceiveEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
@@ -58,7 +58,7 @@ impl ReceiveEngine {
         ReceiveEngine::WORDS[self as usize]
     }
 
-    /// Returns true if the kernel puts datagrams together.
+    /// Returns true if the kernel coalesces datagrams.
     pub fn coalesces(self) -> bool {
         matches!(self, ReceiveEngine::Gro | ReceiveEngine::GroRecvMmsg)
     }
@@ -77,11 +77,11 @@ impl ReceiveEngine {
 /// Datagram that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    /// Time at which it was there.
+    /// Time at which it was read, or arrived in virtual time.
     pub at: Nanos,
     /// Content.
     pub bytes: &'a [u8],
-    /// Codepoint that it arrived with, where codepoints are read; otherwise [`Codepoint::NotEct`].
+    /// ECN codepoint that it arrived with, where codepoints are read; otherwise [`Codepoint::NotEct`].
     pub ecn: Codepoint,
 }
 
@@ -100,9 +100,9 @@ pub struct ReceiveBatch {
     controls: Box<[Control]>,
     names: Box<[libc::sockaddr_storage]>,
     engine: ReceiveEngine,
-    /// Bytes of room for the control messages of a buffer; 0 where none are asked for.
+    /// Bytes of room for the control messages of a buffer; 0 where none are requested.
     room: usize,
-    /// True if the kernel gives the codepoint of each buffer.
+    /// True if the kernel gives the ECN codepoint of each buffer.
     has_codepoints: bool,
     slot: usize,
     arrived: usize,
@@ -118,8 +118,8 @@ unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
     /// Creates buffers for datagrams of at most `largest` bytes, `batch` of them (1 to 1024) where a call takes
-    /// several. Longer datagrams are cut off one byte later, so that their length gives them away. Coalesced buffers
-    /// are always whole.
+    /// several. A longer datagram is cut off at one byte more than `largest`, so that its length shows it.
+    /// Coalesced buffers are always whole.
     ///
     /// # Errors
     /// Fails if the socket refuses `UDP_GRO`, or the host io_uring.
@@ -141,7 +141,7 @@ impl ReceiveBatch {
             .collect();
         let mut headers: Box<[libc::mmsghdr]> = iovecs.iter_mut().map(super::header).collect();
         let room = if matches!(socket.peer(), Peer::Addressed(_)) { slots } else { 0 };
-        // SAFETY: an all-zero address is valid: of no family.
+        // SAFETY: an all-zero address is valid: it has no family.
         let mut names: Box<[libc::sockaddr_storage]> =
             (0..room).map(|_| unsafe { std::mem::zeroed() }).collect();
         for (header, name) in headers.iter_mut().zip(names.iter_mut()) {
@@ -182,7 +182,7 @@ impl ReceiveBatch {
         self.reset(self.headers.len());
     }
 
-    /// Has the kernel tell the codepoint of each datagram from here on, for [`ReceiveBatch::each_marked`].
+    /// Makes the kernel report the ECN codepoint of each datagram from now on, for [`ReceiveBatch::each_marked`].
     ///
     /// # Errors
     /// The error of setsockopt(2).
@@ -218,10 +218,10 @@ impl ReceiveBatch {
         }
     }
 
-    /// Receives the datagrams that are there, in one system call; returns the number of buffers filled.
+    /// Receives the datagrams that are queued, in one system call; returns the number of buffers filled.
     ///
     /// # Errors
-    /// The error of recv(2), recvmsg(2) or recvmmsg(2); `EAGAIN` where nothing is there.
+    /// The error of recv(2), recvmsg(2) or recvmmsg(2); `EAGAIN` where there is nothing to receive.
     #[inline]
     pub fn receive(
         &mut self,
@@ -243,7 +243,7 @@ impl ReceiveBatch {
                 socket.guard.suit(&socket.socket, patience)?;
                 socket.receive_calls += 1;
                 let header = &mut self.headers[0];
-                // SAFETY: the header is valid: what it points to lives in `self`.
+                // SAFETY: the header is valid: it points to memory of `self`.
                 let got =
                     unsafe { call::recv_one(socket.as_fd(), &mut header.msg_hdr, flag(patience)) };
                 header.msg_len = got? as libc::c_uint;
@@ -257,10 +257,10 @@ impl ReceiveBatch {
                     Patience::None => libc::MSG_DONTWAIT,
                     Patience::Block | Patience::UntilNudged => libc::MSG_WAITFORONE,
                 };
-                // SAFETY: the headers are valid: what they point to lives in `self`.
+                // SAFETY: the headers are valid: they point to memory of `self`.
                 unsafe { call::recv_many(socket.as_fd(), &mut self.headers, wait)? }
             }
-            // Its ring has received above.
+            // The ring has received above.
             ReceiveEngine::Uring => 0,
         };
         // A single receiving call of the socket counts by itself.
@@ -270,7 +270,7 @@ impl ReceiveBatch {
         Ok(self.arrived)
     }
 
-    /// Returns the bytes of the packets that the last call brought.
+    /// Returns the bytes of the packets that the last call received.
     fn cost(&self, socket: &DatagramSocket) -> u64 {
         let each = self.headers[..self.arrived].iter().map(|header| {
             let len = header.msg_len as usize;
@@ -303,9 +303,8 @@ impl ReceiveBatch {
         self.each_marked(|bytes, _| take(bytes));
     }
 
-    /// Hands over each datagram likewise, with the codepoint that it arrived with if
-    /// [`ReceiveBatch::read_codepoints`] asked for it; datagrams that the kernel put together have the same one
-    /// (`inet_gro_receive`).
+    /// Hands over each datagram with the ECN codepoint that it arrived with, if [`ReceiveBatch::read_codepoints`]
+    /// was called. All datagrams that the kernel coalesced have the same one (`inet_gro_receive`).
     #[inline]
     pub fn each_marked(&mut self, mut take: impl FnMut(&[u8], Codepoint)) {
         for at in 0..self.arrived {
@@ -326,9 +325,9 @@ impl ReceiveBatch {
     }
 
     /// Returns the number of datagrams that one drop stands for, as the kernel counts a dropped buffer once: the
-    /// usual number of datagrams in a buffer or, where that is more, their mean number rounded up; at least 1.
-    /// Buffers with fewer are likelier to find room, so this errs on the side of drops here rather than losses on the
-    /// path.
+    /// most frequent number of datagrams in a buffer or, where that is more, the mean number rounded up; at least
+    /// 1. Buffers with fewer are likelier to find room, so this errs on the side of drops here rather than losses
+    /// on the path.
     pub fn datagrams_per_drop(&self) -> u64 {
         // Of several equally frequent numbers this finds the smallest.
         let usual = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]).unwrap_or(1);
@@ -337,8 +336,8 @@ impl ReceiveBatch {
         (usual as u64).max(datagrams.div_ceil(buffers.max(1)))
     }
 
-    /// Counts the datagrams of a buffer. Datagrams that came before the kernel was told to coalesce wait one by one,
-    /// first in the queue; they say nothing of the buffers that are dropped later.
+    /// Counts the datagrams of a buffer. Datagrams that arrived before the kernel was asked to coalesce are first
+    /// in the queue, one in each buffer; they show nothing about the buffers that are dropped later.
     #[inline]
     fn note(&mut self, datagrams: usize) {
         self.coalesced |= datagrams > 1;
@@ -352,7 +351,7 @@ impl ReceiveBatch {
 /// Size of one control message with an `int`.
 const CONTROL: usize = cmsg::space(size_of::<libc::c_int>());
 
-/// Size of the two that there may be: the size of segments, and the field with the codepoint.
+/// Size of both possible control messages: the size of segments, and the field with the codepoint.
 const BOTH: usize = 2 * CONTROL;
 
 /// Size of an address of any family.
@@ -372,7 +371,7 @@ fn segment_size(header: &libc::msghdr) -> Option<usize> {
     usize::try_from(size).ok()
 }
 
-/// Returns the codepoint in the control messages; [`Codepoint::NotEct`] where none tells it.
+/// Returns the codepoint in the control messages; [`Codepoint::NotEct`] if none has it.
 fn codepoint(header: &libc::msghdr) -> Codepoint {
     if header.msg_control.is_null() {
         return Codepoint::NotEct;

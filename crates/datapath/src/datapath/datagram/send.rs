@@ -11,16 +11,16 @@ use crate::datapath::call;
 use crate::datapath::policer;
 use crate::datapath::uring;
 
-/// Largest number of datagrams in one buffer that the kernel cuts: what every kernel takes.
+/// Largest number of datagrams in one buffer that the kernel cuts; every kernel with `UDP_SEGMENT` takes as many.
 pub const MOST_SEGMENTS: usize = 64;
 
 /// Largest size in bytes of one buffer that the kernel cuts: a device's default `gso_max_size` of 65,536, which
-/// counts all headers, less one (the kernel asks for "below"), 14 for Ethernet, 40 for IPv6 and 8 for UDP. A longer
-/// buffer is legal up to 65,507 bytes on IPv4, but is cut up before the device rather than by it, which costs most of
-/// what segmentation is for.
+/// counts all headers, less one (the kernel requires "below"), 14 for Ethernet, 40 for IPv6 and 8 for UDP. A longer
+/// buffer is legal up to 65,507 bytes on IPv4, but is cut before the device rather than by it, which loses most of
+/// the gain of segmentation.
 pub const MOST_SEGMENTED: usize = 65_536 - 1 - 14 - 40 - 8;
 
-/// Engine that sends: the system call, and who cuts a sequence of messages into datagrams.
+/// Engine that sends: the system call, and whether the kernel or the application cuts messages into datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendEngine {
     /// Single datagram per send(2).
@@ -36,11 +36,11 @@ pub enum SendEngine {
 }
 
 impl SendEngine {
-    /// Every engine, as knobs name them.
+    /// All engines, as the values of knobs name them.
     pub const WORDS: &'static [&'static str; 5] =
         &["send", "sendmmsg", "gso", "gso+sendmmsg", "uring"];
 
-    /// Every engine, in the order of [`SendEngine::WORDS`].
+    /// All engines, in the order of [`SendEngine::WORDS`].
     pub const ALL: &'static [SendEngine; 5] = &[
         SendEngine::Send,
         SendEngine::SendMmsg,
@@ -49,7 +49,7 @@ impl SendEngine {
         SendEngine::Uring,
     ];
 
-    /// Returns the engine of that name.
+    /// Returns the engine with this name.
     pub fn named(word: &str) -> Option<SendEngine> {
         SendEngine::ALL.iter().copied().find(|engine| engine.word() == word)
     }
@@ -83,7 +83,7 @@ impl SendEngine {
     }
 }
 
-/// Capacity of one sending call; an engine that takes less takes what it can.
+/// Capacity of one sending call; an engine with a lower limit uses that.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     /// Number of messages that the application hands over per call.
@@ -92,13 +92,13 @@ pub struct Room {
     pub batch: usize,
 }
 
-/// Batch of outgoing messages of one size, sent as many a call as the engine takes.
+/// Batch of outgoing messages of one size, sent with as many messages per call as the engine takes.
 ///
-/// The memory is touched before the first send, and every slot keeps its content, so only what the
-/// caller writes into a slot changes.
+/// The memory is touched before the first send, and every slot keeps its content, so only the bytes that the caller
+/// writes into a slot change.
 pub struct SendBatch {
     bytes: Box<[u8]>,
-    /// Headers, one for each buffer of a sendmmsg(2); none where a call takes one.
+    /// Headers, one for each buffer of a sendmmsg(2); empty where a call takes one buffer.
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
     to: Option<Box<SockAddr>>,
@@ -111,7 +111,7 @@ pub struct SendBatch {
     ring: Option<Box<uring::Sender>>,
 }
 
-// SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
+// SAFETY: the raw pointers in the headers point into boxes that this value owns and never reallocates.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -187,13 +187,14 @@ impl SendBatch {
         self.bytes.len() / (self.size * self.per)
     }
 
-    /// Returns the number of messages that were filled in and not yet sent.
+    /// Returns the number of messages that are filled in and not yet sent.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.filled - self.first
     }
 
-    /// Lets `write` fill in the next messages, `most` of them or as many as fit; whatever still waits is given up.
+    /// Lets `write` fill in the next messages, at most `most` or as many as fit; messages that still wait are
+    /// discarded.
     #[inline]
     pub fn fill(&mut self, most: usize, write: impl FnMut(&mut [u8])) {
         self.first = 0;
@@ -201,11 +202,11 @@ impl SendBatch {
         self.bytes[..self.filled * self.size].chunks_exact_mut(self.size).for_each(write);
     }
 
-    /// Sends the waiting messages, in one system call, and returns the number of messages it took. Waits for room, at
-    /// most [`crate::contract::GUARD`]. Messages that were not taken stay.
+    /// Sends the waiting messages, in one system call, and returns the number of messages that the kernel accepted.
+    /// Waits for room, at most [`crate::contract::GUARD`]. The other messages stay in the batch.
     ///
     /// # Errors
-    /// The error of send(2) or sendmmsg(2) where no message was taken; `EAGAIN` where there was no room.
+    /// The error of send(2) or sendmmsg(2) where no message was accepted; `EAGAIN` where there was no room.
     #[inline]
     pub fn send(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let waiting = self.waiting();
@@ -236,7 +237,7 @@ impl SendBatch {
         Ok(sent)
     }
 
-    /// Makes one sendmmsg(2); returns the number of messages that the buffers it took have room for.
+    /// Makes one sendmmsg(2); returns the number of messages in the buffers that it accepted.
     fn send_buffers(&mut self, socket: &mut DatagramSocket) -> io::Result<usize> {
         let (from, to) = (self.first / self.per, self.filled.div_ceil(self.per));
         // The last buffer may be filled in part.
@@ -262,7 +263,7 @@ impl SendBatch {
         waiting
     }
 
-    /// Makes the application cut from now on, by sendmmsg(2); what waits is kept.
+    /// Makes the application cut from now on, by sendmmsg(2); waiting messages stay.
     ///
     /// # Errors
     /// Fails if the socket refuses to reset `UDP_SEGMENT`.

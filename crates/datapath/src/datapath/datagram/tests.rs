@@ -311,7 +311,7 @@ fn a_closed_port_is_a_network_error() {
 #[test]
 fn a_message_beyond_the_path_mtu_is_seen_beforehand() {
     let (a, b) = pair("127.0.0.1:0");
-    // Loopback's 65,536, held to what an IPv4 packet can be.
+    // Loopback's 65,536, limited to the largest IPv4 packet.
     assert_eq!(path_mtu(a.socket()), Some(65_535));
     assert!(!is_ipv6(b.socket()));
     probe_segmentation(a.as_fd()).unwrap();

@@ -17,11 +17,11 @@ pub(in crate::datapath) struct Outgoing {
     sender: Sender,
     memory: Memory,
     /// Pattern, long enough for a call that starts anywhere in its period. Never freed, because the kernel may read
-    /// it after a zero-copy send; one a connection, in a process of one trial.
+    /// it after a zero-copy send; one per connection, in a process of one trial.
     pattern: &'static [u8],
     /// Bytes that were read from the source's file.
     read: Region,
-    /// Range of those bytes that is still to be sent.
+    /// Range of those bytes that is not sent yet.
     waiting: Range<usize>,
 }
 
@@ -30,9 +30,9 @@ pub(in crate::datapath) struct Outgoing {
 pub(in crate::datapath) struct Calls {
     /// Offset in the pattern at which they begin.
     pub(in crate::datapath) at: usize,
-    /// Number of bytes of the first, which may be the rest of one that went in part.
+    /// Number of bytes of the first call, which may be the rest of a call that was sent in part.
     pub(in crate::datapath) first: usize,
-    /// Number of bytes of each further one.
+    /// Number of bytes of each further call.
     pub(in crate::datapath) size: usize,
 }
 
@@ -56,7 +56,7 @@ impl Outgoing {
     }
 
     /// Sends as many of the calls as the source's budget and [`DEPTH`] allow. Returns the number of bytes sent,
-    /// `None` where none were, and the number that was to be sent.
+    /// `None` if there were none, and the number of bytes that it should send.
     pub(in crate::datapath) fn send<C: Channel>(
         &mut self,
         channel: &mut C,
@@ -128,7 +128,7 @@ impl Outgoing {
         Ok((sent, whole))
     }
 
-    /// Waits until the kernel has reported all completions that it will report.
+    /// Waits for all completions that the kernel will report.
     pub(in crate::datapath) fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         let before = self.sender.calls();
         let done = self.sender.finish();

@@ -17,7 +17,7 @@ pub(super) fn timed(mut provider: CryptoProvider) -> CryptoProvider {
     provider
 }
 
-/// Returns a suite that does the same and is timed. rustls wants it to live as long as the process; an agent makes a few.
+/// Returns a suite that does the same and is timed. rustls requires a `'static` one; an agent makes a few.
 fn suite(of: SupportedCipherSuite) -> SupportedCipherSuite {
     let Some(Tls13CipherSuite { common, hkdf_provider, aead_alg, quic }) = of.tls13() else {
         return of;
@@ -29,7 +29,7 @@ fn suite(of: SupportedCipherSuite) -> SupportedCipherSuite {
     SupportedCipherSuite::Tls13(Box::leak(Box::new(suite)))
 }
 
-/// Whatever it holds, timed.
+/// Cryptographic object whose calls are timed.
 struct Timed<T>(T);
 
 impl Algorithm for Timed<&'static dyn Algorithm> {

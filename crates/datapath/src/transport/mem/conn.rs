@@ -16,21 +16,21 @@ use crate::time::{Clock, Manual, Nanos};
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
-/// Kind of time, and so whether anyone can wait for it to pass.
+/// Kind of time, which decides whether waiting makes it pass.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
     /// Real time, which passes by itself.
     Real,
-    /// Virtual time, which is moved.
+    /// Virtual time, which a test moves.
     Virtual(Manual),
 }
 
 /// Treatment of a message that finds no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// The sender keeps it.
+    /// The message stays with the sender.
     Waits,
-    /// Lost, and counted.
+    /// The message is lost, and counted.
     Drops,
 }
 
@@ -43,9 +43,9 @@ struct Wire {
 
 #[derive(Default)]
 struct State {
-    /// The earliest arrival first.
+    /// Messages under way, the earliest arrival first.
     on_the_way: BinaryHeap<Reverse<Flight>>,
-    /// Memory of messages that were taken, to use again.
+    /// Memory of received messages, to use again.
     spare: Vec<Vec<u8>>,
     sent: u64,
     dropped: u64,
@@ -58,7 +58,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// A message on its way; messages that arrive at the same time keep the order they were sent in.
+/// Message under way; messages that arrive at the same time stay in the order of sending.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     at: Nanos,
@@ -88,7 +88,7 @@ pub struct MemConn {
     fates: Fates,
     outgoing: Arc<Wire>,
     incoming: Arc<Wire>,
-    /// Bulk data on its way out.
+    /// Bulk data that is being sent.
     bulk: BulkMessage,
     send_calls: u64,
     receive_calls: u64,
@@ -117,7 +117,7 @@ pub(super) fn connect(time: Time, full: Full, up: Fates, down: Fates) -> (MemCon
 }
 
 impl MemConn {
-    /// Returns the time at which the next message on its way to this end arrives, in virtual time.
+    /// Returns the time at which the next message to this end arrives, in virtual time.
     pub fn next_arrival(&self) -> Option<Nanos> {
         lock(&self.incoming.state).on_the_way.peek().map(|flight| flight.0.at)
     }
@@ -129,7 +129,7 @@ impl MemConn {
         }
     }
 
-    /// Waits, at most [`GUARD`], while `idle` holds. In virtual time nothing changes by waiting.
+    /// Waits, at most [`GUARD`], while `idle` holds. In virtual time waiting changes nothing.
     fn wait<'a>(
         &self,
         wire: &'a Wire,
@@ -218,7 +218,7 @@ impl Conn for MemConn {
         Ok(self.collect(patience, |bytes| inbox.message(Lane::default(), bytes)))
     }
 
-    /// Does nothing: it keeps no backlog.
+    /// Does nothing, since there is no backlog.
     fn flush(&mut self) -> io::Result<Progress> {
         Ok(Progress::Moved)
     }
@@ -240,7 +240,7 @@ impl Conn for MemConn {
         Ok(())
     }
 
-    /// Returns true: no peer acknowledges anything.
+    /// Returns true: the peer acknowledges nothing.
     fn is_drained(&self) -> bool {
         true
     }
@@ -272,7 +272,7 @@ impl Conn for MemConn {
 }
 
 impl Drop for MemConn {
-    /// Ends the direction, so that the peer hears of it as it would of a closed socket.
+    /// Ends the direction, so that the peer sees the end as with a closed socket.
     fn drop(&mut self) {
         lock(&self.outgoing.state).finished = true;
         self.outgoing.changed.notify_all();

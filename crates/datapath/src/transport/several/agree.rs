@@ -1,5 +1,5 @@
-//! Agreement of both ends on the connection that carries a flow: the near end names it, on that very connection, and the far
-//! end says so be it. What else has come in for the flow is closed.
+//! Agreement of both ends on the connection that carries a flow: the near end names it, on that connection itself,
+//! and the far end confirms. Other connections that were opened for the flow are closed.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -18,15 +18,15 @@ use crate::transport::handover::readable;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::{Address, Conn, Effective, Listener, Progress};
 
-/// Time after which the near end says again what was not answered; twice as long after each.
+/// Time after which the near end repeats a note without an answer; doubled each time.
 const AGAIN: Nanos = Nanos::from_millis(50);
 /// Longest such time.
 const AGAIN_AT_MOST: Nanos = Nanos::from_millis(400);
-/// Between two looks of the far end at connections of which none is named yet.
+/// Interval at which the far end checks its connections while none is named.
 const LOOK: Nanos = Nanos::from_micros(200);
-/// Time for which a listener is asked at once.
+/// Time for which a listener waits in one call.
 const TURN: Nanos = Nanos::from_secs(60);
-/// Failures of a listener that are borne: a peer that gives up amid a handshake is one.
+/// Number of failures of a listener that are tolerated: a peer that gives up during a handshake is one.
 const MOST_FAILURES: u32 = 64;
 
 /// Terms of an order of preference that both ends know.
@@ -36,16 +36,16 @@ pub(super) struct Terms {
     pub(super) names: [String; 2],
     /// Time of silence after which the second takes over; `None` if it does not.
     pub(super) silence: Option<Nanos>,
-    /// Options as asked.
+    /// Options as typed.
     pub(super) asked: Effective,
     /// Carriage of bulk data.
     pub(super) bulk: Bulk,
 }
 
-/// Names this connection to the far end as the one that carries, and waits until that agrees.
+/// Names this connection to the far end as the carrier, and waits until the far end agrees.
 ///
 /// # Errors
-/// [`Error::Blocked`] where no answer came in time; the failed operation.
+/// [`Error::Blocked`] where no answer arrived in time; the failed operation.
 pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos) -> Result<()> {
     let failed = |e| Error::setup("agree on the connection that carries", e);
     let began = Monotonic.now();
@@ -73,7 +73,7 @@ pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos
     }
 }
 
-/// Lets a connection act, and takes what it has.
+/// Runs a connection's timers, and receives its messages.
 fn turn(conn: &mut dyn Conn, heard: &mut Heard<'_>) -> std::io::Result<()> {
     conn.on_deadline(Monotonic.now())?;
     if conn.readiness().has_backlog {
@@ -85,7 +85,7 @@ fn turn(conn: &mut dyn Conn, heard: &mut Heard<'_>) -> std::io::Result<()> {
     }
 }
 
-/// Sleeps until something arrives, at most so long.
+/// Sleeps until something arrives, at most `span`.
 fn rest(conn: &dyn Conn, span: Nanos) {
     match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {
         Some(Ok(_)) => {}
@@ -93,7 +93,7 @@ fn rest(conn: &dyn Conn, span: Nanos) {
     }
 }
 
-/// The last note that came.
+/// Inbox that stores the last note that arrived.
 struct Heard<'a> {
     note: &'a Note,
     last: Option<Kind>,
@@ -105,17 +105,17 @@ impl Inbox for Heard<'_> {
     }
 }
 
-/// A connection that came in at one of the listeners.
+/// Connection that arrived at one of the listeners.
 type Incoming = (usize, Result<(u16, Box<dyn Conn>)>);
 
-/// Connections of a flow that are there, and what the near end has said of which.
+/// Open connections of a flow, and the note of the near end that names one.
 #[derive(Default)]
 struct Waiting {
     conns: [Option<Box<dyn Conn>>; 2],
     named: Option<(usize, Kind)>,
 }
 
-/// Listens for connections of both.
+/// Listener for the connections of both contenders.
 pub(super) struct PreferenceListener {
     endpoint: Address,
     token: Token,
@@ -129,8 +129,8 @@ pub(super) struct PreferenceListener {
 }
 
 impl PreferenceListener {
-    /// Lets connections in at both listeners, each in a thread of its own: of one that is blocked nothing comes, and nobody
-    /// is to wait for it.
+    /// Accepts connections at both listeners, each in a thread of its own: a blocked listener returns nothing, and
+    /// nothing else must wait for it.
     ///
     /// # Errors
     /// Fails where a thread cannot be started.
@@ -163,7 +163,7 @@ impl PreferenceListener {
         })
     }
 
-    /// Returns a flow whose connection is named and there, with the number of that.
+    /// Returns a flow whose named connection is open, with that connection's number.
     fn named(&mut self) -> Option<(u16, usize, Kind)> {
         for (flow, waiting) in &mut self.waiting {
             let note = Note::of(&Hello { token: self.token, flow: *flow });
@@ -188,7 +188,7 @@ impl PreferenceListener {
         None
     }
 
-    /// Takes a flow, and says to the near end that it is so.
+    /// Takes a flow, and confirms it to the near end.
     fn take(&mut self, flow: u16, at: usize, kind: Kind) -> Result<Option<Box<dyn Conn>>> {
         let Some(Waiting { conns: [first, second], .. }) = self.waiting.remove(&flow) else {
             return Ok(None);
@@ -198,12 +198,12 @@ impl PreferenceListener {
         let note = Note::of(&Hello { token: self.token, flow });
         conn.send(LANE, &note.encode(Kind::Agreed))
             .map_err(|e| Error::setup("agree on the connection that carries", e))?;
-        // The other, which came late, is closed.
+        // The other connection, if it arrived late, is closed.
         let other = other.filter(|_| kind == Kind::Both);
         Ok(Some(Box::new(self.terms.conn(at, conn, other, note)?)))
     }
 
-    /// Returns what is known where nobody came.
+    /// Returns the error, with the evidence, if no connection arrived.
     fn nobody(&self, timeout: Nanos) -> Error {
         let of = |at: usize| {
             let failure = self.failures[at].as_deref().unwrap_or("nothing with this trial's token");
@@ -213,7 +213,7 @@ impl PreferenceListener {
     }
 }
 
-/// Lets connections in until nobody wants them.
+/// Accepts connections until the receiver is gone.
 fn let_in(
     mut listener: Box<dyn Listener>,
     at: usize,
@@ -223,7 +223,7 @@ fn let_in(
     let mut failures = 0;
     while !is_over.load(Ordering::Acquire) && failures < MOST_FAILURES {
         let came = match listener.accept(TURN) {
-            // Nobody came, and nobody has to.
+            // No connection arrived, and none has to.
             Err(Error::Blocked { .. }) => continue,
             came => came,
         };

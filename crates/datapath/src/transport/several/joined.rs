@@ -1,4 +1,4 @@
-//! Several connections as one: each carries lanes of its own, and all are waited for together.
+//! Several connections as one: each carries lanes of its own, and the caller waits for all of them together.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,29 +10,29 @@ use crate::datapath::wait::Interest;
 use crate::time::Nanos;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
-/// Most connections that can be one: a bit for each.
+/// Largest number of joined connections: a bit for each.
 pub const MOST: usize = 16;
 
-/// One of the connections that are joined.
+/// Connection that is joined with others.
 pub struct Strand<C: ?Sized = dyn Conn> {
-    /// Name that its options have in front, with a dot; empty for none.
+    /// Prefix of the names of its options, before a dot; empty for none.
     pub name: String,
     /// The connection.
     pub conn: Box<C>,
-    /// Lanes of the whole that it carries, by the numbers that they have in it.
+    /// Lanes that it carries, by their numbers in the joined connection.
     pub lanes: Vec<Lane>,
-    /// True if the peer's end of it shows.
+    /// True if it shows the end of the peer's direction.
     pub tells_end: bool,
 }
 
-/// State of a strand's descriptor.
+/// Events that the epoll set watches on a strand's descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watched {
-    /// For what arrives.
+    /// Arrivals.
     Arrivals,
-    /// For room, too.
+    /// Arrivals and room.
     Room,
-    /// Not at all.
+    /// None.
     No,
 }
 
@@ -42,30 +42,30 @@ struct Held<C: ?Sized> {
     has_ended: bool,
 }
 
-/// Several connections as one.
+/// Connection that consists of several.
 pub struct Joined<C: Conn + ?Sized = dyn Conn> {
     held: Vec<Held<C>>,
-    /// Strand and lane within it, by lane.
+    /// Strand, and lane within it, by lane.
     routes: Box<[(usize, Lane)]>,
-    /// All descriptors, where there are any.
+    /// Set of all descriptors, where there are any.
     ready: Option<Epoll>,
-    /// The strand that had no room for the last message.
+    /// Strand that had no room for the last message.
     full: Option<usize>,
-    /// True if some may have taken in what no descriptor shows any more.
+    /// True if some strands may hold messages that no descriptor shows any more.
     may_hold: bool,
     /// System calls made to wait for all of them together.
     calls: u64,
 }
 
 impl<C: Conn + ?Sized> Joined<C> {
-    /// Joins connections whose lanes together are those from 0 on, each once.
+    /// Joins connections whose lanes together are the numbers from 0 on, each once.
     ///
     /// # Errors
     /// `InvalidInput` if a lane is missing, or if there are too many; otherwise the error of epoll(7).
     pub fn new(strands: Vec<Strand<C>>) -> io::Result<Joined<C>> {
         let routes = routes(&strands)?;
         let has_fds = strands.iter().any(|strand| strand.conn.readiness().fd.is_some());
-        // A single one is waited for by itself.
+        // A single connection needs no epoll set.
         let ready = (has_fds && strands.len() > 1).then(Epoll::new).transpose()?;
         let held = strands.into_iter().map(|strand| Held {
             strand,
@@ -87,7 +87,7 @@ impl<C: Conn + ?Sized> Joined<C> {
         (0..self.held.len()).try_for_each(|at| act(self, at))
     }
 
-    /// Watches the descriptor of a strand for this from here on.
+    /// Watches the descriptor of a strand for these events from now on.
     #[inline]
     fn watch(&mut self, at: usize, wanted: Watched) -> io::Result<()> {
         let held = &mut self.held[at];
@@ -112,14 +112,14 @@ impl<C: Conn + ?Sized> Joined<C> {
         Ok(())
     }
 
-    /// Watches a strand for room as long as part of a message waits for it.
+    /// Watches a strand for room while part of a message waits for it.
     #[inline]
     fn watch_for_room(&mut self, at: usize) -> io::Result<()> {
         let waits = self.held[at].strand.conn.readiness().has_backlog;
         self.watch(at, if waits { Watched::Room } else { Watched::Arrivals })
     }
 
-    /// Watches the strand that had no room for what arrives only: whoever receives has waited for room.
+    /// Watches the strand that had no room for arrivals only: a caller that receives no longer waits for room.
     #[inline]
     fn settle(&mut self) -> io::Result<()> {
         match self.full.take() {
@@ -128,7 +128,7 @@ impl<C: Conn + ?Sized> Joined<C> {
         }
     }
 
-    /// Returns the strands that may have something, a bit for each, having waited as long as asked.
+    /// Returns the strands that may have messages, a bit for each, after waiting as `patience` allows.
     #[inline]
     fn await_arrivals(&mut self, patience: Patience) -> io::Result<u32> {
         let mut found = 0;
@@ -166,7 +166,7 @@ impl<C: Conn + ?Sized> Joined<C> {
                 }
             }
         }
-        // What others still have to hand over goes first.
+        // Messages that other strands still hold are handed over before the end.
         let is_over = progress == Progress::Idle && self.has_ended();
         Ok(if is_over { Progress::Closed } else { progress })
     }
@@ -175,7 +175,7 @@ impl<C: Conn + ?Sized> Joined<C> {
         self.held.iter().any(|held| held.strand.conn.readiness().has_backlog)
     }
 
-    /// Returns the readiness that shows room.
+    /// Returns the event that shows room.
     fn room(&self) -> Interest {
         let waits = self.held.iter().any(|held| held.watched == Watched::Room);
         match self.full {
@@ -195,7 +195,7 @@ impl<C: Conn + ?Sized> Joined<C> {
         &mut self.held[at].strand.conn
     }
 
-    /// Returns the patience for a receiving call of a strand: none where all are waited for together.
+    /// Returns the patience for a receiving call of a strand: none where the epoll set waits for all.
     fn left(&self, patience: Patience) -> Patience {
         if self.ready.is_some() { Patience::None } else { patience }
     }
@@ -220,7 +220,7 @@ fn routes<C: ?Sized>(strands: &[Strand<C>]) -> io::Result<Vec<(usize, Lane)>> {
     })
 }
 
-/// Says which lane of the whole a message came on.
+/// Inbox that replaces the lane number of a strand by that of the joined connection.
 struct OnLanes<'a> {
     inbox: &'a mut dyn Inbox,
     lanes: &'a [Lane],
@@ -273,7 +273,7 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
     #[inline]
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         self.settle()?;
-        // What was taken in before ends no sleep.
+        // Messages that a strand already holds do not end the sleep.
         if std::mem::take(&mut self.may_hold) && self.ready.is_some() {
             let progress = self.receive_from(u32::MAX, Patience::None, inbox)?;
             if progress != Progress::Idle || patience == Patience::None {
@@ -317,7 +317,7 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         self.held.iter().filter_map(|held| held.strand.conn.next_deadline()).min()
     }
 
-    /// Lets those act that are due; all if none is.
+    /// Runs the timers of connections that are due, or of all if none is.
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
         self.may_hold = true;
         let is_due = |conn: &C| conn.next_deadline().is_some_and(|due| due <= now);
@@ -340,8 +340,8 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
         named.collect()
     }
 
-    /// Returns the sums of what is known of each. The handshakes were under way together, so that the
-    /// longest counts; headers differ, and none of several speaks for the others.
+    /// Returns the sums over all connections. Their handshakes were under way together, so the longest counts;
+    /// headers differ, so none are reported for several.
     fn info(&self) -> ConnInfo {
         let mut all = self.held.iter().map(|held| held.strand.conn.info());
         let Some(ConnInfo { stats: mut sum, view }) = all.next() else {

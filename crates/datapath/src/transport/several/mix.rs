@@ -1,5 +1,4 @@
-//! A mix: each lane of the work has a contender of its own, as the events of a game in TCP beside its
-//! state in UDP.
+//! Mix: each lane of the work has a contender of its own, as the events of a game in TCP beside its state in UDP.
 //!
 //! ```text
 //! mix:events=tcp,state=udp        lane events ──► one connection of tcp
@@ -23,22 +22,22 @@ use crate::transport::{
 
 const ID: &str = "mix";
 
-/// Form as typed, and what it is.
+/// Form as typed, and its description.
 pub(super) const FORM: (&str, &str) = (
     "mix:LANE=CONTENDER,…",
     "each lane of the work over a contender of its own, whose knobs are joined with +, as \
      mix:events=tcp:cc=bbr+nodelay=on,state=udp; others=CONTENDER carries the lanes that are not named",
 );
 
-/// The lanes that are not named, all in one connection.
+/// Name for all lanes that are not named, which share one connection.
 const OTHERS: &str = "others";
 
-/// Returns true if a mix is meant.
+/// Returns true if `typed` has the form of a mix.
 pub(super) fn is_one(typed: &str) -> bool {
     typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// Returns a mix as typed, of contenders as typed by the names of their lanes.
+/// Returns a mix as typed, from the names of lanes with their contenders as typed.
 pub(super) fn typed(parts: impl IntoIterator<Item = (String, String)>) -> String {
     let options = parts.into_iter().map(|(lane, part)| (lane, part.replace(',', "+"))).collect();
     Spec { name: ID.to_owned(), options }.to_string()
@@ -86,7 +85,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     };
     let parts: Vec<Part> = spec.options.iter().map(part).collect::<Result<_>>()?;
     let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
-    // Its options are none: nothing in them is a knob that could be varied.
+    // It has no options: none of its text is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
     Ok(Contender {
         transport,
@@ -98,7 +97,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     })
 }
 
-/// A mix, for any work or for some.
+/// Mix of contenders, for any work or for a particular one.
 struct Mix {
     typed: String,
     info: Info,
@@ -179,7 +178,7 @@ impl Transport for Mix {
         for (at, part) in parts.iter_mut().enumerate() {
             let mine = (0..all).zip(&carriers).filter(|(_, carrier)| **carrier == at);
             let mine: Vec<Lane> = mine.map(|(lane, _)| Lane(lane)).collect();
-            // What the work asks for on these lanes of a transport that has enough of them.
+            // The services that the work needs on these lanes of a transport with enough of them.
             let asked = work.lanes(&Guarantees { lanes: all, ..part.contender.promised() });
             let of = |lane: &Lane| asked.get(usize::from(lane.0)).copied();
             part.lanes = mine.iter().filter_map(of).collect();
@@ -238,10 +237,10 @@ impl Mix {
     }
 }
 
-/// Rules by which connections of the parts are joined.
+/// Rules for joining the connections of the parts.
 struct Joins(Vec<Joint>);
 
-/// A part, as far as its connection goes.
+/// Part of a mix, as needed to join its connection.
 struct Joint {
     name: String,
     title: String,
@@ -250,7 +249,7 @@ struct Joint {
 }
 
 impl Joins {
-    /// Makes one connection of one of each part.
+    /// Joins a connection of each part into one.
     fn join(&self, conns: Vec<Box<dyn Conn>>) -> Result<Box<dyn Conn>> {
         let strands = self.0.iter().zip(conns).map(|(joint, conn)| Strand {
             name: joint.name.clone(),
@@ -266,7 +265,7 @@ impl Joins {
 struct MixListener {
     listeners: Vec<Box<dyn Listener>>,
     joins: Joins,
-    /// Connections that are there, by flow and part, of flows that miss others.
+    /// Open connections, by flow and part, of flows that miss others.
     waiting: BTreeMap<u16, Vec<Option<Box<dyn Conn>>>>,
 }
 
@@ -280,7 +279,7 @@ impl MixListener {
         Some((flow, conns.into_iter().flatten().collect()))
     }
 
-    /// Accepts a connection of every part that some flow misses; of each where none has begun.
+    /// Accepts a connection of every part that a flow misses; of each part if no flow has begun.
     fn accept_missing(&mut self, timeout: Nanos) -> Result<()> {
         let waiting = &self.waiting;
         let misses = |at: usize| {

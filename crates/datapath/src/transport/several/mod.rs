@@ -1,6 +1,5 @@
-//! Contenders that are made of others: a mix, in which each lane of the work has a contender of its own, and an order of
-//! preference, in which one falls back on another.
-//! To whoever uses one it is a transport like any other.
+//! Contenders that consist of others: a mix, in which each lane of the work has a contender of its own, and an
+//! order of preference, in which one falls back on another. Their callers use them like any other transport.
 
 use std::os::fd::AsFd;
 use std::thread;
@@ -25,17 +24,16 @@ mod preferring;
 
 pub use joined::{Joined, MOST, Strand};
 
-/// A contender that is a part of another.
+/// Contender that is a part of another.
 #[derive(Debug, Clone)]
 pub struct Part {
     /// Name within the whole.
     pub name: String,
     /// The contender.
     pub contender: Contender,
-    /// Lanes of the work that it carries, where lanes are shared out; none before it is known for which
-    /// work.
+    /// Lanes of the work that it carries, where lanes are shared out; empty before the work is known.
     pub numbers: Vec<Lane>,
-    /// Services of the lanes of its connection; none before it is known for which work.
+    /// Services of the lanes of its connection; empty before the work is known.
     pub lanes: Vec<Service>,
 }
 
@@ -50,18 +48,18 @@ impl Part {
     }
 }
 
-/// Forms of contenders that are made of others or of commands, with what they are, for lists.
+/// Forms of contenders that consist of others or of commands, with descriptions, for lists.
 pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM, super::external::FORM];
 
-/// Returns true if a contender that is made of others is meant.
+/// Returns true if `typed` has the form of a contender that consists of others.
 pub(super) fn is_one(typed: &str) -> bool {
     mix::is_one(typed) || preference::is_one(typed)
 }
 
-/// Reads a contender that is made of others; `None` if `typed` is none.
+/// Reads a contender that consists of others; `None` if `typed` is none.
 ///
 /// # Errors
-/// [`Error::Usage`] naming what is wrong and what would be right.
+/// [`Error::Usage`] naming the mistake and a correct form.
 pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
     if mix::is_one(typed) {
         return mix::parse(typed).map(Some);
@@ -69,12 +67,12 @@ pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
     preference::is_one(typed).then(|| preference::parse(typed)).transpose()
 }
 
-/// Returns a mix as typed, of contenders as typed by the names of their lanes.
+/// Returns a mix as typed, from the names of lanes with their contenders as typed.
 pub fn mixed(parts: impl IntoIterator<Item = (String, String)>) -> String {
     mix::typed(parts)
 }
 
-/// Returns a contender that is made of others with each of them rewritten; `None` if `typed` is none.
+/// Returns a contender that consists of others with each of them rewritten; `None` if `typed` is none.
 pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Result<String>> {
     match (mix::is_one(typed), preference::is_one(typed)) {
         (true, _) => Some(mix::each(typed, rewrite)),
@@ -83,7 +81,7 @@ pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Res
     }
 }
 
-/// Returns the distance that `whole`, which these make together, covers.
+/// Returns the distance that `whole`, which consists of these parts, covers.
 fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
     for part in parts {
         if part.info().peer == PeerKind::Kernel {
@@ -123,7 +121,7 @@ fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
     }
 }
 
-/// Returns the guarantees of all of `parts` together: of each the weakest.
+/// Returns the guarantees of all `parts` together: the weakest of each kind.
 fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
     let all = || parts.iter().map(|part| part.contender.promised());
     let delivers = |wanted: fn(Delivery) -> bool| all().any(|one| wanted(one.service.delivery));
@@ -159,7 +157,7 @@ fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
     }
 }
 
-/// Returns the endpoints of so many parts.
+/// Returns the endpoints of this number of parts.
 fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
     match of {
         Address::Several(all) if all.len() == parts => Ok(all),
@@ -175,7 +173,7 @@ fn any_is_kept_up(parts: &[Part]) -> bool {
     parts.iter().any(|part| part.info().is_kept_up)
 }
 
-/// Longest time for which a connection that is there is left alone while others are being opened.
+/// Longest time without running the timers of an open connection while others are being opened.
 const SOON: Nanos = Nanos::from_millis(10);
 
 /// Connection of a part, with the number of its flow.
@@ -192,14 +190,14 @@ fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
     named.collect()
 }
 
-/// An open connection, and a second one if there is one.
+/// Open connection, and a second one if there is one.
 type WithSpare = (Box<dyn Conn>, Option<Box<dyn Conn>>);
 
-/// Opens a connection beside the open one `first`, which acts meanwhile; both have names for errors. Returns `first`, and
-/// the other if it could be opened.
+/// Opens a second connection beside `first`, whose timers run meanwhile; both have names for errors. Returns
+/// `first`, and the second if it could be opened.
 ///
 /// # Errors
-/// [`Error::Broken`] where a library breaks down: that is no peer that does not answer.
+/// [`Error::Broken`] where a library breaks down, which is different from a peer that does not answer.
 pub fn open_beside(
     names: [&str; 2],
     first: Box<dyn Conn>,
@@ -219,21 +217,21 @@ pub fn open_beside(
     }
 }
 
-/// Lets a connection act while others are missing.
+/// Runs the timers of a connection while others are missing.
 fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
     while missing.any() {
         let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
         match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {
             Some(Ok(false)) => {}
-            // What has arrived at a connection of the kernel's stays there, and shows all the time.
+            // Messages that arrive at a connection of the kernel stay there, and its descriptor shows them.
             Some(_) | None => thread::sleep(Nanos::from_millis(1).into()),
         }
-        // What fails here fails again in its flow, which says so.
+        // An error here recurs in the flow, which reports it.
         let _ = conn.on_deadline(Monotonic.now());
     }
 }
 
-/// Puts the name of a part in front of an error, which stays of its kind.
+/// Puts the name of a part in front of an error; the kind of error is unchanged.
 fn named(name: &str, error: Error) -> Error {
     match error {
         Error::Blocked { evidence } => Error::blocked(format!("{name}: {evidence}")),

@@ -1,4 +1,4 @@
-//! What two ends that prefer one transport say to each other, as messages of the connection that it is about.
+//! Notes that two ends with an order of preference exchange, as messages of the connection that a note is about.
 //!
 //! ```text
 //! 0      4      5      6        8                 24
@@ -7,7 +7,7 @@
 //! +------+------+------+--------+-----------------+
 //! ```
 //!
-//! The token tells a note from a message: nobody else has it.
+//! The token, which only this trial knows, distinguishes a note from a message.
 
 use crate::transport::hello::{Hello, LEN};
 
@@ -24,9 +24,9 @@ pub(super) enum Kind {
     Alone,
     /// This connection carries the flow, and the other stands by.
     Both,
-    /// So be it.
+    /// Confirmed.
     Agreed,
-    /// This end is there.
+    /// This end is alive.
     Beacon,
     /// This end has fallen back on this connection.
     Fall,

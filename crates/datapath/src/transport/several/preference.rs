@@ -1,11 +1,11 @@
-//! An order of preference: the first of two contenders as long as it gets through, the second otherwise.
+//! Order of preference: the first of two contenders while it gets through, the second otherwise.
 //!
 //! ```text
 //! udp|tcp      near  tries udp; if it has not connected after `after`: tries tcp
-//!              far   takes both, and carries on with the one that the near end names
+//!              far   accepts both, and continues with the one that the near end names
 //! ```
 //!
-//! Where nothing promises that what was sent arrives, the second stands by, and takes over when the first falls silent.
+//! Where delivery is not guaranteed, the second stands by, and takes over when the first falls silent.
 
 use std::io;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ const ID: &str = "preference";
 /// Sign between the two.
 const SIGN: char = '|';
 
-/// Form as typed, and what it is.
+/// Form as typed, and its description.
 pub(super) const FORM: (&str, &str) = (
     "FIRST|SECOND",
     "the first contender as long as it gets through, then the second, as 'udp|tcp' (in quotes, for the shell); after=TIME among \
      the second's knobs is how long the first may take to connect (1s), silence=TIME|off how long nothing may come over it then (1s)",
 );
 
-/// Knobs of the order itself, typed among those of the second.
+/// Knobs of the order itself, typed among the knobs of the second.
 const KEYS: &[Key] = &[AFTER.key(), SILENCE.key()];
 
 /// RFC 8305, section 5, has these bounds for the delay before the next attempt.
@@ -62,7 +62,7 @@ const SILENCE: Optional<Option<Nanos>> = Optional::form(
      may be lost, and off where none may, since those under way would be",
 );
 
-/// Time of silence where none is given: as long as TCP waits at first for an acknowledgement (RFC 6298, section 2).
+/// Default time of silence: the first retransmission timeout of TCP (RFC 6298, section 2).
 const USUAL_SILENCE: Nanos = Nanos::from_secs(1);
 
 fn silence(typed: &str) -> Result<Option<Nanos>> {
@@ -75,7 +75,7 @@ fn silence(typed: &str) -> Result<Option<Nanos>> {
     }
 }
 
-/// Returns true if an order of preference is meant, and not a command that pipes.
+/// Returns true if `typed` has the form of an order of preference, and not of a command with a pipe.
 pub(super) fn is_one(typed: &str) -> bool {
     typed.contains(SIGN) && !external::is_one(typed)
 }
@@ -97,12 +97,12 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let knobs = Settings::check(&spec.split_off(KEYS), KEYS)?;
     let parts = [part(typed, first)?, part(typed, &spec.to_string())?];
     let transport = Carrier::Made(Arc::new(Preference::of(typed, parts.into(), &knobs)?));
-    // Its options are none: nothing in them is a knob that could be varied.
+    // It has no options: none of its text is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
     Ok(Contender { transport, knobs, via: Via::Direct, external: None, prefers: Vec::new(), spec })
 }
 
-/// Returns an order of preference with both of its contenders rewritten, and its own knobs as they were.
+/// Returns an order of preference with both of its contenders rewritten, and its own knobs unchanged.
 pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Result<String> {
     let Some((first, second)) = typed.split_once(SIGN) else {
         return rewrite(typed);
@@ -133,7 +133,7 @@ fn part(whole: &str, typed: &str) -> Result<Part> {
     Ok(Part { name, contender, numbers: Vec::new(), lanes: Vec::new() })
 }
 
-/// An order of preference, for any work or for some.
+/// Order of preference, for any work or for a particular one.
 struct Preference {
     info: Info,
     parts: Vec<Part>,
@@ -167,7 +167,8 @@ impl Preference {
             Some(asked) => asked,
         };
         let guarantees = match silence {
-            // Late messages of the first come after those of the second, and neither ends by itself.
+            // Late messages of the first may arrive after messages of the second, and neither connection ends by
+            // itself.
             Some(_) => Guarantees {
                 service: crate::contract::Service {
                     ordering: Ordering::Unordered,
@@ -193,7 +194,7 @@ impl Preference {
                 "an order of preference falls back from one protocol of IP on another, and a simulated path has \
                  UDP only; race it without `sim:`",
             ),
-            // Two connections of which one stands by are watched at all times.
+            // Two connections, one on standby, are watched at all times.
             is_kept_up: silence.is_some() || any_is_kept_up(&parts),
             ..Info::KERNEL
         };
@@ -214,7 +215,7 @@ impl Preference {
         Terms { names, silence: self.silence, asked, bulk }
     }
 
-    /// Opens a connection of one of the two.
+    /// Opens a connection of one of the two contenders.
     fn open(&self, dial: &Dial<'_>, at: usize, timeout: Nanos) -> Result<Box<dyn Conn>> {
         let to = &endpoints(dial.to, self.parts.len())?[at];
         let Part { contender, lanes, .. } = &self.parts[at];
@@ -224,13 +225,13 @@ impl Preference {
     }
 }
 
-/// Returns what both promise.
+/// Returns the guarantees that both give.
 fn guarantees(parts: &[Part]) -> Guarantees {
     let each = || parts.iter().map(|part| part.contender.promised());
     let lanes = each().map(|one| one.lanes).min().unwrap_or(1);
     let framing = match each().all(|one| one.framing == Framing::ByteStream) {
         true => Framing::ByteStream,
-        // A length in front makes messages of a byte stream.
+        // A length prefix makes messages of a byte stream.
         false => Framing::Messages,
     };
     Guarantees { framing, ..weakest(parts, lanes) }
@@ -306,7 +307,7 @@ impl Transport for Preference {
     }
 }
 
-/// Returns the error where neither could be opened.
+/// Returns the error if neither could be opened.
 fn both(first: &Error, second: Error) -> Error {
     match second {
         Error::Blocked { evidence } => Error::blocked(format!("{first}; {evidence}")),
@@ -315,7 +316,7 @@ fn both(first: &Error, second: Error) -> Error {
 }
 
 impl Terms {
-    /// Makes the connection of the one that carries, and of the one that stands by.
+    /// Makes the connection out of the carrier and the one on standby.
     pub(super) fn conn(
         &self,
         at: usize,
@@ -335,5 +336,5 @@ impl Terms {
     }
 }
 
-/// The lane that notes travel on.
+/// Lane that notes travel on.
 pub(super) const LANE: Lane = Lane(0);

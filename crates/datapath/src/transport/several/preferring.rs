@@ -1,9 +1,10 @@
-//! A connection that prefers one transport and falls back on another: messages go over one of two connections, and both
-//! ends know which.
+//! Connection that prefers one transport and falls back on another: messages go over one of two connections, and
+//! both ends know which.
 //!
-//! While the first carries, each end says something over it at least four times in the time of silence that is allowed, be it
-//! a beacon. An end that has heard nothing over it for that time falls back: it sends over the second from then on, and says so
-//! over it. Whoever hears anything over the second follows. Nobody goes back.
+//! While the first carries, each end sends over it at least four times in the allowed time of silence, a beacon if
+//! there is nothing else. An end that has received nothing over it for that time falls back: from then on it sends
+//! over the second, and sends a note of it there. An end that receives anything over the second follows. No end
+//! goes back.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,13 +20,13 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
-/// Times that an end is to be heard while it may be silent.
+/// Number of sends, or beacons, of an end within the allowed time of silence.
 const BEACONS: u64 = 4;
 
-/// Calls that take in what has arrived, before an end says that nothing has.
+/// Receiving calls before an end concludes that nothing has arrived.
 const LOOKS: usize = 64;
 
-/// One of the two connections.
+/// First or second connection.
 pub(super) struct Strand {
     /// Name of its transport.
     pub(super) name: String,
@@ -41,37 +42,37 @@ struct Watch {
     silence: Nanos,
     heard: Nanos,
     said: Nanos,
-    /// Messages sent since it was heard.
+    /// Messages sent since the peer was last received.
     unheard: u64,
 }
 
-/// Forms of the messages and bulk data that are carried.
+/// Carriage of bulk data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bulk {
     /// By the connection's own engines.
     Own,
-    /// Message by message, so that they are the same over either.
+    /// Message by message, so that it is the same over either connection.
     Messages,
 }
 
-/// A connection over the preferred of two that are open, or over the only one.
+/// Connection over the preferred of two open ones, or over the only one.
 pub(super) struct Preferring {
-    /// The first and the second, or the only one.
+    /// First and second connection, or the only one.
     strands: Vec<Strand>,
-    /// The one that carries.
+    /// Index of the carrier.
     at: usize,
     note: Note,
     watch: Option<Watch>,
-    /// Both descriptors, where there are two.
+    /// Set of both descriptors, where there are two.
     ready: Option<Epoll>,
     /// True if the carrier is watched for room.
     wants_room: bool,
-    /// True if some may have taken in what no descriptor shows any more.
+    /// True if some may hold messages that no descriptor shows any more.
     may_hold: bool,
-    /// Messages that were taken in while it was found out whether the first is silent.
+    /// Messages that were received while checking whether the first connection is silent.
     kept: VecDeque<(Lane, Vec<u8>)>,
     fallback: Option<Fallback>,
-    /// Options of its own, as asked.
+    /// Options of the preference itself, as typed.
     asked: Effective,
     opened: Nanos,
     bulk: Bulk,
@@ -81,7 +82,7 @@ pub(super) struct Preferring {
 }
 
 impl Preferring {
-    /// Makes one of the only connection there is.
+    /// Makes one out of the only open connection.
     pub(super) fn alone(strand: Strand, note: Note, asked: Effective, bulk: Bulk) -> Preferring {
         Preferring {
             strands: vec![strand],
@@ -108,7 +109,7 @@ impl Preferring {
         self
     }
 
-    /// Adds the connection that it falls back on when the first has been silent for so long.
+    /// Adds the second connection, for falling back after this time of silence.
     ///
     /// # Errors
     /// The error of epoll(7).
@@ -126,19 +127,19 @@ impl Preferring {
         Ok(self)
     }
 
-    /// Returns true if a failure of this connection can be borne.
+    /// Returns true if this connection may fail without ending the flow.
     fn is_spare(&self, at: usize) -> bool {
         self.strands.len() > 1 && (at != self.at || at == 0 && !self.strands[1].is_over)
     }
 
-    /// Gives a connection up, and falls back if it carried.
+    /// Gives a connection up, and falls back if it was the carrier.
     fn give_up(&mut self, at: usize) {
         let strand = &mut self.strands[at];
         if std::mem::replace(&mut strand.is_over, true) {
             return;
         }
         if let (Some(ready), Some(fd)) = (&self.ready, strand.conn.readiness().fd) {
-            // A descriptor that is closed is watched no more by itself.
+            // The kernel removes a closed descriptor from the set by itself.
             let _ = ready.remove(fd);
         }
         match at {
@@ -147,7 +148,7 @@ impl Preferring {
         }
     }
 
-    /// Sends over the second from here on, and tells the peer unless that told us.
+    /// Sends over the second from now on, and notifies the peer unless the peer fell back first.
     #[cold]
     fn fall_back(&mut self, cause: FallbackCause) {
         let Some(watch) = self.watch.take() else { return };
@@ -160,12 +161,12 @@ impl Preferring {
         });
         (self.at, self.wants_room) = (1, false);
         if cause != FallbackCause::Peer {
-            // One that is lost, or finds no room, is made up for by whatever comes next.
+            // If this note is lost, or finds no room, the next message over this connection replaces it.
             let _ = self.strands[1].conn.send(Lane(0), &self.note.encode(Kind::Fall));
         }
     }
 
-    /// Falls back if the first is silent, and says something over it where it has not for a while.
+    /// Falls back if the first is silent, and sends a beacon over it if nothing was sent for a while.
     fn look_after(&mut self, now: Nanos) -> io::Result<()> {
         let Some(watch) = self.watch else { return Ok(()) };
         if now >= watch.heard + watch.silence {
@@ -185,7 +186,7 @@ impl Preferring {
         Ok(())
     }
 
-    /// Takes in what has arrived over the first, for who has not looked for so long.
+    /// Receives all that has arrived over the first, for an end that has not received for a long time.
     fn take_in(&mut self) -> io::Result<()> {
         let mut kept = std::mem::take(&mut self.kept);
         let mut result = Ok(Progress::Moved);
@@ -199,7 +200,7 @@ impl Preferring {
         result.map(drop)
     }
 
-    /// Makes one receiving call on one of them.
+    /// Makes one receiving call on one of the two.
     #[inline]
     fn receive_at(
         &mut self,
@@ -211,7 +212,7 @@ impl Preferring {
         let result = self.strands[at].conn.receive(patience, &mut sieve);
         let Sieve { is_heard, is_asked, .. } = sieve;
         if is_asked {
-            // The answer before was lost.
+            // The earlier confirmation was lost.
             let _ = self.strands[at].conn.send(Lane(0), &self.note.encode(Kind::Agreed));
         }
         if is_heard && at == 0 {
@@ -246,7 +247,7 @@ impl Preferring {
     }
 }
 
-/// Lets messages through, and keeps notes back.
+/// Inbox that passes messages on, and filters out notes.
 struct Sieve<'a> {
     inbox: &'a mut dyn Inbox,
     note: &'a Note,
@@ -273,7 +274,7 @@ impl Inbox for Keeping<'_> {
     }
 }
 
-/// Hands messages over as bulk data.
+/// Inbox that hands messages over as bulk data.
 struct Into<'a>(&'a mut dyn Sink);
 
 impl Inbox for Into<'_> {
@@ -386,7 +387,8 @@ impl Conn for Preferring {
         }
     }
 
-    /// Ends this direction, where there is one connection. Of two none ends: the peer would take it for a failure.
+    /// Ends this direction, where there is one connection. With two, neither ends: the peer would take that for a
+    /// failure.
     fn finish(&mut self) -> io::Result<()> {
         match &mut self.strands[..] {
             [only] => only.conn.finish(),
@@ -433,7 +435,7 @@ impl Conn for Preferring {
         named.chain(self.asked.clone()).chain(own).collect()
     }
 
-    /// Returns the counters of the one that carries, with the calls of both.
+    /// Returns the counters of the carrier, with the calls of both.
     fn info(&self) -> ConnInfo {
         let ConnInfo { mut stats, view } = self.strands[self.at].conn.info();
         for (_, other) in self.strands.iter().enumerate().filter(|(at, _)| *at != self.at) {

@@ -1,16 +1,16 @@
-//! The clock of libraries that take [`Instant`]s, beside ours.
+//! Clock of libraries that take [`Instant`]s, beside ours.
 
 use std::time::{Duration, Instant};
 
 use crate::time::Nanos;
 
-/// A moment on both clocks, from the first use on. Only distances from it pass between them, so virtual time
-/// stays what it is.
+/// Moment on both clocks, from the first use on. Only distances from it are converted, so virtual time stays
+/// virtual.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epoch(Option<(Nanos, Instant)>);
 
 impl Epoch {
-    /// Creates an epoch in which `now` is what the library read at `instant`.
+    /// Creates an epoch in which `now` is the library's `instant`.
     pub fn at(now: Nanos, instant: Instant) -> Epoch {
         Epoch(Some((now, instant)))
     }

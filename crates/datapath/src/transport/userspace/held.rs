@@ -1,16 +1,16 @@
-//! Time in which a protocol had something under way, and in which a bound of its library held it back.
+//! Time in which a protocol had data under way, and in which a limit of its library held it back.
 
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 
-/// Thing that a sender waits for.
+/// Reason why a sender waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waits {
-    /// Nothing: all that was written is acknowledged.
+    /// It does not wait: everything written is acknowledged.
     Nothing,
-    /// The path, or congestion control: something is under way.
+    /// The path, or congestion control: data is under way.
     Path,
-    /// The library: more was written than it admits to the path, whatever that would carry.
+    /// The library: more was written than it allows on the path, whatever the path could carry.
     Library,
 }
 
@@ -25,7 +25,7 @@ pub struct Held {
     least_rtt_ns: u64,
 }
 
-/// Time that a round trip may take beyond one and a half of the shortest before a queue is taken to stand: ENet counts
+/// Time beyond one and a half of the shortest round trip at which a standing queue is assumed: ENet counts
 /// milliseconds.
 const SLACK_NS: u64 = 1_000_000;
 
@@ -42,8 +42,8 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Notes what the sender waits for from `now` on, with its smoothed round-trip time. Where that shows that a queue
-    /// stands on the path, the path is full, and what the library admits is no less than it takes.
+    /// Notes the reason why the sender waits from `now` on, with its smoothed round-trip time. If that shows a
+    /// standing queue, the path is full, and the library's limit is not what holds the sender back.
     pub fn note(&mut self, now: Nanos, waits: Waits, srtt_ns: Option<u64>) {
         let passed = now - self.since;
         match self.waits {

@@ -1,6 +1,6 @@
-//! Protocols in user space. Each is one file beside this folder that implements [`Userspace`] and
-//! answers [`Protocol`]s, state machines without socket and clock. What is here makes it a
-//! [`Transport`]: over the kernel's UDP, and on a simulated path in virtual time.
+//! Protocols in user space. Each is one file beside this folder that implements [`Userspace`] and returns
+//! [`Protocol`]s, state machines without socket and clock. This module makes it a [`Transport`]: over the kernel's
+//! UDP, and on a simulated path in virtual time.
 
 use super::equal;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
@@ -33,7 +33,7 @@ pub use serial::Segments;
 
 pub use wrapped::{Around, Wrapped};
 
-/// Key for the largest packet, of protocols that fill packets.
+/// Key for the largest packet, for protocols that fill packets.
 pub const MTU: Optional<Bytes> =
     Optional::size("mtu", (576, 65_535), "the largest IP packet; the path's where that is less")
         .assumed(equal::MTU);

@@ -1,5 +1,5 @@
-//! A [`Protocol`](super::protocol::Protocol) on a simulated path: whoever carries its datagrams
-//! fetches them one by one, and says what time it is.
+//! A [`Protocol`](super::protocol::Protocol) on a simulated path: the caller fetches its datagrams one by one,
+//! carries them, and sets the time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,8 +15,7 @@ use crate::measurements::ConnStats;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
 
-/// End of a connection in virtual time. Its calls are of the present of the clock, and wait for
-/// nothing.
+/// End of a connection in virtual time. Its calls use the clock's current time, and never wait.
 pub struct OverPath {
     session: Session,
     clock: Manual,
@@ -29,11 +28,11 @@ pub struct OverPath {
 }
 
 impl OverPath {
-    /// Opens one end of a new connection. It is not open before the handshake's datagrams have
-    /// travelled, where the protocol has one.
+    /// Opens one end of a new connection. If the protocol has a handshake, it is not open before the handshake's
+    /// datagrams have travelled.
     ///
     /// # Errors
-    /// As of [`Userspace::open`].
+    /// As for [`Userspace::open`].
     pub fn open(
         transport: &dyn Userspace,
         opening: &Opening<'_>,
@@ -53,7 +52,7 @@ impl OverPath {
         })
     }
 
-    /// Returns true if the handshake is over; notes when it was.
+    /// Returns true if the handshake is over, and notes the time.
     ///
     /// # Errors
     /// Fails if the protocol closed the connection instead.
@@ -73,7 +72,7 @@ impl OverPath {
         self.session.handle(datagram);
     }
 
-    /// Appends the next datagram that is to leave to `room`; `None` if none is.
+    /// Appends the next outgoing datagram to `room`; `None` if there is none.
     pub fn transmit(&mut self, room: &mut Vec<u8>) -> Option<Transmit> {
         let before = room.len();
         let transmit = self.session.protocol.transmit(self.clock.now(), 1, room)?;
@@ -102,7 +101,7 @@ impl Conn for OverPath {
         self.session.receive(self.clock.now(), inbox)
     }
 
-    /// Does nothing: it keeps no backlog.
+    /// Does nothing, since there is no backlog.
     fn flush(&mut self) -> io::Result<Progress> {
         Ok(Progress::Moved)
     }

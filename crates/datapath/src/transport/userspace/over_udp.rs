@@ -1,11 +1,10 @@
-//! A [`Protocol`](super::protocol::Protocol) over the kernel's UDP. Every protocol in user space has
-//! this one datapath: the same system calls, batches, segmentation and coalescing, so that a
-//! difference between two of them is the protocol's.
+//! A [`Protocol`](super::protocol::Protocol) over the kernel's UDP. Every protocol in user space has this one
+//! datapath: the same system calls, batches, segmentation and coalescing, so that a difference between two
+//! protocols is not one of datapaths.
 //!
-//! Outgoing datagrams go into as few calls as the kernel allows ([`Outgoing`]); what arrives comes
-//! in as many datagrams a call as the kernel has put together. Acknowledgements that a protocol
-//! wants to send wait until the application had its turn, so that they travel with its answer if
-//! there is one.
+//! Outgoing datagrams go into as few calls as the kernel allows ([`Outgoing`]); one call receives as many datagrams
+//! as the kernel has coalesced. Acknowledgements of a protocol wait until the application has run, so that they
+//! travel with its answer if there is one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,23 +34,23 @@ use crate::transport::{
 };
 use crate::units::Bytes;
 
-/// Size asked of the kernel for each socket buffer: a window of a long path, and more than the
-/// kernel's own default, which a burst of small packets fills.
+/// Requested size of each socket buffer: a window of a long path, and more than the kernel's own default, which a
+/// burst of small packets fills.
 const SOCKET_BUFFER: Bytes = Bytes(4 << 20);
 
-/// The largest IP packet where the kernel does not say: that of an Ethernet.
+/// Largest IP packet where the kernel does not report it: the MTU of Ethernet.
 const MTU: u64 = 1_500;
 
 /// Time after which a full socket may have room.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// Most receiving calls before a sender goes on sending.
+/// Largest number of receiving calls before a sender continues to send.
 const MOST_TAKEN: usize = 64;
 
-/// The longest datagram that arrives whole: the largest IP packet.
+/// Longest datagram that arrives whole: the largest IP packet.
 const LONGEST: usize = 65_535;
 
-/// Opens a connection: first the flow of datagrams, then whatever handshake the protocol has.
+/// Opens a connection: first the flow of datagrams, then the protocol's own handshake.
 pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     let Address::Ip(to) = *dial.to else {
         return Err(not_ip(transport.info().id, dial.to));
@@ -70,10 +69,10 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
     connect(transport.info(), sockets, &ends, asked, deadline, &|opening| transport.open(opening))
 }
 
-/// Opens one end over sockets that are there, and sees the protocol that `make` answers through its handshake.
+/// Opens one end over existing sockets, and runs the handshake of the protocol that `make` returns.
 ///
 /// # Errors
-/// [`Error::Blocked`] where that does not end before `deadline`, or the failed operation.
+/// [`Error::Blocked`] where the handshake does not end before `deadline`, or the failed operation.
 pub fn connect(
     info: &'static Info,
     sockets: Sockets,
@@ -141,9 +140,9 @@ impl Listener for OverUdpListener {
     }
 }
 
-/// Ends of a connection: who talks to whom.
+/// Identity of a connection: this end, its token and flow, and its peer.
 pub struct Ends {
-    /// End of the connection.
+    /// Side of this end.
     pub side: Side,
     /// Token and flow.
     pub hello: Hello,
@@ -151,14 +150,14 @@ pub struct Ends {
     pub peer: SocketAddr,
 }
 
-/// Parameters asked of a connection.
+/// Parameters of a connection.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// Knobs of the contender.
     pub knobs: &'a Settings,
     /// Services of its lanes.
     pub lanes: &'a [Service],
-    /// The largest message in bytes.
+    /// Size of the largest message in bytes.
     pub largest_message: usize,
     /// Session tickets of the trial.
     pub tickets: &'a Tickets,
@@ -166,7 +165,7 @@ pub struct Asked<'a> {
 
 /// Sockets of a connection.
 pub struct Sockets {
-    /// Socket that is connected to where datagrams go.
+    /// Socket that is connected to the destination of datagrams.
     pub out: socket2::Socket,
     /// Socket on which datagrams arrive; absent where it is the same one.
     pub arrivals: Option<socket2::Socket>,
@@ -178,11 +177,11 @@ struct OverUdp {
     socket: DatagramSocket,
     /// Socket on which datagrams arrive; absent where it is [`OverUdp::socket`].
     arrivals: Option<DatagramSocket>,
-    /// Time at which to look for room again, where the socket that is waited on does not show it.
+    /// Time at which to check for room again, where the socket that the caller waits on does not show it.
     again: Nanos,
     outgoing: Outgoing,
     arriving: ReceiveBatch,
-    /// True if datagrams arrived since the protocol was last asked for some.
+    /// True if datagrams arrived since the last call of the protocol's `transmit`.
     owes_transmit: bool,
     hello: [u8; hello::LEN],
     welcome: [u8; hello::LEN],
@@ -243,11 +242,11 @@ impl OverUdp {
         })
     }
 
-    /// Sees the protocol through its handshake; how long it took.
+    /// Runs the protocol's handshake; returns its duration.
     fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
         let began = Monotonic.now();
         let failed = |e| Error::setup(format!("shake hands with {} over UDP", ends.peer), e);
-        // Before anything that has arrived: a near end begins.
+        // Comes before any arrival: a near end begins.
         self.session.on_deadline(began);
         loop {
             let now = Monotonic.now();
@@ -277,7 +276,7 @@ impl OverUdp {
         self.arrivals.as_ref().unwrap_or(&self.socket)
     }
 
-    /// Makes one receiving call, and hands what it brought to the protocol.
+    /// Makes one receiving call, and hands its datagrams to the protocol.
     #[inline]
     fn take_arrivals(&mut self, patience: Patience) -> io::Result<Progress> {
         let inlet = self.arrivals.as_mut().unwrap_or(&mut self.socket);
@@ -300,14 +299,14 @@ impl OverUdp {
             }
         });
         if late == Some(Late::Hello) && self.side == Side::Far {
-            // Its welcome was lost. Another hello will come where this does not get through.
+            // The welcome was lost. If this one is lost too, another hello will arrive.
             let _ = self.socket.send(&self.welcome);
         }
         self.owes_transmit = true;
         Ok(Progress::Moved)
     }
 
-    /// Sends what the protocol has to send, as far as there is room.
+    /// Sends the protocol's outgoing datagrams, as far as there is room.
     #[inline]
     fn transmit(&mut self, now: Nanos) -> io::Result<()> {
         self.owes_transmit = false;
@@ -344,7 +343,7 @@ impl OverUdp {
 }
 
 impl Conn for OverUdp {
-    /// Returns that of the socket on which datagrams arrive. One on which they only arrive always has room.
+    /// Returns the readiness of the socket on which datagrams arrive. A socket that only receives always has room.
     fn readiness(&self) -> Readiness<'_> {
         let has_backlog = !self.outgoing.is_empty();
         let shows_room = has_backlog && self.arrivals.is_none();
@@ -380,9 +379,9 @@ impl Conn for OverUdp {
         Ok(if self.outgoing.is_empty() { Progress::Moved } else { Progress::Idle })
     }
 
-    /// Acknowledgements make room, and come here to be read, all that are there.
+    /// Acknowledgements make room, and all that have arrived are read here.
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
-        // A protocol that hears of many acknowledgements at once sends once for all of them.
+        // If a protocol processes many acknowledgements at once, it sends once for all of them.
         let mut calls = 0..MOST_TAKEN;
         while calls.next().is_some() && self.take_arrivals(Patience::None)? == Progress::Moved {}
         let now = Monotonic.now();
@@ -415,8 +414,7 @@ impl Conn for OverUdp {
         self.outgoing.is_empty() && self.session.protocol.is_drained()
     }
 
-    /// Returns zero (at once) if something arrived that may want an answer, otherwise the time that
-    /// the protocol says.
+    /// Returns zero (at once) if a datagram arrived that may need an answer, otherwise the protocol's own deadline.
     fn next_deadline(&self) -> Option<Nanos> {
         if self.owes_transmit {
             return Some(Nanos::ZERO);
@@ -426,8 +424,7 @@ impl Conn for OverUdp {
         due.into_iter().flatten().min()
     }
 
-    /// Takes what has arrived first: a timer that fires though its answer is here sends for
-    /// nothing.
+    /// Handles arrivals first: a timer that fires although its answer is here makes the protocol send for nothing.
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
         if !self.owes_transmit {
             self.take_arrivals(Patience::None)?;
@@ -454,7 +451,7 @@ impl Conn for OverUdp {
         effective
     }
 
-    /// Drops at the socket are not told: the protocol has sent again what it lost by them.
+    /// Drops at the socket are not reported: the protocol has sent the lost data again.
     fn info(&self) -> ConnInfo {
         let ConnInfo { stats, view } = self.session.info(self.outgoing.put());
         let stats = ConnStats {

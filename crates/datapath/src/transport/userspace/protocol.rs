@@ -1,5 +1,5 @@
-//! The contract of a protocol in user space: a state machine with datagrams in, datagrams out, and time as an argument. Its
-//! adapter decides what carries its datagrams and what time it is, so the same code runs over a UDP socket
+//! Contract of a protocol in user space: a state machine with datagrams in, datagrams out, and time as an argument.
+//! Its adapter decides how its datagrams are carried and what time it is, so the same code runs over a UDP socket
 //! ([`super::over_udp`]) and on a simulated path in virtual time ([`super::over_path`]).
 
 use std::io;
@@ -13,11 +13,11 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Effective, Info, Tickets};
 
-/// The bytes of a UDP header (RFC 768), which every datagram has in front of it.
+/// Bytes of a UDP header (RFC 768), which every datagram has in front of it.
 pub const UDP_HEADER: u32 = 8;
 
-/// A transport whose protocol runs in user space. An implementation is a [`crate::transport::Transport`] on real and on
-/// simulated paths.
+/// Transport whose protocol runs in user space. An implementation is a [`crate::transport::Transport`] on real and
+/// on simulated paths.
 pub trait Userspace: Sync {
     /// Returns the description of the transport, with its guarantees.
     fn info(&self) -> &'static Info;
@@ -25,26 +25,26 @@ pub trait Userspace: Sync {
     /// Opens one end of a new connection.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the knobs do not suit the path, with what would.
+    /// [`crate::error::Error::Usage`] where the knobs do not suit the path, with knobs that would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
 }
 
-/// Parameters of a new connection's end.
+/// Parameters of one end of a new connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
-    /// End that is opened.
+    /// Side of this end.
     pub side: Side,
     /// Token that the two ends of this trial share, and no other trial has.
     pub token: Token,
-    /// The contender's knobs.
+    /// Knobs of the contender.
     pub knobs: &'a Settings,
-    /// The services of its lanes, all of them among those that the transport offers.
+    /// Services of its lanes, all of which the transport offers.
     pub lanes: &'a [Service],
-    /// The largest message in bytes. There has to be room for one, framing included.
+    /// Size of the largest message in bytes. There has to be room for one, framing included.
     pub largest_message: usize,
-    /// The largest IP packet of the path in bytes.
+    /// Size of the largest IP packet of the path in bytes.
     pub mtu: u32,
-    /// The bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
+    /// Bytes of an IP header: 20 (RFC 791) or 40 (RFC 8200).
     pub ip_header: u32,
     /// Session tickets that connections of the same trial have left for this one.
     pub tickets: &'a Tickets,
@@ -56,7 +56,7 @@ impl Opening<'_> {
         self.ip_header + UDP_HEADER
     }
 
-    /// Returns the most bytes of a datagram's payload, which are `least` or more.
+    /// Returns the largest number of bytes of a datagram's payload, which is `least` or more.
     ///
     /// # Errors
     /// [`Error::Usage`] naming the transport `id` where the path's packets have room for less.
@@ -73,17 +73,16 @@ impl Opening<'_> {
     }
 }
 
-/// Returns the error of bytes that are written where nothing carries them: without a connection, or on a lane that it has
-/// not.
+/// Returns the error of writing bytes that nothing carries: without a connection, or on a missing lane.
 pub fn nowhere(lane: Lane) -> io::Error {
     let why = format!("lane {} has no connection that takes its bytes", lane.0);
     io::Error::new(io::ErrorKind::NotConnected, why)
 }
 
-/// Progress of a connection.
+/// State of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Setting up; it takes nothing yet.
+    /// Setting up; it accepts no data yet.
     Handshaking,
     /// Open: both ends may send.
     Open,
@@ -91,62 +90,62 @@ pub enum State {
     Closed(String),
 }
 
-/// End of one connection. No call allocates once warm, unless the library behind it does, which is
-/// its cost.
+/// End of one connection. No call allocates once warm, unless the library behind it does, which is its cost.
 pub trait Protocol: Send {
     /// Returns the state of the connection.
     fn state(&self) -> State;
 
-    /// Takes a datagram. What makes no sense is ignored.
+    /// Takes a datagram. It ignores invalid ones.
     fn handle(&mut self, datagram: Received<'_>);
 
-    /// Appends datagrams that are to leave at `now` to `batch`, `most` of them or fewer. `None` if nothing is to leave.
+    /// Appends datagrams that leave at `now` to `batch`, at most `most` of them. `None` if nothing is to leave.
     fn transmit(&mut self, now: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit>;
 
-    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before something else happens. A near
-    /// end with a handshake is due at once, before anything else: it then begins. A far end waits for its first datagram.
+    /// Returns the time at which [`Protocol::on_deadline`] is due; `None` for not before another event. A near end
+    /// with a handshake is due at once, before any other event: it then begins. A far end waits for its first
+    /// datagram.
     fn next_deadline(&self) -> Option<Nanos>;
 
-    /// Acts on its deadline having come.
+    /// Handles the deadline, which has passed.
     fn on_deadline(&mut self, now: Nanos);
 
-    /// Returns the most bytes that [`Protocol::write`] takes on a lane now.
+    /// Returns the largest number of bytes that [`Protocol::write`] accepts on a lane now.
     fn room(&self, lane: Lane) -> usize;
 
-    /// Takes bytes to send, no more than there is room for, and returns how many: all of a message; of a byte stream
-    /// fewer where `rest` stays with the caller.
+    /// Accepts bytes to send, no more than there is room for, and returns how many: all of a message; of a byte
+    /// stream fewer where `rest` stays with the caller.
     ///
     /// # Errors
     /// Fails if the connection is closed, or nothing carries the bytes.
     fn write(&mut self, now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize>;
 
-    /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. `take` returns
-    /// the number of bytes that it took: all bytes of a message; bytes of a stream that it leaves are handed over again. The adapter asks again
-    /// only once more arrives.
+    /// Hands over all that arrived, in the order of its lane: pieces of a byte stream, or whole messages. `take`
+    /// returns the number of bytes that it accepted: all bytes of a message; the remaining bytes of a stream are
+    /// handed over again later. The adapter calls this again only once more arrives.
     fn read(&mut self, now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize);
 
-    /// Ends this direction of a lane behind what was written.
+    /// Ends this direction of a lane after the bytes written so far.
     fn finish(&mut self, now: Nanos, lane: Lane);
 
     /// Returns true if the peer's direction of a lane has ended and all of it was read.
     fn has_ended(&self, lane: Lane) -> bool;
 
-    /// Returns true if the peer has everything that was written and is to arrive.
+    /// Returns true if the peer has all written data that must arrive.
     fn is_drained(&self) -> bool;
 
-    /// Returns the counters so far, and its state now.
+    /// Returns the counters so far, and the current state.
     fn stats(&self) -> ProtocolStats;
 
-    /// Returns the options as they are in effect, by the names of knobs where there is one.
+    /// Returns the effective options, by the names of knobs where there is one.
     fn effective(&self) -> Effective;
 }
 
-/// Place of bytes of a stream that a protocol cannot put on the path at once.
+/// Owner of bytes of a stream that a protocol cannot put on the path at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// At the protocol, which had room for them.
+    /// The protocol, which had room for them.
     Kept,
-    /// At the caller, who offers them again.
+    /// The caller, who offers them again.
     Left,
 }
 
@@ -157,16 +156,16 @@ pub struct ProtocolStats {
     pub packets: Option<u64>,
     /// Datagrams, or segments in them, that were sent again; absent if none ever is.
     pub resent: Option<u64>,
-    /// Datagrams that were lost and made up for by others at this end; absent without forward error correction.
+    /// Lost datagrams that this end recovered from others; absent without forward error correction.
     pub recovered: Option<u64>,
     /// Bytes of the protocol's own header in each datagram with data.
     pub header_bytes: u64,
-    /// Congestion control and round-trip time now; absent if it has neither.
+    /// Current congestion control and round-trip time; absent if it has neither.
     pub view: Option<TcpView>,
 }
 
 impl ProtocolStats {
-    /// Makes the counters of a protocol that sends again what was lost.
+    /// Creates the counters of a protocol that sends lost data again.
     pub fn of(packets: u64, resent: u64, header_bytes: u64) -> ProtocolStats {
         ProtocolStats {
             packets: Some(packets),

@@ -1,15 +1,15 @@
-//! The bytes of a stream between two offsets of it, in memory that is there from the start.
+//! Bytes of a stream between two of its offsets, in memory that is allocated once.
 
-/// Byte `at` of the stream lies at `at` modulo the capacity.
+/// Ring buffer in which byte `at` of the stream lies at `at` modulo the capacity.
 pub struct Ring(Box<[u8]>);
 
 impl Ring {
-    /// Creates a ring for so many bytes at once; at least one.
+    /// Creates a ring for this many bytes at once; at least one.
     pub fn new(capacity: usize) -> Ring {
         Ring(vec![0; capacity.max(1)].into_boxed_slice())
     }
 
-    /// Returns the number of bytes that it holds at most.
+    /// Returns the largest number of bytes that it holds.
     pub fn capacity(&self) -> u64 {
         self.0.len() as u64
     }
@@ -45,10 +45,12 @@ impl Ring {
     }
 }
 
-/// Bytes of a stream from the first that the peer lacks to the end of what was written, some of them cut into packets.
+/// Bytes of a stream from the first that the peer lacks to the end of the written bytes, some of them cut into
+/// packets.
 pub struct SendBuffer {
     ring: Ring,
-    /// Offset up to which the peer has everything, up to which there are packets, and end of what was written.
+    /// Offset up to which the peer has everything, offset up to which there are packets, and end of the written
+    /// bytes.
     begin: u64,
     cut: u64,
     end: u64,
@@ -57,13 +59,13 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Creates a buffer for so many bytes at once.
+    /// Creates a buffer for this many bytes at once.
     pub fn new(capacity: usize) -> SendBuffer {
         let ring = Ring::new(capacity);
         SendBuffer { ring, begin: 0, cut: 0, end: 0, is_finished: false, has_cut_end: false }
     }
 
-    /// Returns the number of bytes that it holds at most.
+    /// Returns the largest number of bytes that it holds.
     pub fn capacity(&self) -> u64 {
         self.ring.capacity()
     }
@@ -73,18 +75,18 @@ impl SendBuffer {
         self.ring.capacity() - (self.end - self.begin)
     }
 
-    /// Puts bytes in, no more than there is room for.
+    /// Adds bytes, no more than there is room for.
     pub fn put(&mut self, bytes: &[u8]) {
         self.ring.write(self.end, bytes);
         self.end += bytes.len() as u64;
     }
 
-    /// Ends the stream behind what was put in.
+    /// Ends the stream after the bytes added so far.
     pub fn finish(&mut self) {
         self.is_finished = true;
     }
 
-    /// Returns true if nothing more is put in.
+    /// Returns true if no more bytes will be added.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -94,7 +96,7 @@ impl SendBuffer {
         self.begin
     }
 
-    /// Returns the end of what was put in.
+    /// Returns the end of the added bytes.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -109,7 +111,7 @@ impl SendBuffer {
         self.cut < self.end || (self.is_finished && !self.has_cut_end)
     }
 
-    /// Returns true if all is in packets but for the end, which may go with the last of them.
+    /// Returns true if everything is in packets except the end, which may go with the last of them.
     pub fn is_at_end(&self) -> bool {
         self.is_finished && self.cut == self.end
     }
@@ -136,15 +138,15 @@ impl SendBuffer {
     }
 }
 
-/// Receiver of a byte stream that holds what arrived until it is read.
+/// Receiver of a byte stream that stores arrived bytes until they are read.
 pub trait InOrder {
     /// Returns the bytes that can be read, in one piece; empty if there are none.
     fn readable(&self) -> &[u8];
 
-    /// Notes that so many of [`InOrder::readable`] were read.
+    /// Notes that this many bytes of [`InOrder::readable`] were read.
     fn consumed(&mut self, bytes: usize);
 
-    /// Hands over piece after piece, until `take` takes nothing or nothing is left.
+    /// Hands over piece after piece, until `take` accepts nothing or nothing is left.
     fn hand_over(&mut self, take: &mut dyn FnMut(&[u8]) -> usize) {
         loop {
             let bytes = self.readable();

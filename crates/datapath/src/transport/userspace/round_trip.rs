@@ -1,23 +1,23 @@
-//! The retransmission timer of RFC 6298, without a clock.
+//! Retransmission timer of RFC 6298, without a clock.
 
 use crate::measurements::TcpView;
 use crate::time::Nanos;
 
-/// The timeout before anything was measured (RFC 6298, 2.1), and the longest one (2.5).
+/// Timeout before the first measurement (RFC 6298, 2.1), and the longest one (2.5).
 const FIRST_TIMEOUT: Nanos = Nanos::from_secs(1);
 const LONGEST_TIMEOUT: Nanos = Nanos::from_secs(60);
 
 /// Smoothed round-trip time and its variation (RFC 6298, 2.2 and 2.3), in nanoseconds.
 #[derive(Debug, Default)]
 pub struct RoundTrip {
-    /// Smoothed round-trip time (RFC 6298) in nanoseconds; `None` before the first.
+    /// Smoothed round-trip time (RFC 6298) in nanoseconds; `None` before the first measurement.
     pub smoothed: Option<u64>,
-    /// Its variation, likewise.
+    /// Variation of the round-trip time in nanoseconds.
     pub variation: u64,
 }
 
 impl RoundTrip {
-    /// Returns the view of a sender that has sent so many packets for the first time, and so many again.
+    /// Returns the view of a sender that has sent this many packets for the first time, and this many again.
     pub fn view(&self, sent: u64, resent: u64) -> TcpView {
         TcpView {
             srtt_ns: self.smoothed,
@@ -43,7 +43,7 @@ impl RoundTrip {
         });
     }
 
-    /// Returns the timeout, `least` or longer, after `backoff` of them in a row; each doubles it (5.5).
+    /// Returns the timeout, `least` or longer, after `backoff` timeouts in a row; each doubles it (5.5).
     pub fn timeout(&self, least: Nanos, backoff: u32) -> Nanos {
         let measured = |smoothed| Nanos(smoothed + 4 * self.variation);
         let base = self.smoothed.map_or(FIRST_TIMEOUT, measured).max(least);
@@ -62,7 +62,7 @@ mod tests {
         let mut round_trip = RoundTrip::default();
         assert_eq!(round_trip.timeout(MS(200), 0), MS(1_000));
         round_trip.note(MS(50));
-        // A variation of half of it, at first.
+        // The variation is half of the first measurement.
         assert_eq!(round_trip.timeout(MS(1), 0), MS(150));
         assert_eq!(round_trip.timeout(MS(200), 0), MS(200));
         assert_eq!(round_trip.timeout(MS(1), 3), MS(1_200));

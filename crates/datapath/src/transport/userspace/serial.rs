@@ -1,4 +1,4 @@
-//! Counts of what left, from the numbers of its segments.
+//! Counts of sent packets and segments, from the numbers of the segments.
 
 /// Segments by their numbers, which rise by one and wrap around (RFC 1982).
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,7 +12,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Counts the segments of a packet that leaves, by their numbers.
+    /// Counts the segments of an outgoing packet, by their numbers.
     pub fn count(&mut self, numbers: impl Iterator<Item = u32>) {
         let mut is_new = false;
         for number in numbers {

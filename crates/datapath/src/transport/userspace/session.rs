@@ -1,4 +1,4 @@
-//! Messages and bulk data over any [`Protocol`]: what its adapters share.
+//! Messages and bulk data over any [`Protocol`]: the part that its adapters share.
 
 use std::io;
 
@@ -17,24 +17,23 @@ use crate::transport::bulk_message::BulkMessage;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{ConnInfo, Info, Progress};
 
-/// End of a connection, with messages framed if the protocol keeps no boundaries.
+/// End of a connection, with messages framed if the protocol has no boundaries.
 pub(super) struct Session {
     pub(super) protocol: Box<dyn Protocol>,
     info: &'static Info,
     /// Lanes by number.
     lanes: Box<[Track]>,
-    /// Pattern of which the bulk data of a byte stream is made, and number of bytes of it that were
-    /// written.
+    /// Pattern that the bulk data of a byte stream repeats, and the number of its bytes that were written.
     pattern: Box<[u8]>,
     written: u64,
-    /// A piece of a file on its way to the protocol.
+    /// Piece of a file on its way to the protocol.
     piece: Vec<u8>,
     bulk: BulkMessage,
     /// Bytes of all datagrams that arrived.
     arrived: u64,
     ip_header: u32,
     mtu: u32,
-    /// Codepoints of what arrived, where the protocol uses ECN.
+    /// Codepoints of arrived datagrams, where the protocol uses ECN.
     marks: Option<Marks>,
 }
 
@@ -42,13 +41,13 @@ pub(super) struct Session {
 pub(super) type Make<'a> = &'a dyn Fn(&Opening<'_>) -> Result<Box<dyn Protocol>>;
 
 impl Session {
-    /// Opens one end over a path whose largest packet `opening` says; the knob `mtu` may ask for less. Codepoints of ECN
-    /// are looked at where the knob `ecn` asks for it.
+    /// Opens one end over a path with the largest packet in `opening`; the knob `mtu` may set less. Codepoints of
+    /// ECN are read if the knob `ecn` requests it.
     pub(super) fn open(transport: &dyn Userspace, opening: &Opening<'_>) -> Result<Session> {
         Session::over(transport.info(), opening, &|opening| transport.open(opening))
     }
 
-    /// Opens one end likewise, of the protocol that `make` answers.
+    /// Opens one end in the same way, with the protocol that `make` returns.
     pub(super) fn over(
         info: &'static Info,
         opening: &Opening<'_>,
@@ -92,7 +91,7 @@ impl Session {
         self.protocol.handle(datagram);
     }
 
-    /// Takes one message whole, or not at all.
+    /// Accepts one message whole, or not at all.
     pub(super) fn send(&mut self, now: Nanos, lane: Lane, message: &[u8]) -> io::Result<Progress> {
         let prefix = self.track(lane, message)?.prefix();
         if self.protocol.room(lane) < prefix + message.len() {
@@ -106,7 +105,7 @@ impl Session {
         Ok(Progress::Moved)
     }
 
-    /// Returns the lane that `message` is to take.
+    /// Returns the lane for `message`.
     #[inline]
     fn track(&self, lane: Lane, message: &[u8]) -> io::Result<&Track> {
         let Some(track) = self.lanes.get(usize::from(lane.0)) else {
@@ -214,7 +213,7 @@ impl Session {
         })
     }
 
-    /// Hands over what arrived.
+    /// Hands over the bytes that arrived.
     pub(super) fn drain(&mut self, now: Nanos, sink: &mut dyn Sink) -> Progress {
         let mut progress = Progress::Idle;
         self.protocol.read(now, &mut |_, bytes| {
@@ -242,14 +241,14 @@ impl Session {
         }
     }
 
-    /// Lets the protocol act if its time has come.
+    /// Runs the protocol's timers if they are due.
     pub(super) fn on_deadline(&mut self, now: Nanos) {
         if self.protocol.next_deadline().is_some_and(|due| due <= now) {
             self.protocol.on_deadline(now);
         }
     }
 
-    /// Returns the protocol's part of a connection's counters, with so many datagrams and their bytes that left.
+    /// Returns the protocol's part of a connection's counters, for this number of sent datagrams and their bytes.
     pub(super) fn info(&self, [datagrams, bytes]: [u64; 2]) -> ConnInfo {
         let own = self.protocol.stats();
         let ProtocolStats { packets, resent, recovered, header_bytes, view } = own;
@@ -271,16 +270,16 @@ impl Session {
     }
 }
 
-/// Lane as messages see it.
+/// Lane at the level of messages.
 struct Track {
-    /// Puts messages together again, where the lane is a byte stream.
+    /// Decoder that restores messages, where the lane is a byte stream.
     decoder: Option<Decoder>,
     largest_message: usize,
 }
 
 impl Track {
-    /// Creates a lane of `service`. A byte stream is one whose bytes all arrive, in order; whatever
-    /// may be lost or overtaken is whole messages.
+    /// Creates a lane of `service`. On a byte stream all bytes arrive, in order; if data may be lost or overtaken,
+    /// it is whole messages.
     fn new(info: &Info, opening: &Opening<'_>, service: Service) -> Track {
         let is_stream =
             info.guarantees.framing == Framing::ByteStream && service.is_like(Service::ORDERED);
@@ -301,7 +300,7 @@ impl Track {
 
 const _: () = assert!(PREFIX == size_of::<u32>());
 
-/// Says which lane a message came on.
+/// Inbox or sink of one lane, which adds the lane's number to each message.
 struct OnLane<'a> {
     inbox: &'a mut dyn Inbox,
     lane: Lane,

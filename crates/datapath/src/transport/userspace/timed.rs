@@ -9,7 +9,7 @@ pub(super) fn timed(protocol: Box<dyn Protocol>) -> Box<dyn Protocol> {
     if spent::is_on() { Box::new(Wrapped { around: Timed, protocol }) } else { protocol }
 }
 
-/// Times the calls in which a protocol works. The others only tell something.
+/// Layer that times the calls in which a protocol works. The other calls only read state.
 struct Timed;
 
 impl Around for Timed {

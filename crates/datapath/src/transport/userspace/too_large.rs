@@ -1,13 +1,13 @@
-//! Datagrams that the path does not take.
+//! Datagrams that exceed the path MTU.
 
 use std::io;
 
 use crate::datapath::option;
 use crate::transport::udp_handshake;
 
-/// Returns the error of a call on a socket that sent datagrams of `len` bytes, with the sizes where they were too large:
-/// a hop that takes less than the first link shows only once packets have been lost there, and any later call then
-/// fails (icmp(7), `EMSGSIZE`).
+/// Returns the error of a call on a socket that sent datagrams of `len` bytes, with the sizes where they were too
+/// large: a hop with a smaller MTU than the first link shows only once packets have been lost there, and any later
+/// call then fails (icmp(7), `EMSGSIZE`).
 pub(super) fn told(error: io::Error, socket: &socket2::Socket, len: Option<usize>) -> io::Error {
     if error.raw_os_error() != Some(libc::EMSGSIZE) {
         return error;
@@ -17,7 +17,7 @@ pub(super) fn told(error: io::Error, socket: &socket2::Socket, len: Option<usize
     too_large(len, headers, path_mtu, &error)
 }
 
-/// Returns the error of a datagram of `len` bytes, behind so many of headers, that the path does not take.
+/// Returns the error of a datagram of `len` bytes, after headers of this size, that exceeds the path MTU.
 fn too_large(
     len: Option<usize>,
     headers: u64,

@@ -1,4 +1,4 @@
-//! A [`Protocol`] around another one, all of whose calls pass by.
+//! A [`Protocol`] around another one, through which all calls pass.
 
 use std::io;
 
@@ -18,20 +18,20 @@ pub trait Around: Send {
         call()
     }
 
-    /// Returns the time at which it is to act, where the protocol itself says `own`.
+    /// Returns the time at which it is due, where the protocol itself returns `own`.
     fn deadline(&self, own: Option<Nanos>) -> Option<Nanos> {
         own
     }
 
-    /// Returns the options in effect, where the protocol itself says `own`.
+    /// Returns the effective options, where the protocol itself returns `own`.
     fn effective(&self, own: Effective) -> Effective {
         own
     }
 }
 
-/// A protocol with something around it.
+/// Protocol with a layer around it.
 pub struct Wrapped<A> {
-    /// Code around the protocol.
+    /// Layer around the protocol.
     pub around: A,
     /// Protocol.
     pub protocol: Box<dyn Protocol>,

@@ -40,7 +40,7 @@ impl Bench {
         self.lane.arrive(at, frame.len());
     }
 
-    /// Goes from one time that the lane names to the next, as long as they are before `until`.
+    /// Advances to each time that the lane returns, until `until`.
     fn release_until(&mut self, until: Nanos) {
         while let Some(next) = self.lane.next().filter(|next| *next < until) {
             self.clock.advance_to(next);
@@ -48,7 +48,7 @@ impl Bench {
         }
     }
 
-    /// Keeps a frame whose packets the test gives fates to.
+    /// Stores a frame; the test decides the fates of its packets.
     fn hold(&mut self, frame: &[u8]) -> Slot {
         self.lane.landing()[..frame.len()].copy_from_slice(frame);
         let slot = self.lane.slab.keep(frame.len()).unwrap();
@@ -137,8 +137,8 @@ fn an_aggregate_run_is_held_for_neighbours_and_leaves_with_the_last() {
 fn runs_end_where_packets_are_missing_changed_twice_or_elsewhere() {
     let mut bench = Bench::delayed(Nanos::ZERO, Grouping::Strict);
     let (a, b) = (bench.hold(&datagrams(9, 100, 50)), bench.hold(&datagrams(9, 100, 50)));
-    // Of the first frame 2 is lost, 4 and 5 are marked; then one of the second; 6 of the first comes
-    // twice; 8 overtakes 7.
+    // Of the first frame packet 2 is lost, 4 and 5 are marked; then one packet of the second frame; packet 6 of the
+    // first arrives twice; 8 overtakes 7.
     bench.lane.slab.departed(a, 1);
     for (slot, n, changes) in [
         (a, 0, NONE),
@@ -207,7 +207,7 @@ fn what_a_device_does_not_take_is_counted_and_a_device_that_is_gone_ends_it() {
     bench.release_until(Nanos(9));
     assert_eq!((bench.lane.figures().device_drops, bench.lane.slab.under_way()), (5, 0));
 
-    // A packet whose version is broken is nobody's loss but the model's.
+    // If the version of a packet is broken, the loss counts for the model alone.
     bench.port.refuse(libc::EINVAL);
     let slot = bench.hold(&datagrams(1, 100, 100));
     bench.deliver(slot, 0, Changes { marked: false, flipped: Some(1) }, 9);
@@ -227,7 +227,7 @@ fn frames_without_room_are_counted_by_the_packet() {
     for n in 0..10 {
         bench.arrive(Nanos(n), &datagrams(30, 1_000, 1_000));
     }
-    // Five sixteenths of 1 MiB are four slots of the largest size, of which one is to read into.
+    // Five sixteenths of 1 MiB are four slots of the largest size, one of which is for reading.
     let figures = bench.lane.figures();
     assert_eq!((figures.fates.arrived, figures.device_drops), (3 * 30, 7 * 30));
     bench.release_until(Nanos(1_000));
@@ -295,7 +295,7 @@ fn any_model(rng: &mut SplitMix64) -> Impairments {
     }
 }
 
-/// Whatever the model: every packet's slot is freed, what was delivered was written, on time.
+/// For any model: every packet's slot is freed, and every delivered packet was written on time.
 #[test]
 fn no_model_leaks_slots_or_packets() {
     let mut rng = SplitMix64::new(4);
@@ -320,7 +320,7 @@ fn no_model_leaks_slots_or_packets() {
             written.iter().map(|(_, frame)| u64::from(GsoFrame::parse(frame).segments)).sum();
         assert_eq!((written.len() as u64, packets), (figures.writes, figures.fates.delivered));
         assert_eq!((figures.device_drops, figures.fates.waiting), (0, 0), "{model:?}");
-        // What is held for a neighbour that does not come is late by that, and nothing else is.
+        // A packet that waits for a neighbour that does not arrive is late by that, and nothing else is.
         let span = if grouping == Grouping::Strict { Nanos::ZERO } else { AGGREGATE };
         let late = figures.lateness_ns.and_then(|lateness| lateness.max).unwrap_or(0);
         assert!(late <= span.0, "{late} ns late: {model:?}");

@@ -1,4 +1,4 @@
-//! Random models and random arrivals: nothing is lost from the account, and time runs one way.
+//! Random models and random arrivals: the account includes every packet, and time never goes back.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
     }
 }
 
-/// Checks that the fates of packets in the channel and what their owner knows agree at every moment.
+/// Checks that the fates of packets in the channel and the count of their owner agree at every moment.
 fn check(channel: &Channel<u64>, promised: u64, seen: &[Departure<u64>], arrived: u64) {
     let fates = channel.fates();
     assert_eq!(fates.arrived, arrived);
@@ -149,7 +149,7 @@ fn every_packet_is_accounted_for() {
     }
 }
 
-/// A channel is a function of arrivals: asking it often or seldom changes nothing.
+/// A channel is a function of arrivals: calling it often or seldom changes nothing.
 #[test]
 fn when_it_is_asked_does_not_matter() {
     for seed in 0..200 {

@@ -154,7 +154,7 @@ fn fates_do_not_depend_on_times_or_on_others() {
     let fast = run(&model, 5_000, 10).1;
     assert_eq!(slow.fates().digest, fast.fates().digest);
     assert_eq!(slow.log(), fast.log());
-    // Another model beside it changes nothing of the losses.
+    // A further model changes nothing about the losses.
     let alone = run(&loses(model.loss.clone()), 5_000, 10).1;
     assert_eq!(alone.log(), fast.log());
     // Another seed, link or direction does.
@@ -197,7 +197,7 @@ fn outages_are_the_same_whoever_sends() {
     let model = loses(Loss::Outages(outages));
     let state = |gap: u64| -> Vec<bool> {
         let (all, _) = run(&model, 10_000_000_000 / gap, gap);
-        // What each whole millisecond met.
+        // Losses in each whole millisecond.
         let every = (1_000_000 / gap) as usize;
         all.iter().step_by(every).map(|d| matches!(d.end, End::Dropped(_))).collect()
     };

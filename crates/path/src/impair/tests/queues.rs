@@ -46,7 +46,7 @@ fn limits_are_exact() {
     let longer = Limit::Time(Nanos::from_millis(20));
     let (all, _) = run(&link(longer, Discipline::DropTail, Ecn::Ignored), 100, 0);
     assert_eq!(delivered(&all).len(), 21);
-    // A place is free at the very moment at which a packet begins to leave.
+    // A place becomes free at the moment at which a packet begins to leave.
     let (all, _) = run(&link(Limit::Packets(1), Discipline::DropTail, Ecn::Ignored), 50, 1_000_000);
     assert_eq!(delivered(&all).len(), 50);
 }
@@ -60,7 +60,7 @@ fn overhead_counts_in_the_queue() {
     assert_eq!(channel.fates().delivered_bytes, 10 * 1_500);
 }
 
-/// Simulates a sender that answers to drops and marks as Reno does: it halves its window once per round trip of 40
+/// Simulates a sender that reacts to drops and marks as Reno does: it halves its window once per round trip of 40
 /// ms, and grows by a packet in each. Returns everything that left, for `time`.
 fn reno(
     model: &Impairments,
@@ -111,7 +111,7 @@ fn codel_brings_a_standing_queue_near_its_target() {
     let middle = median(queued(&all, half));
     assert!(middle < 10_000_000, "{middle}");
     assert!(fates.early > 5 && fates.full == 0, "{fates:?}");
-    // And the link stays in use.
+    // The link stays in use.
     assert!(fates.busy_ns > 50_000_000_000, "{fates:?}");
 }
 
@@ -121,7 +121,7 @@ fn codel_lets_a_burst_pass_and_leaves_a_single_packet_alone() {
     let model = link(Limit::Packets(1_000), CODEL, Ecn::Ignored);
     let (_, channel) = run(&model, 60, 0);
     assert_eq!((channel.fates().early, channel.fates().delivered), (0, 60));
-    // Without an answer, drops come closer: the n-th about interval / sqrt(n) after the one before.
+    // If the sender does not react, drops get closer: the n-th about interval / sqrt(n) after the one before.
     let (all, channel) = run(&model, 20_000, 900_000);
     let drops: Vec<u64> =
         all.iter().filter(|d| d.end == End::Dropped(Cause::Early)).map(|d| d.at.0).collect();
@@ -144,7 +144,7 @@ fn what_can_be_marked_is_not_dropped() {
         let middle = median(queued(&all, Nanos::from_secs(15)));
         assert!(middle < 25_000_000, "{discipline:?}: {middle}");
         let marked = |d: &&Departure<u64>| matches!(d.end, End::Delivered(c) if c.marked);
-        // Those that have been marked and are not out yet are few.
+        // Few packets are marked and have not left yet.
         assert!(fates.marked - all.iter().filter(marked).count() as u64 <= 1);
         let (_, dropped) = reno(&model, Capable::No, time);
         assert!(dropped.marked == 0 && dropped.early > 3, "{discipline:?}: {dropped:?}");
@@ -162,7 +162,7 @@ fn pie_steers_to_its_target_and_lets_bursts_pass() {
     // A burst that is over within 150 ms loses nothing.
     let (_, channel) = run(&model, 120, 0);
     assert_eq!(channel.fates().early, 0);
-    // Without an answer, it sheds what is too much: a tenth, of packets 0.9 ms apart.
+    // If the sender does not react, the excess is dropped: a tenth, of packets 0.9 ms apart.
     let (all, channel) = run(&model, 200_000, 900_000);
     let share = channel.fates().early as f64 / 200_000.0;
     assert!((share - 0.1).abs() < 0.01, "{share}");
@@ -220,7 +220,7 @@ fn equal_flows_share_equally_and_the_fattest_pays() {
     let model = link(Limit::Packets(200), FQ, Ecn::Ignored);
     let mut channel = channel(&model);
     let mut all = Vec::new();
-    // Flow 1 sends thrice what flows 2 and 3 do; each of the three alone would fill the link.
+    // Flow 1 sends three times as much as flow 2 or 3; each of the three alone would fill the link.
     let mut number = 0;
     for i in 0..20_000_u64 {
         let now = i * 1_000_000;

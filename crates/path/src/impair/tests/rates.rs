@@ -62,7 +62,7 @@ fn a_packet_alone_takes_its_own_time() {
     assert_eq!(times(&all), (0..10).map(|i| i * 3_000_000 + 6_000_000).collect::<Vec<u64>>());
     assert!(all.iter().all(|departure| departure.queued == Nanos::ZERO));
     assert_eq!(channel.fates().busy_ns, 10_000_000);
-    // Twice as fast as they leave: each waits a half longer than the one before.
+    // Twice as fast as they leave: each waits half a packet time longer than the one before.
     let (all, channel) = run(&model, 10, 500_000);
     assert_eq!(times(&all), (0..10).map(|i| i * 1_000_000 + 6_000_000).collect::<Vec<u64>>());
     let queued: Vec<u64> = all.iter().map(|departure| departure.queued.0).collect();
@@ -97,8 +97,7 @@ fn a_rate_may_change_under_way() {
     let rate = trace(Nanos::from_millis(4), content);
     let model = Impairments { rate, queue: endless(), ..Impairments::default() };
     let (all, channel) = run(&model, 6, 0);
-    // The third packet begins at 2 ms, is half done at 3 ms, stands still, and goes on at 4 ms at twice
-    // the rate.
+    // The third packet begins at 2 ms, is half finished at 3 ms, waits, and continues at 4 ms at twice the rate.
     let ms: Vec<f64> = times(&all).iter().map(|at| *at as f64 / 1e6).collect();
     assert_eq!(ms, [1.0, 2.0, 4.5, 5.5, 7.0, 9.0]);
     assert_eq!(channel.fates().busy_ns, 9_000_000);
@@ -159,7 +158,7 @@ fn a_trace_sets_delay_and_loss() {
     let model = Impairments { rate, delay: Nanos::from_millis(2), ..Impairments::default() };
     let (all, _) = run(&model, 25, 1_000_000);
     assert_eq!(all[10].at.0, 17_012_000);
-    // The delay falls by 5 ms at 20 ms; who came before is not overtaken.
+    // The delay falls by 5 ms at 20 ms; earlier packets are not overtaken.
     assert_eq!(times(&all)[19..22], [26_012_000, 26_012_000, 26_012_000]);
     assert_eq!(delivered(&all), (0..25).collect::<Vec<u64>>());
 }
@@ -174,7 +173,7 @@ fn opportunities_carry_what_is_there() {
     let ms: Vec<u64> = times(&all).iter().map(|at| at / 1_000_000).collect();
     assert_eq!(ms, [1, 1, 3, 10, 11, 11]);
     assert_eq!(channel.fates().busy_ns, 11_000_000);
-    // One every 4 ms, from 0 on: the one at 3 ms and the second of each pair find nothing to carry.
+    // One every 4 ms, from 0 on: the opportunity at 3 ms and the second of each pair find no packet.
     let (all, _) = run(&model, 4, 4_000_000);
     let ms: Vec<u64> = times(&all).iter().map(|at| at / 1_000_000).collect();
     assert_eq!(ms, [1, 10, 11, 13]);
@@ -195,7 +194,7 @@ fn an_opportunity_is_shared_and_several_are_joined() {
     finish(&mut channel, &mut all);
     let ms: Vec<u64> = times(&all).iter().map(|at| at / 1_000_000).collect();
     assert_eq!(ms, [2, 2, 8, 8, 10]);
-    // What comes at the very time of one that is in use still shares it; what comes later does not.
+    // A packet that arrives at the very time of an opportunity in use still shares it; a later one does not.
     channel.arrive(Nanos::from_millis(10), &packet(500), 5);
     channel.arrive(Nanos(10_000_001), &packet(100), 6);
     all.clear();

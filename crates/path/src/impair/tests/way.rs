@@ -47,8 +47,8 @@ fn as_many_pass_as_the_depth_says() {
         assert!(in_time(&all));
         let share = channel.fates().reordered as f64 / 100_000.0;
         assert!((share - 0.01).abs() < 0.001, "{share}");
-        // How many that came later went first (RFC 4737, section 4.2: without duplicates, the count of
-        // those between a late packet and its place, all of them in their turn).
+        // Number of packets that arrived later and left first (RFC 4737, section 4.2: without duplicates, the
+        // packets between a late packet and its place, all of them in their turn).
         let mut greatest = 0;
         let mut since = 0;
         for handle in delivered(&all) {
