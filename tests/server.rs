@@ -10,7 +10,7 @@ use std::time::Instant;
 use deadheat::contract::{Lane, Side};
 use deadheat::server::{Bind, Secret};
 use deadheat::time::Nanos;
-use deadheat::transport::handover::Handed;
+use deadheat::transport::handover::HandedConnection;
 use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Contender, Dial, Progress};
 use socket2::{Domain, Socket, Type};
@@ -64,7 +64,7 @@ fn a_tcp_data_connection_reaches_its_agent_with_every_byte_behind_its_hello() {
     let mut data = TcpStream::connect(far.address).unwrap();
     let hello = Hello { token: asked.token, flow: 0 };
     data.write_all(&[&hello.encode()[..], b"and more"].concat()).unwrap();
-    let Seen::Handed(Handed::Stream { flow: 0, socket }) = far.next_seen() else {
+    let Seen::Handed(HandedConnection::Stream { flow: 0, socket }) = far.next_seen() else {
         panic!("no stream")
     };
     let mut inside = TcpStream::from(socket);
@@ -108,7 +108,8 @@ fn a_udp_hello_reaches_its_agent_and_strange_datagrams_get_nothing() {
         for datagram in datagrams {
             near.send_to(datagram, to).unwrap();
         }
-        let Seen::Handed(Handed::Datagrams { flow, local, peer }) = far.next_seen() else {
+        let Seen::Handed(HandedConnection::Datagrams { flow, local, peer }) = far.next_seen()
+        else {
             panic!("no datagrams")
         };
         assert_eq!((flow, local, peer), (0, to, near.local_addr().unwrap()));
@@ -205,7 +206,7 @@ fn a_udp_hello_from_another_address_than_the_clients_begins_nothing() {
     far.line_with("data must come from the address that control comes from");
     let honest = UdpSocket::bind("127.0.0.1:0").unwrap();
     honest.send_to(&hello.encode(), to).unwrap();
-    let Seen::Handed(Handed::Datagrams { peer, .. }) = far.next_seen() else {
+    let Seen::Handed(HandedConnection::Datagrams { peer, .. }) = far.next_seen() else {
         panic!("no datagrams")
     };
     assert_eq!(peer, honest.local_addr().unwrap());
@@ -225,7 +226,7 @@ fn a_tcp_data_connection_from_another_address_than_the_clients_begins_nothing() 
     far.line_with("TCP hello for a trial of 127.0.0.1: dropped");
     let mut honest = TcpStream::connect(to).unwrap();
     honest.write_all(&hello.encode()).unwrap();
-    assert!(matches!(far.next_seen(), Seen::Handed(Handed::Stream { .. })));
+    assert!(matches!(far.next_seen(), Seen::Handed(HandedConnection::Stream { .. })));
 }
 
 #[test]

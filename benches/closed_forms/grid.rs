@@ -138,8 +138,8 @@ impl Point {
             lost_per_mille / 10,
             lost_per_mille % 10
         );
-        let path::Path::Simulated(network) =
-            path::Path::parse(&typed).map_err(|e| e.to_string())?
+        let path::PathSpec::Simulated(network) =
+            path::PathSpec::parse(&typed).map_err(|e| e.to_string())?
         else {
             return Err(format!("{typed} is not simulated"));
         };

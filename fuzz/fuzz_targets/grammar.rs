@@ -6,7 +6,7 @@ mod handed_in;
 
 use deadheat::error::Error;
 use deadheat::host::placement::Placement;
-use deadheat::path::{Path, grammar};
+use deadheat::path::{PathSpec, grammar};
 use deadheat::path::trace::{Mode, Trace};
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
@@ -48,8 +48,8 @@ fn specs(typed: &str) {
 /// A path, and its files: the input is the content of each, too.
 fn paths(typed: &str) {
     let mut file = |_: &str| Ok(typed.as_bytes().to_vec());
-    if let Ok(path) = Path::parse_with(typed, &mut file) {
-        let again = Path::parse_with(&path.to_string(), &mut file).expect("parses again");
+    if let Ok(path) = PathSpec::parse_with(typed, &mut file) {
+        let again = PathSpec::parse_with(&path.to_string(), &mut file).expect("parses again");
         assert_eq!(again, path);
     }
     let names_none = grammar::outside(typed).is_ok_and(|named| named.is_empty());
@@ -57,7 +57,7 @@ fn paths(typed: &str) {
         assert!(!names_none, "a path that names no file opens {file}");
         Err(Error::usage("closed"))
     };
-    let _ = Path::parse_with(typed, &mut closed);
+    let _ = PathSpec::parse_with(typed, &mut closed);
     for mode in [None, Some(Mode::Spread), Some(Mode::Burst)] {
         if let Ok(trace) = Trace::from_bytes("FILE", typed.as_bytes(), mode) {
             assert!(trace.length.0 > 0 && trace.capacity() > 0.0);

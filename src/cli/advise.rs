@@ -10,7 +10,7 @@ use crate::advise::run::{
     AdviceJob, AdviceTask, DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races,
 };
 use crate::error::{Error, Result};
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::report::advise::render;
 use crate::report::study::Form;
 use crate::result::outcome::Outcome;
@@ -74,7 +74,7 @@ pub(super) fn run(args: &AdviseArgs) -> Result<Verdict> {
     let form = Form::find(if args.json { "json" } else { &args.format })?;
     let (name, app) = named(&args.app, &args.allow.all()?)?;
     let path = path(args, &app)?;
-    let is_virtual = matches!(Path::parse(&path)?, Path::Simulated(_));
+    let is_virtual = matches!(PathSpec::parse(&path)?, PathSpec::Simulated(_));
     let started = SystemTime::now();
     let stem = format!("advise-{name}");
     let (dir, _fresh) = super::directory(args.output.as_ref(), &stem, started)?;

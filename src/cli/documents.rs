@@ -11,7 +11,7 @@ use clap::Parser;
 use super::race::{RaceArgs, request};
 use crate::analysis::claims;
 use crate::error::Error;
-use crate::path::Path as Way;
+use crate::path::PathSpec;
 use crate::race::{RaceContext, Request, SilentObserver, testing};
 use crate::report::{self, ReportInput, Style};
 use crate::result::outcome::{Outcome, blocks_done};
@@ -138,7 +138,7 @@ fn promised(heading: &str) -> Option<Nanos> {
 fn setting_of(command: &DocumentedCommand) -> Setting {
     match (command.option("--to"), command.option("--path")) {
         (Some(_), _) => Setting::REMOTE,
-        (None, path) => path_time::setting(&Way::parse(path.unwrap_or("loopback")).unwrap()),
+        (None, path) => path_time::setting(&PathSpec::parse(path.unwrap_or("loopback")).unwrap()),
     }
 }
 
@@ -206,7 +206,7 @@ fn every_race_of_a_bundled_study_has_room_for_its_claims() {
                 host: "host".to_owned(),
             };
             let ran = study::run::run(&task, &mut |job| {
-                let way = Way::parse(job.plan.path.as_deref().unwrap_or("loopback"))?;
+                let way = PathSpec::parse(job.plan.path.as_deref().unwrap_or("loopback"))?;
                 run(&job.request, path_time::setting(&way)).0
             });
             for race in ran.map(|ran| ran.run.races).unwrap_or_else(|error| panic!("{error}")) {

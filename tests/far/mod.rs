@@ -17,7 +17,7 @@ use deadheat::host::facts::HostFacts;
 use deadheat::measurements::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
 use deadheat::time::Nanos;
-use deadheat::transport::handover::{ConnectionSource, HandOver, Handed};
+use deadheat::transport::handover::{ConnectionSource, HandOver, HandedConnection};
 use deadheat::transport::hello::Token;
 use deadheat::transport::{Address, Conn, Contender, Listen, Progress};
 use deadheat::trial::control::{
@@ -54,7 +54,7 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) enum Seen {
     Plan(Box<AgentPlan>),
-    Handed(Handed),
+    Handed(HandedConnection),
     /// Nobody takes what a flooding one says.
     Stuffed,
     Killed,

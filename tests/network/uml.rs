@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deadheat::contract::WaitMode;
-use deadheat::path::netem::{Line, Middle, Seeded, Spaces};
+use deadheat::path::netem::{Middle, NetemLink, SeedSupport, Spaces};
 use deadheat::path::network::{
     Backend, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Link, Loss, Network,
     Order, Queue, Rate, Shape,
@@ -114,7 +114,7 @@ impl Hosts {
         let [near, middle, far] = &self.0;
         let spaces = Spaces { near: near.as_fd(), middle: middle.as_fd(), far: far.as_fd() };
         let all = |addresses: [&str; 2]| addresses.map(|a| a.parse().unwrap()).to_vec();
-        let line = Line { device: "dh0".into(), near: all(NEAR), far: all(FAR) };
+        let line = NetemLink { device: "dh0".into(), near: all(NEAR), far: all(FAR) };
         let middle = Middle::set_up(network, spaces, &[line])?;
         for (space, [v4, v6]) in [(near, NEAR), (far, FAR)] {
             within(space, || {
@@ -375,8 +375,8 @@ fn seeds() {
         count(&hosts, 2_000, 100).0
     });
     match seeded {
-        Seeded::Yes => assert_eq!(lost[0], lost[1]),
-        Seeded::No => {
+        SeedSupport::Yes => assert_eq!(lost[0], lost[1]),
+        SeedSupport::No => {
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
             println!("no seed with Linux {release}");
             assert!(lost.iter().all(|lost| (1_200..1_600).contains(lost)), "{lost:?}");

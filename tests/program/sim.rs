@@ -85,7 +85,7 @@ fn trial(path: &str, contender: &str, workload: &str) -> Record {
 
 fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
     let typed = format!("sim:{path}");
-    let path::Path::Simulated(network) = path::Path::parse(&typed).unwrap() else {
+    let path::PathSpec::Simulated(network) = path::PathSpec::parse(&typed).unwrap() else {
         panic!("{typed} is not simulated")
     };
     let mut simulation = Simulation::new(&typed, network, Family::Any).unwrap();

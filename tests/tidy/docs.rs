@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use deadheat::Error;
 use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Reach};
-use deadheat::path::{Path as Way, grammar, profile};
+use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{self, Contender, Transport, equal, optional, prefers, several, via};
@@ -312,7 +312,9 @@ fn wrong_arguments(arguments: &str) -> Vec<String> {
                 let value = words.next().unwrap_or("");
                 // A file that it names need not exist.
                 if !placeholder(value) {
-                    wrong.extend(Way::parse_with(value, &mut example).err().map(|e| e.to_string()));
+                    wrong.extend(
+                        PathSpec::parse_with(value, &mut example).err().map(|e| e.to_string()),
+                    );
                 }
             }
             "-w" | "--workload" => {

@@ -43,7 +43,7 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 fn is_typed(text: &str) -> bool {
     let mut file = |_: &str| Ok(b"1\n2\n".to_vec());
     Spec::parse(text).is_ok()
-        || deadheat::path::Path::parse_with(text, &mut file).is_ok()
+        || deadheat::path::PathSpec::parse_with(text, &mut file).is_ok()
         || Trace::from_bytes("FILE", text.as_bytes(), None).is_ok()
 }
 

@@ -1,9 +1,9 @@
-//! Sockets at the limit, and what a transport is.
+//! Sockets at the limit of the kernel, and the contract of a transport.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`datapath`] | sockets with system calls, batches, kernel timestamps and waiting; it knows no protocol and no message |
-//! | [`transport`] | the promises and methods of a transport; protocols in user space over UDP and over a simulated path |
+//! | [`datapath`] | sockets with system calls, batches, kernel timestamps and waiting; no protocol, no message |
+//! | [`transport`] | promises and methods of a transport; protocols in user space over UDP and a simulated path |
 
 pub mod datapath;
 pub mod transport;

@@ -15,7 +15,7 @@ const LATEST: Nanos = Nanos::from_secs(3_600);
 
 /// Protocol of IP that can be blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum BlockedProtocol {
     /// ICMP, of either version of IP (RFC 792, RFC 4443).
     Icmp,
     /// TCP (RFC 9293).
@@ -30,26 +30,26 @@ pub enum Protocol {
     UdpLite,
 }
 
-impl Protocol {
+impl BlockedProtocol {
     /// All of them.
-    pub const ALL: [Protocol; 6] = [
-        Protocol::Icmp,
-        Protocol::Tcp,
-        Protocol::Udp,
-        Protocol::Dccp,
-        Protocol::Sctp,
-        Protocol::UdpLite,
+    pub const ALL: [BlockedProtocol; 6] = [
+        BlockedProtocol::Icmp,
+        BlockedProtocol::Tcp,
+        BlockedProtocol::Udp,
+        BlockedProtocol::Dccp,
+        BlockedProtocol::Sctp,
+        BlockedProtocol::UdpLite,
     ];
 
     /// Returns its name in a path.
     pub fn name(self) -> &'static str {
         match self {
-            Protocol::Icmp => "icmp",
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-            Protocol::Dccp => "dccp",
-            Protocol::Sctp => "sctp",
-            Protocol::UdpLite => "udplite",
+            BlockedProtocol::Icmp => "icmp",
+            BlockedProtocol::Tcp => "tcp",
+            BlockedProtocol::Udp => "udp",
+            BlockedProtocol::Dccp => "dccp",
+            BlockedProtocol::Sctp => "sctp",
+            BlockedProtocol::UdpLite => "udplite",
         }
     }
 
@@ -57,21 +57,21 @@ impl Protocol {
     #[inline]
     fn has(self, number: u8) -> bool {
         match self {
-            Protocol::Icmp => number == 1 || number == 58,
-            Protocol::Tcp => number == 6,
-            Protocol::Udp => number == 17,
-            Protocol::Dccp => number == 33,
-            Protocol::Sctp => number == 132,
-            Protocol::UdpLite => number == 136,
+            BlockedProtocol::Icmp => number == 1 || number == 58,
+            BlockedProtocol::Tcp => number == 6,
+            BlockedProtocol::Udp => number == 17,
+            BlockedProtocol::Dccp => number == 33,
+            BlockedProtocol::Sctp => number == 132,
+            BlockedProtocol::UdpLite => number == 136,
         }
     }
 }
 
-/// Rule of a firewall: a protocol whose packets are dropped, and the time from which they are.
+/// Rule of a firewall: all packets of a protocol are dropped, from a time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Protocol.
-    pub protocol: Protocol,
+    pub protocol: BlockedProtocol,
     /// Time from which it is blocked, since the start of the path.
     pub from: Nanos,
 }
@@ -94,8 +94,9 @@ impl Block {
                 Some((name, from)) => (name, parse_span(from)?),
                 None => (part, Nanos::ZERO),
             };
-            let Some(protocol) = Protocol::ALL.into_iter().find(|one| one.name() == name) else {
-                let names: Vec<&str> = Protocol::ALL.iter().map(|one| one.name()).collect();
+            let Some(protocol) = BlockedProtocol::ALL.into_iter().find(|one| one.name() == name)
+            else {
+                let names: Vec<&str> = BlockedProtocol::ALL.iter().map(|one| one.name()).collect();
                 return Err(unknown("protocol of IP", name, &names));
             };
             if from > LATEST {

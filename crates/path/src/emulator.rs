@@ -66,7 +66,7 @@ enum ToEmulator {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FromEmulator {
-    Built(Box<Built>),
+    Built(Box<BuiltNetwork>),
     Begun,
     Figures(Box<PathFigures>),
     Fault(Fault),
@@ -74,7 +74,7 @@ enum FromEmulator {
 
 /// Description of the network that was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Built {
+pub struct BuiltNetwork {
     /// Kind of devices.
     pub backend: Backend,
     /// Reason for this kind.
@@ -109,7 +109,7 @@ pub enum Rights {
     UserNamespace,
 }
 
-impl Built {
+impl BuiltNetwork {
     /// Returns a host's address of this family on its first link; IPv4 if any family will do.
     pub fn address(&self, side: Side, family: Family) -> Option<IpAddr> {
         self.addresses(side, family).next()
@@ -143,7 +143,7 @@ impl Built {
 #[derive(Debug)]
 pub struct Emulator {
     process: Mutex<Helper>,
-    built: Built,
+    built: BuiltNetwork,
     namespaces: Namespaces,
 }
 
@@ -195,7 +195,7 @@ impl Emulator {
     }
 
     /// Returns the description of the network that was built.
-    pub fn built(&self) -> &Built {
+    pub fn built(&self) -> &BuiltNetwork {
         &self.built
     }
 

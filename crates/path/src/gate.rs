@@ -1,4 +1,4 @@
-//! Gate of an emulated path: checks that it did in one trial what was requested. A pure function of the model and
+//! Gate of an emulated path: checks one trial of it against the request. A pure function of the model and
 //! of the path's own account. It is fixed before the first trial and knows no figure of any contender, so the
 //! decision which trials to exclude is blind to the result.
 
@@ -28,7 +28,7 @@ const LATE_P99_PART: u64 = 20;
 
 /// Tolerance of the achieved rate, as a part of the requested rate: 0.1 %.
 const RATE_PART: u128 = 1_000;
-/// Tolerance of the account of a busy time, in full packets: one that was leaving at each end.
+/// Tolerance of the account of a busy time, in full packets: one at each end of it.
 const RATE_PACKETS: u128 = 2;
 
 /// Probability of a false alarm, for each direction of a link and trial: that a path which works as requested is

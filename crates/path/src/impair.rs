@@ -16,9 +16,9 @@
 use std::collections::VecDeque;
 
 use self::draw::{COPY, Chance, Model, Stream, fold};
-use self::log::{Log, Run};
+use self::log::{Log, LossRun};
 use self::loss::Losses;
-use self::queue::{Entry, Given, Item, Mark, Queue, Turn};
+use self::queue::{Item, Mark, PacketQueue, QueueDrops, QueueEntry, Turn};
 use self::rate::{Server, Steps};
 use super::block::Block;
 use super::network::{Impairments, Jitter, Rate};
@@ -55,9 +55,9 @@ pub struct Channel<H> {
     delay: Delay,
     way: DelayStage<H>,
     /// Dropped packets that are not reported yet.
-    gone: VecDeque<Gone<H>>,
+    gone: VecDeque<DroppedPacket<H>>,
     /// Packets that the queue has dropped and that are not counted yet.
-    given: Given<H>,
+    given: QueueDrops<H>,
     log: Log,
     fates: PacketOutcomes,
     /// Number of packets and copies that have entered.
@@ -65,7 +65,7 @@ pub struct Channel<H> {
     /// Number of the packet after the last lost one.
     behind_loss: u64,
     /// Last decision of the loss model.
-    last: Decided,
+    last: LossDecision,
     /// Lowest sequence number that would still be in order: one more than the highest `seq` delivered.
     expected: u64,
     /// Latest arrival time seen.
@@ -74,7 +74,7 @@ pub struct Channel<H> {
 
 /// Decision of the loss model about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decided {
+enum LossDecision {
     Stays,
     Goes,
 }
@@ -93,7 +93,7 @@ struct Luck {
 /// Queue, and the server behind it.
 #[derive(Debug)]
 struct Bottleneck<H> {
-    queue: Queue<H>,
+    queue: PacketQueue<H>,
     server: Server,
     overhead: u64,
     /// Time since which the head of the queue could be served, were the server free.
@@ -113,7 +113,7 @@ enum Delay {
 }
 
 #[derive(Debug)]
-struct Gone<H> {
+struct DroppedPacket<H> {
     at: u64,
     seq: u64,
     queued: u64,
@@ -136,7 +136,7 @@ impl<H: Copy> Channel<H> {
     /// Creates an empty channel at its time 0.
     pub fn new(model: &Impairments, place: Place) -> Channel<H> {
         let bottleneck = Server::new(&model.rate).map(|server| Bottleneck {
-            queue: Queue::new(&model.queue, place),
+            queue: PacketQueue::new(&model.queue, place),
             server,
             overhead: u64::from(model.overhead),
             since: 0,
@@ -156,7 +156,7 @@ impl<H: Copy> Channel<H> {
             fates: PacketOutcomes::default(),
             entered: 0,
             behind_loss: 0,
-            last: Decided::Stays,
+            last: LossDecision::Stays,
             expected: 0,
             now: 0,
         }
@@ -170,7 +170,7 @@ impl<H: Copy> Channel<H> {
             return self.block(now, packet, handle);
         }
         let is_lost = self.losses.take(self.number(), now.0.max(self.now));
-        self.last = if is_lost { Decided::Goes } else { Decided::Stays };
+        self.last = if is_lost { LossDecision::Goes } else { LossDecision::Stays };
         self.follow(now, packet, handle)
     }
 
@@ -183,7 +183,7 @@ impl<H: Copy> Channel<H> {
         }
         let index = self.number();
         let now = self.come(now, packet);
-        if self.last == Decided::Goes {
+        if self.last == LossDecision::Goes {
             self.lose(index, now, handle);
             return 1;
         }
@@ -271,15 +271,15 @@ impl<H: Copy> Channel<H> {
     }
 
     fn lose(&mut self, index: u64, now: u64, handle: H) {
-        let run = if index == self.behind_loss && index > 0 { Run::Same } else { Run::New };
+        let run = if index == self.behind_loss && index > 0 { LossRun::Same } else { LossRun::New };
         self.fates.lost += 1;
-        self.fates.bursts += u64::from(run == Run::New);
+        self.fates.bursts += u64::from(run == LossRun::New);
         self.behind_loss = index + 1;
         self.log.note(index + 1, run);
         self.decided(index, 1);
         let (at, seq) = (now, self.entered);
         self.entered += 1;
-        self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Lost });
+        self.gone.push_back(DroppedPacket { at, seq, queued: 0, handle, cause: Cause::Lost });
     }
 
     /// Passes a packet that is not lost to the queue, or directly to the delay stage if there is no rate limit.
@@ -372,18 +372,18 @@ impl<H: Copy> Channel<H> {
                 Cause::Blocked => self.fates.blocked += 1,
             }
             let (seq, queued) = (item.seq, at - item.arrived.min(at));
-            self.gone.push_back(Gone { at, seq, queued, handle: item.handle, cause });
+            self.gone.push_back(DroppedPacket { at, seq, queued, handle: item.handle, cause });
         }
     }
 }
 
 impl<H: Copy> Bottleneck<H> {
-    fn offer(&mut self, item: Item<H>, draws: (u64, u64), given: &mut Given<H>) {
-        let mut entry = Entry::Waits;
+    fn offer(&mut self, item: Item<H>, draws: (u64, u64), given: &mut QueueDrops<H>) {
+        let mut entry = QueueEntry::Waits;
         if self.queue.len() == 0 {
             self.since = item.arrived;
             if self.server.ready(item.arrived) <= item.arrived {
-                entry = Entry::Served;
+                entry = QueueEntry::Served;
             }
         }
         self.queue.offer(item, draws, entry, &mut self.server, given);
@@ -448,12 +448,12 @@ pub struct Packet {
     /// Protocol number of the IP packet's payload; 0 if unknown.
     pub protocol: u8,
     /// ECN capability of the sender (RFC 3168).
-    pub capable: Capable,
+    pub capable: EcnCapability,
 }
 
 /// ECN capability of a packet: it may be marked instead of dropped, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capable {
+pub enum EcnCapability {
     /// Not-ECT.
     No,
     /// ECT(0), ECT(1) or CE already.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Path, SIMULATED};
+use crate::{PathSpec, SIMULATED};
 
 /// Kind of a path between two ends; its name is in results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,13 +45,13 @@ impl PathKind {
     }
 }
 
-impl Path {
+impl PathSpec {
     /// Returns its kind.
     pub fn kind(&self) -> PathKind {
         match self {
-            Path::Loopback => PathKind::Loopback,
-            Path::Emulated(_) => PathKind::Emulated,
-            Path::Simulated(_) => PathKind::Simulated,
+            PathSpec::Loopback => PathKind::Loopback,
+            PathSpec::Emulated(_) => PathKind::Emulated,
+            PathSpec::Simulated(_) => PathKind::Simulated,
         }
     }
 }
@@ -71,7 +71,11 @@ mod tests {
         for typed in
             ["loopback", "delay=25ms,loss=1%", "sim:delay=25ms", " sim:delay=1ms", " loopback "]
         {
-            assert_eq!(PathKind::of_typed(typed), Path::parse(typed).unwrap().kind(), "{typed}");
+            assert_eq!(
+                PathKind::of_typed(typed),
+                PathSpec::parse(typed).unwrap().kind(),
+                "{typed}"
+            );
         }
     }
 

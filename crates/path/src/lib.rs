@@ -2,13 +2,13 @@
 //!
 //! # Where things are
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | from words and files to a network |
-//! | [`network`], [`mod@kind`] | what lies between two hosts, as plain data; its kind |
-//! | [`impair`] | what becomes of each packet: pure, time is an argument |
-//! | [`emulator`] | a network that is up: sockets and commands at its hosts, its account |
-//! | [`measurements`], [`gate`] | what a network did, and whether it did what it was asked to |
+//! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | parsers, from words and files to a network |
+//! | [`network`], [`mod@kind`] | network between two hosts, as plain data; its kind |
+//! | [`impair`] | fate of each packet: pure, time is an argument |
+//! | [`emulator`] | running network: sockets and commands at its hosts, its account |
+//! | [`measurements`], [`gate`] | figures of a network, and their check against the request |
 //! | [`mod@run`] | any program on an emulated network |
 //! | [`emulated`], [`netem`], [`segment`] | hosts, devices and threads; the kernel's own emulator; super-packets and their segments |
 
@@ -48,7 +48,7 @@ const SIMULATED: &str = "sim:";
 
 /// Path between two ends on this machine, as typed.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Path {
+pub enum PathSpec {
     /// Loopback interface.
     Loopback,
     /// Network of its own, in real time.
@@ -57,38 +57,38 @@ pub enum Path {
     Simulated(Network),
 }
 
-impl Path {
+impl PathSpec {
     /// Reads a path as typed: `loopback`, links as [`Network::parse`] does, or `sim:` and links.
     ///
     /// # Errors
     /// As for [`Network::parse`].
-    pub fn parse(typed: &str) -> Result<Path> {
-        Path::parse_with(typed, &mut files::read)
+    pub fn parse(typed: &str) -> Result<PathSpec> {
+        PathSpec::parse_with(typed, &mut files::read)
     }
 
     /// Parses as [`PathSpec::parse`] does, with files from `read`.
     ///
     /// # Errors
     /// As for [`Network::parse_with`].
-    pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<Path> {
+    pub fn parse_with(typed: &str, read: ReadFile<'_>) -> Result<PathSpec> {
         let typed = typed.trim();
         if typed == "loopback" {
-            return Ok(Path::Loopback);
+            return Ok(PathSpec::Loopback);
         }
         match typed.strip_prefix(SIMULATED) {
-            Some(links) => grammar::parse(links, Carrier::Simulated, read).map(Path::Simulated),
-            None => grammar::parse(typed, Carrier::Emulated, read).map(Path::Emulated),
+            Some(links) => grammar::parse(links, Carrier::Simulated, read).map(PathSpec::Simulated),
+            None => grammar::parse(typed, Carrier::Emulated, read).map(PathSpec::Emulated),
         }
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for PathSpec {
     /// Writes it as [`PathSpec::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Path::Loopback => f.write_str("loopback"),
-            Path::Emulated(network) => network.fmt(f),
-            Path::Simulated(network) => write!(f, "sim:{network}"),
+            PathSpec::Loopback => f.write_str("loopback"),
+            PathSpec::Emulated(network) => network.fmt(f),
+            PathSpec::Simulated(network) => write!(f, "sim:{network}"),
         }
     }
 }
@@ -130,11 +130,17 @@ mod tests {
 
     #[test]
     fn a_path_is_loopback_emulated_or_simulated() {
-        assert_eq!(Path::parse("loopback").unwrap(), Path::Loopback);
+        assert_eq!(PathSpec::parse("loopback").unwrap(), PathSpec::Loopback);
         let network = Network::parse("delay=25ms,loss=1%").unwrap();
-        assert_eq!(Path::parse("delay=25ms,loss=1%").unwrap(), Path::Emulated(network.clone()));
-        assert_eq!(Path::parse("sim:delay=25ms,loss=1%").unwrap(), Path::Simulated(network));
-        let say = |typed: &str| Path::parse(typed).unwrap_err().to_string();
+        assert_eq!(
+            PathSpec::parse("delay=25ms,loss=1%").unwrap(),
+            PathSpec::Emulated(network.clone())
+        );
+        assert_eq!(
+            PathSpec::parse("sim:delay=25ms,loss=1%").unwrap(),
+            PathSpec::Simulated(network)
+        );
+        let say = |typed: &str| PathSpec::parse(typed).unwrap_err().to_string();
         assert!(say("lopback").contains("did you mean `loopback`?"));
         assert!(say("sim:loopback").contains("stands alone"));
         assert!(say("loopback,delay=1ms").contains("stands alone"));
@@ -148,7 +154,7 @@ mod tests {
     #[test]
     fn a_path_prints_as_it_is_read() {
         for typed in ["loopback", "delay=25ms,loss=1%", "sim:delay=25ms,seed=7"] {
-            assert_eq!(Path::parse(typed).unwrap().to_string(), typed);
+            assert_eq!(PathSpec::parse(typed).unwrap().to_string(), typed);
         }
     }
 }

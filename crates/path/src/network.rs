@@ -54,7 +54,7 @@ impl Link {
 pub enum Backend {
     /// Two TUN devices; this program decides about segments one by one.
     Tun,
-    /// Two pairs of veth devices, whose inner ends this program reads and writes with packet sockets.
+    /// Two pairs of veth devices; this program reads and writes their inner ends with packet sockets.
     Packet,
     /// The kernel's netem, on a host between the two.
     Netem,
@@ -126,7 +126,7 @@ pub struct Impairments {
     pub overhead: u32,
     /// Queue before the rate, and its drop policy.
     pub queue: Queue,
-    /// One-way delay.
+    /// Delay of the direction.
     pub delay: Nanos,
     /// Variation of the delay.
     pub jitter: Option<Jitter>,

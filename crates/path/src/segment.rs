@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::impair::{Capable, Changes};
+use super::impair::{Changes, EcnCapability};
 use crate::rng::first;
 use deadheat_base::checksum::{fold, sum};
 
@@ -43,7 +43,7 @@ pub struct GsoFrame {
     /// Protocol number of their payload, behind IPv6 extension headers; 0 if unknown.
     pub protocol: u8,
     /// ECN capability: the packets may be marked instead of dropped.
-    pub capable: Capable,
+    pub capable: EcnCapability,
     /// Length of the frame in bytes.
     frame: u32,
     version: Version,
@@ -60,7 +60,7 @@ enum Version {
 /// Layout of a super-packet's segments. Offsets are counted from the start of the IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Split {
-    protocol: Protocol,
+    protocol: SegmentProtocol,
     /// Offset of the transport header.
     transport: u16,
     /// Offset of the payload.
@@ -70,7 +70,7 @@ struct Split {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+enum SegmentProtocol {
     Tcp,
     Udp,
 }
@@ -231,7 +231,7 @@ impl GsoFrame {
         let now = total - transport;
         let header = &mut packet[transport..];
         let check = match split.protocol {
-            Protocol::Tcp => {
+            SegmentProtocol::Tcp => {
                 let seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
                 let seq = seq.wrapping_add(from.wrapping_mul(u32::from(split.size)));
                 header[4..8].copy_from_slice(&seq.to_be_bytes());
@@ -243,7 +243,7 @@ impl GsoFrame {
                 }
                 16
             }
-            Protocol::Udp => {
+            SegmentProtocol::Udp => {
                 put(header, 4, now as u16);
                 6
             }
@@ -268,8 +268,8 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
     let vnet = frame.get(..VNET)?;
     let (kind, size) = (vnet[1] & !GSO_ECN, get_native(vnet, 4));
     let protocol = match (kind, version) {
-        (GSO_TCP_V4, Version::V4) | (GSO_TCP_V6, Version::V6) => Protocol::Tcp,
-        (GSO_UDP, Version::V4 | Version::V6) => Protocol::Udp,
+        (GSO_TCP_V4, Version::V4) | (GSO_TCP_V6, Version::V6) => SegmentProtocol::Tcp,
+        (GSO_UDP, Version::V4 | Version::V6) => SegmentProtocol::Udp,
         _ => return None,
     };
     // The kernel leaves the checksum of a super-packet to the code that segments it, so this is where its transport
@@ -280,10 +280,10 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
         return None;
     }
     let head = match protocol {
-        Protocol::Tcp => transport + usize::from(packet.get(transport + 12)? >> 4) * 4,
-        Protocol::Udp => transport + 8,
+        SegmentProtocol::Tcp => transport + usize::from(packet.get(transport + 12)? >> 4) * 4,
+        SegmentProtocol::Udp => transport + 8,
     };
-    let shortest = transport + if protocol == Protocol::Tcp { 20 } else { 8 };
+    let shortest = transport + if protocol == SegmentProtocol::Tcp { 20 } else { 8 };
     let whole_header = version != Version::V4 || usize::from(packet[0] & 15) * 4 <= transport;
     let fits = (shortest..=LONGEST_HEAD).contains(&head) && head < packet.len();
     (fits && whole_header && packet.len() <= usize::from(u16::MAX)).then_some(Split {
@@ -295,13 +295,13 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
 }
 
 #[inline]
-fn capable(packet: &[u8], version: Version) -> Capable {
+fn capable(packet: &[u8], version: Version) -> EcnCapability {
     let bits = match version {
         Version::V4 => packet[1] & 3,
         Version::V6 => packet[1] >> 4 & 3,
         Version::Unknown => 0,
     };
-    if bits == 0 { Capable::No } else { Capable::Yes }
+    if bits == 0 { EcnCapability::No } else { EcnCapability::Yes }
 }
 
 /// Largest number of IPv6 extension headers that are skipped.
@@ -480,7 +480,7 @@ mod tests {
     fn a_super_packet_is_its_segments() {
         let frame = tcp_v4(2_500, 1_000);
         let seen = GsoFrame::parse(&frame);
-        assert_eq!((seen.segments, seen.capable), (3, Capable::Yes));
+        assert_eq!((seen.segments, seen.capable), (3, EcnCapability::Yes));
         let lengths: Vec<u32> = (0..3).map(|n| seen.segment_bytes(n)).collect();
         assert_eq!(lengths, [1_052, 1_052, 552]);
         assert_eq!(joined(&seen, &frame, 0, 3, NONE), frame);

@@ -14,7 +14,7 @@ use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units::Bytes;
 use receiver::ArqReceiver;
 use segment::{ArqSegment, HEADER, SegmentFlag, write_header};
@@ -162,7 +162,7 @@ impl Protocol for ArqEnd {
 
     fn effective(&self) -> Effective {
         let control = CONTROL.word(self.terms.control);
-        told([
+        effective_options([
             ("cc", control.to_owned()),
             ("window", format!("{} B", self.terms.window)),
             ("min-rto", self.terms.least_timeout.to_string()),

@@ -24,13 +24,13 @@ use crate::sctp::CC;
 use crate::sctp_udp::{LARGEST, PROMISED};
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::hello::Token;
 use crate::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
     nowhere,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units::Bytes;
 
 /// The transport.
@@ -57,13 +57,13 @@ static INFO: Info = Info {
     options: &[options::CC, options::WINDOW, options::MTU],
     keys: &[WINDOW.key(), MTU.key()],
     deployed: &[
-        Own {
+        OwnDefault {
             knob: WINDOW.name(),
             value: "128KiB",
             source: "`DEFAULT_MAX_BUFFERED_AMOUNT`: what a sender keeps; a receiver's is 1 MiB",
         },
         // With the headers of IPv4 and UDP.
-        Own {
+        OwnDefault {
             knob: MTU.name(),
             value: "1178",
             source: "`DATAGRAM_MTU_TARGET`: datagrams of 1150 bytes",
@@ -373,7 +373,7 @@ impl Protocol for DataChannelEnd {
     }
 
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             ("cc", CC.to_owned()),
             ("window", format!("{} B", self.window)),
             ("mtu", format!("{} B", self.mtu)),

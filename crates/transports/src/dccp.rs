@@ -12,7 +12,7 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, Reach};
 use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, MessageConn, Messenger, Reception};
@@ -20,12 +20,12 @@ use crate::spec::Settings;
 use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, TXQLEN};
-use crate::transport::udp_handshake::{self, Late, Unanswered, send_hello, settle};
+use crate::transport::udp_handshake::{self, HelloFailure, LateDatagram, send_hello, settle};
 use crate::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Transport, lane_0_only, told,
+    Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, lane_0_only,
 };
 use crate::udp::{RCVBUF, SNDBUF};
 use crate::units::Bytes;
@@ -65,7 +65,11 @@ static INFO: Info = Info {
     options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
     keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
     // Without this, its congestion control is ccid2, too (`net.dccp.default.tx_ccid`).
-    deployed: &[Own { knob: TXQLEN.name, value: "5", source: "sysctl net.dccp.default.tx_qlen" }],
+    deployed: &[OwnDefault {
+        knob: TXQLEN.name,
+        value: "5",
+        source: "sysctl net.dccp.default.tx_qlen",
+    }],
     ..Info::KERNEL
 };
 
@@ -161,16 +165,16 @@ fn introduce(socket: &Socket, dial: &Dial<'_>, deadline: Nanos) -> Result<()> {
             let _ = send_bytes(&answer);
             Ok(())
         }
-        Err(Unanswered::Failed(e)) if is_gone(&e) => Err(Error::peer(
+        Err(HelloFailure::Failed(e)) if is_gone(&e) => Err(Error::peer(
             dial.to.to_string(),
             "ended the connection instead of welcoming it: no trial there has this token (has its far end \
              given up?)",
         )),
-        Err(Unanswered::Failed(e)) => Err(Error::setup(format!("say hello to {}", dial.to), e)),
-        Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+        Err(HelloFailure::Failed(e)) => Err(Error::setup(format!("say hello to {}", dial.to), e)),
+        Err(HelloFailure::Silent(silence)) => Err(Error::blocked(format!(
             "connected to {}; {}",
             dial.to,
-            silence.tell(&format!("DCCP hellos of {} B", hello::LEN), &dial.to.to_string())
+            silence.describe(&format!("DCCP hellos of {} B", hello::LEN), &dial.to.to_string())
         ))),
     }
 }
@@ -226,8 +230,8 @@ impl DccpOptions {
 
     /// Sets the buffers of a connection.
     fn buffers(&self, socket: &Socket) -> Result<()> {
-        Buffer::Send.ask(socket, self.sndbuf)?;
-        Buffer::Receive.ask(socket, self.rcvbuf)?;
+        Buffer::Send.request(socket, self.sndbuf)?;
+        Buffer::Receive.request(socket, self.rcvbuf)?;
         set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_QPOLICY_TXQLEN, &[self.txqlen])
             .map_err(|e| Error::setup("set DCCP_SOCKOPT_QPOLICY_TXQLEN on a DCCP socket", e))
     }
@@ -239,7 +243,7 @@ impl DccpOptions {
         (largest, connect_ns): (usize, u64),
     ) -> io::Result<Box<dyn Conn>> {
         let flow = Flow {
-            socket: Counted::new(socket)?,
+            socket: CountedSocket::new(socket)?,
             hello: hello.encode(),
             welcome: hello.encode_welcome(),
             options: *self,
@@ -250,7 +254,7 @@ impl DccpOptions {
 
 /// End of a connection.
 struct Flow {
-    socket: Counted,
+    socket: CountedSocket,
     hello: [u8; hello::LEN],
     welcome: [u8; hello::LEN],
     options: DccpOptions,
@@ -275,7 +279,7 @@ impl Flow {
 }
 
 impl Messenger for Flow {
-    fn socket(&self) -> &Counted {
+    fn socket(&self) -> &CountedSocket {
         &self.socket
     }
 
@@ -313,8 +317,8 @@ impl Messenger for Flow {
         match udp_handshake::late(&room[..len], &self.hello, &self.welcome) {
             None => return Ok(Reception::Message(Lane(0), len)),
             // The peer repeats its hello if this welcome is lost.
-            Some(Late::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),
-            Some(Late::Welcome) => {}
+            Some(LateDatagram::Hello) => drop(self.socket.send(&self.welcome, Patience::None)),
+            Some(LateDatagram::Welcome) => {}
         }
         Ok(Reception::Other)
     }
@@ -327,11 +331,11 @@ impl Messenger for Flow {
     fn effective(&self) -> Effective {
         let socket = self.socket.socket();
         let number = |name| self.read(name).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
-        let mut shown = told([
+        let mut shown = effective_options([
             ("cc", format!("ccid{}", number(libc::DCCP_SOCKOPT_TX_CCID))),
             (TXQLEN.name, number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
-            ("sndbuf", Buffer::Send.tell(socket, self.options.sndbuf)),
-            ("rcvbuf", Buffer::Receive.tell(socket, self.options.rcvbuf)),
+            ("sndbuf", Buffer::Send.describe(socket, self.options.sndbuf)),
+            ("rcvbuf", Buffer::Receive.describe(socket, self.options.rcvbuf)),
         ]);
         if let Some(mtu) = path_mtu(socket) {
             shown.insert("path_mtu".to_owned(), mtu.to_string());

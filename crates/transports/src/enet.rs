@@ -27,11 +27,12 @@ use crate::error::{Error, Result};
 use crate::measurements::TcpView;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::userspace::{
-    Held, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace, Waits,
+    LimitTimes, MTU, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State, Transmit,
+    Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 
 mod wire;
 
@@ -86,7 +87,7 @@ static INFO: Info = Info {
     options: &[options::CC, options::WINDOW, options::THROTTLE, options::MTU],
     keys: &[THROTTLE.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
-    deployed: &[Own {
+    deployed: &[OwnDefault {
         knob: MTU.name(),
         value: "1420",
         source: "HOST_DEFAULT_MTU: datagrams of 1392 bytes",
@@ -136,7 +137,7 @@ impl Userspace for Enet {
             is_fresh: false,
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             now: Nanos::ZERO,
-            held: Held::default(),
+            held: LimitTimes::default(),
             is_throttled: opening.knobs.get(&THROTTLE),
             headers: opening.headers(),
         }))
@@ -166,7 +167,7 @@ struct EnetEnd {
     due: Option<Nanos>,
     /// Time of the last call of the library.
     now: Nanos,
-    held: Held,
+    held: LimitTimes,
     is_throttled: bool,
     headers: u32,
 }
@@ -232,9 +233,9 @@ impl EnetEnd {
     fn note_wait(&mut self) {
         let ledger = &self.host.socket().ledger;
         let waits = match ledger.owed() {
-            0 => Waits::Nothing,
-            owed if owed > ledger.flying() => Waits::Library,
-            _ => Waits::Path,
+            0 => SendLimit::Nothing,
+            owed if owed > ledger.flying() => SendLimit::Library,
+            _ => SendLimit::Path,
         };
         self.held.note(self.now, waits, Some(self.srtt_ns()));
     }
@@ -354,7 +355,7 @@ impl Protocol for EnetEnd {
     /// Returns the counters without the window: the library shows neither its throttled size nor how full it is.
     fn stats(&self) -> ProtocolStats {
         let (peer, ledger) = (self.host.peer(PEER), &self.host.socket().ledger);
-        let view = self.held.tell(TcpView {
+        let view = self.held.add_to(TcpView {
             mss_bytes: u64::from(peer.mtu()),
             srtt_ns: Some(self.srtt_ns()),
             rttvar_ns: Some(peer.round_trip_time_variance().as_nanos() as u64),
@@ -367,7 +368,7 @@ impl Protocol for EnetEnd {
 
     fn effective(&self) -> Effective {
         let mtu = u32::from(self.host.peer(PEER).mtu()) + self.headers;
-        told([
+        effective_options([
             ("cc", "none".to_owned()),
             ("window", format!("{WINDOW} B")),
             ("throttle", if self.is_throttled { "on" } else { "off" }.to_owned()),

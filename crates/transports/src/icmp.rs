@@ -28,7 +28,7 @@ use crate::datapath::option::{self, Buffer};
 use crate::error::{Error, Result};
 use crate::transport::hello::{self, Hello};
 use crate::transport::options;
-use crate::transport::udp_handshake::{self, Unanswered, send_hello};
+use crate::transport::udp_handshake::{self, HelloFailure, send_hello};
 use crate::transport::*;
 use crate::udp::RCVBUF;
 use crate::units::Bytes;
@@ -104,7 +104,7 @@ impl Transport for Icmp {
         let (socket, access) = open(Domain::for_address(to), asked)?;
         let failed = |source| Error::setup(format!("open an ICMP socket to {ip}"), source);
         let rcvbuf = dial.knobs.find(&RCVBUF);
-        Buffer::Receive.ask(&socket, rcvbuf)?;
+        Buffer::Receive.request(&socket, rcvbuf)?;
         let echo = Echo { family: Family::of(ip), access, id: identifier(&dial.hello) };
         echo.keep_out_others(&socket).map_err(failed)?;
         socket.connect(&to.into()).map_err(failed)?;
@@ -220,11 +220,11 @@ impl IcmpConn {
         );
         match proved {
             Ok(()) => Ok(()),
-            Err(Unanswered::Failed(source)) => Err(Error::setup(format!("ping {ip}"), source)),
-            Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+            Err(HelloFailure::Failed(source)) => Err(Error::setup(format!("ping {ip}"), source)),
+            Err(HelloFailure::Silent(silence)) => Err(Error::blocked(format!(
                 "{}; control over TCP works, so a firewall drops ICMP, or the far host ignores \
                  echo requests (sysctl net.ipv4.icmp_echo_ignore_all)",
-                silence.tell(
+                silence.describe(
                     &format!("ICMP echo requests of {} B", HEADER + hello::LEN),
                     &ip.to_string()
                 )
@@ -344,7 +344,7 @@ impl Conn for IcmpConn {
     fn effective(&self) -> Effective {
         [
             ("socket", self.echo.access.name().to_owned()),
-            ("rcvbuf", Buffer::Receive.tell(self.socket.socket(), self.rcvbuf)),
+            ("rcvbuf", Buffer::Receive.describe(self.socket.socket(), self.rcvbuf)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

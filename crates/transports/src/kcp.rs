@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::measurements::TcpView;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State, Transmit,
     Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 
 mod fec;
 mod segments;
@@ -159,13 +159,13 @@ const FEC: Preset<Option<Shape>> = Optional::form(
 .or("off");
 
 /// Defaults of the library by itself, from constants of its `src/kcp.rs`.
-const DEPLOYED: &[Own] = &[
-    Own { knob: MODE.name(), value: "default", source: "`Kcp::new`" },
-    Own { knob: INTERVAL.name(), value: "100ms", source: "KCP_INTERVAL" },
-    Own { knob: WINDOW.name(), value: "32", source: "KCP_WND_SND" },
-    Own { knob: FLUSH.name(), value: "off", source: "`update` flushes at the interval" },
+const DEPLOYED: &[OwnDefault] = &[
+    OwnDefault { knob: MODE.name(), value: "default", source: "`Kcp::new`" },
+    OwnDefault { knob: INTERVAL.name(), value: "100ms", source: "KCP_INTERVAL" },
+    OwnDefault { knob: WINDOW.name(), value: "32", source: "KCP_WND_SND" },
+    OwnDefault { knob: FLUSH.name(), value: "off", source: "`update` flushes at the interval" },
     // KCP_MTU_DEF, and the headers of IPv4 and UDP.
-    Own { knob: MTU.name(), value: "1428", source: "KCP_MTU_DEF" },
+    OwnDefault { knob: MTU.name(), value: "1428", source: "KCP_MTU_DEF" },
 ];
 
 impl Userspace for Kcp {
@@ -453,7 +453,7 @@ impl Protocol for KcpEnd {
         let tuning = &self.tuning;
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
         let least = tuning.min_rto.unwrap_or(if tuning.nodelay { 30 } else { 100 });
-        told([
+        effective_options([
             ("mode", self.mode.to_owned()),
             ("cc", if tuning.is_controlled { "kcp" } else { "none" }.to_owned()),
             ("nodelay", switch(tuning.nodelay)),

@@ -31,7 +31,7 @@ use crate::transport::options::Meaning;
 use crate::transport::userspace::{
     Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 
 #[cfg(test)]
 mod alone;
@@ -358,7 +358,7 @@ impl Protocol for LaminarEnd {
     }
 
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             ("cc", "none".to_owned()),
             ("window", format!("{WINDOW} messages")),
             (TICK.name, self.tick.to_string()),

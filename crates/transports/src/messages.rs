@@ -9,7 +9,7 @@ use socket2::Socket;
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::Result;
 use crate::measurements::ConnStats;
 use crate::pending::PendingAccepts;
@@ -38,7 +38,7 @@ pub(super) enum Reception {
 /// Socket of an open connection, as one protocol sends and receives on it.
 pub(super) trait Messenger: Send {
     /// Returns the socket.
-    fn socket(&self) -> &Counted;
+    fn socket(&self) -> &CountedSocket;
     /// Returns the largest message in bytes, and the reason for the limit.
     fn largest(&self) -> (usize, &'static str);
     /// Makes one call that sends a message; returns true if it was sent.

@@ -7,8 +7,10 @@ use crate::error::Result;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use crate::transport::options::Meaning;
-use crate::transport::userspace::{Around, MTU, Opening, Protocol, Userspace, Wrapped};
-use crate::transport::{Contender, Effective, Info, options, told};
+use crate::transport::userspace::{
+    LayeredProtocol, MTU, Opening, Protocol, ProtocolLayer, Userspace,
+};
+use crate::transport::{Contender, Effective, Info, effective_options, options};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -87,16 +89,16 @@ impl Userspace for Misbehaving {
         let (at, asked_how, left) =
             (knobs.get(&AT_KEY), knobs.get(&HOW_KEY), knobs.get(&AFTER_KEY));
         let how = if at == opening.side { asked_how } else { BreakdownKind::Nothing };
-        let asked = told([
+        let asked = effective_options([
             (HOW.name, HOW_KEY.word(asked_how).to_owned()),
             (AT.name, AT_KEY.word(at).to_owned()),
             (AFTER.name, left.to_string()),
         ]);
-        Ok(Box::new(Wrapped { around: Breakdown { how, left, asked }, protocol }))
+        Ok(Box::new(LayeredProtocol { around: Breakdown { how, left, asked }, protocol }))
     }
 }
 
-impl Around for Breakdown {
+impl ProtocolLayer for Breakdown {
     fn within<T>(&mut self, call: impl FnOnce() -> T) -> T {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {

@@ -8,7 +8,7 @@ use socket2::{Protocol, Socket};
 
 use crate::contract::{Guarantees, Side};
 use crate::datapath::option;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::spec::{Key, Kind};
@@ -102,7 +102,7 @@ struct MptcpFlavour {
 }
 
 impl Flavour for MptcpFlavour {
-    type Channel = Counted;
+    type Channel = CountedSocket;
 
     /// Returns the facts: subflows arrive at the listener, as connections that name the one they belong to.
     fn facts(&self) -> FlavourFacts {
@@ -125,16 +125,16 @@ impl Flavour for MptcpFlavour {
         }
     }
 
-    fn open(&self, socket: Socket, side: Side) -> io::Result<Counted> {
+    fn open(&self, socket: Socket, side: Side) -> io::Result<CountedSocket> {
         self.options.open(socket, side)
     }
 
-    fn is_acknowledged(&self, channel: &Counted) -> bool {
+    fn is_acknowledged(&self, channel: &CountedSocket) -> bool {
         self.options.is_acknowledged(channel)
     }
 
     /// Returns TCP's options and the number of subflows, known after the first data.
-    fn effective(&self, channel: &Counted) -> Effective {
+    fn effective(&self, channel: &CountedSocket) -> Effective {
         let mut read = self.options.effective(channel);
         // These belong to the first of several subflows.
         let of_one = ["mss", "quickack", "notsent_lowat", "thin", "fastopen", "ecn", "recovery"];
@@ -148,7 +148,7 @@ impl Flavour for MptcpFlavour {
     }
 
     /// Returns the sum over all subflows.
-    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+    fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
         let Ok(subflows) = info::subflows(channel.socket()) else { return counted };
         let Some(view) = subflows.together() else { return counted };

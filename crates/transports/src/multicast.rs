@@ -36,9 +36,9 @@ use crate::transport::frame::PREFIX;
 use crate::transport::handover::readable;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::udp_handshake::UDP;
-use crate::transport::udp_handshake::{self, Gate};
+use crate::transport::udp_handshake::{self, DatagramListener};
 use crate::transport::userspace::MTU;
-use crate::transport::userspace::over_udp::{self, Asked, Ends, Sockets};
+use crate::transport::userspace::over_udp::{self, ConnParameters, Ends, Sockets};
 use crate::transport::*;
 use crate::units::Bytes;
 use ends::{ReceivingEnd, SendingEnd};
@@ -138,7 +138,7 @@ impl Transport for Multicast {
             .flatten()
             .try_for_each(over_udp::prepare)?;
         let ends = Ends { side: Side::Near, hello: dial.hello, peer: group.into() };
-        let asked = Asked {
+        let asked = ConnParameters {
             knobs: dial.knobs,
             lanes: dial.lanes,
             largest_message: dial.largest_message,
@@ -168,7 +168,7 @@ impl Transport for Multicast {
         over_udp::prepare(&arrivals)?;
         Ok(Box::new(MemberListener {
             arrivals,
-            gate: Gate::open(UDP, SocketAddr::V4(at), listen.token, listen.door)?,
+            gate: DatagramListener::open(UDP, SocketAddr::V4(at), listen.token, listen.door)?,
             token: listen.token,
             knobs: listen.knobs.clone(),
             lanes: listen.lanes.to_vec(),
@@ -181,7 +181,7 @@ impl Transport for Multicast {
 struct MemberListener {
     /// Socket that receives the group's packets.
     arrivals: Socket,
-    gate: Gate,
+    gate: DatagramListener,
     token: Token,
     knobs: Settings,
     lanes: Vec<Service>,
@@ -207,7 +207,7 @@ impl Listener for MemberListener {
         guest.socket.connect(&answers.into()).map_err(failed)?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: answers };
         let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
-        let asked = Asked { knobs, lanes, largest_message: self.largest_message, tickets };
+        let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
         let arrivals = self.arrivals.try_clone().map_err(failed)?;
         let sockets = Sockets { out: guest.socket, arrivals: Some(arrivals) };
         let (tag, index) = (Tag::of(&self.token), guest.hello.flow);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::stream::Flavour;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::transport::handover::{HandOver, Handed, readable};
+use crate::transport::handover::{HandOver, HandedConnection, readable};
 use crate::transport::hello::{Hello, LEN, Token};
 use crate::transport::{Conn, Listener};
 
@@ -209,8 +209,10 @@ fn take(
             .take(deadline - now)
             .map_err(|e| Error::setup(format!("take a connection to {endpoint} over"), e))?;
         match handed {
-            Some(Handed::Stream { flow, socket }) => return Ok((flow, Socket::from(socket))),
-            Some(Handed::Datagrams { .. }) => {
+            Some(HandedConnection::Stream { flow, socket }) => {
+                return Ok((flow, Socket::from(socket)));
+            }
+            Some(HandedConnection::Datagrams { .. }) => {
                 return Err(Error::peer(
                     format!("server on {endpoint}"),
                     "handed over a datagram flow where a connection was expected",
@@ -399,7 +401,7 @@ mod tests {
     use socket2::{Domain, Type};
 
     use super::*;
-    use crate::datapath::stream::Counted;
+    use crate::datapath::stream::CountedSocket;
     use crate::spec::Settings;
     use crate::stream::{FlavourFacts, StreamEngines};
     use crate::transport::Effective;
@@ -411,7 +413,7 @@ mod tests {
     struct Plain;
 
     impl Flavour for Plain {
-        type Channel = Counted;
+        type Channel = CountedSocket;
 
         fn facts(&self) -> FlavourFacts {
             FlavourFacts::moved_by(StreamEngines::from(&Settings::default()))
@@ -419,10 +421,10 @@ mod tests {
         fn apply(&self, _: &Socket) -> Result<()> {
             Ok(())
         }
-        fn open(&self, socket: Socket, _: Side) -> io::Result<Counted> {
-            Counted::new(socket)
+        fn open(&self, socket: Socket, _: Side) -> io::Result<CountedSocket> {
+            CountedSocket::new(socket)
         }
-        fn effective(&self, _: &Counted) -> Effective {
+        fn effective(&self, _: &CountedSocket) -> Effective {
             BTreeMap::new()
         }
     }

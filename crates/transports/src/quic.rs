@@ -10,7 +10,7 @@ use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
 use crate::spec::Key;
 use crate::spec::typed::{Optional, Preset, Text};
-use crate::transport::equal::{self, Own};
+use crate::transport::equal::{self, OwnDefault};
 use crate::transport::frame::PREFIX;
 use crate::transport::options::Meaning;
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
@@ -155,22 +155,22 @@ pub(super) const QLOG: Text = Text::path(
 );
 
 /// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.
-const DEPLOYED: &[Own] =
+const DEPLOYED: &[OwnDefault] =
     &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER, identity::OWN_RESUME];
 
-pub(super) const OWN_WINDOW: Own = Own {
+pub(super) const OWN_WINDOW: OwnDefault = OwnDefault {
     knob: WINDOW.name(),
     value: "",
     source: "`TransportConfig`: 1.25 MB a stream, for 100 Mbit/s at 100 ms",
 };
 
-pub(super) const OWN_PACKET: Own = Own {
+pub(super) const OWN_PACKET: OwnDefault = OwnDefault {
     knob: PACKET.name(),
     value: "",
     source: "`TransportConfig`: 1200 bytes, then what path MTU discovery finds",
 };
 
-pub(super) const OWN_ECN: Own = Own {
+pub(super) const OWN_ECN: OwnDefault = OwnDefault {
     knob: ECN.name(),
     value: "on",
     source: "`Connection`: marks packets until an acknowledgement does not confirm it",

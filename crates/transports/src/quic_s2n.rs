@@ -23,8 +23,8 @@ use crate::contract::Guarantees;
 use crate::error::{Error, Result};
 use crate::quic::{LEAST_PAYLOAD, MOST_LANES, PACKET, STREAM, WINDOW};
 use crate::spec::typed::{Optional, Preset};
-use crate::transport::equal::{self, Own};
-use crate::transport::identity::{self, Failure, NAME, Resume, Terms};
+use crate::transport::equal::{self, OwnDefault};
+use crate::transport::identity::{self, Failure, HandshakeTerms, NAME, Resume};
 use crate::transport::userspace::{Opening, Protocol, Userspace};
 use crate::transport::{Info, options};
 use end::S2nEnd;
@@ -88,13 +88,13 @@ const CONTROL: Preset<S2nControl> = Optional::choice(
 .or(equal::CC);
 
 /// Defaults of s2n-quic (`Limits::default`) by itself.
-const DEPLOYED: &[Own] = &[
-    Own {
+const DEPLOYED: &[OwnDefault] = &[
+    OwnDefault {
         knob: WINDOW.name(),
         value: "",
         source: "`Limits`: 3.75 MB a connection, for 150 Mbit/s at 100 ms",
     },
-    Own {
+    OwnDefault {
         knob: PACKET.name(),
         value: "",
         source: "`mtu::Config`: 1228 bytes, then what path MTU discovery finds",
@@ -191,10 +191,17 @@ impl S2nSetup {
     }
 
     /// Returns the terms of the handshake, the same as in `quic`.
-    fn terms<'a>(&'a self, opening: &'a Opening<'_>) -> Terms<'a> {
+    fn terms<'a>(&'a self, opening: &'a Opening<'_>) -> HandshakeTerms<'a> {
         let (token, provider) = (&opening.token, &self.provider);
         let certificate = opening.knobs.text_of(&identity::CERTIFICATE);
-        Terms { token, provider, resume: Resume::Off, gives_keys: false, alpn: NAME, certificate }
+        HandshakeTerms {
+            token,
+            provider,
+            resume: Resume::Off,
+            gives_keys: false,
+            alpn: NAME,
+            certificate,
+        }
     }
 
     /// Returns the near end's part of the handshake.

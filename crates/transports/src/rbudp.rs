@@ -29,7 +29,7 @@ use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units::{BitRate, Bytes, parse_rate, rate_text};
 use pace::RateSource;
 use receiver::RbudpReceiver;
@@ -205,7 +205,7 @@ impl Protocol for RbudpEnd {
             RateSource::Fixed(rate) => rate_text(rate),
             RateSource::Probe => PROBE.to_owned(),
         };
-        told([
+        effective_options([
             ("cc", "none".to_owned()),
             ("rate", rate),
             ("window", format!("{} B", self.window)),

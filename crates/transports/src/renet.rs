@@ -22,12 +22,12 @@ use crate::contract::{
 use crate::error::Result;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::options::Meaning;
 use crate::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units;
 
 mod guard;
@@ -93,12 +93,12 @@ static INFO: Info = Info {
     options: &[options::CC, options::WINDOW, TICK, AGAIN],
     keys: &[WINDOW.key(), TICK_KEY.key(), AGAIN_KEY.key()],
     deployed: &[
-        Own {
+        OwnDefault {
             knob: WINDOW.name(),
             value: "5MiB",
             source: "DefaultChannel: max_memory_usage_bytes",
         },
-        Own {
+        OwnDefault {
             knob: TICK.name,
             value: "16667us",
             source: "ConnectionConfig: 60,000 bytes a tick at 60 Hz",
@@ -403,7 +403,7 @@ impl Protocol for RenetEnd {
     }
 
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             ("cc", "none".to_owned()),
             ("window", format!("{} B", self.window)),
             (TICK.name, self.tick.to_string()),

@@ -12,7 +12,7 @@ use crate::datapath::control::Control;
 use crate::datapath::option::{
     Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
 };
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, MessageConn, Messenger, Reception};
@@ -22,9 +22,11 @@ use crate::spec::Settings;
 use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::equal::{self, Own};
+use crate::transport::equal::{self, OwnDefault};
 use crate::transport::hello::{Hello, LEN};
-use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, options, told};
+use crate::transport::{
+    Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, options,
+};
 use crate::udp::{RCVBUF, SNDBUF};
 use crate::units::Bytes;
 
@@ -65,7 +67,7 @@ static INFO: Info = Info {
     reach: Reach::Path,
     options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
     keys: &[NODELAY.key(), MIN_RTO.key(), SNDBUF.key(), RCVBUF.key()],
-    deployed: &[Own {
+    deployed: &[OwnDefault {
         knob: NODELAY.name(),
         value: "off",
         source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
@@ -157,8 +159,8 @@ impl SctpOptions {
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
-        Buffer::Send.ask(socket, self.sndbuf)?;
-        Buffer::Receive.ask(socket, self.rcvbuf)?;
+        Buffer::Send.request(socket, self.sndbuf)?;
+        Buffer::Receive.request(socket, self.rcvbuf)?;
         self.takes_messages(socket)?;
         let set = |name, what: &str, words: &[u32]| {
             set_words(socket.as_fd(), LEVEL, name, words)
@@ -196,7 +198,7 @@ impl SctpOptions {
     fn open(&self, socket: Socket, connect_ns: u64) -> io::Result<Box<dyn Conn>> {
         let association = Association {
             mtu: socket.peer_addr().ok().and_then(|peer| path_mtu_to(&peer)),
-            socket: Counted::new(socket)?,
+            socket: CountedSocket::new(socket)?,
             beside: (0..)
                 .zip(&self.lanes)
                 .map(|(stream, service)| beside(stream, *service))
@@ -237,7 +239,7 @@ fn beside(stream: u16, service: Service) -> Control {
 
 /// End of an association.
 struct Association {
-    socket: Counted,
+    socket: CountedSocket,
     /// Control data of the messages of each lane.
     beside: Vec<Control>,
     /// Bytes of an incomplete message.
@@ -268,7 +270,7 @@ impl Association {
 }
 
 impl Messenger for Association {
-    fn socket(&self) -> &Counted {
+    fn socket(&self) -> &CountedSocket {
         &self.socket
     }
 
@@ -317,7 +319,7 @@ impl Messenger for Association {
         let read = |name, words: &mut [u32]| get(socket.as_fd(), LEVEL, name, words).is_some();
         let (mut nodelay, mut rto) = ([0], [0; 4]);
         let unknown = || "unknown".to_owned();
-        told([
+        effective_options([
             ("cc", CC.to_owned()),
             (
                 "nodelay",
@@ -331,8 +333,8 @@ impl Messenger for Association {
                 "min-rto",
                 if read(RTO_INFO, &mut rto) { format!("{} ms", rto[3]) } else { unknown() },
             ),
-            ("sndbuf", Buffer::Send.tell(socket, self.options.sndbuf)),
-            ("rcvbuf", Buffer::Receive.tell(socket, self.options.rcvbuf)),
+            ("sndbuf", Buffer::Send.describe(socket, self.options.sndbuf)),
+            ("rcvbuf", Buffer::Receive.describe(socket, self.options.rcvbuf)),
         ])
     }
 

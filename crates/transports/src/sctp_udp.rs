@@ -23,12 +23,12 @@ use crate::measurements::TcpView;
 use crate::sctp::CC;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
     Transmit, Userspace, nowhere,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units;
 
 /// The transport.
@@ -80,7 +80,7 @@ static INFO: Info = Info {
     options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[WINDOW.key(), MIN_RTO.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
-    deployed: &[Own {
+    deployed: &[OwnDefault {
         knob: MTU.name(),
         value: "1256",
         source: "INITIAL_MTU: packets of 1228 bytes",
@@ -438,7 +438,7 @@ impl Protocol for SctpUdpEnd {
     }
 
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             ("cc", CC.to_owned()),
             ("window", format!("{} B", self.window)),
             ("min-rto", format!("{} ms", self.min_rto)),

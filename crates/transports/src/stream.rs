@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use socket2::Socket;
 
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::channel::{Channel, Kind};
+use crate::datapath::channel::{Channel, ChannelKind};
 use crate::datapath::drain::{Drain, ReceiveBy};
 use crate::datapath::pump::{Pump, SendBy, Step};
 use crate::datapath::stamps::Stamps;
@@ -263,7 +263,7 @@ impl<F: Flavour> StreamConn<F> {
     /// The driver does not poll the pipe that this end sends into, so its backlog has a time.
     #[inline]
     fn plan_to_try_again(&mut self) {
-        if F::Channel::KIND == Kind::Pipe {
+        if F::Channel::KIND == ChannelKind::Pipe {
             let is_left = !self.outgoing.pending().is_empty();
             self.try_again_at = is_left.then(|| Monotonic.now() + TRY_AGAIN);
         }
@@ -365,7 +365,9 @@ impl<F: Flavour> Conn for StreamConn<F> {
             match self.pump.step(&mut self.channel, source, len)? {
                 Step::All(_) => progress = Progress::Moved,
                 // A socket's short call has slept as long as it may. A pipe's has not slept, and the next one will.
-                Step::Part(_) if F::Channel::KIND == Kind::Socket => return Ok(Progress::Moved),
+                Step::Part(_) if F::Channel::KIND == ChannelKind::Socket => {
+                    return Ok(Progress::Moved);
+                }
                 Step::Part(_) => progress = Progress::Moved,
                 Step::Nothing => return Ok(progress),
             }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::contract::{Guarantees, Side};
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::pending::{StreamListener, await_welcome, present};
 use crate::stream::{Flavour, check_engine};
@@ -67,7 +67,7 @@ impl Transport for Tcp {
     }
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_engine(INFO.id, key, value, || Counted::new(any(TCP)?))
+        check_engine(INFO.id, key, value, || CountedSocket::new(any(TCP)?))
     }
 
     fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {

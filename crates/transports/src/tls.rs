@@ -13,16 +13,18 @@ use socket2::Socket;
 
 use crate::contract::{Guarantees, Side};
 use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::time::Nanos;
-use crate::transport::equal::Own;
+use crate::transport::equal::OwnDefault;
 use crate::transport::hello::Token;
-use crate::transport::identity::{self, CERTIFICATE, Failure, NAME, Resume, Terms, Tickets};
+use crate::transport::identity::{
+    self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets,
+};
 use crate::transport::options::{self, Meaning};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
@@ -111,7 +113,7 @@ pub(super) const OFFLOAD: Preset<Offload> = Optional::choice(
 )
 .or("off");
 
-const DEPLOYED: &[Own] =
+const DEPLOYED: &[OwnDefault] =
     &[tcp::OWN_CC, tcp::OWN_NODELAY, identity::OWN_CIPHER, identity::OWN_RESUME];
 
 const TLS: Variant = Variant { id: "tls", ..tcp::TCP };
@@ -202,8 +204,8 @@ impl TlsFlavour {
         Ok(TlsFlavour { options, cipher, provider, token, certificate, resume, offload, tickets })
     }
 
-    fn terms(&self) -> Terms<'_> {
-        Terms {
+    fn terms(&self) -> HandshakeTerms<'_> {
+        HandshakeTerms {
             token: &self.token,
             provider: &self.provider,
             resume: self.resume,
@@ -258,7 +260,7 @@ impl Flavour for TlsFlavour {
 
     fn open(&self, socket: Socket, side: Side) -> io::Result<TlsChannel> {
         let failed = |e: Failure| io::Error::other(e.to_string());
-        let wire = Counted::new(socket)?;
+        let wire = CountedSocket::new(socket)?;
         Ok(match self.offload {
             Offload::Off => {
                 let tls = ProcessTls::open(wire, self.connection(side).map_err(failed)?)?;

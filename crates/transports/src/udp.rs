@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, Meaning};
-use crate::transport::udp_handshake::{self, Gate, Late, Variant};
+use crate::transport::udp_handshake::{self, DatagramListener, LateDatagram, Variant};
 use crate::transport::*;
 
 mod bulk;
@@ -118,14 +118,14 @@ pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Lis
     let knobs = Knobs::new(variant, listen.knobs);
     UdpEngines::new(&knobs)?;
     Ok(Box::new(UdpListener {
-        gate: Gate::open(variant, *at, listen.token, listen.door)?,
+        gate: DatagramListener::open(variant, *at, listen.token, listen.door)?,
         knobs,
         largest_message: listen.largest_message,
     }))
 }
 
 struct UdpListener {
-    gate: Gate,
+    gate: DatagramListener,
     knobs: Knobs,
     largest_message: usize,
 }
@@ -368,13 +368,13 @@ impl Conn for UdpConn {
             Peer::Addressed(_) => "off",
         };
         let mut shown: Effective = [
-            ("rcvbuf", Buffer::Receive.tell(socket, self.knobs.rcvbuf)),
-            ("sndbuf", Buffer::Send.tell(socket, self.knobs.sndbuf)),
+            ("rcvbuf", Buffer::Receive.describe(socket, self.knobs.rcvbuf)),
+            ("sndbuf", Buffer::Send.describe(socket, self.knobs.sndbuf)),
             ("io", self.engines.io.describe()),
             ("rx", self.engines.rx.describe()),
             ("batch", self.batch()),
             ("connected", connected.to_owned()),
-            ("df", Fragmenting::tell(socket)),
+            ("df", Fragmenting::describe(socket)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
@@ -408,8 +408,8 @@ impl Conn for UdpConn {
 
 impl UdpConn {
     /// Answers a repeated hello, since its welcome was lost.
-    fn answer(&mut self, late: Option<Late>) {
-        if late == Some(Late::Hello) && self.side == Side::Far {
+    fn answer(&mut self, late: Option<LateDatagram>) {
+        if late == Some(LateDatagram::Hello) && self.side == Side::Far {
             // The peer repeats its hello if this welcome is lost.
             let _ = self.socket.send(&self.welcome);
         }

@@ -5,7 +5,7 @@ use std::io;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::pending::{StreamListener, present};
 use crate::spec::typed::Optional;
@@ -87,7 +87,7 @@ impl Transport for UnixStream {
 
     fn check_knob(&self, key: &str, value: &str) -> Result<()> {
         check_engine(INFO.id, key, value, || {
-            Counted::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
+            CountedSocket::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
         })
     }
 
@@ -248,7 +248,7 @@ impl From<&Settings> for UnixOptions {
 }
 
 impl Flavour for UnixOptions {
-    type Channel = Counted;
+    type Channel = CountedSocket;
 
     fn facts(&self) -> FlavourFacts {
         FlavourFacts::moved_by(self.engines)
@@ -258,11 +258,11 @@ impl Flavour for UnixOptions {
         self.buffers.apply(socket)
     }
 
-    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
-        Counted::new(socket)
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<CountedSocket> {
+        CountedSocket::new(socket)
     }
 
-    fn effective(&self, channel: &Counted) -> Effective {
+    fn effective(&self, channel: &CountedSocket) -> Effective {
         Buffers::effective(channel.socket())
     }
 }
@@ -275,7 +275,7 @@ mod tests {
     fn zero_copy_is_no_knob_because_the_kernel_refuses_it() {
         let check = |value| {
             check_engine(INFO.id, "io", value, || {
-                Counted::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
+                CountedSocket::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
             })
         };
         let error = check("zerocopy").unwrap_err();

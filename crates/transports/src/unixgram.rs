@@ -15,7 +15,7 @@ use crate::contract::{
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
 use crate::spec::Key;
@@ -236,7 +236,7 @@ impl DatagramListener {
 
 /// End of a pair of datagram sockets that are connected to each other.
 struct DatagramConn {
-    socket: Counted,
+    socket: CountedSocket,
     incoming: Box<[u8]>,
     bulk: BulkMessage,
     /// True if the empty datagram that ends this direction waits for room.
@@ -247,7 +247,7 @@ struct DatagramConn {
 impl DatagramConn {
     fn new(socket: Socket, connect_ns: u64) -> Result<DatagramConn> {
         Ok(DatagramConn {
-            socket: Counted::new(socket)
+            socket: CountedSocket::new(socket)
                 .map_err(|e| Error::setup("set up a unix datagram connection", e))?,
             incoming: prefaulted(LARGEST),
             bulk: BulkMessage::of(LARGEST),

@@ -26,7 +26,7 @@ use crate::transport::frame::PREFIX;
 use crate::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, options, told};
+use crate::transport::{Effective, Info, effective_options, options};
 use crate::units::Bytes;
 use receiver::UtpReceiver;
 use sender::{UtpSender, UtpTerms};
@@ -352,7 +352,7 @@ impl Protocol for UtpEnd {
     }
 
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             ("cc", "ledbat".to_owned()),
             ("target", self.terms.target.to_string()),
             ("window", format!("{} B", self.terms.window)),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::{Verdict, print};
 use crate::error::{Error, Result};
 use crate::figures::percent;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::path::emulator::Emulator;
 use crate::time::Nanos;
 use crate::trial::path_check::{
@@ -84,15 +84,15 @@ pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
 }
 
 fn check(typed: &str) -> Result<PathCheck> {
-    let network = match Path::parse(typed)? {
-        Path::Emulated(network) => network,
-        Path::Loopback => {
+    let network = match PathSpec::parse(typed)? {
+        PathSpec::Emulated(network) => network,
+        PathSpec::Loopback => {
             return Err(Error::usage(
                 "loopback is not emulated; `deadheat doctor` measures it, and \
                  `deadheat path check delay=0` an emulated path that does nothing",
             ));
         }
-        Path::Simulated(_) => {
+        PathSpec::Simulated(_) => {
             return Err(Error::usage(
                 "a simulated path is as exact as its arithmetic, and there is nothing to measure; \
                  leave `sim:` out",

@@ -7,7 +7,7 @@ use crate::contract::Patience;
 
 /// Kind of a channel for splice(2), one side of which must be a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChannelKind {
     /// Socket: spliced bytes go through a pipe of its own.
     Socket,
     /// Two pipes: spliced bytes go straight into one, or out of the other.
@@ -27,7 +27,7 @@ pub struct Calls {
 /// save with [`Patience::UntilNudged`].
 pub trait Channel: Send {
     /// Kind for splice(2).
-    const KIND: Kind;
+    const KIND: ChannelKind;
 
     /// Sends from the front of `bytes` with one call. Returns the number of bytes sent, `None` if there was no room
     /// or a signal interrupted the call.

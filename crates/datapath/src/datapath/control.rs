@@ -30,7 +30,7 @@ impl Control {
 
 /// Bytes that one call received, and a control message beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived<const N: usize> {
+pub struct MessagePiece<const N: usize> {
     /// Bytes received.
     pub len: usize,
     /// True if a message ends with these bytes (`MSG_EOR`).
@@ -71,7 +71,7 @@ pub(super) fn receive<const N: usize>(
     room: &mut [u8],
     (level, kind): (libc::c_int, libc::c_int),
     flags: libc::c_int,
-) -> io::Result<Arrived<N>> {
+) -> io::Result<MessagePiece<N>> {
     let mut iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     let mut control = Room::<ROOM>::default();
     let mut header = cmsg::header();
@@ -84,7 +84,7 @@ pub(super) fn receive<const N: usize>(
     let beside = unsafe { cmsg::messages(&header) }
         .filter(|message| (message.level, message.kind) == (level, kind))
         .find_map(|message| message.read::<[u8; N]>());
-    Ok(Arrived { len, ends: header.msg_flags & libc::MSG_EOR != 0, beside })
+    Ok(MessagePiece { len, ends: header.msg_flags & libc::MSG_EOR != 0, beside })
 }
 
 /// Returns the error that a message on the error queue carries (ip(7) `IP_RECVERR`, ipv6(7) `IPV6_RECVERR`).
@@ -111,7 +111,7 @@ mod tests {
         let found =
             |b: &Socket| receive::<4>(b.as_fd(), &mut [0; 10], kind, libc::MSG_DONTWAIT).unwrap();
         a.send(b"plain").unwrap();
-        assert_eq!(found(&b), Arrived { len: 5, ends: false, beside: None });
+        assert_eq!(found(&b), MessagePiece { len: 5, ends: false, beside: None });
         crate::datapath::option::set_int(b.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
             .unwrap();
         // SAFETY: these calls have no preconditions.
@@ -120,6 +120,6 @@ mod tests {
         let data = [own, uid.to_ne_bytes(), gid.to_ne_bytes()].concat();
         let control = Control::new(&[(kind.0, kind.1, &data)]);
         assert_eq!(send(a.as_fd(), b"more", &control, 0).unwrap(), 4);
-        assert_eq!(found(&b), Arrived { len: 4, ends: false, beside: Some(own) });
+        assert_eq!(found(&b), MessagePiece { len: 4, ends: false, beside: Some(own) });
     }
 }

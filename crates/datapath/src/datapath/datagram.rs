@@ -20,7 +20,7 @@ use super::call;
 use super::option::{drops, ip_header_bytes, set_int};
 use super::patience::{ReceiveGuard, flag};
 use super::policer;
-use super::stamps::{Counts, Stamps};
+use super::stamps::{KeyUnit, Stamps};
 use crate::contract::{GUARD, Patience};
 
 mod outgoing;
@@ -124,7 +124,7 @@ impl DatagramSocket {
         }
         let stamps = match self.stamps.take() {
             Some(stamps) => stamps,
-            None => Box::new(Stamps::switch_on(&self.socket, Counts::Datagrams)?),
+            None => Box::new(Stamps::switch_on(&self.socket, KeyUnit::Datagrams)?),
         };
         Ok(self.stamps.insert(stamps))
     }

@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 
 use super::buffer::prefaulted;
 use super::call::{self, End};
-use super::channel::{Channel, Kind, no_sigpipe};
+use super::channel::{Channel, ChannelKind, no_sigpipe};
 use super::pipe::Pipe;
-use super::uring::{Parts, Received, Receiver};
+use super::uring::{Parts, ReceiveOutcome, RingReceiver};
 use crate::contract::{FileAt, Patience, Sink};
 
 /// Buffer size of one reading call, in bytes. On loopback 512 KiB moved 15 % more than 128 KiB, and larger buffers
@@ -35,16 +35,16 @@ pub enum ReceiveBy {
 /// Receiver of bulk bytes by one method.
 #[derive(Debug)]
 pub struct Drain {
-    engine: Engine,
+    engine: DrainEngine,
 }
 
 #[derive(Debug)]
-enum Engine {
+enum DrainEngine {
     Read(Box<[u8]>),
     Trunc,
     Splice(File),
     SpliceThrough(File, Pipe),
-    Uring(Box<Receiver>),
+    Uring(Box<RingReceiver>),
 }
 
 impl Drain {
@@ -56,13 +56,15 @@ impl Drain {
         no_sigpipe();
         let nowhere = || OpenOptions::new().write(true).open("/dev/null");
         let engine = match (by, C::KIND) {
-            (ReceiveBy::Read, _) => Engine::Read(prefaulted(READ_ROOM)),
-            (ReceiveBy::Trunc, _) => Engine::Trunc,
-            (ReceiveBy::Splice, Kind::Pipe) => Engine::Splice(nowhere()?),
-            (ReceiveBy::Splice, Kind::Socket) => {
-                Engine::SpliceThrough(nowhere()?, Pipe::largest()?)
+            (ReceiveBy::Read, _) => DrainEngine::Read(prefaulted(READ_ROOM)),
+            (ReceiveBy::Trunc, _) => DrainEngine::Trunc,
+            (ReceiveBy::Splice, ChannelKind::Pipe) => DrainEngine::Splice(nowhere()?),
+            (ReceiveBy::Splice, ChannelKind::Socket) => {
+                DrainEngine::SpliceThrough(nowhere()?, Pipe::largest()?)
             }
-            (ReceiveBy::Uring, _) => Engine::Uring(Box::new(Receiver::new(Parts::Stream)?)),
+            (ReceiveBy::Uring, _) => {
+                DrainEngine::Uring(Box::new(RingReceiver::new(Parts::Stream)?))
+            }
         };
         Ok(Drain { engine })
     }
@@ -81,10 +83,10 @@ impl Drain {
         sink: &mut dyn Sink,
     ) -> io::Result<Option<usize>> {
         match &mut self.engine {
-            Engine::Read(own) => {
+            DrainEngine::Read(own) => {
                 if let Some(room) = sink.room() {
                     let got = channel.receive(room, patience)?;
-                    return Ok(told(got, sink));
+                    return Ok(counted(got, sink));
                 }
                 let got = channel.receive(own, patience)?;
                 if let Some(got @ 1..) = got {
@@ -92,24 +94,24 @@ impl Drain {
                 }
                 Ok(got)
             }
-            Engine::Trunc => {
+            DrainEngine::Trunc => {
                 if sink.file().is_some() {
                     return Err(unsuited("rx=trunc", "writes a file"));
                 }
                 uncopied(sink, "rx=trunc")?;
                 let got = channel.discard(UNCOPIED_ROOM, patience)?;
-                Ok(told(got, sink))
+                Ok(counted(got, sink))
             }
-            Engine::Splice(nowhere) => {
+            DrainEngine::Splice(nowhere) => {
                 uncopied(sink, "rx=splice")?;
                 let to = place(sink, nowhere, 0);
                 let now = libc::SPLICE_F_NONBLOCK;
                 let got = channel.pull(patience, |from| {
                     call::splice(End::Stream(from), to, UNCOPIED_ROOM, now)
                 })?;
-                Ok(told(got, sink))
+                Ok(counted(got, sink))
             }
-            Engine::SpliceThrough(nowhere, pipe) => {
+            DrainEngine::SpliceThrough(nowhere, pipe) => {
                 uncopied(sink, "rx=splice")?;
                 let into = End::Stream(pipe.writer.as_fd());
                 let got = channel.pull(patience, |from| {
@@ -121,15 +123,15 @@ impl Drain {
                     channel.count().receive += 1;
                     left -= pass_on(pipe, to, left)?;
                 }
-                Ok(told(got, sink))
+                Ok(counted(got, sink))
             }
-            Engine::Uring(receiver) => through_ring(receiver, channel, patience, sink),
+            DrainEngine::Uring(receiver) => through_ring(receiver, channel, patience, sink),
         }
     }
 }
 
 fn through_ring<C: Channel>(
-    receiver: &mut Receiver,
+    receiver: &mut RingReceiver,
     channel: &mut C,
     patience: Patience,
     sink: &mut dyn Sink,
@@ -145,9 +147,9 @@ fn through_ring<C: Channel>(
     let received = receiver.receive(channel.inlet(), patience);
     channel.count().receive += receiver.calls() - before;
     Ok(match received? {
-        Received::Nothing => None,
-        Received::Closed => Some(0),
-        Received::Some(_) => {
+        ReceiveOutcome::Nothing => None,
+        ReceiveOutcome::Closed => Some(0),
+        ReceiveOutcome::Some(_) => {
             let mut got = 0;
             receiver.take(|bytes| {
                 got += bytes.len();
@@ -158,7 +160,7 @@ fn through_ring<C: Channel>(
     })
 }
 
-fn told(got: Option<usize>, sink: &mut dyn Sink) -> Option<usize> {
+fn counted(got: Option<usize>, sink: &mut dyn Sink) -> Option<usize> {
     if let Some(got @ 1..) = got {
         sink.pass(got as u64);
     }
@@ -270,7 +272,7 @@ mod tests {
     fn a_sink_that_wants_the_bytes_is_not_given_none() {
         let refuse = |by, mut basin: Basin| {
             let (_near, mut far) = tcp();
-            let mut drain = Drain::new::<super::super::stream::Counted>(by).unwrap();
+            let mut drain = Drain::new::<super::super::stream::CountedSocket>(by).unwrap();
             let error = drain.step(&mut far, Patience::None, &mut basin).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);
             assert!(error.to_string().contains("use rx=read"), "{error}");
@@ -293,7 +295,8 @@ mod tests {
             assert!(basin.taken == sent && basin.passed == 0);
         }
         let (_near, mut far) = tcp();
-        let mut drain = Drain::new::<super::super::stream::Counted>(ReceiveBy::Uring).unwrap();
+        let mut drain =
+            Drain::new::<super::super::stream::CountedSocket>(ReceiveBy::Uring).unwrap();
         let mut basin = Basin { room: Some(vec![0; 2000].into()), ..Basin::default() };
         let error = drain.step(&mut far, Patience::None, &mut basin).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
@@ -316,7 +319,7 @@ mod tests {
         let calls = |by| {
             let (mut near, mut far) = tcp();
             assert_eq!(near.send(b"abc", Patience::None).unwrap(), Some(3));
-            let mut drain = Drain::new::<super::super::stream::Counted>(by).unwrap();
+            let mut drain = Drain::new::<super::super::stream::CountedSocket>(by).unwrap();
             let got = drain.step(&mut far, Patience::Block, &mut Basin::default()).unwrap();
             assert_eq!(got, Some(3));
             far.calls().receive

@@ -1,4 +1,4 @@
-//! Readiness of several descriptors through one: epoll(7), whose own descriptor can be polled.
+//! Readiness of several descriptors through one: epoll(7), which has a descriptor of its own to poll.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::contract::WaitMode;
-    use crate::datapath::wait::{Waiter, Woke};
+    use crate::datapath::wait::{Waiter, WakeReason};
     use crate::time::{Clock, Monotonic, Nanos};
 
     fn ready(epoll: &Epoll, patience: Patience) -> Vec<usize> {
@@ -142,9 +142,9 @@ mod tests {
             let until = Monotonic.now() + span;
             waiter.wait(&Monotonic, Some(epoll.as_fd()), Some(until), Interest::Read).unwrap()
         };
-        assert_ne!(wait(Nanos::from_millis(2)), Woke::Readable);
+        assert_ne!(wait(Nanos::from_millis(2)), WakeReason::Readable);
         to_b.write_all(b"x").unwrap();
-        assert_eq!(wait(Nanos::from_secs(60)), Woke::Readable);
+        assert_eq!(wait(Nanos::from_secs(60)), WakeReason::Readable);
         assert_eq!(ready(&epoll, Patience::UntilNudged), [7]);
         to_a.write_all(b"x").unwrap();
         assert_eq!(ready(&epoll, Patience::Block), [3, 7]);

@@ -24,7 +24,7 @@ impl Buffer {
     ///
     /// # Errors
     /// Fails if the kernel refuses. A smaller buffer than requested is no error; [`Buffer::describe`] shows it.
-    pub fn ask(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
+    pub fn request(self, socket: &Socket, size: Option<Bytes>) -> Result<()> {
         let Some(size) = size else { return Ok(()) };
         let value = libc::c_int::try_from(size.0).unwrap_or(libc::c_int::MAX);
         let (forced, plain, name) = match self {
@@ -37,7 +37,7 @@ impl Buffer {
     }
 
     /// Describes the size that the kernel has set (double the requested one), and why it is less where it is.
-    pub fn tell(self, socket: &Socket, asked: Option<Bytes>) -> String {
+    pub fn describe(self, socket: &Socket, asked: Option<Bytes>) -> String {
         let (size, limit) = match self {
             Buffer::Receive => (socket.recv_buffer_size(), "net.core.rmem_max"),
             Buffer::Send => (socket.send_buffer_size(), "net.core.wmem_max"),
@@ -156,7 +156,7 @@ fn set<T: Copy>(
 static PATH_MTU_LIMIT: AtomicU32 = AtomicU32::new(0);
 
 /// Sets the largest path MTU that [`path_mtu`] returns in this process from now on: a relay on this host hides the
-/// path behind it, whose MTU may be smaller.
+/// path behind it, which may have a smaller MTU.
 pub fn limit_path_mtu(limit: Option<u32>) {
     PATH_MTU_LIMIT.store(limit.unwrap_or(0), Ordering::Relaxed);
 }
@@ -227,7 +227,7 @@ impl Fragmenting {
 
     /// Describes the kernel's setting. `want` is the kernel's default: this host fragments packets that exceed the
     /// path MTU, routers may not.
-    pub fn tell(socket: &Socket) -> String {
+    pub fn describe(socket: &Socket) -> String {
         let (level, name) = discovery(socket);
         let mut value = [0];
         match get(socket.as_fd(), level, name, &mut value) {

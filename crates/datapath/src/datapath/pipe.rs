@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::call;
-use super::channel::{Calls, Channel, Kind, done, interrupted, no_sigpipe};
+use super::channel::{Calls, Channel, ChannelKind, done, interrupted, no_sigpipe};
 use crate::contract::{GUARD, Patience};
 
 /// Timeout of [`GUARD`] as poll(2) takes it.
@@ -87,12 +87,12 @@ pub struct Pipes {
     writer: Option<OwnedFd>,
     capacity: usize,
     /// State of the outgoing pipe: full once a sending call filled it, so that the next one need not try.
-    full: Full,
+    full: PipeIsFull,
     calls: Calls,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
+enum PipeIsFull {
     No,
     Yes,
 }
@@ -116,7 +116,7 @@ impl Pipes {
             reader,
             writer: Some(writer),
             capacity,
-            full: Full::No,
+            full: PipeIsFull::No,
             calls: Calls::default(),
         })
     }
@@ -150,7 +150,7 @@ fn ended() -> io::Error {
 }
 
 impl Channel for Pipes {
-    const KIND: Kind = Kind::Pipe;
+    const KIND: ChannelKind = ChannelKind::Pipe;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
@@ -198,7 +198,7 @@ impl Channel for Pipes {
     ) -> io::Result<Option<usize>> {
         let writer = self.writer.as_ref().ok_or_else(ended)?.as_fd();
         let mut moved = None;
-        if self.full == Full::No {
+        if self.full == PipeIsFull::No {
             self.calls.send += 1;
             moved = done(call(writer))?;
         }
@@ -210,7 +210,8 @@ impl Channel for Pipes {
             self.calls.send += 1;
             moved = done(call(writer))?;
         }
-        self.full = if moved.is_none_or(|moved| moved < len) { Full::Yes } else { Full::No };
+        self.full =
+            if moved.is_none_or(|moved| moved < len) { PipeIsFull::Yes } else { PipeIsFull::No };
         Ok(moved)
     }
 

@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 
 use super::buffer::PERIOD;
 use super::call::{self, End};
-use super::channel::{Channel, Kind, no_sigpipe};
+use super::channel::{Channel, ChannelKind, no_sigpipe};
 use super::file::read_counted;
 use super::memory::{PatternFile, Region, patterned};
 use super::pipe::Pipe;
-use super::uring::{self, Outgoing};
+use super::uring::{self, RingStream};
 use super::zerocopy::Completions;
 use crate::contract::{FileAt, Patience, Source};
 use crate::measurements::ZeroCopy;
@@ -63,7 +63,7 @@ pub enum Step {
 /// Sender of bulk bytes by one method.
 #[derive(Debug)]
 pub struct Pump {
-    engine: Engine,
+    engine: PumpEngine,
     /// Offset of the next byte in the pattern.
     at: usize,
     /// Bytes left of a call that was sent in part or not at all. The next call takes these and no more, as an
@@ -72,15 +72,15 @@ pub struct Pump {
 }
 
 #[derive(Debug)]
-enum Engine {
-    Copied(Memory, Pieces),
-    Vmsplice(Memory),
-    Zerocopy(Memory, Completions),
+enum PumpEngine {
+    Copied(SendMemory, Pieces),
+    Vmsplice(SendMemory),
+    Zerocopy(SendMemory, Completions),
     Sendfile(PatternFile),
     Splice(PatternFile),
     /// Splice through a pipe, with the number of bytes in it.
     SpliceThrough(PatternFile, Pipe, usize),
-    Uring(Box<Outgoing>),
+    Uring(Box<RingStream>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,19 +98,21 @@ impl Pump {
         no_sigpipe();
         let file = || PatternFile::new(PERIOD + USUAL_CALL);
         let engine = match (by, C::KIND) {
-            (SendBy::Write, _) => Engine::Copied(Memory::new(0)?, Pieces::One),
-            (SendBy::Writev, _) => Engine::Copied(Memory::new(0)?, Pieces::Many),
+            (SendBy::Write, _) => PumpEngine::Copied(SendMemory::new(0)?, Pieces::One),
+            (SendBy::Writev, _) => PumpEngine::Copied(SendMemory::new(0)?, Pieces::Many),
             // Bytes in the pipe are still this memory.
-            (SendBy::Vmsplice, _) => Engine::Vmsplice(Memory::new(channel.holds())?),
+            (SendBy::Vmsplice, _) => PumpEngine::Vmsplice(SendMemory::new(channel.holds())?),
             (SendBy::Zerocopy, _) => {
                 super::zerocopy::enable(channel.inlet())?;
-                Engine::Zerocopy(Memory::new(FILE_UNDER_WAY)?, Completions::new())
+                PumpEngine::Zerocopy(SendMemory::new(FILE_UNDER_WAY)?, Completions::new())
             }
-            (SendBy::Sendfile, _) => Engine::Sendfile(file()?),
-            (SendBy::Splice, Kind::Pipe) => Engine::Splice(file()?),
-            (SendBy::Uring, _) => Engine::Uring(Box::new(Outgoing::copied()?)),
-            (SendBy::UringZerocopy, _) => Engine::Uring(Box::new(Outgoing::lent()?)),
-            (SendBy::Splice, Kind::Socket) => Engine::SpliceThrough(file()?, Pipe::largest()?, 0),
+            (SendBy::Sendfile, _) => PumpEngine::Sendfile(file()?),
+            (SendBy::Splice, ChannelKind::Pipe) => PumpEngine::Splice(file()?),
+            (SendBy::Uring, _) => PumpEngine::Uring(Box::new(RingStream::copied()?)),
+            (SendBy::UringZerocopy, _) => PumpEngine::Uring(Box::new(RingStream::lent()?)),
+            (SendBy::Splice, ChannelKind::Socket) => {
+                PumpEngine::SpliceThrough(file()?, Pipe::largest()?, 0)
+            }
         };
         Ok(Pump { engine, at: 0, rest: 0 })
     }
@@ -118,8 +120,8 @@ impl Pump {
     /// Returns the outcome of zero-copy calls; `None` for any other method.
     pub fn zerocopy(&self) -> Option<ZeroCopy> {
         match &self.engine {
-            Engine::Zerocopy(_, calls) => Some(calls.told()),
-            Engine::Uring(outgoing) => outgoing.told(),
+            PumpEngine::Zerocopy(_, calls) => Some(calls.outcome()),
+            PumpEngine::Uring(outgoing) => outgoing.outcome(),
             _ => None,
         }
     }
@@ -127,9 +129,9 @@ impl Pump {
     /// Describes the pages of the file that it makes up to send from; `None` for any other method or content.
     pub fn pages(&self) -> Option<&str> {
         match &self.engine {
-            Engine::Sendfile(file) | Engine::Splice(file) | Engine::SpliceThrough(file, ..) => {
-                file.pages()
-            }
+            PumpEngine::Sendfile(file)
+            | PumpEngine::Splice(file)
+            | PumpEngine::SpliceThrough(file, ..) => file.pages(),
             _ => None,
         }
     }
@@ -152,7 +154,7 @@ impl Pump {
         }
         let asked = len.min(self.rest);
         let (at, call) = (self.at, self.rest);
-        let part = Part { source: &*source, at, call, len: asked, size: len, begins };
+        let part = StepPart { source: &*source, at, call, len: asked, size: len, begins };
         let (moved, whole) = match self.engine.step(channel, &part) {
             Ok((Some(moved), whole)) => (moved, whole),
             Ok((None, _)) => return Ok(Step::Nothing),
@@ -170,8 +172,8 @@ impl Pump {
     /// The error of recvmsg(2).
     pub fn finish<C: Channel>(&mut self, channel: &mut C) -> io::Result<()> {
         match &mut self.engine {
-            Engine::Zerocopy(_, calls) => calls.finish(channel),
-            Engine::Uring(outgoing) => outgoing.finish(channel),
+            PumpEngine::Zerocopy(_, calls) => calls.finish(channel),
+            PumpEngine::Uring(outgoing) => outgoing.finish(channel),
             _ => Ok(()),
         }
     }
@@ -189,7 +191,7 @@ fn rest(rest: usize, len: usize, moved: usize, whole: usize) -> usize {
 }
 
 /// Bytes that one step is to send.
-struct Part<'a> {
+struct StepPart<'a> {
     source: &'a dyn Source,
     /// Offset of the first of them in the pattern.
     at: usize,
@@ -201,7 +203,7 @@ struct Part<'a> {
     begins: bool,
 }
 
-impl Part<'_> {
+impl StepPart<'_> {
     /// Returns the file position of the next byte, for a call that reads from a file.
     fn file<'a>(&'a self, made_up: &'a mut PatternFile) -> io::Result<FileAt<'a>> {
         if let Some(own) = self.source.file() {
@@ -214,17 +216,17 @@ impl Part<'_> {
     }
 }
 
-impl Engine {
+impl PumpEngine {
     /// Sends one part; returns the number of bytes sent, and the number of bytes that it should send.
     #[inline]
     fn step<C: Channel>(
         &mut self,
         channel: &mut C,
-        part: &Part<'_>,
+        part: &StepPart<'_>,
     ) -> io::Result<(Option<usize>, usize)> {
         let len = part.len;
         let moved = match self {
-            Engine::Copied(memory, pieces) => {
+            PumpEngine::Copied(memory, pieces) => {
                 let bytes = memory.bytes(part, &mut channel.count().send)?;
                 match pieces {
                     Pieces::One => channel.send(bytes, Patience::Block)?,
@@ -234,11 +236,11 @@ impl Engine {
                     }
                 }
             }
-            Engine::Vmsplice(memory) => {
+            PumpEngine::Vmsplice(memory) => {
                 let bytes = memory.bytes(part, &mut channel.count().send)?;
                 channel.push(len, |to| call::vmsplice(to, bytes))?
             }
-            Engine::Zerocopy(memory, calls) => {
+            PumpEngine::Zerocopy(memory, calls) => {
                 let most = match part.source.file() {
                     Some(_) => FILE_UNDER_WAY as u64,
                     None => u64::MAX,
@@ -246,17 +248,17 @@ impl Engine {
                 let bytes = memory.bytes(part, &mut channel.count().send)?;
                 calls.send(channel, bytes, most)?
             }
-            Engine::Sendfile(made_up) => {
+            PumpEngine::Sendfile(made_up) => {
                 let from = part.file(made_up)?;
                 some_of(channel.push(len, |to| call::sendfile(to, from, len))?, from)?
             }
-            Engine::Splice(made_up) => {
+            PumpEngine::Splice(made_up) => {
                 let from = part.file(made_up)?;
                 let moved = channel
                     .push(len, |to| call::splice(End::File(from), End::Stream(to), len, NOW))?;
                 some_of(moved, from)?
             }
-            Engine::SpliceThrough(made_up, pipe, held) => {
+            PumpEngine::SpliceThrough(made_up, pipe, held) => {
                 if *held == 0 {
                     let from = part.file(made_up)?;
                     channel.count().send += 1;
@@ -269,8 +271,8 @@ impl Engine {
                 *held -= moved.unwrap_or(0);
                 return Ok((moved, ready));
             }
-            Engine::Uring(outgoing) => {
-                let calls = uring::Calls { at: part.at, first: len, size: part.size };
+            PumpEngine::Uring(outgoing) => {
+                let calls = uring::CallSequence { at: part.at, first: len, size: part.size };
                 return outgoing.send(channel, part.source, calls);
             }
         };
@@ -318,24 +320,24 @@ fn in_pieces(bytes: &[u8]) -> ([IoSlice<'_>; PIECES], usize) {
 /// Memory that memory-to-socket calls send from: the pattern, long enough for a call that starts anywhere in its
 /// period, or the last bytes read from the source's file.
 #[derive(Debug)]
-struct Memory {
+struct SendMemory {
     pattern: Region,
-    /// Number of file bytes before the current ones that must stay unchanged.
+    /// Number of file bytes that must stay unchanged before the current position.
     keep: usize,
     read: Region,
     /// Offset in `read` of the next call's bytes; the bytes of the last call end there.
     read_to: usize,
 }
 
-impl Memory {
-    fn new(keep: usize) -> io::Result<Memory> {
+impl SendMemory {
+    fn new(keep: usize) -> io::Result<SendMemory> {
         let pattern = patterned(PERIOD + USUAL_CALL)?;
         // Most sources have no file; the first call of a source with a file allocates.
-        Ok(Memory { pattern, keep, read: Region::zeroed(0)?, read_to: 0 })
+        Ok(SendMemory { pattern, keep, read: Region::zeroed(0)?, read_to: 0 })
     }
 
     #[inline]
-    fn bytes(&mut self, part: &Part<'_>, calls: &mut u64) -> io::Result<&[u8]> {
+    fn bytes(&mut self, part: &StepPart<'_>, calls: &mut u64) -> io::Result<&[u8]> {
         if let Some(from) = part.source.file() {
             return self.of_file(part, from, calls);
         }
@@ -346,7 +348,12 @@ impl Memory {
     }
 
     /// Returns the bytes of a call. A new call reads them; if a call was sent in part, they are there already.
-    fn of_file(&mut self, part: &Part<'_>, from: FileAt<'_>, calls: &mut u64) -> io::Result<&[u8]> {
+    fn of_file(
+        &mut self,
+        part: &StepPart<'_>,
+        from: FileAt<'_>,
+        calls: &mut u64,
+    ) -> io::Result<&[u8]> {
         // With two calls beside the bytes that must stay, a call that does not fit at the end starts over at the
         // front, and the bytes that it overwrites have left.
         let size = if self.keep == 0 { part.call } else { self.keep + 2 * part.call };

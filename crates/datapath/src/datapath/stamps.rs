@@ -18,7 +18,7 @@ use super::option::set_words;
 
 /// Unit that a key counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counts {
+pub enum KeyUnit {
     /// Datagrams with a stamp requested, from 0.
     Datagrams,
     /// Bytes of a stream: the key of a send is the number of its last byte.
@@ -27,7 +27,7 @@ pub enum Counts {
 
 /// Point in the kernel that sent data passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
+pub enum StampPoint {
     /// Handed to the queueing discipline (`TX_SCHED`).
     Scheduled,
     /// Taken by the driver (`TX_SOFTWARE`).
@@ -38,11 +38,11 @@ pub enum Gate {
 
 /// Stamp of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passed {
-    /// Key of the send: see [`Counts`].
+pub struct Stamp {
+    /// Key of the send: see [`KeyUnit`].
     pub key: u32,
     /// Point that the send passed.
-    pub gate: Gate,
+    pub point: StampPoint,
     /// Time of the stamp, in nanoseconds of `CLOCK_REALTIME`.
     pub at_ns: u64,
 }
@@ -58,12 +58,12 @@ const ACKNOWLEDGED: u32 = 4;
 /// bytes and up to 28).
 const CONTROL: usize = 192;
 
-type Control = Room<CONTROL>;
+type StampRoom = Room<CONTROL>;
 
 /// Timestamps of one socket, switched on.
 pub struct Stamps {
     socket: OwnedFd,
-    counts: Counts,
+    counts: KeyUnit,
     /// True if the next send requests a stamp.
     wanted: bool,
     stamped: u32,
@@ -71,7 +71,7 @@ pub struct Stamps {
     due: u32,
     gone: u32,
     received_ns: Option<u64>,
-    controls: Box<[Control; FETCHED]>,
+    controls: Box<[StampRoom; FETCHED]>,
 }
 
 impl Stamps {
@@ -80,7 +80,7 @@ impl Stamps {
     ///
     /// # Errors
     /// The error of setsockopt(2): `EINVAL` where the kernel has no such stamps.
-    pub fn switch_on(socket: &Socket, counts: Counts) -> io::Result<Stamps> {
+    pub fn switch_on(socket: &Socket, counts: KeyUnit) -> io::Result<Stamps> {
         let common = libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_RX_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID
@@ -88,10 +88,10 @@ impl Stamps {
         let set =
             |flags| set_words(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[flags]);
         match counts {
-            Counts::Datagrams => set(common)?,
+            KeyUnit::Datagrams => set(common)?,
             // Before Linux 6.2 the count begins at the first byte that is not acknowledged, which on an idle
             // connection is the same.
-            Counts::Bytes => {
+            KeyUnit::Bytes => {
                 set(common | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set(common))?;
             }
         }
@@ -124,21 +124,21 @@ impl Stamps {
     pub(super) fn send(&mut self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
         if !std::mem::take(&mut self.wanted) {
             let sent = call::send(self.socket.as_fd(), bytes, flags)?;
-            if self.counts == Counts::Bytes {
+            if self.counts == KeyUnit::Bytes {
                 self.gone = self.gone.wrapping_add(sent as u32);
             }
             return Ok(sent);
         }
         self.stamped = self.stamped.wrapping_add(1);
         let acknowledged =
-            self.counts == Counts::Bytes && self.stamped.is_multiple_of(ACKNOWLEDGED);
+            self.counts == KeyUnit::Bytes && self.stamped.is_multiple_of(ACKNOWLEDGED);
         let (extra, stamps) =
             if acknowledged { (libc::SOF_TIMESTAMPING_TX_ACK, 3) } else { (0, 2) };
         let sent = self.send_stamped(bytes, flags, SENT | extra)?;
         self.due = self.due.saturating_add(stamps);
         let units = match self.counts {
-            Counts::Datagrams => 1,
-            Counts::Bytes => sent as u32,
+            KeyUnit::Datagrams => 1,
+            KeyUnit::Bytes => sent as u32,
         };
         self.gone = self.gone.wrapping_add(units);
         Ok(sent)
@@ -191,7 +191,7 @@ impl Stamps {
     ///
     /// # Errors
     /// Any other error of recvmmsg(2).
-    pub fn fetch(&mut self, mut take: impl FnMut(Passed)) -> io::Result<()> {
+    pub fn fetch(&mut self, mut take: impl FnMut(Stamp)) -> io::Result<()> {
         loop {
             // SAFETY: an all-zero mmsghdr is valid.
             let mut headers: [libc::mmsghdr; FETCHED] = unsafe { std::mem::zeroed() };
@@ -223,9 +223,9 @@ impl Stamps {
                 },
             };
             for slot in headers.iter().take(got) {
-                if let (Some(at_ns), Some((gate, key))) = stamp(&slot.msg_hdr) {
+                if let (Some(at_ns), Some((point, key))) = stamp(&slot.msg_hdr) {
                     self.due = self.due.saturating_sub(1);
-                    take(Passed { key, gate, at_ns });
+                    take(Stamp { key, point, at_ns });
                 }
             }
             if got < FETCHED {
@@ -241,7 +241,7 @@ impl std::fmt::Debug for Stamps {
     }
 }
 
-fn header(control: &mut Control) -> libc::msghdr {
+fn header(control: &mut StampRoom) -> libc::msghdr {
     let mut header = cmsg::header();
     control.offer(&mut header);
     header
@@ -256,7 +256,7 @@ const SCHED: u32 = 1;
 const ACK: u32 = 2;
 
 /// Returns the software stamp in a message's control data and, if it is from the error queue, its point and key.
-fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
+fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(StampPoint, u32)>) {
     let (mut at_ns, mut of) = (None, None);
     // SAFETY: the kernel filled in the control buffer that `header` describes, which lives in `Stamps`.
     for message in unsafe { cmsg::messages(header) } {
@@ -264,23 +264,23 @@ fn stamp(header: &libc::msghdr) -> (Option<u64>, Option<(Gate, u32)>) {
             // The first of three is the software stamp; zero if there is none.
             at_ns = message.read().and_then(nanos).filter(|ns| *ns > 0);
         } else if let Some(error) = extended_error(&message) {
-            of = gate(error);
+            of = point(error);
         }
     }
     (at_ns, of)
 }
 
-fn gate(error: libc::sock_extended_err) -> Option<(Gate, u32)> {
+fn point(error: libc::sock_extended_err) -> Option<(StampPoint, u32)> {
     if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
         return None;
     }
-    let gate = match error.ee_info {
-        SND => Gate::Left,
-        SCHED => Gate::Scheduled,
-        ACK => Gate::Acknowledged,
+    let point = match error.ee_info {
+        SND => StampPoint::Left,
+        SCHED => StampPoint::Scheduled,
+        ACK => StampPoint::Acknowledged,
         _ => return None,
     };
-    Some((gate, error.ee_data))
+    Some((point, error.ee_data))
 }
 
 fn nanos(ts: libc::timespec) -> Option<u64> {
@@ -295,9 +295,9 @@ mod tests {
     use super::*;
     use crate::time::{Clock, Realtime};
 
-    fn fetched(stamps: &mut Stamps) -> Vec<(u32, Gate)> {
+    fn fetched(stamps: &mut Stamps) -> Vec<(u32, StampPoint)> {
         let mut all = Vec::new();
-        stamps.fetch(|passed| all.push((passed.key, passed.gate))).unwrap();
+        stamps.fetch(|passed| all.push((passed.key, passed.point))).unwrap();
         all
     }
 
@@ -311,7 +311,7 @@ mod tests {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.connect(socket.local_addr().unwrap()).unwrap();
             let socket = Socket::from(socket);
-            let mut stamps = Stamps::switch_on(&socket, Counts::Datagrams).unwrap();
+            let mut stamps = Stamps::switch_on(&socket, KeyUnit::Datagrams).unwrap();
             let deadline = Realtime.now().0 + 10_000_000_000;
             while stamps.received_ns().is_none() {
                 assert!(Realtime.now().0 < deadline, "the kernel never stamps what arrives");
@@ -330,8 +330,8 @@ mod tests {
         a.connect(b.local_addr().unwrap()).unwrap();
         b.connect(a.local_addr().unwrap()).unwrap();
         let (a, b) = (Socket::from(a), Socket::from(b));
-        let mut sender = Stamps::switch_on(&a, Counts::Datagrams).unwrap();
-        let mut receiver = Stamps::switch_on(&b, Counts::Datagrams).unwrap();
+        let mut sender = Stamps::switch_on(&a, KeyUnit::Datagrams).unwrap();
+        let mut receiver = Stamps::switch_on(&b, KeyUnit::Datagrams).unwrap();
         for key in 0..3 {
             // A send without a requested stamp does not count.
             assert_eq!(sender.send(b"-", 0).unwrap(), 1);
@@ -344,8 +344,8 @@ mod tests {
             assert_eq!(sender.last_key(), key);
             let mut left = Vec::new();
             sender.fetch(|passed| left.push(passed)).unwrap();
-            let kinds: Vec<_> = left.iter().map(|passed| (passed.key, passed.gate)).collect();
-            assert_eq!(kinds, [(key, Gate::Scheduled), (key, Gate::Left)]);
+            let kinds: Vec<_> = left.iter().map(|passed| (passed.key, passed.point)).collect();
+            assert_eq!(kinds, [(key, StampPoint::Scheduled), (key, StampPoint::Left)]);
             let mut room = [0; 8];
             assert_eq!(receiver.recv(&mut room, 0).unwrap(), 3);
             let arrived = receiver.received_ns().unwrap();
@@ -366,9 +366,9 @@ mod tests {
         // Earlier bytes do not count.
         let (a, b) = (Socket::from(a), Socket::from(b));
         a.send(b"hello").unwrap();
-        let mut receiver = Stamps::switch_on(&b, Counts::Bytes).unwrap();
+        let mut receiver = Stamps::switch_on(&b, KeyUnit::Bytes).unwrap();
         assert_eq!(receiver.recv(&mut [0; 8], 0).unwrap(), 5);
-        let mut sender = Stamps::switch_on(&a, Counts::Bytes).unwrap();
+        let mut sender = Stamps::switch_on(&a, KeyUnit::Bytes).unwrap();
         let mut key = u32::MAX;
         for n in 1..=16 {
             let len = 10 * n;
@@ -383,9 +383,9 @@ mod tests {
             b.send(b"y").unwrap();
             assert_eq!(sender.recv(&mut room, 0).unwrap(), 1);
             let left = fetched(&mut sender);
-            assert!(left.contains(&(key, Gate::Scheduled)), "{left:?}");
-            assert!(left.contains(&(key, Gate::Left)), "{left:?}");
-            let acknowledged = left.contains(&(key, Gate::Acknowledged));
+            assert!(left.contains(&(key, StampPoint::Scheduled)), "{left:?}");
+            assert!(left.contains(&(key, StampPoint::Left)), "{left:?}");
+            let acknowledged = left.contains(&(key, StampPoint::Acknowledged));
             assert_eq!(acknowledged, n.is_multiple_of(4), "{n}: {left:?}");
         }
     }

@@ -7,17 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Socket;
 
 use super::call;
-use super::channel::{Calls, Channel, Kind, done, interrupted};
-use super::control::{self, Arrived, Control};
+use super::channel::{Calls, Channel, ChannelKind, done, interrupted};
+use super::control::{self, Control, MessagePiece};
 use super::patience::{ReceiveGuard, flag};
 use super::policer::{StreamMeter, Way};
-use super::stamps::{Counts, Stamps};
+use super::stamps::{KeyUnit, Stamps};
 use crate::contract::{GUARD, Patience};
 
 /// Connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the longest time that a
 /// call may sleep; [`Patience::None`] makes single calls return at once.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountedSocket {
     socket: Socket,
     guard: ReceiveGuard,
     calls: Calls,
@@ -25,17 +25,17 @@ pub struct Counted {
     stamps: Option<Box<Stamps>>,
 }
 
-impl Counted {
+impl CountedSocket {
     /// Takes a connected socket over and sets how long its calls may sleep.
     ///
     /// # Errors
     /// The error of fcntl(2) or setsockopt(2).
-    pub fn new(socket: Socket) -> io::Result<Counted> {
+    pub fn new(socket: Socket) -> io::Result<CountedSocket> {
         socket.set_nonblocking(false)?;
         let guard = ReceiveGuard::arm(&socket)?;
         socket.set_write_timeout(Some(GUARD.into()))?;
         let meter = StreamMeter::new(&socket);
-        Ok(Counted { socket, guard, calls: Calls::default(), meter, stamps: None })
+        Ok(CountedSocket { socket, guard, calls: Calls::default(), meter, stamps: None })
     }
 
     /// Returns the socket, for options.
@@ -48,7 +48,7 @@ impl Counted {
     ///
     /// # Errors
     /// As for [`Stamps::switch_on`].
-    pub fn switch_stamps_on(&mut self, counts: Counts) -> io::Result<()> {
+    pub fn switch_stamps_on(&mut self, counts: KeyUnit) -> io::Result<()> {
         self.stamps = Some(Box::new(Stamps::switch_on(&self.socket, counts)?));
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Counted {
     pub fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        let Counted { socket, meter, stamps, .. } = self;
+        let CountedSocket { socket, meter, stamps, .. } = self;
         meter.around(Way::Sent, socket, || match stamps {
             Some(stamps) => done(stamps.send(bytes, flags)),
             None => done(call::send(socket.as_fd(), bytes, flags)),
@@ -95,7 +95,7 @@ impl Counted {
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         meter.around(Way::Sent, socket, || done(call::sendmsg(socket.as_fd(), pieces, flags)))
     }
 
@@ -134,7 +134,7 @@ impl Counted {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
         let flags = flags | flag(patience);
-        let Counted { socket, meter, stamps, .. } = self;
+        let CountedSocket { socket, meter, stamps, .. } = self;
         meter.around(Way::Received, socket, || match stamps {
             Some(stamps) => done(stamps.recv(room, flags)),
             None => done(call::recv(socket.as_fd(), room, flags)),
@@ -142,7 +142,7 @@ impl Counted {
     }
 }
 
-impl Counted {
+impl CountedSocket {
     /// Sends a message with control messages beside it with one sendmsg(2); otherwise as [`CountedSocket::send`].
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Counted {
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
         let flags = libc::MSG_NOSIGNAL | flag(patience);
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         meter.around(Way::Sent, socket, || {
             done(control::send(socket.as_fd(), bytes, control, flags))
         })
@@ -173,10 +173,10 @@ impl Counted {
         room: &mut [u8],
         kind: (libc::c_int, libc::c_int),
         patience: Patience,
-    ) -> io::Result<Option<Arrived<N>>> {
+    ) -> io::Result<Option<MessagePiece<N>>> {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         let mut arrived = None;
         meter.around(Way::Received, socket, || {
             let came = control::receive(socket.as_fd(), room, kind, flag(patience));
@@ -186,30 +186,30 @@ impl Counted {
     }
 }
 
-impl AsFd for Counted {
+impl AsFd for CountedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Channel for Counted {
-    const KIND: Kind = Kind::Socket;
+impl Channel for CountedSocket {
+    const KIND: ChannelKind = ChannelKind::Socket;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {
-        Counted::send(self, bytes, patience)
+        CountedSocket::send(self, bytes, patience)
     }
 
     #[inline]
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>> {
-        Counted::receive(self, room, patience)
+        CountedSocket::receive(self, room, patience)
     }
 
     #[inline]
     fn discard(&mut self, most: usize, patience: Patience) -> io::Result<Option<usize>> {
         self.guard.suit(&self.socket, patience)?;
         self.calls.receive += 1;
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         meter.around(Way::Received, socket, || {
             done(call::discard(socket.as_fd(), most, flag(patience)))
         })
@@ -222,7 +222,7 @@ impl Channel for Counted {
         mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>> {
         self.calls.send += 1;
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         meter.around(Way::Sent, socket, || done(call(socket.as_fd())))
     }
 
@@ -241,7 +241,7 @@ impl Channel for Counted {
             }
         }
         self.calls.receive += 1;
-        let Counted { socket, meter, .. } = self;
+        let CountedSocket { socket, meter, .. } = self;
         meter.around(Way::Received, socket, || done(call(socket.as_fd())))
     }
 
@@ -277,9 +277,9 @@ mod tests {
 
     use super::*;
 
-    fn pair(kind: Type) -> (Counted, Counted) {
+    fn pair(kind: Type) -> (CountedSocket, CountedSocket) {
         let (a, b) = Socket::pair(Domain::UNIX, kind, None).unwrap();
-        (Counted::new(a).unwrap(), Counted::new(b).unwrap())
+        (CountedSocket::new(a).unwrap(), CountedSocket::new(b).unwrap())
     }
 
     #[test]

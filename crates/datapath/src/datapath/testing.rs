@@ -11,19 +11,19 @@ use super::buffer::{PERIOD, pattern};
 use super::channel::Channel;
 use super::drain::{Drain, ReceiveBy};
 use super::pipe::{Pipe, Pipes};
-use super::stream::Counted;
+use super::stream::CountedSocket;
 use crate::contract::{FileAt, Patience, Sink, Source};
 
-pub(super) fn tcp() -> (Counted, Counted) {
+pub(super) fn tcp() -> (CountedSocket, CountedSocket) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let far = listener.accept().unwrap().0;
-    (Counted::new(near.into()).unwrap(), Counted::new(far.into()).unwrap())
+    (CountedSocket::new(near.into()).unwrap(), CountedSocket::new(far.into()).unwrap())
 }
 
-pub(super) fn unix() -> (Counted, Counted) {
+pub(super) fn unix() -> (CountedSocket, CountedSocket) {
     let (near, far) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
-    (Counted::new(near).unwrap(), Counted::new(far).unwrap())
+    (CountedSocket::new(near).unwrap(), CountedSocket::new(far).unwrap())
 }
 
 pub(super) fn pipes() -> (Pipes, Pipes) {

@@ -23,7 +23,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 
 mod outgoing;
 
-pub(super) use outgoing::{Calls, Outgoing};
+pub(super) use outgoing::{CallSequence, RingStream};
 
 /// Largest number of sends that one call into the kernel hands over.
 pub const DEPTH: usize = 16;
@@ -108,14 +108,14 @@ pub enum Parts {
 }
 
 /// Sender through io_uring.
-pub struct Sender {
+pub struct RingSender {
     ring: IoUring,
     parts: Parts,
     calls: u64,
-    told: ZeroCopy,
+    tally: ZeroCopy,
     /// Number of sends so far; it is the key of the next one in the kernel's completions.
     next: u64,
-    /// Number of zero-copy sends that left and whose memory the kernel may still read.
+    /// Number of zero-copy sends that left while the kernel may still read their memory.
     lent: u64,
     /// Number of such sends by their key modulo [`UNDER_WAY`].
     lent_at: Box<[u8]>,
@@ -123,30 +123,39 @@ pub struct Sender {
     failed: Option<i32>,
 }
 
-impl fmt::Debug for Sender {
+impl fmt::Debug for RingSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("RingSender").field("parts", &self.parts).finish_non_exhaustive()
     }
 }
 
 /// Outcome of the parts of one send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sent {
+pub struct SendOutcome {
     /// Number of parts that were sent whole.
     pub parts: usize,
     /// Number of bytes that were sent, including the bytes of a part that was cut short.
     pub bytes: usize,
 }
 
-impl Sender {
+impl RingSender {
     /// Creates a sender of such parts.
     ///
     /// # Errors
     /// As for [`check`].
-    pub fn new(parts: Parts) -> io::Result<Sender> {
-        let told = ZeroCopy::default();
+    pub fn new(parts: Parts) -> io::Result<RingSender> {
+        let tally = ZeroCopy::default();
         let lent_at = vec![0; UNDER_WAY].into();
-        Ok(Sender { ring: ring()?, parts, calls: 0, told, next: 0, lent: 0, lent_at, failed: None })
+        Ok(RingSender {
+            ring: ring()?,
+            parts,
+            calls: 0,
+            tally,
+            next: 0,
+            lent: 0,
+            lent_at,
+            failed: None,
+        })
     }
 
     /// Returns the number of calls into the kernel so far.
@@ -155,8 +164,8 @@ impl Sender {
     }
 
     /// Returns the outcome of zero-copy sends so far.
-    pub fn told(&self) -> ZeroCopy {
-        self.told
+    pub fn outcome(&self) -> ZeroCopy {
+        self.tally
     }
 
     /// Sends up to [`DEPTH`] parts on a connected socket, waiting for room at most [`GUARD`].
@@ -167,7 +176,7 @@ impl Sender {
         &mut self,
         socket: BorrowedFd<'_>,
         parts: impl Iterator<Item = &'a [u8]>,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<SendOutcome> {
         self.hand_over(socket, parts, Memory::Copied)
     }
 
@@ -180,7 +189,7 @@ impl Sender {
         &mut self,
         socket: BorrowedFd<'_>,
         parts: impl Iterator<Item = &'static [u8]>,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<SendOutcome> {
         self.hand_over(socket, parts, Memory::Lent)
     }
 
@@ -189,12 +198,12 @@ impl Sender {
         socket: BorrowedFd<'_>,
         parts: impl Iterator<Item = &'a [u8]>,
         memory: Memory,
-    ) -> io::Result<Sent> {
+    ) -> io::Result<SendOutcome> {
         if let Some(code) = self.failed.take() {
             return Err(io::Error::from_raw_os_error(code));
         }
         // Completions that are left from earlier sends are notices of zero-copy sends.
-        let mut outcome = Sends::default();
+        let mut outcome = SendProgress::default();
         self.collect(&[0; DEPTH], &mut outcome);
         let mut lens = [0_u32; DEPTH];
         let mut many = 0;
@@ -212,7 +221,7 @@ impl Sender {
             many += 1;
         }
         if many == 0 {
-            return Ok(Sent::default());
+            return Ok(SendOutcome::default());
         }
         // Advances by a whole turn, so that a key modulo the depth is the part's position in its turn.
         self.next += DEPTH as u64;
@@ -233,16 +242,16 @@ impl Sender {
         &mut self,
         many: usize,
         lens: &[u32; DEPTH],
-        outcome: &mut Sends,
+        outcome: &mut SendProgress,
     ) -> io::Result<()> {
         let began = Monotonic.now();
-        let mut woken = Woken::Ready;
-        while outcome.done < many && woken == Woken::Ready {
+        let mut woken = WaitEnd::Ready;
+        while outcome.done < many && woken == WaitEnd::Ready {
             // Notices of zero-copy sends may end a wait, too.
             woken = self.enter(many - outcome.done)?;
             self.collect(lens, outcome);
             if outcome.done < many && Monotonic.now() - began >= GUARD {
-                woken = Woken::Early;
+                woken = WaitEnd::Early;
             }
         }
         if outcome.done < many {
@@ -265,7 +274,7 @@ impl Sender {
         while self.lent > 0 && Monotonic.now() - last < LAST {
             let before = self.lent;
             self.enter(1)?;
-            self.collect(&[0; DEPTH], &mut Sends::default());
+            self.collect(&[0; DEPTH], &mut SendProgress::default());
             if self.lent < before {
                 last = Monotonic.now();
             }
@@ -287,12 +296,12 @@ impl Sender {
         entry.user_data(id)
     }
 
-    fn enter(&mut self, want: usize) -> io::Result<Woken> {
+    fn enter(&mut self, want: usize) -> io::Result<WaitEnd> {
         self.calls += 1;
         enter(&self.ring, want)
     }
 
-    fn collect(&mut self, lens: &[u32; DEPTH], outcome: &mut Sends) {
+    fn collect(&mut self, lens: &[u32; DEPTH], outcome: &mut SendProgress) {
         for done in self.ring.completion() {
             let number = done.user_data() as usize;
             let lent_here = &mut self.lent_at[number % UNDER_WAY];
@@ -301,8 +310,8 @@ impl Sender {
                 if *lent_here > 0 {
                     *lent_here -= 1;
                     self.lent -= 1;
-                    self.told.completed += 1;
-                    self.told.copied += u64::from(done.result() & WAS_COPIED != 0);
+                    self.tally.completed += 1;
+                    self.tally.copied += u64::from(done.result() & WAS_COPIED != 0);
                 }
                 continue;
             }
@@ -325,9 +334,9 @@ impl Sender {
 
 /// Completions of one send so far.
 #[derive(Default)]
-struct Sends {
+struct SendProgress {
     done: usize,
-    sent: Sent,
+    sent: SendOutcome,
     failed: Option<i32>,
 }
 
@@ -338,7 +347,7 @@ fn gone(error: io::Error) -> io::Result<()> {
 
 /// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
+enum WaitEnd {
     /// Ready: there are as many completions as the wait needed.
     Ready,
     /// Early: the time is up, or a signal interrupted it.
@@ -346,18 +355,18 @@ enum Woken {
 }
 
 /// Submits, and waits for this many completions, for a signal, or for [`GUARD`].
-fn enter(ring: &IoUring, want: usize) -> io::Result<Woken> {
+fn enter(ring: &IoUring, want: usize) -> io::Result<WaitEnd> {
     let guard = Timespec::new().sec(GUARD.0 / 1_000_000_000).nsec((GUARD.0 % 1_000_000_000) as u32);
     let args = SubmitArgs::new().timespec(&guard);
     match ring.submitter().submit_with_args(want, &args) {
-        Ok(_) => Ok(Woken::Ready),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(Woken::Early),
+        Ok(_) => Ok(WaitEnd::Ready),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(WaitEnd::Early),
         Err(e) => Err(e),
     }
 }
 
 /// Receiver with one multishot request, which lasts while there are buffers.
-pub struct Receiver {
+pub struct RingReceiver {
     ring: IoUring,
     pool: Pool,
     parts: Parts,
@@ -369,15 +378,15 @@ pub struct Receiver {
     calls: u64,
 }
 
-impl fmt::Debug for Receiver {
+impl fmt::Debug for RingReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("RingReceiver").field("parts", &self.parts).finish_non_exhaustive()
     }
 }
 
 /// Result of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveOutcome {
     /// Number of buffers received.
     Some(usize),
     /// Nothing received yet.
@@ -386,12 +395,12 @@ pub enum Received {
     Closed,
 }
 
-impl Receiver {
+impl RingReceiver {
     /// Creates a receiver with its own buffers.
     ///
     /// # Errors
     /// As for [`check`].
-    pub fn new(parts: Parts) -> io::Result<Receiver> {
+    pub fn new(parts: Parts) -> io::Result<RingReceiver> {
         let ring = ring()?;
         let pool = Pool::new();
         // SAFETY: the entries are page-aligned, zeroed, and live until the ring is gone (see `drop`).
@@ -399,7 +408,7 @@ impl Receiver {
             let (at, many) = (pool.entries() as u64, BUFFERS as u16);
             ring.submitter().register_buf_ring_with_flags(at, many, GROUP, 0)?;
         }
-        Ok(Receiver {
+        Ok(RingReceiver {
             ring,
             pool,
             parts,
@@ -420,7 +429,11 @@ impl Receiver {
     ///
     /// # Errors
     /// The error that recv(2) would give.
-    pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<Received> {
+    pub fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        patience: Patience,
+    ) -> io::Result<ReceiveOutcome> {
         self.collect();
         if self.arrived.is_empty() && !self.ended && self.failed.is_none() {
             if !self.armed {
@@ -434,13 +447,13 @@ impl Receiver {
             self.collect();
         }
         match (self.arrived.len(), self.failed, self.ended) {
-            (many @ 1.., _, _) => Ok(Received::Some(many)),
+            (many @ 1.., _, _) => Ok(ReceiveOutcome::Some(many)),
             (0, Some(code), _) => {
                 self.failed = None;
                 Err(io::Error::from_raw_os_error(code))
             }
-            (0, None, true) => Ok(Received::Closed),
-            (0, None, false) => Ok(Received::Nothing),
+            (0, None, true) => Ok(ReceiveOutcome::Closed),
+            (0, None, false) => Ok(ReceiveOutcome::Nothing),
         }
     }
 
@@ -470,7 +483,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for RingReceiver {
     fn drop(&mut self) {
         // The kernel may fill a buffer while the request exists. If it cannot be cancelled, the memory is never
         // freed.
@@ -570,7 +583,7 @@ mod tests {
                 far.read_to_end(&mut got).unwrap();
                 got
             });
-            let mut sender = Sender::new(Parts::Stream).unwrap();
+            let mut sender = RingSender::new(Parts::Stream).unwrap();
             let mut at = 0;
             while at < bytes.len() {
                 let parts = bytes[at..].chunks(7_001);
@@ -589,7 +602,7 @@ mod tests {
         }
         let (near, mut far) = streams();
         let bytes: &'static [u8] = Box::leak(prefaulted(16 << 20));
-        let mut sender = Sender::new(Parts::Stream).unwrap();
+        let mut sender = RingSender::new(Parts::Stream).unwrap();
         let sent = sender.send(near.as_fd(), bytes.chunks(1 << 20)).unwrap();
         assert!(sent.bytes > 0 && sent.bytes < bytes.len(), "{sent:?}");
         drop(near);
@@ -607,9 +620,9 @@ mod tests {
         let bytes = prefaulted(3_000_000);
         let wanted = bytes.clone();
         let writer = std::thread::spawn(move || near.write_all(&bytes).unwrap());
-        let mut receiver = Receiver::new(Parts::Stream).unwrap();
+        let mut receiver = RingReceiver::new(Parts::Stream).unwrap();
         let mut got = Vec::new();
-        while receiver.receive(far.as_fd(), Patience::Block).unwrap() != Received::Closed {
+        while receiver.receive(far.as_fd(), Patience::Block).unwrap() != ReceiveOutcome::Closed {
             receiver.take(|bytes| got.extend_from_slice(bytes));
         }
         writer.join().unwrap();
@@ -626,8 +639,8 @@ mod tests {
         a.connect(b.local_addr().unwrap()).unwrap();
         b.connect(a.local_addr().unwrap()).unwrap();
         let messages: Vec<Vec<u8>> = (1..=40_u8).map(|n| vec![n; usize::from(n) * 10]).collect();
-        let mut sender = Sender::new(Parts::Datagrams).unwrap();
-        let mut receiver = Receiver::new(Parts::Datagrams).unwrap();
+        let mut sender = RingSender::new(Parts::Datagrams).unwrap();
+        let mut receiver = RingReceiver::new(Parts::Datagrams).unwrap();
         let (mut at, mut got) = (0, Vec::new());
         while got.len() < messages.len() {
             at += sender.send(a.as_fd(), messages[at..].iter().map(Vec::as_slice)).unwrap().parts;
@@ -636,6 +649,6 @@ mod tests {
         }
         assert_eq!(got, messages);
         let nothing = receiver.receive(b.as_fd(), Patience::None).unwrap();
-        assert_eq!(nothing, Received::Nothing);
+        assert_eq!(nothing, ReceiveOutcome::Nothing);
     }
 }

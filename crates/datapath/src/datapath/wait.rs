@@ -25,7 +25,7 @@ pub enum Interest {
 
 /// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woke {
+pub enum WakeReason {
     /// Readable: there is something to receive, an error or the peer's end included. With [`Interest::ReadWrite`]
     /// there may be room to send, too.
     Readable,
@@ -51,7 +51,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Creates a waiter for the calling thread, whose timer slack it sets to 1 ns, the least possible
+    /// Creates a waiter for the calling thread, and sets its timer slack to 1 ns, the least possible
     /// (PR_SET_TIMERSLACK(2const)). If the kernel refuses, 50 µs remain, which the lateness of the sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
@@ -69,27 +69,27 @@ impl Waiter {
     /// use [`plan`].
     ///
     /// # Errors
-    /// The error of ppoll(2), save for a signal, which is [`Woke::Interrupted`].
+    /// The error of ppoll(2), save for a signal, which is [`WakeReason::Interrupted`].
     pub fn wait(
         &self,
         clock: &impl Clock,
         fd: Option<BorrowedFd<'_>>,
         until: Option<Nanos>,
         interest: Interest,
-    ) -> io::Result<Woke> {
+    ) -> io::Result<WakeReason> {
         let now = clock.now();
         match (plan(now, until, self.mode), until) {
             (Plan::Sleep(to), _) => self.sleep(fd, to - now, interest),
             (Plan::Poll, _) => {
                 self.give_way();
-                Ok(Woke::Near)
+                Ok(WakeReason::Near)
             }
             (Plan::ClockOnly, Some(due)) => {
                 // No `spin_loop` hint: hypervisors take a run of them for a lock and switch away.
                 while clock.now() < due {}
-                Ok(Woke::Due)
+                Ok(WakeReason::Due)
             }
-            (Plan::ClockOnly | Plan::Due, _) => Ok(Woke::Due),
+            (Plan::ClockOnly | Plan::Due, _) => Ok(WakeReason::Due),
         }
     }
 
@@ -108,7 +108,7 @@ impl Waiter {
         fd: Option<BorrowedFd<'_>>,
         span: Nanos,
         interest: Interest,
-    ) -> io::Result<Woke> {
+    ) -> io::Result<WakeReason> {
         let mut entry = libc::pollfd {
             fd: fd.map_or(-1, |fd| fd.as_raw_fd()), // poll(2) ignores negative descriptors
             events: match interest {
@@ -126,11 +126,11 @@ impl Waiter {
         // leaves the mask as it is; all outlive the call.
         let ready = unsafe { libc::ppoll(&mut entry, 1, &timeout, std::ptr::null()) };
         match ready {
-            0 => Ok(Woke::Near),
-            1.. if entry.revents == libc::POLLOUT => Ok(Woke::Writable),
-            1.. => Ok(Woke::Readable),
+            0 => Ok(WakeReason::Near),
+            1.. if entry.revents == libc::POLLOUT => Ok(WakeReason::Writable),
+            1.. => Ok(WakeReason::Readable),
             _ => match io::Error::last_os_error() {
-                e if e.kind() == io::ErrorKind::Interrupted => Ok(Woke::Interrupted),
+                e if e.kind() == io::ErrorKind::Interrupted => Ok(WakeReason::Interrupted),
                 e => Err(e),
             },
         }
@@ -154,7 +154,9 @@ mod tests {
         for mode in [WaitMode::Hybrid, WaitMode::Spin] {
             let waiter = Waiter::new(mode);
             let due = Monotonic.now() + Nanos::from_micros(300);
-            while waiter.wait(&Monotonic, None, Some(due), Interest::Read).unwrap() != Woke::Due {}
+            while waiter.wait(&Monotonic, None, Some(due), Interest::Read).unwrap()
+                != WakeReason::Due
+            {}
             assert!(Monotonic.now() >= due);
             assert_eq!(waiter.calls() == 0, mode == WaitMode::Spin);
         }
@@ -169,9 +171,9 @@ mod tests {
             let until = Monotonic.now() + Nanos::from_secs(60);
             waiter.wait(&Monotonic, Some(b.as_fd()), Some(until), interest)
         };
-        assert_eq!(wait(Interest::ReadWrite).unwrap(), Woke::Writable);
+        assert_eq!(wait(Interest::ReadWrite).unwrap(), WakeReason::Writable);
         a.send_to(b"x", b.local_addr().unwrap()).unwrap();
-        assert_eq!(wait(Interest::Read).unwrap(), Woke::Readable);
-        assert_eq!(wait(Interest::ReadWrite).unwrap(), Woke::Readable);
+        assert_eq!(wait(Interest::Read).unwrap(), WakeReason::Readable);
+        assert_eq!(wait(Interest::ReadWrite).unwrap(), WakeReason::Readable);
     }
 }

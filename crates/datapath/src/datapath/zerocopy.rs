@@ -45,7 +45,7 @@ pub(super) struct Completions {
     /// Number of bytes from the oldest call on.
     under_way: u64,
     unlooked: u32,
-    told: ZeroCopy,
+    outcome: ZeroCopy,
 }
 
 /// Range of completed calls, both ends included.
@@ -72,13 +72,13 @@ impl Completions {
             oldest: 0,
             under_way: 0,
             unlooked: 0,
-            told: ZeroCopy::default(),
+            outcome: ZeroCopy::default(),
         }
     }
 
     /// Returns the completions reported so far.
-    pub(super) fn told(&self) -> ZeroCopy {
-        self.told
+    pub(super) fn outcome(&self) -> ZeroCopy {
+        self.outcome
     }
 
     /// Sends `bytes` while no more than `most` bytes are under way. The caller must not change them before `most`
@@ -140,21 +140,21 @@ impl Completions {
 
     /// Waits for completions at most [`GUARD`](crate::contract::GUARD); returns true if any arrived.
     fn await_some<C: Channel>(&mut self, channel: &mut C) -> io::Result<bool> {
-        let before = self.told.completed;
+        let before = self.outcome.completed;
         self.look(channel)?;
-        if self.told.completed == before {
+        if self.outcome.completed == before {
             channel.count().send += 1;
             let ready = call::poll(channel.inlet(), 0, GUARD_MS).or_else(interrupted)?;
             if ready {
                 self.look(channel)?;
             }
-            if ready && self.told.completed == before {
+            if ready && self.outcome.completed == before {
                 // An error of the connection, not a completion, has ended the wait.
                 let error = socket2::SockRef::from(&channel.inlet()).take_error()?;
                 error.map_or(Ok(()), Err)?;
             }
         }
-        Ok(self.told.completed > before)
+        Ok(self.outcome.completed > before)
     }
 
     /// Reads the completions that are queued.
@@ -180,8 +180,8 @@ impl Completions {
             let under_way = call.wrapping_sub(self.oldest) < self.next.wrapping_sub(self.oldest);
             if under_way && *size & COMPLETE == 0 {
                 *size |= COMPLETE;
-                self.told.completed += 1;
-                self.told.copied += u64::from(range.copied);
+                self.outcome.completed += 1;
+                self.outcome.copied += u64::from(range.copied);
             }
             if call == range.last {
                 break;
@@ -263,11 +263,11 @@ mod tests {
         assert_eq!((calls.oldest, calls.under_way), (0, 100));
         calls.complete(range(0, 1, true));
         assert_eq!((calls.oldest, calls.under_way), (3, 40));
-        assert_eq!(calls.told(), ZeroCopy { completed: 3, copied: 1 });
+        assert_eq!(calls.outcome(), ZeroCopy { completed: 3, copied: 1 });
         calls.complete(range(3, 3, true));
         assert_eq!((calls.oldest, calls.under_way), (4, 0));
         calls.complete(range(3, 9, true));
-        assert_eq!(calls.told(), ZeroCopy { completed: 4, copied: 2 });
+        assert_eq!(calls.outcome(), ZeroCopy { completed: 4, copied: 2 });
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         [1, 2, 3].into_iter().for_each(|size| calls.sent(size));
         calls.complete(range(u32::MAX, 1, false));
         assert_eq!((calls.oldest, calls.under_way), (2, 0));
-        assert_eq!(calls.told(), ZeroCopy { completed: 3, copied: 0 });
+        assert_eq!(calls.outcome(), ZeroCopy { completed: 3, copied: 0 });
     }
 
     #[test]

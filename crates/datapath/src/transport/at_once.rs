@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 
 /// Number of attempts that are not over.
 #[derive(Debug)]
-pub struct Missing(AtomicUsize);
+pub struct OpenAttempts(AtomicUsize);
 
 /// Attempt to open a connection. It is over when this is dropped: with a connection, with an error, or by a panic
 /// in a library.
 #[derive(Debug)]
-struct Attempt<'a>(&'a Missing);
+struct Attempt<'a>(&'a OpenAttempts);
 
-impl Missing {
+impl OpenAttempts {
     /// Returns true while any attempt is not over.
     pub fn any(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
@@ -36,7 +36,7 @@ impl Drop for Attempt<'_> {
 }
 
 /// Work that opens one of several connections, with a name for errors.
-pub struct Open<'a, T> {
+pub struct OpenTask<'a, T> {
     /// Name of the connection.
     pub name: String,
     /// Work that opens it.
@@ -46,17 +46,17 @@ pub struct Open<'a, T> {
 /// Opens connections at once, and calls `keep_up` on each open one while others are missing. Returns them in their
 /// order, or their errors.
 pub fn at_once<T: Send>(
-    opens: Vec<Open<'_, T>>,
-    keep_up: &(dyn Fn(&mut T, &Missing) + Sync),
+    opens: Vec<OpenTask<'_, T>>,
+    keep_up: &(dyn Fn(&mut T, &OpenAttempts) + Sync),
 ) -> Vec<Result<T>> {
-    let missing = Missing(AtomicUsize::new(0));
+    let missing = OpenAttempts(AtomicUsize::new(0));
     thread::scope(|scope| {
         let missing = &missing;
         // All of them count as missing before the first attempt begins.
         let attempts: Vec<_> = opens.into_iter().map(|open| (missing.attempt(), open)).collect();
         let threads: Vec<_> = attempts
             .into_iter()
-            .map(|(attempt, Open { name, open })| {
+            .map(|(attempt, OpenTask { name, open })| {
                 // The closure owns the attempt, which is therefore over even if no thread can be started.
                 let run = move || {
                     contained(&name, || {
@@ -85,11 +85,14 @@ pub fn at_once<T: Send>(
 mod tests {
     use super::*;
 
-    fn open(name: &str, run: impl FnOnce() -> Result<u8> + Send + 'static) -> Open<'static, u8> {
-        Open { name: name.to_owned(), open: Box::new(run) }
+    fn open(
+        name: &str,
+        run: impl FnOnce() -> Result<u8> + Send + 'static,
+    ) -> OpenTask<'static, u8> {
+        OpenTask { name: name.to_owned(), open: Box::new(run) }
     }
 
-    fn wait(_: &mut u8, missing: &Missing) {
+    fn wait(_: &mut u8, missing: &OpenAttempts) {
         while missing.any() {
             thread::yield_now();
         }

@@ -93,7 +93,7 @@ impl Contender {
         }
     }
 
-    /// Returns the files and commands that a contender as typed names, and those that its parts name. Opens and
+    /// Returns the files and commands that a contender as typed and its parts name. Opens and
     /// runs none. Text that is no contender names nothing; reading it fails later.
     ///
     /// # Errors

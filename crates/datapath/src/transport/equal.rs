@@ -219,12 +219,12 @@ fn typed(spec: &Spec) -> Option<&str> {
 
 /// Default of an implementation that differs from the equal one.
 #[derive(Debug, Clone, Copy)]
-pub struct Own {
+pub struct OwnDefault {
     /// Knob.
     pub knob: &'static str,
     /// Value, as it would be typed; empty where the implementation chooses.
     pub value: &'static str,
-    /// Where the implementation defines it.
+    /// Place at which the implementation defines it.
     pub source: &'static str,
 }
 

@@ -255,7 +255,7 @@ pub struct Pair {
 /// Pair of commands as in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PairFile {
     near: String,
     far: String,
     carries: String,
@@ -274,7 +274,7 @@ pub fn parse(typed: &str) -> Result<Contender> {
     let written = match (key(FILE), key("near"), key("far"), key("carries")) {
         (Some(file), None, None, None) => read(&file)?,
         (None, Some(near), Some(far), Some(carries)) => {
-            Written { near, far, carries: carries.replace('+', ",") }
+            PairFile { near, far, carries: carries.replace('+', ",") }
         }
         _ => {
             return Err(Error::usage(format!(
@@ -291,7 +291,7 @@ pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contend
     let key = |name: &str| asked.get(name).cloned();
     let spec = Spec::parse(typed)?;
     match (key("near"), key("far"), key("carries")) {
-        (Some(near), Some(far), Some(carries)) => made(spec, &Written { near, far, carries }),
+        (Some(near), Some(far), Some(carries)) => made(spec, &PairFile { near, far, carries }),
         _ if spec.options.iter().any(|(key, _)| key == FILE) => Err(Error::usage(format!(
             "`{typed}`: its commands are not recorded, and no file is opened to read a result"
         ))),
@@ -312,7 +312,7 @@ pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> R
     Ok(all)
 }
 
-fn read(file: &str) -> Result<Written> {
+fn read(file: &str) -> Result<PairFile> {
     toml::from_str(&text(file)?).map_err(|error| {
         Error::usage(format!(
             "{file}: {} (keys: near and far, the two commands, and carries, the contender that goes through them)",
@@ -328,7 +328,7 @@ fn text(file: &str) -> Result<String> {
     Ok(foreign::file::unmarked(&text).to_owned())
 }
 
-fn made(spec: Spec, written: &Written) -> Result<Contender> {
+fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
     let (near, far) =
         (Command::parse("near", &written.near)?, Command::parse("far", &written.far)?);
     let misses = |key: &str, command: &Command, what: &str| {

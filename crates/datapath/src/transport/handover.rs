@@ -20,21 +20,21 @@ pub use deadheat_base::descriptor::readable;
 pub enum ConnectionSource {
     /// The listener binds its own socket and checks hellos itself.
     Own,
-    /// A server hands over connections whose hello it has read and verified.
+    /// A server hands over connections after it has read and verified their hello.
     Handed(HandOver),
 }
 
 /// Connection that a server handed over.
 #[derive(Debug)]
-pub enum Handed {
-    /// Connected stream socket, whose hello was read and whose welcome was not sent.
+pub enum HandedConnection {
+    /// Connected stream socket; its hello was read, its welcome was not sent.
     Stream {
         /// The flow from the hello.
         flow: u16,
         /// The socket.
         socket: OwnedFd,
     },
-    /// Peer whose hello arrived on the server's datagram port `local`; not welcomed yet.
+    /// Peer with a hello that arrived on the server's datagram port `local`; not welcomed yet.
     Datagrams {
         /// The flow from the hello.
         flow: u16,
@@ -50,7 +50,7 @@ pub enum Handed {
 pub struct HandOver(OwnedFd);
 
 #[derive(Serialize, Deserialize)]
-enum Note {
+enum HandOverNote {
     Stream { flow: u16 },
     Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
     Fd,
@@ -92,7 +92,7 @@ impl HandOver {
     /// # Errors
     /// Fails if the agent is gone.
     pub fn give_stream(&self, flow: u16, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.write(&Note::Stream { flow }, Some(socket))
+        self.write(&HandOverNote::Stream { flow }, Some(socket))
     }
 
     /// Hands over the verified address of a datagram peer.
@@ -100,7 +100,7 @@ impl HandOver {
     /// # Errors
     /// Fails if the agent is gone.
     pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
-        self.write(&Note::Datagrams { flow, local, peer }, None)
+        self.write(&HandOverNote::Datagrams { flow, local, peer }, None)
     }
 
     /// Hands over a descriptor that needs no description (one end of a pipe, a namespace), to the caller of
@@ -109,7 +109,7 @@ impl HandOver {
     /// # Errors
     /// Fails if the other end is gone.
     pub fn give_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.write(&Note::Fd, Some(fd))
+        self.write(&HandOverNote::Fd, Some(fd))
     }
 
     /// Waits for a descriptor, at most `timeout`; `None` if none arrived.
@@ -121,7 +121,7 @@ impl HandOver {
             return Ok(None);
         }
         match self.read()? {
-            (Note::Fd, Some(fd)) => Ok(Some(fd)),
+            (HandOverNote::Fd, Some(fd)) => Ok(Some(fd)),
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected a descriptor")),
         }
     }
@@ -130,15 +130,17 @@ impl HandOver {
     ///
     /// # Errors
     /// Fails if the server is gone or sent something else.
-    pub fn take(&self, timeout: Nanos) -> io::Result<Option<Handed>> {
+    pub fn take(&self, timeout: Nanos) -> io::Result<Option<HandedConnection>> {
         if !readable(self.0.as_fd(), timeout)? {
             return Ok(None);
         }
         let (note, socket) = self.read()?;
         Ok(Some(match (note, socket) {
-            (Note::Stream { flow }, Some(socket)) => Handed::Stream { flow, socket },
-            (Note::Datagrams { flow, local, peer }, None) => {
-                Handed::Datagrams { flow, local, peer }
+            (HandOverNote::Stream { flow }, Some(socket)) => {
+                HandedConnection::Stream { flow, socket }
+            }
+            (HandOverNote::Datagrams { flow, local, peer }, None) => {
+                HandedConnection::Datagrams { flow, local, peer }
             }
             _ => {
                 return Err(io::Error::new(
@@ -149,11 +151,11 @@ impl HandOver {
         }))
     }
 
-    fn write(&self, note: &Note, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    fn write(&self, note: &HandOverNote, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
         descriptor::send(self.0.as_fd(), &serde_json::to_vec(note)?, socket)
     }
 
-    fn read(&self) -> io::Result<(Note, Option<OwnedFd>)> {
+    fn read(&self) -> io::Result<(HandOverNote, Option<OwnedFd>)> {
         let mut bytes = [0u8; NOTE_MAX];
         let (got, socket) = descriptor::receive(self.0.as_fd(), &mut bytes)?;
         if got == 0 {
@@ -181,7 +183,8 @@ mod tests {
         let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         server.give_stream(3, far.as_fd()).unwrap();
         drop(far);
-        let Some(Handed::Stream { flow: 3, socket }) = agent.take(Nanos::from_secs(1)).unwrap()
+        let Some(HandedConnection::Stream { flow: 3, socket }) =
+            agent.take(Nanos::from_secs(1)).unwrap()
         else {
             panic!("no stream of flow 3")
         };
@@ -200,7 +203,7 @@ mod tests {
         let got = agent.take(Nanos::from_secs(1)).unwrap();
         let want = (1, local, peer);
         assert!(
-            matches!(got, Some(Handed::Datagrams { flow, local, peer }) if (flow, local, peer) == want)
+            matches!(got, Some(HandedConnection::Datagrams { flow, local, peer }) if (flow, local, peer) == want)
         );
         drop(server);
         assert!(agent.take(Nanos::from_secs(1)).is_err());

@@ -1,8 +1,8 @@
 //! TLS 1.3 (RFC 8446) as all encrypted transports have it: the same ciphers, the same key exchange, and a
-//! certificate of the trial's own, or one that the user has.
+//! certificate of the trial's own, or of the user.
 //!
 //! Both ends derive the same key pair from the trial's token, so the near end knows which certificate to expect. It
-//! protects nothing from an attacker who sees the path, where the token travels in the clear: the measurement is
+//! protects nothing from an attacker on the path, where the token travels in the clear: the measurement is
 //! the cost of encryption, and no secret is sent.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ use rustls::{CipherSuite, DigitallySignedStruct, SignatureScheme, SupportedCiphe
 use sha2::{Digest, Sha256};
 
 use super::Place;
-use super::equal::{self, Own};
+use super::equal::{self, OwnDefault};
 use super::hello::Token;
 use crate::error::{Error, Result as Checked};
 use crate::foreign;
@@ -71,10 +71,13 @@ pub const CERTIFICATE: Text = Text::path(
 );
 
 /// Defaults of rustls by itself.
-pub const OWN_CIPHER: Own =
-    Own { knob: CIPHER.name(), value: "", source: "rustls: the first of the near end's list" };
+pub const OWN_CIPHER: OwnDefault = OwnDefault {
+    knob: CIPHER.name(),
+    value: "",
+    source: "rustls: the first of the near end's list",
+};
 /// Resumption that is rustls's default.
-pub const OWN_RESUME: Own = Own {
+pub const OWN_RESUME: OwnDefault = OwnDefault {
     knob: RESUME.name(),
     value: "on",
     source: "rustls: the near end keeps tickets, the far end gives two",
@@ -150,10 +153,10 @@ impl Resume {
 /// State that encrypted connections of a trial leave for later ones: tickets, and the configurations that issued
 /// them. All clones share it.
 #[derive(Clone, Default)]
-pub struct Tickets(Arc<Mutex<Kept>>);
+pub struct Tickets(Arc<Mutex<TlsConfigs>>);
 
 #[derive(Default)]
-struct Kept {
+struct TlsConfigs {
     near: Option<Arc<rustls::ClientConfig>>,
     far: Option<Arc<rustls::ServerConfig>>,
 }
@@ -165,7 +168,7 @@ impl std::fmt::Debug for Tickets {
 }
 
 /// Parameters of the handshakes of a trial.
-pub struct Terms<'a> {
+pub struct HandshakeTerms<'a> {
     /// Token of the trial.
     pub token: &'a Token,
     /// Ciphers and key exchange.
@@ -180,7 +183,7 @@ pub struct Terms<'a> {
     pub certificate: Option<&'a str>,
 }
 
-impl Terms<'_> {
+impl HandshakeTerms<'_> {
     fn identity(&self) -> Result<Identity, Failure> {
         match self.certificate {
             Some(file) => Identity::read(file),
@@ -212,7 +215,7 @@ pub fn check_certificate(file: &str, place: Place) -> Checked<()> {
 
 impl Tickets {
     /// Returns the near end's side of a connection, which may resume one of the same trial.
-    pub fn client(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
+    pub fn client(&self, terms: &HandshakeTerms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
             let mut config = terms.identity()?.client(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
@@ -227,7 +230,7 @@ impl Tickets {
     }
 
     /// Returns the far end's side of a connection.
-    pub fn server(&self, terms: &Terms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
+    pub fn server(&self, terms: &HandshakeTerms<'_>) -> Result<Arc<rustls::ServerConfig>, Failure> {
         let make = || {
             let mut config = terms.identity()?.server(terms.provider)?;
             config.enable_secret_extraction = terms.gives_keys;
@@ -249,7 +252,7 @@ impl Tickets {
     fn keep<T>(
         &self,
         resume: Resume,
-        place: impl FnOnce(&mut Kept) -> &mut Option<Arc<T>>,
+        place: impl FnOnce(&mut TlsConfigs) -> &mut Option<Arc<T>>,
         make: impl FnOnce() -> Result<Arc<T>, Failure>,
     ) -> Result<Arc<T>, Failure> {
         if resume == Resume::Off {
@@ -327,9 +330,9 @@ impl Identity {
         &self,
         provider: &Arc<CryptoProvider>,
     ) -> Result<rustls::ClientConfig, rustls::Error> {
-        let pinned = Pinned {
+        let pinned = PinnedVerifier {
             expected: Some(Sha256::digest(&self.certificate).into()),
-            shows: Shows::Certificate,
+            shows: ProofKind::Certificate,
             refusal: |_, _| {
                 "the certificate is neither this trial's nor that of `certificate=`".to_owned()
             },
@@ -347,7 +350,7 @@ impl Identity {
 
 /// Kind of proof of a peer's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
+pub enum ProofKind {
     /// Proof by a certificate.
     Certificate,
     /// Proof by its public key alone (RFC 7250).
@@ -356,18 +359,18 @@ pub enum Shows {
 
 /// Verifier that accepts only the peer with one certificate or key, known by its SHA-256.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedVerifier {
     /// SHA-256 of it; `None` accepts any peer that proves to own the key that it presents.
     pub expected: Option<[u8; 32]>,
     /// Kind of proof that the far end presents.
-    pub shows: Shows,
+    pub shows: ProofKind,
     /// Explains the refusal of another one, given its SHA-256.
     pub refusal: fn(shown: [u8; 32], expected: [u8; 32]) -> String,
     /// Ciphers and key exchange.
     pub provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -402,8 +405,8 @@ impl ServerCertVerifier for Pinned {
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
         match self.shows {
-            Shows::Certificate => verify_tls13_signature(message, shown, signed, algorithms),
-            Shows::RawKey => {
+            ProofKind::Certificate => verify_tls13_signature(message, shown, signed, algorithms),
+            ProofKind::RawKey => {
                 let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
                 verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
             }
@@ -415,7 +418,7 @@ impl ServerCertVerifier for Pinned {
     }
 
     fn requires_raw_public_keys(&self) -> bool {
-        self.shows == Shows::RawKey
+        self.shows == ProofKind::RawKey
     }
 }
 

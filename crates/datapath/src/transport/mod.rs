@@ -82,7 +82,7 @@ pub struct Info {
     /// Knobs that it takes.
     pub keys: &'static [Key],
     /// Defaults of its implementation that [`equal`] replaces.
-    pub deployed: &'static [equal::Own],
+    pub deployed: &'static [equal::OwnDefault],
     /// Reason why it must run in real time, though its protocols are in user space.
     pub real_time: Option<&'static str>,
     /// True if each of its packets is a UDP datagram, which a TURN server relays.
@@ -194,7 +194,7 @@ pub trait Transport: Send + Sync {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
 }
 
-/// Place of a race, which decides whose settings matter.
+/// Place of a race, which decides about the hosts with relevant settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// This host alone.
@@ -304,11 +304,11 @@ pub enum Progress {
 pub type Effective = BTreeMap<String, String>;
 
 /// Returns options with their values, as [`Conn::effective`] reports them.
-pub fn told<const N: usize>(options: [(&str, String); N]) -> Effective {
+pub fn effective_options<const N: usize>(options: [(&str, String); N]) -> Effective {
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// One end of an open connection.
+/// End of an open connection.
 ///
 /// Messages and bulk are two uses of it, never mixed on one connection. No call allocates once warm. System errors
 /// are returned unchanged; the driver names the operation and the peer.
@@ -402,7 +402,7 @@ impl ConnInfo {
     }
 }
 
-/// Returns the error of a connection whose messages no kernel stamps.
+/// Returns the error of a connection without messages that a kernel stamps.
 #[cold]
 pub fn unstamped() -> io::Error {
     let why = "the kernel stamps no messages of this transport";

@@ -1,5 +1,5 @@
 //! Meaning of options for a comparison: why it matters when contenders differ in one, and whether one may change
-//! while a race runs. Transports share these meanings, and list those that apply to them.
+//! while a race runs. Transports share these meanings, and list their own.
 
 /// Option that is set by a knob, or read back from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,14 +9,14 @@ pub struct Meaning {
     /// Reason why it matters when contenders differ in it.
     pub matters: &'static str,
     /// Scope in which it must not change.
-    pub holds: Holds,
+    pub holds: OptionScope,
     /// Separators, each of which begins a remark behind the value in force, as in `on, validated`.
     pub remarks: &'static [&'static str],
 }
 
 /// Scope in which an option must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum OptionScope {
     /// In every trial and flow.
     Always,
     /// Only if it was set; otherwise the host may change it.
@@ -37,12 +37,12 @@ pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
 impl Meaning {
     /// Creates the meaning of an option that must not change in any trial.
     pub const fn always(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: Holds::Always, remarks: IN_BRACKETS }
+        Meaning { name, matters, holds: OptionScope::Always, remarks: IN_BRACKETS }
     }
 
     /// Creates the meaning of an option that must not change where it was set.
     pub const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: Holds::WhereAsked, remarks: IN_BRACKETS }
+        Meaning { name, matters, holds: OptionScope::WhereAsked, remarks: IN_BRACKETS }
     }
 }
 

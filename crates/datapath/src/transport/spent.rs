@@ -15,7 +15,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 
 /// Time spent by one thread, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Spent {
+pub struct ProtocolTime {
     /// Number of messages that the thread sent in this time.
     pub messages: u64,
     /// In the protocol, without the parts below.
@@ -33,7 +33,7 @@ pub struct Spent {
 
 /// Part of the work that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum TimedPart {
     /// A call of the protocol.
     Protocol,
     /// Encryption or decryption within a call of the protocol.
@@ -102,16 +102,16 @@ pub fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Times `act` as a part. All but [`Part::Protocol`] count only within the protocol.
-pub fn within<T>(part: Part, act: impl FnOnce() -> T) -> T {
+/// Times `act` as a part. All but [`TimedPart::Protocol`] count only within the protocol.
+pub fn within<T>(part: TimedPart, act: impl FnOnce() -> T) -> T {
     SUMS.with(|sums| {
         let was_inside = sums.inside.get();
-        if part != Part::Protocol && !was_inside {
+        if part != TimedPart::Protocol && !was_inside {
             return act();
         }
         let began = Monotonic.now();
         // Allocation within encryption counts as encryption.
-        sums.inside.set(part == Part::Protocol);
+        sums.inside.set(part == TimedPart::Protocol);
         let done = act();
         sums.inside.set(was_inside);
         sums.parts[part as usize].add(Monotonic.now() - began);
@@ -120,17 +120,17 @@ pub fn within<T>(part: Part, act: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the time that the calling thread has spent so far; `None` if none of it was in a protocol in user space.
-pub fn by_this_thread(messages: u64) -> Option<Spent> {
+pub fn by_this_thread(messages: u64) -> Option<ProtocolTime> {
     let cost = *COST.get()?;
     SUMS.with(|sums| {
-        let figures = |part: Part| sums.parts[part as usize].figures(cost);
-        let (calls, protocol) = figures(Part::Protocol);
-        let (encryptions, encryption) = figures(Part::Encryption);
-        let (uses, memory) = figures(Part::Memory);
-        let (returns, outside) = figures(Part::Outside);
+        let figures = |part: TimedPart| sums.parts[part as usize].figures(cost);
+        let (calls, protocol) = figures(TimedPart::Protocol);
+        let (encryptions, encryption) = figures(TimedPart::Encryption);
+        let (uses, memory) = figures(TimedPart::Memory);
+        let (returns, outside) = figures(TimedPart::Outside);
         let nested = encryption + memory + outside;
         let timing = (encryptions + uses + returns) * cost.whole_ns;
-        (calls > 0.0).then(|| Spent {
+        (calls > 0.0).then(|| ProtocolTime {
             messages,
             protocol_ns: (protocol - nested - timing).max(0.0),
             encryption_ns: (encryptions > 0.0).then_some(encryption),
@@ -146,13 +146,13 @@ impl Cost {
         const SPANS: u32 = 1_000;
         let mut least = Cost { own_ns: f64::MAX, whole_ns: f64::MAX, sees_memory: false };
         SUMS.with(|sums| {
-            let sum = &sums.parts[Part::Outside as usize];
+            let sum = &sums.parts[TimedPart::Outside as usize];
             for _ in 0..8 {
                 let (count, before) = (sum.0.get(), sum.1.get());
                 let began = Monotonic.now();
                 for _ in 0..SPANS {
                     sums.inside.set(true);
-                    within(Part::Outside, || std::hint::black_box(()));
+                    within(TimedPart::Outside, || std::hint::black_box(()));
                 }
                 let whole = Monotonic.now() - began;
                 least.whole_ns = least.whole_ns.min(whole.0 as f64 / f64::from(SPANS));
@@ -163,7 +163,7 @@ impl Cost {
             }
             drop(std::hint::black_box(Box::new(0_u8)));
             sums.inside.set(false);
-            let memory = &sums.parts[Part::Memory as usize];
+            let memory = &sums.parts[TimedPart::Memory as usize];
             least.sees_memory = memory.0.get() > 0;
             memory.0.set(0);
             memory.1.set(0);
@@ -195,7 +195,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
         }
         count();
         // SAFETY: as above.
-        within(Part::Memory, || unsafe { self.0.alloc(layout) })
+        within(TimedPart::Memory, || unsafe { self.0.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -205,7 +205,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
         }
         count();
         // SAFETY: as above.
-        within(Part::Memory, || unsafe { self.0.alloc_zeroed(layout) })
+        within(TimedPart::Memory, || unsafe { self.0.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -215,7 +215,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
         }
         count();
         // SAFETY: as above.
-        within(Part::Memory, || unsafe { self.0.realloc(at, layout, size) })
+        within(TimedPart::Memory, || unsafe { self.0.realloc(at, layout, size) })
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -224,7 +224,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Allocator<Inner> {
             return unsafe { self.0.dealloc(at, layout) };
         }
         // SAFETY: as above.
-        within(Part::Memory, || unsafe { self.0.dealloc(at, layout) });
+        within(TimedPart::Memory, || unsafe { self.0.dealloc(at, layout) });
     }
 }
 
@@ -243,14 +243,14 @@ mod tests {
         begin();
         let spent = std::thread::spawn(|| {
             // Outside of the protocol nothing is timed.
-            within(Part::Encryption, || work(1_000_000));
+            within(TimedPart::Encryption, || work(1_000_000));
             assert_eq!(by_this_thread(1), None);
             for _ in 0..10 {
-                within(Part::Protocol, || {
+                within(TimedPart::Protocol, || {
                     work(200_000);
-                    within(Part::Encryption, || work(100_000));
-                    within(Part::Outside, || {
-                        within(Part::Encryption, || work(50_000));
+                    within(TimedPart::Encryption, || work(100_000));
+                    within(TimedPart::Outside, || {
+                        within(TimedPart::Encryption, || work(50_000));
                         work(400_000);
                     });
                 });
@@ -270,9 +270,9 @@ mod tests {
 
     #[test]
     fn a_part_that_a_protocol_does_not_have_is_absent_in_json() {
-        let spent = Spent { messages: 2, protocol_ns: 1.5, ..Spent::default() };
+        let spent = ProtocolTime { messages: 2, protocol_ns: 1.5, ..ProtocolTime::default() };
         let json = serde_json::to_string(&spent).unwrap();
         assert_eq!(json, r#"{"messages":2,"protocol_ns":1.5}"#);
-        assert_eq!(serde_json::from_str::<Spent>(&json).unwrap(), spent);
+        assert_eq!(serde_json::from_str::<ProtocolTime>(&json).unwrap(), spent);
     }
 }

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::transport::handover::{ConnectionSource, HandOver, Handed, readable};
+use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection, readable};
 
 /// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ pub struct Silence {
 
 impl Silence {
     /// Returns the evidence, as the start of a sentence.
-    pub fn tell(&self, what: &str, to: &str) -> String {
+    pub fn describe(&self, what: &str, to: &str) -> String {
         let (sent, waited) = (self.sent, self.waited);
         let errors = match &self.last {
             Some(last) => format!("{} network errors, the last: {last}", self.errors),
@@ -111,7 +111,7 @@ impl Silence {
 
 /// Reason why no answer arrived.
 #[derive(Debug)]
-pub enum Unanswered {
+pub enum HelloFailure {
     /// No answer arrived.
     Silent(Silence),
     /// This host could not send.
@@ -126,7 +126,7 @@ pub fn send_hello(
     timeout: Nanos,
     mut say: impl FnMut() -> io::Result<()>,
     mut hear: impl FnMut() -> io::Result<bool>,
-) -> Result<(), Unanswered> {
+) -> Result<(), HelloFailure> {
     let start = Monotonic.now();
     let deadline = start + timeout;
     let mut silence = Silence::default();
@@ -135,13 +135,13 @@ pub fn send_hello(
         let next = start + due(silence.sent);
         let spoke = if now >= deadline {
             silence.waited = now - start;
-            return Err(Unanswered::Silent(silence));
+            return Err(HelloFailure::Silent(silence));
         } else if silence.sent < most && now >= next {
             silence.sent += 1;
             say()
         } else {
             let until = if silence.sent < most { next.min(deadline) } else { deadline };
-            let there = readable(socket.as_fd(), until - now).map_err(Unanswered::Failed)?;
+            let there = readable(socket.as_fd(), until - now).map_err(HelloFailure::Failed)?;
             match if there { hear() } else { Ok(false) } {
                 Ok(true) => return Ok(()),
                 Ok(false) => Ok(()),
@@ -153,7 +153,7 @@ pub fn send_hello(
                 silence.errors += 1;
                 silence.last = Some(error);
             }
-            Err(error) if !is_full(&error) => return Err(Unanswered::Failed(error)),
+            Err(error) if !is_full(&error) => return Err(HelloFailure::Failed(error)),
             _ => {}
         }
     }
@@ -191,7 +191,7 @@ pub fn dial(
         u32::MAX,
         timeout,
         || say(&question).map(|_| ()),
-        || Ok(read(&socket, 0)? == Heard::Exactly(answer)),
+        || Ok(read(&socket, 0)? == HandshakeDatagram::Exactly(answer)),
     );
     match welcomed {
         Ok(()) => {
@@ -199,17 +199,19 @@ pub fn dial(
             let _ = say(&answer);
             Ok(socket)
         }
-        Err(Unanswered::Failed(source)) => Err(Error::setup(format!("say hello to {to}"), source)),
-        Err(Unanswered::Silent(silence)) => Err(Error::blocked(format!(
+        Err(HelloFailure::Failed(source)) => {
+            Err(Error::setup(format!("say hello to {to}"), source))
+        }
+        Err(HelloFailure::Silent(silence)) => Err(Error::blocked(format!(
             "{}; control over TCP works, so a firewall or NAT drops {label}",
-            silence.tell(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
+            silence.describe(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
         ))),
     }
 }
 
 /// Kind of a datagram during the opening of a flow.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum HandshakeDatagram {
     /// Datagram as long as a hello.
     Exactly([u8; hello::LEN]),
     /// An empty datagram, or the end of a connection that has one.
@@ -218,7 +220,7 @@ enum Heard {
     Other,
 }
 
-fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
+fn read(socket: &Socket, flags: libc::c_int) -> io::Result<HandshakeDatagram> {
     let mut bytes = [0u8; hello::LEN + 1];
     // SAFETY: the pointer and length describe `bytes`.
     let got = unsafe {
@@ -234,10 +236,10 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
         Ok(hello::LEN) => {
             let mut exact = [0; hello::LEN];
             exact.copy_from_slice(&bytes[..hello::LEN]);
-            Ok(Heard::Exactly(exact))
+            Ok(HandshakeDatagram::Exactly(exact))
         }
-        Ok(0) => Ok(Heard::Nothing),
-        Ok(_) => Ok(Heard::Other),
+        Ok(0) => Ok(HandshakeDatagram::Nothing),
+        Ok(_) => Ok(HandshakeDatagram::Other),
     }
 }
 
@@ -247,15 +249,15 @@ fn read(socket: &Socket, flags: libc::c_int) -> io::Result<Heard> {
 /// The error of recv(2), and `UnexpectedEof` if the peer has ended the connection, which is not possible with UDP.
 pub fn is_answer(socket: &Socket, answer: &[u8; hello::LEN]) -> io::Result<bool> {
     match read(socket, 0)? {
-        Heard::Exactly(bytes) => Ok(bytes == *answer),
-        Heard::Nothing => Err(io::ErrorKind::UnexpectedEof.into()),
-        Heard::Other => Ok(false),
+        HandshakeDatagram::Exactly(bytes) => Ok(bytes == *answer),
+        HandshakeDatagram::Nothing => Err(io::ErrorKind::UnexpectedEof.into()),
+        HandshakeDatagram::Other => Ok(false),
     }
 }
 
 /// Kind of a handshake datagram that arrives on an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Late {
+pub enum LateDatagram {
     /// Repeated hello.
     Hello,
     /// Repeated welcome, or its confirmation.
@@ -264,19 +266,23 @@ pub enum Late {
 
 /// Classifies a datagram that is the connection's own hello or welcome, and late; `None` if it is a message.
 #[inline]
-pub fn late(bytes: &[u8], question: &[u8; hello::LEN], answer: &[u8; hello::LEN]) -> Option<Late> {
+pub fn late(
+    bytes: &[u8],
+    question: &[u8; hello::LEN],
+    answer: &[u8; hello::LEN],
+) -> Option<LateDatagram> {
     if bytes.len() != hello::LEN {
         None
     } else if bytes == question {
-        Some(Late::Hello)
+        Some(LateDatagram::Hello)
     } else {
-        (bytes == answer).then_some(Late::Welcome)
+        (bytes == answer).then_some(LateDatagram::Welcome)
     }
 }
 
 /// Flow that was accepted.
 #[derive(Debug)]
-pub struct Guest {
+pub struct AcceptedFlow {
     /// Hello that it presented.
     pub hello: Hello,
     /// Socket that is connected to it.
@@ -287,7 +293,7 @@ pub struct Guest {
 
 /// Listener that accepts flows of datagrams that present the token.
 #[derive(Debug)]
-pub struct Gate {
+pub struct DatagramListener {
     variant: Variant,
     from: Origin,
     at: SocketAddr,
@@ -305,13 +311,13 @@ enum Origin {
 
 /// Hello that arrived.
 #[derive(Debug)]
-struct Call {
+struct ArrivedHello {
     flow: u16,
     local: SocketAddr,
     peer: SocketAddr,
 }
 
-impl Gate {
+impl DatagramListener {
     /// Listens at `at`, or accepts the flows that a server hands over.
     ///
     /// # Errors
@@ -321,7 +327,7 @@ impl Gate {
         at: SocketAddr,
         token: Token,
         door: ConnectionSource,
-    ) -> Result<Gate> {
+    ) -> Result<DatagramListener> {
         let (from, at) = match door {
             ConnectionSource::Handed(hand_over) => (Origin::Handed(hand_over), at),
             ConnectionSource::Own => {
@@ -333,7 +339,7 @@ impl Gate {
                 (Origin::Own(socket), at)
             }
         };
-        Ok(Gate { variant, from, at, token, met: Vec::new(), strangers: 0 })
+        Ok(DatagramListener { variant, from, at, token, met: Vec::new(), strangers: 0 })
     }
 
     /// Returns the address to dial.
@@ -349,7 +355,7 @@ impl Gate {
         &mut self,
         timeout: Nanos,
         prepare: &dyn Fn(&Socket) -> Result<()>,
-    ) -> Result<Guest> {
+    ) -> Result<AcceptedFlow> {
         let label = self.variant.label;
         let deadline = Monotonic.now() + timeout;
         loop {
@@ -357,7 +363,7 @@ impl Gate {
             let call = self.listen(deadline - now).map_err(|source| {
                 Error::setup(format!("wait for hellos on {} ({label})", self.at), source)
             })?;
-            let Some(Call { flow, local, peer }) = call else {
+            let Some(ArrivedHello { flow, local, peer }) = call else {
                 if Monotonic.now() < deadline {
                     continue;
                 }
@@ -376,19 +382,19 @@ impl Gate {
             settle(&socket, &hello, deadline).map_err(|source| {
                 Error::setup(format!("welcome {peer} from {local} ({label})"), source)
             })?;
-            return Ok(Guest { hello, socket, peer });
+            return Ok(AcceptedFlow { hello, socket, peer });
         }
     }
 
     /// Waits for the next hello with the right token, if one arrives in time. It may also return early with `None`.
-    fn listen(&mut self, patience: Nanos) -> io::Result<Option<Call>> {
+    fn listen(&mut self, patience: Nanos) -> io::Result<Option<ArrivedHello>> {
         match &self.from {
             Origin::Handed(hand_over) => match hand_over.take(patience)? {
-                Some(Handed::Datagrams { flow, local, peer }) => {
+                Some(HandedConnection::Datagrams { flow, local, peer }) => {
                     let (local, peer) = (canonical(local), canonical(peer));
-                    Ok(Some(Call { flow, local, peer }))
+                    Ok(Some(ArrivedHello { flow, local, peer }))
                 }
-                Some(Handed::Stream { .. }) => Err(io::Error::new(
+                Some(HandedConnection::Stream { .. }) => Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     "the server handed over a stream",
                 )),
@@ -409,7 +415,7 @@ impl Gate {
                     self.strangers += 1;
                     return Ok(None);
                 };
-                Ok(Some(Call {
+                Ok(Some(ArrivedHello {
                     flow: hello.flow,
                     local: canonical(to.map_or(self.at, |to| at_port(to, self.at.port()))),
                     peer: canonical(peer),
@@ -459,11 +465,11 @@ pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()>
             continue;
         }
         match read(socket, libc::MSG_PEEK) {
-            Ok(Heard::Exactly(bytes)) if bytes == welcome => {
+            Ok(HandshakeDatagram::Exactly(bytes)) if bytes == welcome => {
                 read(socket, 0)?;
                 return Ok(());
             }
-            Ok(Heard::Exactly(bytes)) if bytes == question => {
+            Ok(HandshakeDatagram::Exactly(bytes)) if bytes == question => {
                 read(socket, 0)?;
                 send()?;
                 since = now;
@@ -497,11 +503,12 @@ mod tests {
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
     const SECOND: Nanos = Nanos::from_secs(1);
 
-    fn gate(at: &str) -> Gate {
-        Gate::open(UDP, at.parse().unwrap(), HELLO.token, ConnectionSource::Own).unwrap()
+    fn gate(at: &str) -> DatagramListener {
+        DatagramListener::open(UDP, at.parse().unwrap(), HELLO.token, ConnectionSource::Own)
+            .unwrap()
     }
 
-    fn accept(gate: &mut Gate) -> Result<Guest> {
+    fn accept(gate: &mut DatagramListener) -> Result<AcceptedFlow> {
         gate.accept(SECOND, &|_| Ok(()))
     }
 
@@ -531,7 +538,7 @@ mod tests {
             assert_eq!(local_of(&far.socket).unwrap(), to);
             near.send(b"data").unwrap();
             assert!(readable(far.socket.as_fd(), SECOND).unwrap());
-            assert_eq!(read(&far.socket, 0).unwrap(), Heard::Other);
+            assert_eq!(read(&far.socket, 0).unwrap(), HandshakeDatagram::Other);
         }
     }
 
@@ -570,7 +577,7 @@ mod tests {
         near.recv(&mut [0; 100]).unwrap();
         near.send(&[9; 24]).unwrap();
         let far = far.join().unwrap();
-        assert_eq!(read(&far, 0).unwrap(), Heard::Exactly([9; 24]));
+        assert_eq!(read(&far, 0).unwrap(), HandshakeDatagram::Exactly([9; 24]));
     }
 
     #[test]
@@ -598,7 +605,9 @@ mod tests {
         let server = bound(UDP, "127.0.0.1:0".parse().unwrap()).unwrap();
         let local = local_of(&server).unwrap();
         let (give, take) = HandOver::pair().unwrap();
-        let mut gate = Gate::open(UDP, local, HELLO.token, ConnectionSource::Handed(take)).unwrap();
+        let mut gate =
+            DatagramListener::open(UDP, local, HELLO.token, ConnectionSource::Handed(take))
+                .unwrap();
         let near = std::thread::spawn(move || {
             dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
         });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::path::network::{Impairments, Loss, Network, Rate};
 use crate::time::Nanos;
 use crate::units::{BitRate, percent, rate_text, span_text};
@@ -69,8 +69,8 @@ impl Axis {
     ///
     /// # Errors
     /// A sentence with the reason why there is no such value.
-    pub fn of(self, path: &Path) -> Result<f64, String> {
-        let (Path::Emulated(network) | Path::Simulated(network)) = path else {
+    pub fn of(self, path: &PathSpec) -> Result<f64, String> {
+        let (PathSpec::Emulated(network) | PathSpec::Simulated(network)) = path else {
             return Err(format!("loopback has no {} to change", self.name()));
         };
         let [link] = &network.links[..] else {
@@ -94,7 +94,7 @@ impl Axis {
     }
 
     /// Returns the path with another value in both directions.
-    pub fn changed(self, path: &Path, value: f64) -> Path {
+    pub fn changed(self, path: &PathSpec, value: f64) -> PathSpec {
         let change = |network: &Network| {
             let mut network = network.clone();
             let ways = network.links.iter_mut().flat_map(|link| [&mut link.up, &mut link.down]);
@@ -109,9 +109,9 @@ impl Axis {
             network
         };
         match path {
-            Path::Loopback => Path::Loopback,
-            Path::Emulated(network) => Path::Emulated(change(network)),
-            Path::Simulated(network) => Path::Simulated(change(network)),
+            PathSpec::Loopback => PathSpec::Loopback,
+            PathSpec::Emulated(network) => PathSpec::Emulated(change(network)),
+            PathSpec::Simulated(network) => PathSpec::Simulated(change(network)),
         }
     }
 
@@ -171,8 +171,8 @@ impl Axis {
 mod tests {
     use super::*;
 
-    fn path(typed: &str) -> Path {
-        Path::parse(typed).unwrap()
+    fn path(typed: &str) -> PathSpec {
+        PathSpec::parse(typed).unwrap()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::run::{self, AdviceJob, AdviceTask};
 use super::search::Lead;
 use crate::error::{Error, Result};
 use crate::figures::wait;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::race::Request;
 use crate::result::outcome::{Outcome, Status};
 use crate::time::{Clock, Nanos};
@@ -45,7 +45,7 @@ pub(super) struct PlannedRace<'a> {
     pub(super) entry: &'a PlanEntry,
     pub(super) raced: &'a RaceWork,
     pub(super) purpose: Purpose,
-    pub(super) path: &'a Path,
+    pub(super) path: &'a PathSpec,
     pub(super) contenders: &'a [String],
     /// Time limit; `None` in virtual time.
     pub(super) budget: Option<Nanos>,
@@ -282,7 +282,7 @@ impl<'a> AdviceCourse<'a> {
             purpose: wanted.purpose,
             path: self.typed(wanted.path),
             contenders: wanted.contenders.to_vec(),
-            is_virtual: matches!(wanted.path, Path::Simulated(_)),
+            is_virtual: matches!(wanted.path, PathSpec::Simulated(_)),
             file: None,
             trusted: false,
             why_not: None,
@@ -346,7 +346,7 @@ impl<'a> AdviceCourse<'a> {
     }
 
     /// Returns a path as text; the given path is returned as it was typed.
-    fn typed(&self, path: &Path) -> String {
+    fn typed(&self, path: &PathSpec) -> String {
         if *path == self.plan.path { self.task.path.to_owned() } else { path.to_string() }
     }
 

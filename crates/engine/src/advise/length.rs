@@ -1,6 +1,6 @@
 //! Length of a trial, by rule: enough items for the claimed figure, and enough losses to affect it.
 
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::path::network::{Impairments, Loss};
 use crate::time::Nanos;
 use crate::workload::Lengths;
@@ -20,8 +20,8 @@ const REAL_LOSSES: f64 = 5.0;
 const MOST: u64 = 10_000;
 
 /// Returns the share of packets that a path loses, in the direction that loses more; 0 if it is not known.
-pub fn loss(path: &Path) -> f64 {
-    let (Path::Emulated(network) | Path::Simulated(network)) = path else { return 0.0 };
+pub fn loss(path: &PathSpec) -> f64 {
+    let (PathSpec::Emulated(network) | PathSpec::Simulated(network)) = path else { return 0.0 };
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     ways.map(share).fold(0.0, f64::max)
 }
@@ -39,10 +39,10 @@ fn share(way: &Impairments) -> f64 {
 
 /// Returns the number of items of a trial that gives the claimed figure on a path with `packets_per_s` packets per
 /// second.
-pub fn whole(lengths: &Lengths, rare: Option<Rare>, path: &Path, packets_per_s: f64) -> u64 {
+pub fn whole(lengths: &Lengths, rare: Option<Rare>, path: &PathSpec, packets_per_s: f64) -> u64 {
     let beyond = rare.map_or(0.0, |rare| (BEYOND / (1.0 - rare.quantile)).round());
     let loss = loss(path);
-    let losses = if matches!(path, Path::Simulated(_)) { LOSSES } else { REAL_LOSSES };
+    let losses = if matches!(path, PathSpec::Simulated(_)) { LOSSES } else { REAL_LOSSES };
     let struck = match loss * packets_per_s {
         lost if lost > 0.0 && lengths.counts_items() => {
             losses / lost * 1e9 / lengths.unit_ns.max(1) as f64
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_99th_percentile_has_ten_samples_beyond_it_and_twenty_losses() {
         let whole = |lengths: &Lengths, rare, typed: &str, rate| {
-            whole(lengths, rare, &Path::parse(typed).unwrap(), rate)
+            whole(lengths, rare, &PathSpec::parse(typed).unwrap(), rate)
         };
         assert_eq!(whole(&SIXTIETHS, P99, "sim:delay=1ms", 60.0), 1_000);
         assert_eq!(whole(&SIXTIETHS, P99, "sim:loss=0.5%", 60.0), 4_000);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_worse_direction_counts() {
-        let of = |typed: &str| loss(&Path::parse(typed).unwrap());
+        let of = |typed: &str| loss(&PathSpec::parse(typed).unwrap());
         assert_eq!(of("loopback"), 0.0);
         assert_eq!(of("up.loss=1%,down.loss=3%"), 0.03);
         let bursts = of("loss=2%,burst=4");

@@ -12,7 +12,7 @@ use crate::analysis::claims::fewest_for;
 use crate::contract::Reach;
 use crate::error::{Error, Result};
 use crate::measurements::Metric;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::race::plan::SPARE;
 use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::spec::Spec;
@@ -26,9 +26,9 @@ use crate::workload::{self, Lengths, Setting, Task, Traffic};
 #[derive(Debug)]
 pub struct Plan {
     /// Path.
-    pub path: Path,
+    pub path: PathSpec,
     /// The same path in virtual time, if it is emulated and can be simulated.
-    pub simulated: Option<Path>,
+    pub simulated: Option<PathSpec>,
     /// Traffic, the most important first.
     pub entries: Vec<PlanEntry>,
     /// Contenders that do not fit, with the reasons.
@@ -103,7 +103,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Usage`] if path or traffic cannot be parsed or contradict each other, or if no contender fits.
     pub fn make(app: &App, path: &str, usual: &[&str]) -> Result<Plan> {
-        let path = Path::parse(path)?;
+        let path = PathSpec::parse(path)?;
         let setting = path_time::setting(&path);
         let typed: Vec<String> = match &app.contenders[..] {
             [] => usual.iter().map(|typed| (*typed).to_owned()).collect(),
@@ -144,10 +144,10 @@ impl Plan {
             entry.considered.workload = entry.whole(&path).workload;
         }
         let simulated = match &path {
-            Path::Emulated(network) if network.links.len() == 1 => {
-                let simulated = Path::Simulated(network.clone());
+            PathSpec::Emulated(network) if network.links.len() == 1 => {
+                let simulated = PathSpec::Simulated(network.clone());
                 // Some keys have no meaning in virtual time.
-                Path::parse(&simulated.to_string()).ok().map(|_| simulated)
+                PathSpec::parse(&simulated.to_string()).ok().map(|_| simulated)
             }
             _ => None,
         };
@@ -156,11 +156,11 @@ impl Plan {
 
     /// Returns true if the path is in virtual time.
     pub fn is_virtual(&self) -> bool {
-        matches!(self.path, Path::Simulated(_))
+        matches!(self.path, PathSpec::Simulated(_))
     }
 
     /// Returns the path in virtual time, if any.
-    pub fn in_virtual_time(&self) -> Option<&Path> {
+    pub fn in_virtual_time(&self) -> Option<&PathSpec> {
         if self.is_virtual() { Some(&self.path) } else { self.simulated.as_ref() }
     }
 
@@ -198,19 +198,19 @@ fn too_few(candidates: &[Candidate], excluded: &[ExcludedContender]) -> Error {
 }
 
 /// Returns the reason why a contender does not fit the application or the path; `None` if it does.
-fn unfit(app: &App, contender: &Contender, path: &Path) -> Option<String> {
+fn unfit(app: &App, contender: &Contender, path: &PathSpec) -> Option<String> {
     let info = contender.transport.info();
     if let Some(why) = app.needs.iter().find_map(|need| need.unmet(&info.guarantees)) {
         return Some(why.to_owned());
     }
-    if matches!(path, Path::Simulated(_)) {
+    if matches!(path, PathSpec::Simulated(_)) {
         let lacks = candidate::simulated(&contender.spec.to_string()).is_none();
         let lacks = lacks.then(|| "a kernel carries it, and none has virtual time".to_owned());
         return contender.transport.info().real_time.map(str::to_owned).or(lacks);
     }
     match info.reach {
         Reach::Process => return Some("it is a model for simulated paths only".to_owned()),
-        Reach::Machine if *path != Path::Loopback => {
+        Reach::Machine if *path != PathSpec::Loopback => {
             return Some("it does not leave its host".to_owned());
         }
         _ => {}
@@ -300,7 +300,7 @@ impl PlanEntry {
     }
 
     /// Returns the work that gives the claimed figure on a path, by the rule of [`length`].
-    pub fn whole(&self, path: &Path) -> RaceWork {
+    pub fn whole(&self, path: &PathSpec) -> RaceWork {
         let of = |lengths| length::whole(&lengths, self.rare, path, self.packets_per_s);
         self.raced(&self.spec, &self.considered.metric, self.lengths.map(of))
     }

@@ -6,7 +6,7 @@ use super::outcome::{Crossover, Purpose, RankedContender, VerdictEvidence};
 use super::plan::PlanEntry;
 use super::rank;
 use super::search::{Lead, Search, SearchStep};
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::time::Nanos;
 
 /// Maximum number of blocks of a step in real time.
@@ -56,7 +56,7 @@ impl AdviceCourse<'_> {
                 break;
             }
         }
-        let is_virtual = matches!(path, Path::Simulated(_));
+        let is_virtual = matches!(path, PathSpec::Simulated(_));
         let [first, second] = pair;
         let crossover = |search: Search| Crossover {
             axis: search.axis,
@@ -80,7 +80,12 @@ impl AdviceCourse<'_> {
     }
 
     /// Returns a search for each end of each axis.
-    fn searches(&mut self, entry: &PlanEntry, base: &VerdictEvidence, path: &Path) -> Vec<Search> {
+    fn searches(
+        &mut self,
+        entry: &PlanEntry,
+        base: &VerdictEvidence,
+        path: &PathSpec,
+    ) -> Vec<Search> {
         let mut searches = Vec::new();
         for axis in Axis::ALL {
             match axis.of(path) {
@@ -101,12 +106,12 @@ impl AdviceCourse<'_> {
         entry: &PlanEntry,
         search: &mut Search,
         pair: &[String; 2],
-        path: &Path,
+        path: &PathSpec,
     ) -> bool {
         let Some(value) = search.next().filter(|_| !self.is_stopped) else { return false };
         let axis = search.axis;
         let path = axis.changed(path, value);
-        let is_virtual = matches!(path, Path::Simulated(_));
+        let is_virtual = matches!(path, PathSpec::Simulated(_));
         let raced = entry.whole(&path);
         let blocks = if is_virtual { self.task.virtual_blocks.div_ceil(2) } else { STEP_BLOCKS };
         let costs = if is_virtual { self.virtual_time(&raced, 2, blocks) } else { raced.costs(2) };

@@ -10,7 +10,7 @@ use crate::analysis::verdicts::{self, DecisionStage};
 use crate::error::{Error, Result};
 use crate::foreign::short;
 use crate::host::quiet::HostQuiet;
-use crate::path::Path as Typed;
+use crate::path::PathSpec;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
 use crate::result::journal::JournalRecovery;
@@ -62,9 +62,9 @@ pub(crate) fn refresh(
 /// its path names; it then has no model.
 pub(crate) fn network(outcome: &Outcome) -> Option<Network> {
     let closed: ReadFile<'_> = &mut |file| Err(Error::usage(format!("{file} is not opened")));
-    match Typed::parse_with(&outcome.asked.path, closed) {
-        Ok(Typed::Emulated(network) | Typed::Simulated(network)) => Some(network),
-        Ok(Typed::Loopback) | Err(_) => None,
+    match PathSpec::parse_with(&outcome.asked.path, closed) {
+        Ok(PathSpec::Emulated(network) | PathSpec::Simulated(network)) => Some(network),
+        Ok(PathSpec::Loopback) | Err(_) => None,
     }
 }
 

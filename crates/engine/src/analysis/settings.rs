@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::notice::Notice;
 use crate::result::outcome::{Entrant, Outcome};
-use crate::transport::options::{Holds, Meaning, in_force};
+use crate::transport::options::{Meaning, OptionScope, in_force};
 use crate::transport::{Contender, Effective};
 use crate::trial::Record;
 
@@ -61,8 +61,10 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 /// describe may change.
 fn must_not_change(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
     match meaning.map(|meaning| meaning.holds) {
-        Some(Holds::Always) => true,
-        Some(Holds::WhereAsked) => entrant.asked.get(option).is_some_and(|asked| !asked.is_empty()),
+        Some(OptionScope::Always) => true,
+        Some(OptionScope::WhereAsked) => {
+            entrant.asked.get(option).is_some_and(|asked| !asked.is_empty())
+        }
         None => false,
     }
 }

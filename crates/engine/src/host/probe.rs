@@ -16,7 +16,7 @@ use super::placement::{Assigned, Ends, Placement};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
-use crate::datapath::wait::{Interest, Waiter, Woke};
+use crate::datapath::wait::{Interest, Waiter, WakeReason};
 use crate::error::{Error, Result};
 use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -248,8 +248,8 @@ impl EchoPlan {
             let sent = lateness.len();
             let until = if sent < total { due(sent) } else { due(total) + PATIENCE };
             match waiter.wait(&Monotonic, Some(socket.as_fd()), Some(until), Interest::Read)? {
-                Woke::Due if sent == total => break,
-                Woke::Due => {
+                WakeReason::Due if sent == total => break,
+                WakeReason::Due => {
                     message[..8].copy_from_slice(&(sent as u64).to_be_bytes());
                     lateness.push((Monotonic.now() - until).0);
                     socket.send(&message)?;

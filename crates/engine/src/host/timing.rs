@@ -10,7 +10,7 @@ use super::probe::{Rhythm, Sockets};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
-use crate::datapath::wait::{Interest, Waiter, Woke, set_timer_slack};
+use crate::datapath::wait::{Interest, Waiter, WakeReason, set_timer_slack};
 use crate::error::{Error, Result};
 use crate::host::probe::EchoPlan;
 use crate::stats::quantile::quantile_sorted;
@@ -92,7 +92,7 @@ fn hybrid_sleep(waiter: &Waiter, span: Nanos) -> u64 {
     let due = Monotonic.now() + span;
     while !matches!(
         waiter.wait(&Monotonic, None, Some(due), Interest::Read),
-        Ok(Woke::Due) | Err(_)
+        Ok(WakeReason::Due) | Err(_)
     ) {}
     (Monotonic.now() - due).0
 }

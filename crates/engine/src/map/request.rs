@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::levels::MOST_LEVELS;
 use crate::error::{Error, Result};
 use crate::measurements::Metric;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::race::{Claims, Request};
 use crate::result::outcome::{Entrant, Factor};
 use crate::time::Nanos;
@@ -142,7 +142,7 @@ impl MapRequest {
         for index in 0..self.points() {
             let at = self.at(index);
             // The path's own error message is complete.
-            Path::parse(&self.path(&at))?;
+            PathSpec::parse(&self.path(&at))?;
             let request = self.request(0, &at, &racing);
             let checked = request.check().map_err(|error| match error {
                 Error::Usage(what) => Error::usage(format!("at {}: {what}", self.name(&at))),

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::error::{Error, Result};
-use crate::path::{Family, Network, Path};
+use crate::path::{Family, Network, PathSpec};
 use crate::trial::EmulatedPath;
 use crate::trial::agents::Far;
 use crate::trial::remote::{Credentials, RemoteServer, Waiting};
@@ -46,12 +46,12 @@ impl Request {
         let family = self.ip();
         let Some(host) = asked.to else {
             return match self.parsed_path()? {
-                Path::Emulated(network) => {
+                PathSpec::Emulated(network) => {
                     let path = EmulatedPath::start(&asked.path, network, family)?;
                     Ok(Far::Emulated(Box::new(path)))
                 }
-                Path::Loopback => Ok(Far::Loopback(family)),
-                Path::Simulated(_) => Err(Error::usage(
+                PathSpec::Loopback => Ok(Far::Loopback(family)),
+                PathSpec::Simulated(_) => Err(Error::usage(
                     "a simulated path has no far end; `Request::simulation` runs its trials",
                 )),
             };

@@ -75,17 +75,17 @@ impl Request {
     /// without permission.
     ///
     /// # Errors
-    /// As [`path::Path::parse`]; [`Error::Usage`] for a file that is not allowed.
-    pub(super) fn parsed_path(&self) -> Result<path::Path> {
+    /// As [`path::PathSpec::parse`]; [`Error::Usage`] for a file that is not allowed.
+    pub(super) fn parsed_path(&self) -> Result<path::PathSpec> {
         let refuse: ReadFile<'_> = &mut |_| {
             self.check_outside()?;
             Err(Error::usage(format!("`{}` names a file, and none is opened here", self.path)))
         };
         match &self.origin {
             RequestOrigin::Written(written) if !written.allowed.contains(&Outside::Files) => {
-                path::Path::parse_with(&self.path, refuse)
+                path::PathSpec::parse_with(&self.path, refuse)
             }
-            _ => path::Path::parse_with(&self.path, &mut files::read),
+            _ => path::PathSpec::parse_with(&self.path, &mut files::read),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::error::Result;
-use crate::path::{Network, Path, PathKind};
+use crate::path::{Network, PathKind, PathSpec};
 use crate::transport::Place;
 use crate::trial::path_time;
 use crate::trial::sim::Simulation;
@@ -38,12 +38,12 @@ impl Request {
         let path = self.parsed_path()?;
         let setting = path_time::setting(&path);
         let simulation = match &path {
-            Path::Simulated(network) => Some(self.simulated(network.clone())?),
-            Path::Loopback | Path::Emulated(_) => None,
+            PathSpec::Simulated(network) => Some(self.simulated(network.clone())?),
+            PathSpec::Loopback | PathSpec::Emulated(_) => None,
         };
         let network = match path {
-            Path::Emulated(network) | Path::Simulated(network) => Some(network),
-            Path::Loopback => None,
+            PathSpec::Emulated(network) | PathSpec::Simulated(network) => Some(network),
+            PathSpec::Loopback => None,
         };
         Ok(RacePath { setting, simulation, network })
     }

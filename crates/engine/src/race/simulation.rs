@@ -6,7 +6,7 @@ use super::{Request, replay};
 use crate::error::Result;
 use crate::host::facts::HostFacts;
 use crate::host::placement::{Load, Placement};
-use crate::path::{Family, Path};
+use crate::path::{Family, PathSpec};
 use crate::result::outcome::{Outcome, Verdict};
 use crate::rng::{self, SplitMix64};
 use crate::stats;
@@ -116,7 +116,7 @@ impl Runner for IndependentTrials {
 /// Returns the verdicts of `blocks` blocks of the program's own simulated trials, each with a seed of its own.
 fn by_chance(seed: u64, workload: &str, path: &str, blocks: u64) -> Outcome {
     let typed = format!("sim:{path}");
-    let Ok(Path::Simulated(network)) = Path::parse(&typed) else { panic!("{typed}") };
+    let Ok(PathSpec::Simulated(network)) = PathSpec::parse(&typed) else { panic!("{typed}") };
     let simulation = Simulation::new(&typed, network, Family::Any).unwrap();
     let clock = simulation.clock();
     let mut runner = IndependentTrials { simulation, trials: seed << 32 };

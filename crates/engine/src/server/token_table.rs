@@ -180,7 +180,7 @@ fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::time::Nanos;
-    use crate::transport::handover::Handed;
+    use crate::transport::handover::HandedConnection;
 
     const TOKEN: Token = Token::from_bytes([7; 16]);
 
@@ -201,7 +201,9 @@ mod tests {
         token_table.hand_datagrams(&hello(0), local, peer).unwrap();
         token_table.hand_datagrams(&hello(0), local, peer).unwrap();
         let got = agent.take(Nanos::ZERO).unwrap();
-        assert!(matches!(got, Some(Handed::Datagrams { flow: 0, peer: p, .. }) if p == peer));
+        assert!(
+            matches!(got, Some(HandedConnection::Datagrams { flow: 0, peer: p, .. }) if p == peer)
+        );
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
     }
 

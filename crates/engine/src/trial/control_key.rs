@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::private_file;
 use crate::error::{Error, Result};
-use crate::transport::identity::{Pinned, Shows};
+use crate::transport::identity::{PinnedVerifier, ProofKind};
 use crate::units::hex::{hex, unhex};
 
 /// The environment variable that may hold a pin.
@@ -63,9 +63,9 @@ impl Pin {
     /// Fails if the TLS library cannot be set up.
     pub(super) fn client(pin: Option<&Pin>) -> Result<ClientConnection> {
         let provider = Arc::new(default_provider());
-        let verifier = Arc::new(Pinned {
+        let verifier = Arc::new(PinnedVerifier {
             expected: pin.map(|pin| pin.0),
-            shows: Shows::RawKey,
+            shows: ProofKind::RawKey,
             refusal,
             provider: Arc::clone(&provider),
         });

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::policer::{self, Overrun};
-use crate::datapath::wait::{Interest, Plan, Waiter, Woke, plan};
+use crate::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
 use crate::error::{Error, Result};
 use crate::measurements::series::Point;
 use crate::measurements::{ConnStats, Tally};
@@ -362,11 +362,11 @@ impl<C: Conn + ?Sized> Flow<C> {
         let fd = self.conn.readiness().fd;
         let woke = waiter.wait(clock, fd, until, interest).map_err(|e| failed("wait", e))?;
         let spent = match woke {
-            Woke::Readable | Woke::Near => {
+            WakeReason::Readable | WakeReason::Near => {
                 Spent::looking(self.receive_once(Patience::None, clock)?)
             }
-            Woke::Due => Spent::Watching,
-            Woke::Writable | Woke::Interrupted => Spent::Well,
+            WakeReason::Due => Spent::Watching,
+            WakeReason::Writable | WakeReason::Interrupted => Spent::Well,
         };
         // Who slept before the look used no CPU time until it was woken.
         Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })

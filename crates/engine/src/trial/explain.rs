@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurements::TcpView;
 use crate::time::Realtime;
-use crate::transport::spent::Spent;
+use crate::transport::spent::ProtocolTime;
 
 pub mod parts;
 pub mod probed;
@@ -111,7 +111,7 @@ pub struct FlowNotes {
     pub thread_ns: u64,
     /// Time in the protocol, if it runs in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
+    pub spent: Option<ProtocolTime>,
     /// The kernel's view at the end, of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<TcpView>,

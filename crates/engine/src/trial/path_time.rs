@@ -1,7 +1,7 @@
 //! Time that a network takes by its own model: what to wait for, and when to give up. Pure.
 
 use super::control::Emulated;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
@@ -38,11 +38,11 @@ pub(super) fn accept_timeout(dial: Nanos) -> Nanos {
 
 /// Returns what a workload's defaults depend on: the empty path's round trip on its first link, and
 /// its lowest rate, in the long run if it is recorded.
-pub fn setting(path: &Path) -> Setting {
+pub fn setting(path: &PathSpec) -> Setting {
     let (kind, network) = match path {
-        Path::Loopback => return Setting::LOOPBACK,
-        Path::Emulated(network) => (PathKind::Emulated, network),
-        Path::Simulated(network) => (PathKind::Simulated, network),
+        PathSpec::Loopback => return Setting::LOOPBACK,
+        PathSpec::Emulated(network) => (PathKind::Emulated, network),
+        PathSpec::Simulated(network) => (PathKind::Simulated, network),
     };
     let ways = || network.links.iter().take(1).flat_map(|link| [&link.up, &link.down]);
     let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn defaults_follow_from_delay_and_rate() {
-        let of = |typed: &str| setting(&Path::parse(typed).unwrap());
+        let of = |typed: &str| setting(&PathSpec::parse(typed).unwrap());
         assert_eq!(of("loopback"), Setting::LOOPBACK);
         let ms = Nanos::from_millis;
         let kind = PathKind::Emulated;

@@ -65,7 +65,7 @@ impl Relay {
     fn new(plan: &ForwardPlan) -> Result<Relay> {
         let (listener, datagrams) =
             bind(plan.at).map_err(|e| Error::setup(format!("relay at {}", plan.at), e))?;
-        Buffer::Receive.ask(&SockRef::from(&datagrams), Some(RECEIVE_BUFFER))?;
+        Buffer::Receive.request(&SockRef::from(&datagrams), Some(RECEIVE_BUFFER))?;
         Ok(Relay {
             to: plan.to,
             listener,
@@ -155,7 +155,7 @@ impl Relay {
         let socket = UdpSocket::bind(SocketAddr::new(self.datagrams.local_addr().ok()?.ip(), 0));
         let socket = socket.ok()?;
         socket.set_nonblocking(true).ok()?;
-        let _ = Buffer::Receive.ask(&SockRef::from(&socket), Some(RECEIVE_BUFFER));
+        let _ = Buffer::Receive.request(&SockRef::from(&socket), Some(RECEIVE_BUFFER));
         socket.connect(self.to).ok()?;
         self.peers.push((near, socket));
         Some(self.peers.len() - 1)

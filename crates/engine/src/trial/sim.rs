@@ -30,7 +30,7 @@ use crate::path::{Family, PathKind};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::hello::Token;
-use crate::transport::several::{self, Joined, Strand};
+use crate::transport::several::{self, JoinedConn, Strand};
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
 use crate::transport::via::Via;
 use crate::transport::{Contender, Tickets};
@@ -386,7 +386,7 @@ impl Cast<'_> {
                 };
                 strands.push(one.strand(OverPath::open(one.protocol, &opening, &clock)?, lanes));
             }
-            Joined::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
+            JoinedConn::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
         })
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Conn;
-use crate::transport::at_once::{Missing, Open, at_once};
+use crate::transport::at_once::{OpenAttempts, OpenTask, at_once};
 
 /// Longest sleep, if no connection sets a time.
 const LONGEST: Nanos = Nanos::from_secs(1);
@@ -78,8 +78,8 @@ pub(super) fn dial_at_once<D>(flows: u16, dial: &D) -> Result<Vec<Box<dyn Conn>>
 where
     D: Fn(u16) -> Result<Box<dyn Conn>> + Sync,
 {
-    let open = |flow| Open { name: format!("flow {flow}"), open: Box::new(move || dial(flow)) };
-    let keep_up = |conn: &mut Box<dyn Conn>, missing: &Missing| {
+    let open = |flow| OpenTask { name: format!("flow {flow}"), open: Box::new(move || dial(flow)) };
+    let keep_up = |conn: &mut Box<dyn Conn>, missing: &OpenAttempts| {
         // poll(2) passes over a negative descriptor.
         let mut none = libc::pollfd { fd: -1, events: 0, revents: 0 };
         while missing.any() {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use super::lag::least_wake_up;
 use super::port::Port;
 use super::slab::Slab;
-use super::wait::{Bell, Sleeper, Woken, go_first};
+use super::wait::{Bell, Sleeper, WakeReason, go_first};
 use crate::emulated::pipeline::Pipeline;
 use crate::ends::Direction;
 use crate::error::{Error, Result};
@@ -56,19 +56,19 @@ pub fn grouping_for(network: &Network) -> Grouping {
 
 /// Handle of the threads, which run until it is dropped.
 pub struct Forwarder {
-    crew: Vec<Hand>,
+    crew: Vec<ThreadHandle>,
     links: usize,
 }
 
 /// Handle of one thread.
-struct Hand {
-    orders: Option<Sender<Order>>,
+struct ThreadHandle {
+    orders: Option<Sender<ThreadOrder>>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Order for a thread.
-enum Order {
+enum ThreadOrder {
     /// Empties the channels and resets the figures; now is time 0.
     Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
     /// Requests the figures since then.
@@ -121,7 +121,7 @@ impl Forwarder {
         while !ways.is_empty() {
             let rest = ways.split_off(each.min(ways.len()));
             let cpu = cpus.get(crew.len()).copied();
-            crew.push(Hand::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
+            crew.push(ThreadHandle::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
         }
         Ok(Forwarder { crew, links: network.links.len() })
     }
@@ -133,7 +133,7 @@ impl Forwarder {
     /// [`Error::Setup`] where a thread has failed before, with its reason.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
         let origin = Monotonic.now();
-        for answer in self.ask(|done| Order::Begin { seed, origin, done })? {
+        for answer in self.ask(|done| ThreadOrder::Begin { seed, origin, done })? {
             answer?;
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Forwarder {
     pub fn end(&mut self) -> Result<PathFigures> {
         let mut links = vec![LinkFigures::default(); self.links];
         for (link, direction, figures) in
-            self.ask(|done| Order::Tell { done })?.into_iter().flatten()
+            self.ask(|done| ThreadOrder::Tell { done })?.into_iter().flatten()
         {
             match direction {
                 Direction::Up => links[link].up = figures,
@@ -157,7 +157,7 @@ impl Forwarder {
     }
 
     /// Sends the same order to all threads, and returns the answer of each.
-    fn ask<T>(&mut self, order: impl Fn(Sender<T>) -> Order) -> Result<Vec<T>> {
+    fn ask<T>(&mut self, order: impl Fn(Sender<T>) -> ThreadOrder) -> Result<Vec<T>> {
         let answers: Vec<Receiver<T>> = self
             .crew
             .iter()
@@ -167,8 +167,9 @@ impl Forwarder {
                 answer
             })
             .collect();
-        let answered =
-            |(hand, answer): (&mut Hand, Receiver<T>)| answer.recv().map_err(|_| hand.failure());
+        let answered = |(hand, answer): (&mut ThreadHandle, Receiver<T>)| {
+            answer.recv().map_err(|_| hand.failure())
+        };
         self.crew.iter_mut().zip(answers).map(answered).collect()
     }
 }
@@ -202,8 +203,8 @@ fn expected(model: &Impairments) -> usize {
     (bytes as usize).clamp(4 << 20, 64 << 20)
 }
 
-impl Hand {
-    fn start(ways: Vec<LinkDirection>, wait: WaitMode, cpu: Option<usize>) -> Result<Hand> {
+impl ThreadHandle {
+    fn start(ways: Vec<LinkDirection>, wait: WaitMode, cpu: Option<usize>) -> Result<ThreadHandle> {
         let op = "start a thread that moves packets";
         let bell = Arc::new(Bell::new().map_err(|e| Error::setup(op, e))?);
         let (orders, taken) = mpsc::channel();
@@ -224,11 +225,11 @@ impl Hand {
                 worker.run()
             })
             .map_err(|e| Error::setup(op, e))?;
-        Ok(Hand { orders: Some(orders), bell, thread: Some(thread) })
+        Ok(ThreadHandle { orders: Some(orders), bell, thread: Some(thread) })
     }
 
     /// Sends an order; a thread that is gone is noticed because it does not answer.
-    fn tell(&self, order: Order) {
+    fn tell(&self, order: ThreadOrder) {
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
         }
@@ -250,7 +251,7 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for ThreadHandle {
     fn drop(&mut self) {
         drop(self.orders.take());
         self.bell.ring();
@@ -276,9 +277,9 @@ struct LinkDirection {
 
 /// `CLOCK_MONOTONIC` relative to the start of a trial.
 #[derive(Clone, Copy)]
-struct Since(Nanos);
+struct ClockSince(Nanos);
 
-impl Clock for Since {
+impl Clock for ClockSince {
     #[inline]
     fn now(&self) -> Nanos {
         Monotonic.now() - self.0
@@ -287,7 +288,7 @@ impl Clock for Since {
 
 impl LinkDirection {
     /// Releases packets that are due and reads queued frames; returns true if there were any.
-    fn turn(&mut self, clock: Since) -> io::Result<bool> {
+    fn turn(&mut self, clock: ClockSince) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
         if let Some(since) = self.since.take()
             && let Some(len) = self.from.read(self.lane.landing())?
@@ -335,7 +336,7 @@ impl LinkDirection {
 /// State of one thread.
 struct Worker {
     ways: Vec<LinkDirection>,
-    orders: Receiver<Order>,
+    orders: Receiver<ThreadOrder>,
     bell: Arc<Bell>,
     wait: WaitMode,
     /// Least wake-up time of the thread.
@@ -361,7 +362,7 @@ impl Worker {
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
-            let clock = Since(self.origin);
+            let clock = ClockSince(self.origin);
             let mut busy = false;
             for way in &mut self.ways {
                 busy |= way.turn(clock)?;
@@ -386,14 +387,14 @@ impl Worker {
 
     /// Sleeps from `now` on, at most until `to`.
     fn sleep(&mut self, sleeper: &mut Sleeper, now: Nanos, to: Nanos) -> io::Result<()> {
-        if sleeper.sleep(&self.bell, to - now)? == Woken::Port {
-            let woken = Since(self.origin).now();
+        if sleeper.sleep(&self.bell, to - now)? == WakeReason::Port {
+            let woken = ClockSince(self.origin).now();
             for (at, way) in self.ways.iter_mut().enumerate() {
                 // The frame that woke this thread arrived before the wake-up, and after the thread fell asleep.
                 way.since = sleeper.has_frame(at).then(|| (woken - self.lag).max(now));
                 // A frame may be left to read anyway; a port with nothing but an error would wake this thread for
                 // ever.
-                let clock = Since(self.origin);
+                let clock = ClockSince(self.origin);
                 if sleeper.has_failed(at) && !way.turn(clock)? {
                     return Err(io::Error::other(
                         "a device reported an error and had no more frames",
@@ -404,17 +405,17 @@ impl Worker {
         Ok(())
     }
 
-    fn carry_out(&mut self, order: Order) -> io::Result<()> {
+    fn carry_out(&mut self, order: ThreadOrder) -> io::Result<()> {
         // The sender of the order may be gone meanwhile.
         match order {
-            Order::Begin { seed, origin, done } => {
+            ThreadOrder::Begin { seed, origin, done } => {
                 self.origin = origin;
                 for way in &mut self.ways {
                     let begun = way.begin(seed)?;
                     let _ = done.send(begun);
                 }
             }
-            Order::Tell { done } => {
+            ThreadOrder::Tell { done } => {
                 let told = self.ways.iter().map(|way| (way.link, way.direction, way.figures()));
                 let _ = done.send(told.collect());
             }

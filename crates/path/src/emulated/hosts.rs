@@ -21,7 +21,7 @@ use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::ends::Side;
 use crate::error::{Error, Result};
-use crate::netem::{self, Line, Seeded, Spaces};
+use crate::netem::{self, NetemLink, SeedSupport, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
 
 /// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
@@ -139,21 +139,21 @@ impl Hosts {
         }
         let user = namespace::become_able()?;
         let mut notes = Vec::new();
-        let mut near = Host::new(network.mtu, &mut notes)?;
-        let mut far = Host::new(network.mtu, &mut Vec::new())?;
+        let mut near = HostBuilder::new(network.mtu, &mut notes)?;
+        let mut far = HostBuilder::new(network.mtu, &mut Vec::new())?;
         let (made, backend, why) = make_devices(network, &near, &far)?;
         let mut kernel = None;
         let ports = match made {
-            Made::Tun(ports) => {
+            NewDevices::Tun(ports) => {
                 bring_up(network, [&mut near, &mut far])?;
                 ports
             }
-            Made::Veth(mut middle) => (0..network.links.len())
+            NewDevices::Veth(mut middle) => (0..network.links.len())
                 .map(|link| middle.connect(link, network.mtu, &mut near, &mut far))
                 .collect::<Result<_>>()?,
-            Made::Kernel(middle) => {
+            NewDevices::Kernel(middle) => {
                 bring_up(network, [&mut near, &mut far])?;
-                if middle.seeded() == Seeded::No {
+                if middle.seeded() == SeedSupport::No {
                     notes.push("no seed: kernel or tc is older than 6.6".to_owned());
                 }
                 kernel = Some(middle);
@@ -188,7 +188,7 @@ impl Hosts {
 }
 
 /// Brings up the devices of all links at both hosts.
-fn bring_up(network: &Network, hosts: [&mut Host; 2]) -> Result<()> {
+fn bring_up(network: &Network, hosts: [&mut HostBuilder; 2]) -> Result<()> {
     for host in hosts {
         for link in 0..network.links.len() {
             host.device(&device_name(link), network.mtu, 0)?;
@@ -206,7 +206,7 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> Error + '_ {
 }
 
 /// Host under construction.
-struct Host {
+struct HostBuilder {
     namespace: Namespace,
     netlink: Netlink,
     version_6: bool,
@@ -217,9 +217,9 @@ struct Host {
     cards: Vec<Card>,
 }
 
-impl Host {
+impl HostBuilder {
     /// Creates a new namespace and moves the calling thread there.
-    fn new(mtu: u16, notes: &mut Vec<String>) -> Result<Host> {
+    fn new(mtu: u16, notes: &mut Vec<String>) -> Result<HostBuilder> {
         let namespace = Namespace::new()?;
         sysctl::quiet();
         sysctl::host(notes);
@@ -228,7 +228,7 @@ impl Host {
         let up = netlink.device("lo").and_then(|lo| netlink.set_flags(lo.index, libc::IFF_UP));
         up.map_err(failed("bring up a host's loopback device"))?;
         let (devices, addresses, cards) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Host { namespace, netlink, version_6, devices, addresses, cards })
+        Ok(HostBuilder { namespace, netlink, version_6, devices, addresses, cards })
     }
 
     /// Brings up the host's end of the next link.
@@ -304,18 +304,22 @@ fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io
 }
 
 /// Devices that exist and are not set up yet.
-enum Made {
+enum NewDevices {
     Tun(Vec<[Box<dyn Port>; 2]>),
-    Veth(Middle),
+    Veth(VethMiddle),
     Kernel(netem::Middle),
 }
 
-fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Backend, String)> {
+fn make_devices(
+    network: &Network,
+    near: &HostBuilder,
+    far: &HostBuilder,
+) -> Result<(NewDevices, Backend, String)> {
     let asked = "as asked";
     let tuns = || tuns(network.links.len(), near, far);
     match network.backend {
         Some(Backend::Tun) => match tuns() {
-            Ok(ports) => Ok((Made::Tun(ports), Backend::Tun, asked.to_owned())),
+            Ok(ports) => Ok((NewDevices::Tun(ports), Backend::Tun, asked.to_owned())),
             Err(error) => Err(Error::unsupported(
                 "backend=tun",
                 format!(
@@ -326,23 +330,25 @@ fn make_devices(network: &Network, near: &Host, far: &Host) -> Result<(Made, Bac
             )),
         },
         Some(Backend::Packet) => {
-            Ok((Made::Veth(Middle::new()?), Backend::Packet, asked.to_owned()))
+            Ok((NewDevices::Veth(VethMiddle::new()?), Backend::Packet, asked.to_owned()))
         }
         Some(Backend::Netem) => {
-            Ok((Made::Kernel(between(network, near, far)?), Backend::Netem, asked.to_owned()))
+            Ok((NewDevices::Kernel(between(network, near, far)?), Backend::Netem, asked.to_owned()))
         }
         None => match tuns() {
-            Ok(ports) => Ok((Made::Tun(ports), Backend::Tun, format!("{TUN_FILE} can be used"))),
+            Ok(ports) => {
+                Ok((NewDevices::Tun(ports), Backend::Tun, format!("{TUN_FILE} can be used")))
+            }
             Err(error) => {
                 let why = format!("no TUN device: {TUN_FILE}: {error}");
-                Ok((Made::Veth(Middle::new()?), Backend::Packet, why))
+                Ok((NewDevices::Veth(VethMiddle::new()?), Backend::Packet, why))
             }
         },
     }
 }
 
 /// Builds the host in between with the kernel's netem; the calling thread stays in it.
-fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> {
+fn between(network: &Network, near: &HostBuilder, far: &HostBuilder) -> Result<netem::Middle> {
     let middle = Namespace::new()?;
     sysctl::quiet();
     let spaces = Spaces {
@@ -350,8 +356,8 @@ fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> 
         middle: middle.fd.as_fd(),
         far: far.namespace.fd.as_fd(),
     };
-    let lines: Vec<Line> = (0..network.links.len())
-        .map(|link| Line {
+    let lines: Vec<NetemLink> = (0..network.links.len())
+        .map(|link| NetemLink {
             device: device_name(link),
             near: near.planned(Side::Near, link),
             far: far.planned(Side::Far, link),
@@ -360,8 +366,12 @@ fn between(network: &Network, near: &Host, far: &Host) -> Result<netem::Middle> 
     netem::Middle::set_up(network, spaces, &lines)
 }
 
-fn tuns(links: usize, near: &Host, far: &Host) -> io::Result<Vec<[Box<dyn Port>; 2]>> {
-    let all = |host: &Host| -> io::Result<Vec<Tun>> {
+fn tuns(
+    links: usize,
+    near: &HostBuilder,
+    far: &HostBuilder,
+) -> io::Result<Vec<[Box<dyn Port>; 2]>> {
+    let all = |host: &HostBuilder| -> io::Result<Vec<Tun>> {
         host.namespace.join()?;
         (0..links).map(|link| Tun::make(&device_name(link))).collect()
     };
@@ -370,17 +380,17 @@ fn tuns(links: usize, near: &Host, far: &Host) -> io::Result<Vec<[Box<dyn Port>;
 }
 
 /// Namespace between the hosts, with the inner ends of veth pairs; the calling thread stays in it.
-struct Middle {
+struct VethMiddle {
     netlink: Netlink,
     _namespace: Namespace,
 }
 
-impl Middle {
-    fn new() -> Result<Middle> {
+impl VethMiddle {
+    fn new() -> Result<VethMiddle> {
         let namespace = Namespace::new()?;
         sysctl::mute();
         let netlink = Netlink::route().map_err(failed("open a netlink socket"))?;
-        Ok(Middle { netlink, _namespace: namespace })
+        Ok(VethMiddle { netlink, _namespace: namespace })
     }
 
     /// Connects the veth pairs of a link, one to each host.
@@ -388,15 +398,15 @@ impl Middle {
         &mut self,
         link: usize,
         mtu: u16,
-        near: &mut Host,
-        far: &mut Host,
+        near: &mut HostBuilder,
+        far: &mut HostBuilder,
     ) -> Result<[Box<dyn Port>; 2]> {
         let near = self.pair(&format!("near{link}"), link, mtu, near)?;
         let far = self.pair(&format!("far{link}"), link, mtu, far)?;
         Ok([Box::new(near), Box::new(far)])
     }
 
-    fn pair(&mut self, inner: &str, link: usize, mtu: u16, host: &mut Host) -> Result<Wire> {
+    fn pair(&mut self, inner: &str, link: usize, mtu: u16, host: &mut HostBuilder) -> Result<Wire> {
         let outer = device_name(link);
         let doing = format!("make the veth pair {outer}");
         let there = host.namespace.fd.as_raw_fd();
@@ -405,7 +415,13 @@ impl Middle {
         self.open(inner, &outer, mtu, host).map_err(failed(&doing))
     }
 
-    fn open(&mut self, inner: &str, outer: &str, mtu: u16, host: &mut Host) -> io::Result<Wire> {
+    fn open(
+        &mut self,
+        inner: &str,
+        outer: &str,
+        mtu: u16,
+        host: &mut HostBuilder,
+    ) -> io::Result<Wire> {
         let index = self.netlink.device(inner)?.index;
         set_up(&mut self.netlink, index, mtu, libc::IFF_NOARP)?;
         Wire::open(&self.netlink.device(inner)?, host.netlink.device(outer)?.address)
@@ -415,8 +431,8 @@ impl Middle {
 /// Sets up multipath TCP (RFC 8684) from the near host over every link, by the kernel's path manager: a subflow
 /// from each of its addresses. The far host announces no address, since a subflow to an announced address would be
 /// a second one on the same link.
-fn announce(near: &Host, far: &Host, links: usize) -> io::Result<()> {
-    let limits = |host: &Host| -> io::Result<(Netlink, u16)> {
+fn announce(near: &HostBuilder, far: &HostBuilder, links: usize) -> io::Result<()> {
+    let limits = |host: &HostBuilder| -> io::Result<(Netlink, u16)> {
         let mut netlink = host.namespace.within(Netlink::generic)?;
         let family = netlink.family("mptcp_pm")?;
         netlink.mptcp_limits(family, links as u32 - 1)?;

@@ -23,7 +23,7 @@ pub(super) struct Pipeline {
     channel: Channel<Segment>,
     slab: Slab,
     /// Run that the next departure may still join.
-    open: Option<Run>,
+    open: Option<PacketRun>,
     head: Head,
     /// Buffer for a packet with a flipped bit.
     alone: Box<[u8]>,
@@ -43,7 +43,7 @@ struct Segment {
 
 /// Run of neighbouring packets of a frame that are written together.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct PacketRun {
     slot: Slot,
     from: u32,
     to: u32,
@@ -56,9 +56,17 @@ struct Run {
     at: Nanos,
 }
 
-impl Run {
-    fn of(segment: Segment, of: u32, changes: Changes, at: Nanos) -> Run {
-        Run { slot: segment.slot, from: segment.n, to: segment.n + 1, of, changes, first: at, at }
+impl PacketRun {
+    fn of(segment: Segment, of: u32, changes: Changes, at: Nanos) -> PacketRun {
+        PacketRun {
+            slot: segment.slot,
+            from: segment.n,
+            to: segment.n + 1,
+            of,
+            changes,
+            first: at,
+            at,
+        }
     }
 
     fn takes(&self, segment: Segment, changes: Changes, at: Nanos, grouping: Grouping) -> bool {
@@ -203,12 +211,12 @@ impl Pipeline {
             self.close(clock, to)?;
         }
         let of = self.slab.seen(segment.slot).segments;
-        self.open = Some(Run::of(segment, of, changes, at));
+        self.open = Some(PacketRun::of(segment, of, changes, at));
         Ok(())
     }
 
     /// Returns true if a packet that has not departed yet might still join this run.
-    fn has_neighbours_to_come(&self, run: Run) -> bool {
+    fn has_neighbours_to_come(&self, run: PacketRun) -> bool {
         self.grouping == Grouping::Aggregate
             && run.to < run.of
             && run.changes.flipped.is_none()

@@ -11,7 +11,7 @@ use super::port::LONGEST_FRAME;
 use crate::segment::GsoFrame;
 use deadheat_base::memory::Region;
 
-/// Slot sizes in bytes. A frame is read into one of the largest and, if it is shorter, copied to one that fits
+/// Slot sizes in bytes. A frame is read into one of the largest and, if it is shorter, copied to a slot that fits
 /// better: a thousand frames of 64 bytes must not take 64 MiB.
 const SIZES: [usize; 4] = [256, 2_048, 16_384, LONGEST_FRAME.next_multiple_of(64)];
 const LARGEST: usize = SIZES.len() - 1;

@@ -19,25 +19,25 @@ pub const MOST: usize = 16;
 
 /// Request for a socket (socket(2), bind(2)).
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct SocketRequest {
     domain: Domain,
     kind: Type,
     protocol: Option<Protocol>,
     at: Option<SockAddr>,
 }
 
-impl Wanted {
+impl SocketRequest {
     /// Describes a socket that is not bound yet.
-    pub fn new(domain: Domain, kind: Type, protocol: Option<Protocol>) -> Wanted {
-        Wanted { domain, kind, protocol, at: None }
+    pub fn new(domain: Domain, kind: Type, protocol: Option<Protocol>) -> SocketRequest {
+        SocketRequest { domain, kind, protocol, at: None }
     }
 
     /// Describes a datagram or stream socket bound to `address`. For its port the host's own rights count: a port
     /// below 1024 is allowed. A port of streams may be used again at once (`SO_REUSEADDR`), as with a
     /// `TcpListener`.
-    pub fn at(kind: Type, address: SocketAddr) -> Wanted {
+    pub fn at(kind: Type, address: SocketAddr) -> SocketRequest {
         let domain = Domain::for_address(address);
-        Wanted { at: Some(address.into()), ..Wanted::new(domain, kind, None) }
+        SocketRequest { at: Some(address.into()), ..SocketRequest::new(domain, kind, None) }
     }
 
     /// Opens it in the namespace of the calling thread. Allocates nothing and takes no lock; programs do not
@@ -65,8 +65,8 @@ impl Wanted {
 ///
 /// # Errors
 /// The error of socket(2) or bind(2).
-pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
-    let open = |wanted: &Wanted| wanted.open().map_err(io::Error::from_raw_os_error);
+pub fn here(wanted: &[SocketRequest]) -> io::Result<Vec<OwnedFd>> {
+    let open = |wanted: &SocketRequest| wanted.open().map_err(io::Error::from_raw_os_error);
     // SAFETY: the descriptor is fresh and has no other owner.
     wanted.iter().map(|wanted| open(wanted).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })).collect()
 }
@@ -75,13 +75,13 @@ pub fn here(wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
 ///
 /// # Errors
 /// The error of socket(2) or bind(2); fails too if this process may not enter the host.
-pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
+pub fn behind(host: &Entry<'_>, wanted: &[SocketRequest]) -> io::Result<Vec<OwnedFd>> {
     if wanted.len() > MOST {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let (ours, theirs) = UnixStream::pair()?;
     let mut fds = [-1; MOST];
-    let mut parcel = Parcel::new();
+    let mut parcel = DescriptorMessage::new();
     let (user, net) = host.raw();
     // SAFETY: the child makes system calls on integers and on memory that exists already, and leaves with _exit; it
     // allocates nothing and takes no lock.
@@ -112,7 +112,7 @@ pub fn behind(host: &Entry<'_>, wanted: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
 fn deliver(
     user: Option<RawFd>,
     net: RawFd,
-    wanted: &[Wanted],
+    wanted: &[SocketRequest],
     fds: &mut [RawFd; MOST],
     send: impl FnOnce(&[RawFd]) -> i32,
 ) -> i32 {
@@ -135,13 +135,13 @@ fn errno() -> i32 {
 }
 
 /// Message with descriptors (`SCM_RIGHTS`, unix(7)).
-struct Parcel {
+struct DescriptorMessage {
     room: Room<256>,
 }
 
-impl Parcel {
-    fn new() -> Parcel {
-        Parcel { room: Room::default() }
+impl DescriptorMessage {
+    fn new() -> DescriptorMessage {
+        DescriptorMessage { room: Room::default() }
     }
 
     /// Sends with one sendmsg(2); allocates nothing.
@@ -193,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    fn streams() -> [Wanted; 2] {
-        [0, 0].map(|port| Wanted::at(Type::STREAM, SocketAddr::from(([127, 0, 0, 1], port))))
+    fn streams() -> [SocketRequest; 2] {
+        [0, 0].map(|port| SocketRequest::at(Type::STREAM, SocketAddr::from(([127, 0, 0, 1], port))))
     }
 
     fn talk(made: Vec<OwnedFd>) {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_there_is_an_error() {
-        let nowhere = Wanted::at(Type::DGRAM, SocketAddr::from(([198, 51, 100, 1], 9)));
+        let nowhere = SocketRequest::at(Type::DGRAM, SocketAddr::from(([198, 51, 100, 1], 9)));
         let error = here(&[nowhere]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL));
     }

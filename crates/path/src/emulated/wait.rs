@@ -43,7 +43,7 @@ pub(super) struct Sleeper(Vec<libc::pollfd>);
 
 /// Reason for the end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     /// Event at a port: a frame, or an error that only a read shows.
     Port,
     /// Other reason: the bell rang, a signal arrived, or the time is up.
@@ -62,7 +62,7 @@ impl Sleeper {
     ///
     /// # Errors
     /// The error of ppoll(2), save for a signal.
-    pub(super) fn sleep(&mut self, bell: &Bell, span: Nanos) -> io::Result<Woken> {
+    pub(super) fn sleep(&mut self, bell: &Bell, span: Nanos) -> io::Result<WakeReason> {
         let timeout = libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as _,
             tv_nsec: (span.0 % 1_000_000_000) as _,
@@ -73,7 +73,7 @@ impl Sleeper {
         let ready = unsafe { libc::ppoll(entries, count, &timeout, std::ptr::null()) };
         if ready < 0 {
             return match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(Woken::Other),
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(WakeReason::Other),
                 error => Err(error),
             };
         }
@@ -81,7 +81,7 @@ impl Sleeper {
             bell.silence();
         }
         let port = ready > 0 && self.0[1..].iter().any(|entry| entry.revents != 0);
-        Ok(if port { Woken::Port } else { Woken::Other })
+        Ok(if port { WakeReason::Port } else { WakeReason::Other })
     }
 
     /// Returns true if a port had a frame at the end of the last sleep.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use deadheat_base::process::{die_with_parent, ignore_interrupts, is_hung_up, live_without_parent};
 use deadheat_base::{descriptor, frame};
 
-use super::{Built, FromEmulator, Rights, ToEmulator};
+use super::{BuiltNetwork, FromEmulator, Rights, ToEmulator};
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
-use crate::{Path, netem};
+use crate::{PathSpec, netem};
 
 /// Runs an emulator on its control channel until that ends; returns the process's exit code.
 pub(super) fn run(mut control: UnixStream) -> i32 {
@@ -107,7 +107,7 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
         None => Mover::Forwarder(Forwarder::start(&network, hosts.ports)?),
     };
     let (user, near, far) = hosts.namespaces.parts();
-    let built = Built {
+    let built = BuiltNetwork {
         backend: hosts.backend,
         why: hosts.why,
         rights: if user.is_some() { Rights::UserNamespace } else { Rights::Own },
@@ -130,10 +130,10 @@ fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
 
 /// Parses the network as typed.
 fn emulated(typed: &str) -> Result<Network> {
-    let other = match Path::parse(typed)? {
-        Path::Emulated(network) => return Ok(network),
-        Path::Loopback => "the loopback interface is there already",
-        Path::Simulated(_) => "a simulated network has no hosts; without `sim:` it is built",
+    let other = match PathSpec::parse(typed)? {
+        PathSpec::Emulated(network) => return Ok(network),
+        PathSpec::Loopback => "the loopback interface is there already",
+        PathSpec::Simulated(_) => "a simulated network has no hosts; without `sim:` it is built",
     };
     Err(Error::usage(format!(
         "path `{typed}`: {other}, and what can be built is as in `delay=20ms`"

@@ -7,7 +7,7 @@ use std::process::Command;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Emulator;
-use crate::emulated::socket::{self, Wanted};
+use crate::emulated::socket::{self, SocketRequest};
 use crate::ends::Side;
 use crate::error::{Error, Result};
 
@@ -72,7 +72,7 @@ impl<'a> Host<'a> {
     /// # Errors
     /// [`Error::Setup`] with the error of socket(2).
     pub fn socket(&self, domain: Domain, kind: Type, protocol: Option<Protocol>) -> Result<Socket> {
-        self.made(Wanted::new(domain, kind, protocol), || "make a socket".to_owned())
+        self.made(SocketRequest::new(domain, kind, protocol), || "make a socket".to_owned())
     }
 
     /// Opens a datagram or stream socket bound to any address of the host.
@@ -80,10 +80,10 @@ impl<'a> Host<'a> {
     /// # Errors
     /// As for [`Host::udp`].
     pub fn bound(&self, kind: Type, at: SocketAddr) -> Result<Socket> {
-        self.made(Wanted::at(kind, at), || format!("bind to {at}"))
+        self.made(SocketRequest::at(kind, at), || format!("bind to {at}"))
     }
 
-    fn made(&self, wanted: Wanted, what: impl Fn() -> String) -> Result<Socket> {
+    fn made(&self, wanted: SocketRequest, what: impl Fn() -> String) -> Result<Socket> {
         let failed = |e| Error::setup(format!("{} at a host of the network", what()), e);
         let entry = self.emulator.namespaces().entry(self.side);
         let mut made = socket::behind(&entry, &[wanted]).map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::forms::{self, Burst, Picked};
+use super::forms::{self, Burst, PacketList};
 use super::keys::{
     AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DROP, DUPLICATE, ECN, GE, INTERVAL, JITTER,
     JITTER_SHAPE, LOSS, LOSS_PER, NIC, ORDER, OVERHEAD, QUEUE, RATE, REORDER, REORDER_DEPTH,
@@ -82,8 +82,8 @@ fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
     }
     if let Some(typed) = settings.text(DROP.name) {
         return Ok(Loss::List(match forms::picked(typed)? {
-            Picked::Here(numbers) => numbers.into(),
-            Picked::In(file) => forms::picked_in(file, files)?,
+            PacketList::Here(numbers) => numbers.into(),
+            PacketList::In(file) => forms::picked_in(file, files)?,
         }));
     }
     let share = settings.find(&LOSS).unwrap_or(0.0);

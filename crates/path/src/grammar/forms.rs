@@ -139,17 +139,19 @@ pub(super) fn chain(typed: &str) -> Result<[f64; 4]> {
 const MOST_PICKED: usize = 1_000_000;
 
 /// Source of a list of packet numbers.
-pub(super) enum Picked<'a> {
+pub(super) enum PacketList<'a> {
     Here(Vec<u64>),
     In(&'a str),
 }
 
 /// Parses a list of packets as typed.
-pub(super) fn picked(typed: &str) -> Result<Picked<'_>> {
+pub(super) fn picked(typed: &str) -> Result<PacketList<'_>> {
     match typed.strip_prefix('@') {
         Some("") => Err(Error::usage("`@` lacks its file; write drop=@FILE")),
-        Some(file) => Ok(Picked::In(file)),
-        None => numbers(typed.split('/')).map(Picked::Here).map_err(|(_, what)| Error::usage(what)),
+        Some(file) => Ok(PacketList::In(file)),
+        None => {
+            numbers(typed.split('/')).map(PacketList::Here).map_err(|(_, what)| Error::usage(what))
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::block::{Block, Protocol};
+use super::block::{Block, BlockedProtocol};
 use super::files::{self, Files, ReadFile};
 use super::network::{Link, Network};
 use crate::ends::Direction;
@@ -162,11 +162,11 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
     Ok(())
 }
 
-/// Returns true unless the blocked protocol is one that a simulated path never carries.
+/// Returns true unless a simulated path never carries the blocked protocol.
 fn blocks_udp(typed: &str) -> bool {
     // A value that cannot be read is refused by its own parser.
     Block::parse_all(typed)
-        .map_or(true, |rules| rules.iter().all(|rule| rule.protocol == Protocol::Udp))
+        .map_or(true, |rules| rules.iter().all(|rule| rule.protocol == BlockedProtocol::Udp))
 }
 
 /// Reads the settings of the whole path; its links are added later.
@@ -200,7 +200,7 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
 /// Builds a link from its words.
 fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
     let mut link = Link::default();
-    let mut idle: Vec<Idle> = Vec::new();
+    let mut idle: Vec<UnusedWord> = Vec::new();
     for direction in [Direction::Up, Direction::Down] {
         let (held, mut unused) = resolve(words, direction)?;
         let options =
@@ -211,7 +211,7 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
             let at = words
                 .iter()
                 .position(|word| held.get(name).is_some_and(|held| std::ptr::eq(*held, word)));
-            unused.extend(at.map(|word| Idle { word, why }));
+            unused.extend(at.map(|word| UnusedWord { word, why }));
         }
         idle.extend(unused);
         match direction {
@@ -221,7 +221,7 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
     }
     for (at, word) in words.iter().enumerate().filter(|(_, word)| word.origin == Origin::Typed) {
         let ways = [Direction::Up, Direction::Down].iter().filter(|way| word.holds(**way)).count();
-        let reasons: Vec<&Idle> = idle.iter().filter(|idle| idle.word == at).collect();
+        let reasons: Vec<&UnusedWord> = idle.iter().filter(|idle| idle.word == at).collect();
         if let Some(first) = reasons.first().filter(|_| reasons.len() == ways) {
             return Err(Error::usage(format!("path: `{word}` has no effect: {}", first.why)));
         }
@@ -230,7 +230,7 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
 }
 
 /// Word without effect in one direction.
-struct Idle {
+struct UnusedWord {
     word: usize,
     why: String,
 }
@@ -239,11 +239,11 @@ struct Idle {
 fn resolve<'w, 'a>(
     words: &'w [Word<'a>],
     direction: Direction,
-) -> Result<(BTreeMap<&'static str, &'w Word<'a>>, Vec<Idle>)> {
+) -> Result<(BTreeMap<&'static str, &'w Word<'a>>, Vec<UnusedWord>)> {
     let index = |word: &Word<'_>| words.iter().position(|other| std::ptr::eq(other, word));
-    let mut idle: Vec<Idle> = Vec::new();
+    let mut idle: Vec<UnusedWord> = Vec::new();
     let mut drop = |word: &Word<'_>, why: String| {
-        idle.extend(index(word).map(|word| Idle { word, why }));
+        idle.extend(index(word).map(|word| UnusedWord { word, why }));
     };
     let mut held: BTreeMap<&'static str, &Word<'_>> = BTreeMap::new();
     for word in words.iter().filter(|word| word.holds(direction)) {
@@ -298,7 +298,7 @@ fn is_zero(word: &Word<'_>) -> bool {
     }
 }
 
-/// Keys whose value 0 means no effect.
+/// Keys that have no effect with the value 0.
 const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
 
 fn or(names: &[&str]) -> String {

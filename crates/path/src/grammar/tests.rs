@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use crate::trace::Content;
 use crate::units::BitRate;
 use crate::waiting::WaitMode;
-use crate::{Path, profile};
+use crate::{PathSpec, profile};
 
 const MS: u64 = 1_000_000;
 
@@ -116,7 +116,7 @@ fn a_firewall_blocks_protocols_from_a_time_on() {
     refused("block=udp@soon", &["`soon`"]);
     refused("block=", &["lacks its value", "PROTOCOL"]);
     refused("block=udp/", &["icmp", "udplite"]);
-    let simulated = |typed: &str| Path::parse(&format!("sim:{typed}"));
+    let simulated = |typed: &str| PathSpec::parse(&format!("sim:{typed}"));
     assert!(simulated("delay=1ms,block=udp@3s").is_ok());
     let said = simulated("delay=1ms,block=tcp").unwrap_err().to_string();
     assert!(said.contains("all packets are of UDP"), "{said}");
@@ -160,7 +160,7 @@ fn a_card_is_usual_of_a_rate_or_none() {
     refused("nic=10", &["`nic=10`", "10bit"]);
     refused("nic=off", &["none"]);
     refused("nic=1bit", &["between 1kbit and 1000gbit"]);
-    let simulated = |typed: &str| Path::parse(&format!("sim:{typed}"));
+    let simulated = |typed: &str| PathSpec::parse(&format!("sim:{typed}"));
     assert!(simulated("delay=1ms,nic=1gbit").is_ok());
     let said = simulated("delay=1ms,nic=none").unwrap_err().to_string();
     assert!(said.contains("without end") && said.contains("give a rate"), "{said}");
@@ -376,13 +376,14 @@ fn real_files_are_read_and_other_things_refused() {
     let directory = tempfile::tempdir().unwrap();
     let name = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
     std::fs::write(name("link.trace"), "1\n2\n").unwrap();
-    let Path::Emulated(network) = Path::parse(&format!("trace={}", name("link.trace"))).unwrap()
+    let PathSpec::Emulated(network) =
+        PathSpec::parse(&format!("trace={}", name("link.trace"))).unwrap()
     else {
         panic!("a trace is emulated")
     };
     let Rate::Trace(trace) = &network.links[0].up.rate else { panic!("no trace") };
     assert_eq!(trace.length, Nanos(2 * MS));
-    let say = |typed: &str| Path::parse(typed).unwrap_err().to_string();
+    let say = |typed: &str| PathSpec::parse(typed).unwrap_err().to_string();
     assert!(say(&format!("trace={}", name("none"))).contains("no such file"));
     assert!(say(&format!("trace={}", name(""))).contains("not a regular file"));
     assert!(say("trace=/dev/zero").contains("not a regular file"));
@@ -506,6 +507,6 @@ fn losses_per_super_packet_are_asked_for_by_name_and_only_where_there_are_any() 
     refused("delay=1ms,loss-per=super", &["loss-per", "needs", "loss"]);
     refused("loss=1%,burst=20ms,loss-per=super", &["loss-per", "outages"]);
     refused("loss=1%,loss-per=frame", &["loss-per", "super"]);
-    let simulated = Path::parse("sim:loss=1%,loss-per=super").unwrap_err().to_string();
+    let simulated = PathSpec::parse("sim:loss=1%,loss-per=super").unwrap_err().to_string();
     assert!(simulated.contains("no super-packets"), "{simulated}");
 }

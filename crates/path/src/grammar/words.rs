@@ -62,7 +62,7 @@ impl std::fmt::Display for Word<'_> {
     }
 }
 
-/// Splits the words of one link, those of its profile first.
+/// Splits the words of one link, with the words of its profile first.
 pub(super) fn link_words(text: &str) -> Result<Vec<Word<'_>>> {
     if text.is_empty() {
         return Err(Error::usage(

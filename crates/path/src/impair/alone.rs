@@ -1,6 +1,6 @@
 //! Channel by itself, in virtual time: for tests of protocols without a kernel.
 
-use super::{Capable, Channel, Departure, Packet, Place};
+use super::{Channel, Departure, EcnCapability, Packet, Place};
 use crate::ends::Direction;
 use crate::network::{Impairments, Network};
 use crate::time::Nanos;
@@ -8,7 +8,7 @@ use crate::time::Nanos;
 impl Packet {
     /// Creates a packet of this many bytes, IP header included, with unknown flow and protocol.
     pub fn of_bytes(bytes: u32) -> Packet {
-        Packet { bytes, flow: 0, protocol: 0, capable: Capable::No }
+        Packet { bytes, flow: 0, protocol: 0, capable: EcnCapability::No }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Controlled delay (RFC 8289): packets are dropped at the head of the queue once they have waited longer than
 //! `target` for a whole `interval`, then at intervals that shrink with the number of drops.
 
-use super::Capable;
+use super::EcnCapability;
 use super::queue::{Item, Mark};
 use crate::network::Ecn;
 use crate::time::Nanos;
@@ -136,6 +136,6 @@ impl Codel {
 
 /// Marks the packet, if it may be marked instead of dropped.
 fn marked<H: Copy>(law: &Law, item: Item<H>) -> Option<Item<H>> {
-    (law.ecn == Ecn::Marks && item.capable == Capable::Yes)
+    (law.ecn == Ecn::Marks && item.capable == EcnCapability::Yes)
         .then_some(Item { mark: Mark::Set, ..item })
 }

@@ -63,7 +63,7 @@ pub(super) struct DelayStage<H> {
     latest: u64,
     depth: u64,
     patience: u64,
-    /// Packets whose turn has passed and that are held back, with the number of packets that had passed by then.
+    /// Packets that are held back past their turn, with the number of packets that had passed by then.
     held: VecDeque<(Leaving<H>, u64)>,
     /// Number of packets that left in their turn, and the time of the last of them.
     passed: u64,

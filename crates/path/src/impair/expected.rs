@@ -34,7 +34,7 @@ pub fn least_offset(jitter: &Jitter) -> Option<i64> {
 }
 
 /// Returns the mean number of consecutive packets that are lost together: the share of losses over the share of
-/// packets that are lost behind one that is not. `None` where packets do not decide it.
+/// packets that are lost behind a surviving one. `None` where packets do not decide it.
 pub fn mean_burst(loss: &Loss) -> Option<f64> {
     let chain = chain(loss)?;
     let begins = chain.share() - chain.both();
@@ -73,7 +73,7 @@ pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<Rang
 
 /// Loss model as a chain of two states, good and bad.
 #[derive(Debug, Clone, Copy)]
-struct Chain {
+struct ChainModel {
     /// Probability of loss in each state.
     loss: [f64; 2],
     /// Probability of a change to the other state, by state.
@@ -82,7 +82,7 @@ struct Chain {
     found: [f64; 2],
 }
 
-fn chain(loss: &Loss) -> Option<Chain> {
+fn chain(loss: &Loss) -> Option<ChainModel> {
     let GilbertElliott { p, r, bad, good } = match loss {
         Loss::None => GilbertElliott { p: 0.0, r: 1.0, bad: 0.0, good: 0.0 },
         Loss::Bernoulli(p) => GilbertElliott { p: 0.0, r: 1.0, bad: 0.0, good: *p },
@@ -90,10 +90,10 @@ fn chain(loss: &Loss) -> Option<Chain> {
         Loss::Outages(_) | Loss::List(_) => return None,
     };
     let in_bad = if p > 0.0 { p / (p + r) } else { 0.0 };
-    Some(Chain { loss: [good, bad], change: [p, r], found: [1.0 - in_bad, in_bad] })
+    Some(ChainModel { loss: [good, bad], change: [p, r], found: [1.0 - in_bad, in_bad] })
 }
 
-impl Chain {
+impl ChainModel {
     fn share(&self) -> f64 {
         self.found[0] * self.loss[0] + self.found[1] * self.loss[1]
     }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// Enumerates every sequence of states and losses, with weights.
-    fn by_enumeration(chain: &Chain, packets: usize) -> Vec<f64> {
+    fn by_enumeration(chain: &ChainModel, packets: usize) -> Vec<f64> {
         let mut reached = vec![vec![0.0; packets + 1]; 2];
         reached[0][0] = chain.found[0];
         reached[1][0] = chain.found[1];

@@ -21,7 +21,7 @@ const NONE: u32 = u32::MAX;
 /// Set of all queues.
 #[derive(Debug)]
 pub(super) struct Fair<H> {
-    queues: Vec<Sub>,
+    queues: Vec<FlowQueue>,
     slots: Slots<H>,
     new: VecDeque<u16>,
     old: VecDeque<u16>,
@@ -32,18 +32,18 @@ pub(super) struct Fair<H> {
 
 /// Queue of one hash value, as a list of slots.
 #[derive(Debug, Clone, Copy)]
-struct Sub {
+struct FlowQueue {
     head: u32,
     tail: u32,
     bytes: u64,
     deficit: i64,
-    active: Active,
+    active: ListMembership,
     codel: Codel,
 }
 
 /// Membership of a queue in the two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Active {
+enum ListMembership {
     No,
     Yes,
 }
@@ -68,7 +68,7 @@ impl<H: Copy> Slots<H> {
     }
 
     /// Removes the first packet of a queue, and returns the number of bytes left there.
-    fn pop(&mut self, queue: &mut Sub) -> Option<(Item<H>, u64)> {
+    fn pop(&mut self, queue: &mut FlowQueue) -> Option<(Item<H>, u64)> {
         let entry = self.items.get_mut(queue.head as usize)?;
         let (item, next) = *entry;
         entry.1 = self.free;
@@ -84,12 +84,12 @@ impl<H: Copy> Slots<H> {
 
 impl<H: Copy> Fair<H> {
     pub(super) fn new(place: Place) -> Fair<H> {
-        let empty = Sub {
+        let empty = FlowQueue {
             head: NONE,
             tail: NONE,
             bytes: 0,
             deficit: 0,
-            active: Active::No,
+            active: ListMembership::No,
             codel: Codel::default(),
         };
         Fair {
@@ -123,8 +123,8 @@ impl<H: Copy> Fair<H> {
         queue.bytes += item.wire;
         self.len += 1;
         self.bytes += item.wire;
-        if queue.active == Active::No {
-            queue.active = Active::Yes;
+        if queue.active == ListMembership::No {
+            queue.active = ListMembership::Yes;
             queue.deficit = QUANTUM;
             self.new.push_back(number);
         }
@@ -150,7 +150,7 @@ impl<H: Copy> Fair<H> {
         }
     }
 
-    /// Takes the packet whose turn it is.
+    /// Takes the packet that is next in turn.
     pub(super) fn take(
         &mut self,
         law: &Law,
@@ -187,7 +187,7 @@ impl<H: Copy> Fair<H> {
             if from_new && !self.old.is_empty() {
                 self.rotate(from_new, number);
             } else {
-                queue.active = Active::No;
+                queue.active = ListMembership::No;
                 if from_new {
                     self.new.pop_front()
                 } else {

@@ -1,6 +1,6 @@
 //! Firewall in front of a channel: packets of blocked protocols go no further, and have no number.
 
-use super::{Cause, Channel, Gone, Packet};
+use super::{Cause, Channel, DroppedPacket, Packet};
 use crate::time::Nanos;
 
 impl<H: Copy> Channel<H> {
@@ -33,7 +33,7 @@ impl<H: Copy> Channel<H> {
         self.fates.blocked += 1;
         let seq = self.entered;
         self.entered += 1;
-        self.gone.push_back(Gone { at, seq, queued: 0, handle, cause: Cause::Blocked });
+        self.gone.push_back(DroppedPacket { at, seq, queued: 0, handle, cause: Cause::Blocked });
         1
     }
 }

@@ -28,13 +28,13 @@ impl Log {
     }
 
     /// Adds a loss. Numbers rise.
-    pub(super) fn note(&mut self, number: u64, run: Run) {
+    pub(super) fn note(&mut self, number: u64, run: LossRun) {
         if self.complete_until.is_some() {
             return;
         }
         let full = self.runs.len() >= MOST_RUNS;
         match self.runs.last_mut() {
-            Some((_, last)) if run == Run::Same => *last = number,
+            Some((_, last)) if run == LossRun::Same => *last = number,
             _ if !full => self.runs.push((number, number)),
             _ => self.complete_until = Some(number - 1),
         }
@@ -66,7 +66,7 @@ impl Log {
 
 /// Run that a loss belongs to: the run of the loss before it, or a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum LossRun {
     /// Same run: the loss follows another without a packet between them.
     Same,
     /// New run.
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn losses_are_written_as_ranges_and_given_back() {
         let mut log = log();
-        for (number, run) in [(5, Run::New), (6, Run::Same), (40, Run::New)] {
+        for (number, run) in [(5, LossRun::New), (6, LossRun::Same), (40, LossRun::New)] {
             log.note(number, run);
         }
         assert_eq!(log.to_string(), "5-6/40");
@@ -113,7 +113,7 @@ mod tests {
     fn a_full_log_says_how_far_it_goes() {
         let mut log = log();
         for i in 0..MOST_RUNS as u64 + 10 {
-            log.note(2 * i + 1, Run::New);
+            log.note(2 * i + 1, LossRun::New);
         }
         assert_eq!((log.runs().len(), log.if_short()), (MOST_RUNS, None));
         assert_eq!(log.complete_until(), Some(2 * MOST_RUNS as u64));

@@ -14,30 +14,32 @@ const SHORTEST: u64 = 1_000;
 /// Loss model and its state.
 #[derive(Debug)]
 pub(super) struct Losses {
-    kind: Kind,
+    kind: LossState,
     trace: Option<TraceLoss>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum LossState {
     Never,
     Chance(Chance, Stream),
-    Chain(Chain),
-    Outages(Turns),
+    Chain(LossChain),
+    Outages(OutageTurns),
     List(Vec<u64>, usize),
 }
 
 impl Losses {
     pub(super) fn new(model: &Impairments, place: Place) -> Losses {
         let kind = match &model.loss {
-            Loss::None => Kind::Never,
-            Loss::Bernoulli(p) => Kind::Chance(Chance::new(*p), Stream::new(place, Model::Loss)),
-            Loss::GilbertElliott(chain) => Kind::Chain(Chain::new(chain, place)),
-            Loss::Outages(outages) => Kind::Outages(Turns::new(*outages, place)),
+            Loss::None => LossState::Never,
+            Loss::Bernoulli(p) => {
+                LossState::Chance(Chance::new(*p), Stream::new(place, Model::Loss))
+            }
+            Loss::GilbertElliott(chain) => LossState::Chain(LossChain::new(chain, place)),
+            Loss::Outages(outages) => LossState::Outages(OutageTurns::new(*outages, place)),
             Loss::List(numbers) => {
                 let mut numbers = numbers.to_vec();
                 numbers.sort_unstable();
-                Kind::List(numbers, 0)
+                LossState::List(numbers, 0)
             }
         };
         Losses { kind, trace: TraceLoss::new(&model.rate, place) }
@@ -47,11 +49,11 @@ impl Losses {
     #[inline]
     pub(super) fn take(&mut self, index: u64, now: u64) -> bool {
         let lost = match &mut self.kind {
-            Kind::Never => false,
-            Kind::Chance(chance, stream) => chance.hits(*stream, index),
-            Kind::Chain(chain) => chain.take(index),
-            Kind::Outages(turns) => turns.bad_at(now),
-            Kind::List(numbers, next) => {
+            LossState::Never => false,
+            LossState::Chance(chance, stream) => chance.hits(*stream, index),
+            LossState::Chain(chain) => chain.take(index),
+            LossState::Outages(turns) => turns.bad_at(now),
+            LossState::List(numbers, next) => {
                 let number = index + 1;
                 *next += numbers[*next..].iter().take_while(|listed| **listed < number).count();
                 numbers.get(*next) == Some(&number)
@@ -64,7 +66,7 @@ impl Losses {
 /// Gilbert–Elliott chain. Its first state is drawn from the distribution after a long time, so that the first
 /// packet is like every other.
 #[derive(Debug)]
-struct Chain {
+struct LossChain {
     /// Probabilities of loss and change in the good state, then in the bad one.
     states: [(Chance, Chance); 2],
     bad: usize,
@@ -72,11 +74,11 @@ struct Chain {
     changes: Stream,
 }
 
-impl Chain {
-    fn new(chain: &GilbertElliott, place: Place) -> Chain {
+impl LossChain {
+    fn new(chain: &GilbertElliott, place: Place) -> LossChain {
         let share = if chain.p > 0.0 { chain.p / (chain.p + chain.r) } else { 0.0 };
         let starts_bad = Chance::new(share).hits(Stream::new(place, Model::ChainStart), 0);
-        Chain {
+        LossChain {
             states: [
                 (Chance::new(chain.good), Chance::new(chain.p)),
                 (Chance::new(chain.bad), Chance::new(chain.r)),
@@ -100,7 +102,7 @@ impl Chain {
 /// Good and bad times in turns. Number and length of each follow from the seed alone; the first one is drawn as the
 /// state of the link at a random moment.
 #[derive(Debug)]
-struct Turns {
+struct OutageTurns {
     means: [u64; 2],
     bad: usize,
     until: u64,
@@ -108,13 +110,13 @@ struct Turns {
     lengths: Stream,
 }
 
-impl Turns {
-    fn new(outages: Outages, place: Place) -> Turns {
+impl OutageTurns {
+    fn new(outages: Outages, place: Place) -> OutageTurns {
         let means = [outages.good.0, outages.bad.0];
         let share = means[1] as f64 / (means[0] as f64 + means[1] as f64);
         let bad = Chance::new(share).hits(Stream::new(place, Model::OutageStart), 0);
         let lengths = Stream::new(place, Model::Outage);
-        let mut turns = Turns { means, bad: usize::from(bad), until: 0, number: 0, lengths };
+        let mut turns = OutageTurns { means, bad: usize::from(bad), until: 0, number: 0, lengths };
         turns.until = turns.length();
         turns
     }

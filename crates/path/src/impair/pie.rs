@@ -4,7 +4,7 @@
 
 use super::draw::{Model, Stream, unit};
 use super::queue::Item;
-use super::{Capable, Place};
+use super::{EcnCapability, Place};
 use crate::network::Ecn;
 use crate::time::Nanos;
 
@@ -116,6 +116,6 @@ impl Pie {
 
     /// Returns true if a packet that would be dropped is marked instead.
     pub(super) fn may_mark<H>(&self, item: &Item<H>, ecn: Ecn) -> bool {
-        ecn == Ecn::Marks && item.capable == Capable::Yes && self.probability <= MARK_UP_TO
+        ecn == Ecn::Marks && item.capable == EcnCapability::Yes && self.probability <= MARK_UP_TO
     }
 }

@@ -6,7 +6,7 @@ use super::codel::{Codel, Law};
 use super::fair::Fair;
 use super::pie::Pie;
 use super::rate::Server;
-use super::{Capable, Cause, Place};
+use super::{Cause, EcnCapability, Place};
 use crate::network::{Discipline, Ecn, Limit, Queue as Model};
 
 /// Packet inside the channel.
@@ -26,7 +26,7 @@ pub(super) struct Item<H> {
     /// Number of the bit that is flipped.
     pub(super) flip: Option<u32>,
     pub(super) turn: Turn,
-    pub(super) capable: Capable,
+    pub(super) capable: EcnCapability,
     pub(super) mark: Mark,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Mark {
 
 /// Way in which a packet enters the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum QueueEntry {
     /// Served at once: the server is free and no limit applies.
     Served,
     /// Has to wait, and so needs room in the queue.
@@ -54,7 +54,7 @@ pub(super) enum Entry {
 }
 
 /// Packets that the queue drops, with the reason.
-pub(super) type Given<H> = VecDeque<(Item<H>, u64, Cause)>;
+pub(super) type QueueDrops<H> = VecDeque<(Item<H>, u64, Cause)>;
 
 /// First-in, first-out queue.
 #[derive(Debug)]
@@ -73,58 +73,62 @@ impl<H: Copy> Fifo<H> {
 
 /// Queue before the server.
 #[derive(Debug)]
-pub(super) struct Queue<H> {
+pub(super) struct PacketQueue<H> {
     limit: Limit,
     ecn: Ecn,
     /// Largest packet so far with overhead: CoDel and PIE drop nothing while no more waits.
     largest: u64,
-    kind: Kind<H>,
+    kind: QueueKind<H>,
 }
 
 #[derive(Debug)]
-enum Kind<H> {
+enum QueueKind<H> {
     Tail(Fifo<H>),
     Codel(Fifo<H>, Law, Codel),
     Pie(Fifo<H>, Pie),
     Fair(Box<Fair<H>>, Law),
 }
 
-/// Least capacity of a queue whose limit is a time, so that slow links still pass packets.
+/// Least capacity of a queue with a time as its limit, so that slow links still pass packets.
 const LEAST_ROOM: u64 = 10 * 1_500;
 
-impl<H: Copy> Queue<H> {
-    pub(super) fn new(model: &Model, place: Place) -> Queue<H> {
+impl<H: Copy> PacketQueue<H> {
+    pub(super) fn new(model: &Model, place: Place) -> PacketQueue<H> {
         let fifo = Fifo { items: VecDeque::with_capacity(1_024), bytes: 0 };
         let kind = match model.discipline {
-            Discipline::DropTail => Kind::Tail(fifo),
+            Discipline::DropTail => QueueKind::Tail(fifo),
             Discipline::Codel { target, interval } => {
-                Kind::Codel(fifo, Law::new(target, interval, model.ecn), Codel::default())
+                QueueKind::Codel(fifo, Law::new(target, interval, model.ecn), Codel::default())
             }
             Discipline::FqCodel { target, interval } => {
-                Kind::Fair(Box::new(Fair::new(place)), Law::new(target, interval, model.ecn))
+                QueueKind::Fair(Box::new(Fair::new(place)), Law::new(target, interval, model.ecn))
             }
-            Discipline::Pie { target } => Kind::Pie(fifo, Pie::new(target, place)),
+            Discipline::Pie { target } => QueueKind::Pie(fifo, Pie::new(target, place)),
         };
-        Queue { limit: model.limit, ecn: model.ecn, largest: 0, kind }
+        PacketQueue { limit: model.limit, ecn: model.ecn, largest: 0, kind }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.kind {
-            Kind::Tail(fifo) | Kind::Codel(fifo, ..) | Kind::Pie(fifo, _) => fifo.items.len(),
-            Kind::Fair(fair, _) => fair.len(),
+            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
+                fifo.items.len()
+            }
+            QueueKind::Fair(fair, _) => fair.len(),
         }
     }
 
     fn bytes(&self) -> u64 {
         match &self.kind {
-            Kind::Tail(fifo) | Kind::Codel(fifo, ..) | Kind::Pie(fifo, _) => fifo.bytes,
-            Kind::Fair(fair, _) => fair.bytes(),
+            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
+                fifo.bytes
+            }
+            QueueKind::Fair(fair, _) => fair.bytes(),
         }
     }
 
     /// Returns true if packets may be dropped when their turn comes, and not only when they arrive.
     pub(super) fn drops_heads(&self) -> bool {
-        matches!(self.kind, Kind::Codel(..) | Kind::Fair(..))
+        matches!(self.kind, QueueKind::Codel(..) | QueueKind::Fair(..))
     }
 
     /// Accepts a packet, or drops it or others. `index` selects its draw.
@@ -132,27 +136,27 @@ impl<H: Copy> Queue<H> {
         &mut self,
         mut item: Item<H>,
         (index, flow): (u64, u64),
-        entry: Entry,
+        entry: QueueEntry,
         server: &mut Server,
-        given: &mut Given<H>,
+        given: &mut QueueDrops<H>,
     ) {
         let now = item.arrived;
         self.largest = self.largest.max(item.wire);
         let room = match entry {
-            Entry::Served => Room { bytes: u64::MAX, packets: u64::MAX },
-            Entry::Waits => Room::of(self.limit, server, now),
+            QueueEntry::Served => Room { bytes: u64::MAX, packets: u64::MAX },
+            QueueEntry::Waits => Room::of(self.limit, server, now),
         };
         let fits = room.holds(self.bytes() + item.wire, self.len() + 1);
         match &mut self.kind {
             // This discipline accepts the packet first and then drops others.
-            Kind::Fair(fair, _) => {
+            QueueKind::Fair(fair, _) => {
                 fair.push(item, flow);
                 while !room.holds(fair.bytes(), fair.len()) {
                     fair.cut_fattest(|item| given.push_back((item, now, Cause::Full)));
                 }
             }
             _ if !fits => given.push_back((item, now, Cause::Full)),
-            Kind::Pie(fifo, pie) => {
+            QueueKind::Pie(fifo, pie) => {
                 pie.tick(now);
                 if pie.drops(index, fifo.bytes, self.largest) {
                     if !pie.may_mark(&item, self.ecn) {
@@ -164,27 +168,29 @@ impl<H: Copy> Queue<H> {
                 fifo.bytes += item.wire;
                 fifo.items.push_back(item);
             }
-            Kind::Tail(fifo) | Kind::Codel(fifo, ..) => {
+            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) => {
                 fifo.bytes += item.wire;
                 fifo.items.push_back(item);
             }
         }
     }
 
-    /// Removes the packet whose turn it is at `now`, if any is left that is not dropped.
-    pub(super) fn take(&mut self, now: u64, given: &mut Given<H>) -> Option<Item<H>> {
+    /// Removes the packet to serve at `now`, if any is left that is not dropped.
+    pub(super) fn take(&mut self, now: u64, given: &mut QueueDrops<H>) -> Option<Item<H>> {
         let largest = self.largest;
         let early = |item| given.push_back((item, now, Cause::Early));
         match &mut self.kind {
-            Kind::Tail(fifo) => fifo.pop().map(|(item, _)| item),
-            Kind::Codel(fifo, law, codel) => codel.take(law, (now, largest), || fifo.pop(), early),
-            Kind::Pie(fifo, pie) => {
+            QueueKind::Tail(fifo) => fifo.pop().map(|(item, _)| item),
+            QueueKind::Codel(fifo, law, codel) => {
+                codel.take(law, (now, largest), || fifo.pop(), early)
+            }
+            QueueKind::Pie(fifo, pie) => {
                 pie.tick(now);
                 let (item, left) = fifo.pop()?;
                 pie.seen(now.saturating_sub(item.arrived), left);
                 Some(item)
             }
-            Kind::Fair(fair, law) => fair.take(law, (now, largest), early),
+            QueueKind::Fair(fair, law) => fair.take(law, (now, largest), early),
         }
     }
 }

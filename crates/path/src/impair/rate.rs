@@ -14,9 +14,9 @@ const PER_BIT: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) enum Server {
     /// Server at one rate.
-    Fixed(Line),
+    Fixed(RateServer),
     /// Server at the rates of a trace.
-    Steps(Line, Steps),
+    Steps(RateServer, Steps),
     /// Server at the opportunities of a trace.
     Opportunities(Opportunities),
 }
@@ -26,9 +26,9 @@ impl Server {
     pub(super) fn new(rate: &Rate) -> Option<Server> {
         match rate {
             Rate::Unlimited => None,
-            Rate::Fixed(rate) => Some(Server::Fixed(Line::new(rate.0))),
+            Rate::Fixed(rate) => Some(Server::Fixed(RateServer::new(rate.0))),
             Rate::Trace(trace) => Some(match &trace.content {
-                Content::Steps(_) => Server::Steps(Line::new(0), Steps::new(trace)),
+                Content::Steps(_) => Server::Steps(RateServer::new(0), Steps::new(trace)),
                 Content::Opportunities { .. } => {
                     Server::Opportunities(Opportunities::new(Arc::clone(trace)))
                 }
@@ -68,15 +68,15 @@ impl Server {
 
 /// End of the last service, exactly: `ns + rest / rate` nanoseconds.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct RateServer {
     rate: u64,
     ns: u64,
     rest: u64,
 }
 
-impl Line {
-    fn new(rate: u64) -> Line {
-        Line { rate, ns: 0, rest: 0 }
+impl RateServer {
+    fn new(rate: u64) -> RateServer {
+        RateServer { rate, ns: 0, rest: 0 }
     }
 
     fn free(&self) -> u64 {
@@ -201,13 +201,13 @@ impl Steps {
     }
 }
 
-/// Opportunities of a trace, which repeat. An opportunity that no packet uses is lost; one that is larger than the
-/// packet serves the next packet too, if it is waiting; a packet that is larger than one takes several.
+/// Opportunities of a trace, which repeat. An opportunity that no packet uses is lost; if it is larger than the
+/// packet, it serves the next packet too, if that is waiting; a packet that is larger takes several.
 #[derive(Debug)]
 pub(super) struct Opportunities {
     trace: Arc<Trace>,
     length: u64,
-    /// Number of the first one that has not begun, counted through all rounds.
+    /// Number of the next opportunity to begin, counted through all rounds.
     next: u64,
     /// Time of the opportunity in use, and the bytes left of it.
     now: u64,

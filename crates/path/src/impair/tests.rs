@@ -11,7 +11,7 @@ use crate::network::{Loss, Outages, Rate};
 use crate::units::BitRate;
 
 const PLACE: Place = Place { seed: 7, link: 0, direction: Direction::Up };
-const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: Capable::No };
+const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: EcnCapability::No };
 
 fn channel(model: &Impairments) -> Channel<u64> {
     Channel::new(model, PLACE)

@@ -48,7 +48,7 @@ pub struct Spaces<'a> {
 
 /// Names and addresses of a link at the two hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct NetemLink {
     /// Name of its device at both hosts; made here, and left without an address.
     pub device: String,
     /// Addresses that the near host will have there.
@@ -59,7 +59,7 @@ pub struct Line {
 
 /// Relation of netem's draws to the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seeded {
+pub enum SeedSupport {
     /// Seeded: its losses, copies and delays follow the seed; the choice of the bit that it flips does not.
     Yes,
     /// Not seeded: kernel and tc must both be 6.6 or later for that.
@@ -72,7 +72,7 @@ pub struct Middle {
     spaces: [OwnedFd; 3],
     network: Network,
     devices: Vec<String>,
-    seeded: Seeded,
+    seeded: SeedSupport,
     began: Option<Vec<Counters>>,
 }
 
@@ -81,9 +81,9 @@ impl Middle {
     /// packets once they have their addresses. Nothing is impaired before [`Middle::begin`].
     ///
     /// # Errors
-    /// [`Error::Usage`] where netem cannot do what the network requires; [`Error::Unsupported`] where the kernel
+    /// [`Error::Usage`] where netem cannot do all that the network requires; [`Error::Unsupported`] where the kernel
     /// has no netem or there is no `tc`; [`Error::Setup`] where something else fails.
-    pub fn set_up(network: &Network, spaces: Spaces<'_>, lines: &[Line]) -> Result<Middle> {
+    pub fn set_up(network: &Network, spaces: Spaces<'_>, lines: &[NetemLink]) -> Result<Middle> {
         translate::check(network)?;
         let own = |space: BorrowedFd<'_>| {
             space.try_clone_to_owned().map_err(|e| Error::setup("keep a namespace open", e))
@@ -102,7 +102,7 @@ impl Middle {
     }
 
     /// Returns whether the next trial's draws will follow its seed.
-    pub fn seeded(&self) -> Seeded {
+    pub fn seeded(&self) -> SeedSupport {
         self.seeded
     }
 
@@ -121,7 +121,7 @@ impl Middle {
                     batch.push_str(&format!("qdisc del dev {device} root\n"));
                 }
                 let seed = seeds.next_u64();
-                let seed = (self.seeded == Seeded::Yes).then_some(seed);
+                let seed = (self.seeded == SeedSupport::Yes).then_some(seed);
                 let qdiscs = translate::qdiscs(link.toward(direction), self.network.mtu, seed)?;
                 for words in qdiscs {
                     batch.push_str(&format!("qdisc add dev {device} {words}\n"));
@@ -163,7 +163,7 @@ impl Middle {
         Ok(PathFigures { links })
     }
 
-    fn connect(&self, lines: &[Line]) -> Result<()> {
+    fn connect(&self, lines: &[NetemLink]) -> Result<()> {
         let [near, middle, far] = &self.spaces;
         let mtu = self.network.mtu;
         let mut batch = String::new();
@@ -254,7 +254,7 @@ fn lacking(error: Error, batch: &str) -> Error {
     }
 }
 
-/// Returns the error for a kernel that lacks what this backend needs.
+/// Returns the error for a kernel without a feature that this backend needs.
 fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
     Error::unsupported(
         "backend=netem",
@@ -266,7 +266,7 @@ fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
 }
 
 /// Tests whether there is a netem, and one with a seed.
-fn probe(middle: &OwnedFd) -> Result<Seeded> {
+fn probe(middle: &OwnedFd) -> Result<SeedSupport> {
     let lo = ["dev", "lo", "root"];
     let add = |more: &[&str]| {
         let words = [&["qdisc", "add"][..], &lo, &["netem"], more].concat();
@@ -282,12 +282,12 @@ fn probe(middle: &OwnedFd) -> Result<Seeded> {
     let remove = || input("tc", middle, &[&["qdisc", "del"][..], &lo].concat(), "", &[]);
     remove()?;
     if add(&["seed", "1"]).is_err() {
-        return Ok(Seeded::No);
+        return Ok(SeedSupport::No);
     }
     // A kernel before 6.6 accepts the word from a newer tc and ignores it.
     let shown = input("tc", middle, &["-j", "qdisc", "show", "dev", "lo"], "", &[])?;
     remove()?;
-    Ok(if shown.contains("\"seed\"") { Seeded::Yes } else { Seeded::No })
+    Ok(if shown.contains("\"seed\"") { SeedSupport::Yes } else { SeedSupport::No })
 }
 
 /// Makes the calling thread's network namespace a router.

@@ -2,14 +2,14 @@
 
 use deadheat_base::figures::list;
 
-use crate::emulator::{Built, Rights};
+use crate::emulator::{BuiltNetwork, Rights};
 use crate::ends::Side;
 use crate::measurements::{DirectionFigures, PathFigures, Quantile};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
 /// Describes the network that was built: one line, and one more for each setting that could not be made.
-pub(super) fn built(built: &Built, seed: u64) -> Vec<String> {
+pub(super) fn built(built: &BuiltNetwork, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| list(&addresses);
     let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
     let links = built.pings.len();

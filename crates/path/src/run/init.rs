@@ -12,7 +12,7 @@ use deadheat_base::ports::SocketTable;
 
 use super::Talk;
 use super::keeper::{Task, VARIABLE};
-use super::signals::{self, Taken};
+use super::signals::{self, TakenSignal};
 use crate::emulated::namespace;
 
 /// Longest wait for a far command without a given port.
@@ -23,7 +23,7 @@ const UNTIL_READY: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 /// Time that the far command has to end after SIGTERM.
 const UNTIL_ENDED: Duration = Duration::from_secs(2);
-/// Exit codes of shells for a missing command, and for one that cannot be run.
+/// Exit codes of shells for a missing command, and for a command without permission.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
@@ -105,7 +105,7 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
             return Err(1);
         }
         match signals::take(Some(LOOK)) {
-            Taken::Child => {
+            TakenSignal::Child => {
                 while let Some((ended, code)) = signals::reap() {
                     // A command that only prepares something may end successfully, and earlier.
                     if ended == child && (code != 0 || task.far_ready.is_some()) {
@@ -120,9 +120,9 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
                     }
                 }
             }
-            Taken::Sent(signal) => return Err(128 + signal as u8),
-            Taken::FromTerminal => return Err(128 + libc::SIGINT as u8),
-            Taken::Nothing => {}
+            TakenSignal::Sent(signal) => return Err(128 + signal as u8),
+            TakenSignal::FromTerminal => return Err(128 + libc::SIGINT as u8),
+            TakenSignal::Nothing => {}
         }
     }
     Ok(Some(child))
@@ -156,7 +156,7 @@ fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
     let mut far_lives = far;
     let code = loop {
         match signals::take(None) {
-            Taken::Child => {
+            TakenSignal::Child => {
                 let mut near_code = None;
                 while let Some((ended, code)) = signals::reap() {
                     if ended == near {
@@ -172,8 +172,8 @@ fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
                     break code;
                 }
             }
-            Taken::Sent(signal) => signals::send(near, signal),
-            Taken::FromTerminal | Taken::Nothing => {}
+            TakenSignal::Sent(signal) => signals::send(near, signal),
+            TakenSignal::FromTerminal | TakenSignal::Nothing => {}
         }
     };
     if let Some(far) = far_lives {

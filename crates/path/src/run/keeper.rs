@@ -18,7 +18,7 @@ use std::process::{Child, Command, ExitCode};
 use deadheat_base::process::{die_with_parent, itself};
 use serde::{Deserialize, Serialize};
 
-use super::signals::{self, Taken};
+use super::signals::{self, TakenSignal};
 use super::{Talk, init};
 use crate::emulated::hosts::Namespaces;
 use crate::emulated::namespace::enter as enter_hosts;
@@ -147,15 +147,15 @@ fn is_orphan(parent_lives: &PipeReader) -> bool {
 pub(super) fn relay(child: i32) -> u8 {
     loop {
         match signals::take(None) {
-            Taken::Child => {
+            TakenSignal::Child => {
                 while let Some((ended, code)) = signals::reap() {
                     if ended == child {
                         return code;
                     }
                 }
             }
-            Taken::Sent(signal) => signals::send(child, signal),
-            Taken::FromTerminal | Taken::Nothing => {}
+            TakenSignal::Sent(signal) => signals::send(child, signal),
+            TakenSignal::FromTerminal | TakenSignal::Nothing => {}
         }
     }
 }

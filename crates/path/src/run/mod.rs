@@ -1,7 +1,7 @@
 //! Any program on an emulated network: `deadheat path run` and `deadheat-path run`.
 //!
 //! It is for a process of its own rather than for a part of one: it takes the signals of its process, which should
-//! have no other thread, describes the network on standard error, and starts the program once more, whose `main`
+//! have no other thread, describes the network on standard error, and starts the program once more; its `main`
 //! must call [`enter`] first.
 
 use std::ffi::OsString;
@@ -11,9 +11,9 @@ use std::process::Child;
 use serde::{Deserialize, Serialize};
 
 use self::keeper::Task;
-use self::signals::Taken;
+use self::signals::TakenSignal;
 use crate::Family;
-use crate::emulator::{Built, Emulator};
+use crate::emulator::{BuiltNetwork, Emulator};
 use crate::ends::Side;
 use crate::error::{Error, Result};
 use crate::rng::fresh_seed;
@@ -107,7 +107,7 @@ fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
     let id = keeper.id().cast_signed();
     loop {
         match signals::take(None) {
-            Taken::Child => {
+            TakenSignal::Child => {
                 let failed = |e| Error::setup("wait for the commands", e);
                 if let Some(status) = keeper.try_wait().map_err(failed)? {
                     use std::os::unix::process::ExitStatusExt;
@@ -121,14 +121,14 @@ fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
                     emulator.end()?;
                 }
             }
-            Taken::Sent(signal) => signals::send(id, signal),
-            Taken::FromTerminal | Taken::Nothing => {}
+            TakenSignal::Sent(signal) => signals::send(id, signal),
+            TakenSignal::FromTerminal | TakenSignal::Nothing => {}
         }
     }
 }
 
 /// Returns lines for /etc/hosts: `near` and `far` at the addresses of the first link.
-fn names(built: &Built) -> String {
+fn names(built: &BuiltNetwork) -> String {
     let line = |side, name| {
         let addresses = built.of_link(side, 0).iter();
         addresses.map(|address| format!("{address} {name}\n")).collect::<String>()
@@ -137,7 +137,7 @@ fn names(built: &Built) -> String {
 }
 
 /// Returns the environment variables for the commands.
-fn variables(built: &Built) -> Vec<(String, String)> {
+fn variables(built: &BuiltNetwork) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for (side, name) in [(Side::Near, "NEAR"), (Side::Far, "FAR")] {
         for (family, version) in [(Family::V4, ""), (Family::V6, "6")] {

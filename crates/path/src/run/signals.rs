@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Signals that are taken: the end of a child, and those that users send to a command.
+/// Signals that are taken: the end of a child, and signals that users send to a command.
 const TAKEN: &[libc::c_int] = &[
     libc::SIGCHLD,
     libc::SIGTERM,
@@ -17,7 +17,7 @@ const TAKEN: &[libc::c_int] = &[
 
 /// Signal that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum TakenSignal {
     /// End of some child.
     Child,
     /// Signal to pass on: a process sent it with kill(2), or the terminal is gone.
@@ -60,7 +60,7 @@ pub(super) fn let_through() -> io::Result<()> {
 }
 
 /// Waits for one of them, for ever or for this time.
-pub(super) fn take(timeout: Option<Duration>) -> Taken {
+pub(super) fn take(timeout: Option<Duration>) -> TakenSignal {
     let set = set();
     // SAFETY: an all-zero siginfo is valid to write to.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -71,11 +71,11 @@ pub(super) fn take(timeout: Option<Duration>) -> Taken {
     let span = span.as_ref().map_or(std::ptr::null(), |span| span as *const _);
     // SAFETY: the pointers are to live values, or null for no time limit.
     match unsafe { libc::sigtimedwait(&raw const set, &raw mut info, span) } {
-        libc::SIGCHLD => Taken::Child,
+        libc::SIGCHLD => TakenSignal::Child,
         // Positive codes are the kernel's own (sigaction(2)).
-        signal @ 1.. if info.si_code <= 0 || signal == libc::SIGHUP => Taken::Sent(signal),
-        1.. => Taken::FromTerminal,
-        _ => Taken::Nothing,
+        signal @ 1.. if info.si_code <= 0 || signal == libc::SIGHUP => TakenSignal::Sent(signal),
+        1.. => TakenSignal::FromTerminal,
+        _ => TakenSignal::Nothing,
     }
 }
 

@@ -12,14 +12,14 @@ use crate::time::Nanos;
 use crate::transport::userspace::{
     InOrder, Protocol, ProtocolStats, Received, Rest, State, Transmit,
 };
-use crate::transport::{Effective, told};
+use crate::transport::{Effective, effective_options};
 
 /// Time between two calls of receivers that have not answered.
 const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);
 
 impl GroupTerms {
     fn effective(&self) -> Effective {
-        told([
+        effective_options([
             (CONTROL.name(), CONTROL.word(self.control).to_owned()),
             (REPAIR.name(), REPAIR.word(self.repair).to_owned()),
             ("window", format!("{} B", self.window)),

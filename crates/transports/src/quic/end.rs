@@ -24,9 +24,10 @@ use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, NAME, Resume};
 use crate::transport::userspace::{
-    Epoch, Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+    Epoch, LimitTimes, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State,
+    Transmit, nowhere,
 };
-use crate::transport::{Effective, told};
+use crate::transport::{Effective, effective_options};
 
 /// Address of the peer. The state machine never reads it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
@@ -65,7 +66,7 @@ pub(super) struct QuicEnd {
     headers: Option<u32>,
     resume: Resume,
     ecn: Ecn,
-    held: Held,
+    held: LimitTimes,
     /// True if the first data left with the handshake.
     is_early: bool,
     /// Log of the connection, if one was requested.
@@ -103,7 +104,7 @@ impl QuicEnd {
             headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
             resume: setup.resume,
             ecn: Ecn::new(opening.knobs.find(&ECN)),
-            held: Held::default(),
+            held: LimitTimes::default(),
             is_early: false,
             qlog,
         }
@@ -197,12 +198,12 @@ impl QuicEnd {
     fn note_wait(&mut self, now: Nanos) {
         let Some((_, connection)) = &self.connection else { return };
         let waits = match (self.lanes.want_room(), self.due) {
-            (false, None) => Waits::Nothing,
-            (false, Some(_)) => Waits::Path,
+            (false, None) => SendLimit::Nothing,
+            (false, Some(_)) => SendLimit::Path,
             (true, _) => {
                 let path = connection.stats().path;
                 let is_wider = path.cwnd >= self.window.unwrap_or(OWN_STREAM_WINDOW);
-                let waits = if is_wider { Waits::Library } else { Waits::Path };
+                let waits = if is_wider { SendLimit::Library } else { SendLimit::Path };
                 return self.held.note(now, waits, nanoseconds(path.rtt));
             }
         };
@@ -376,7 +377,7 @@ impl Protocol for QuicEnd {
         });
         let resent = self.lanes.any_reliable().then_some(resent);
         let view = stats.map(|ConnectionStats { path, .. }| {
-            self.held.tell(TcpView {
+            self.held.add_to(TcpView {
                 cwnd_bytes: path.cwnd,
                 mss_bytes: u64::from(path.current_mtu),
                 srtt_ns: nanoseconds(path.rtt),
@@ -403,7 +404,7 @@ impl Protocol for QuicEnd {
         };
         let acknowledgements =
             self.connection.as_ref().map_or(0, |(_, connection)| connection.stats().frame_rx.acks);
-        told([
+        effective_options([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::layer::Layer;
 use super::{CONTROL, PACKET, QuicControl, WINDOW};
-use crate::transport::identity::{self, Failure, Resume, Terms};
+use crate::transport::identity::{self, Failure, HandshakeTerms, Resume};
 use crate::transport::userspace::Opening;
 
 /// Configuration of an end.
@@ -76,7 +76,7 @@ impl QuicSetup {
         let (cipher, provider) = identity::provider(opening.knobs.find(&identity::CIPHER));
         let resume = opening.knobs.get(&identity::RESUME);
         let asked = opening.knobs.text_of(&identity::CERTIFICATE);
-        let terms = Terms {
+        let terms = HandshakeTerms {
             token: &opening.token,
             provider: &provider,
             resume,

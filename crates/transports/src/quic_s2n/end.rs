@@ -23,9 +23,10 @@ use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, Failure, NAME};
 use crate::transport::userspace::{
-    Held, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Waits, nowhere,
+    LimitTimes, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State, Transmit,
+    nowhere,
 };
-use crate::transport::{Effective, told};
+use crate::transport::{Effective, effective_options};
 use deadheat_base::rng::{SplitMix64, first};
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
@@ -54,7 +55,7 @@ pub(super) struct S2nEnd {
     events: EventSubscriber,
     scratch: Vec<u8>,
     due: Option<Nanos>,
-    held: Held,
+    held: LimitTimes,
     room: usize,
     payload: usize,
     headers: u32,
@@ -161,7 +162,7 @@ impl S2nEnd {
             events,
             scratch: Vec::new(),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
-            held: Held::default(),
+            held: LimitTimes::default(),
             room: PIECE.max(PREFIX + opening.largest_message),
             payload: setup.payload as usize,
             headers: opening.headers(),
@@ -236,9 +237,9 @@ impl S2nEnd {
         let events = self.events.lock();
         let is_wider = events.window >= self.window.unwrap_or(OWN_WINDOW);
         let waits = match (is_owed, is_full && is_wider) {
-            (false, _) => Waits::Nothing,
-            (true, false) => Waits::Path,
-            (true, true) => Waits::Library,
+            (false, _) => SendLimit::Nothing,
+            (true, false) => SendLimit::Path,
+            (true, true) => SendLimit::Library,
         };
         self.held.note(now, waits, events.smoothed_ns);
     }
@@ -382,7 +383,7 @@ impl Protocol for S2nEnd {
         let stats =
             ProtocolStats::of(events.frames.saturating_sub(events.lost), events.lost, AROUND);
         let view = self.connection.as_ref().map(|_| {
-            self.held.tell(TcpView {
+            self.held.add_to(TcpView {
                 cwnd_bytes: events.window,
                 mss_bytes: self.payload as u64,
                 srtt_ns: events.smoothed_ns,
@@ -404,7 +405,7 @@ impl Protocol for S2nEnd {
         };
         let payload = self.events.lock().payload.filter(|_| !self.is_mtu_fixed);
         let packet = self.headers + payload.unwrap_or(self.payload as u32);
-        told([
+        effective_options([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),

@@ -8,14 +8,14 @@ use socket2::Socket;
 use super::{fastopen, info};
 use crate::contract::Side;
 use crate::datapath::option;
-use crate::datapath::stamps::{Counts, Stamps};
-use crate::datapath::stream::Counted;
+use crate::datapath::stamps::{KeyUnit, Stamps};
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
-use crate::transport::equal::{self, Own};
+use crate::transport::equal::{self, OwnDefault};
 use crate::transport::{ConnInfo, Effective, frame, unstamped};
 use crate::units::Bytes;
 
@@ -31,9 +31,9 @@ pub(crate) const NODELAY: Preset<bool> = Optional::switch(
 .or(equal::NODELAY);
 
 /// Defaults of a kernel by itself.
-pub(crate) const OWN_CC: Own =
-    Own { knob: CC.name(), value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
-pub(crate) const OWN_NODELAY: Own = Own {
+pub(crate) const OWN_CC: OwnDefault =
+    OwnDefault { knob: CC.name(), value: "host", source: "sysctl net.ipv4.tcp_congestion_control" };
+pub(crate) const OWN_NODELAY: OwnDefault = OwnDefault {
     knob: NODELAY.name(),
     value: "off",
     source: "tcp(7): Nagle's algorithm unless TCP_NODELAY",
@@ -228,7 +228,7 @@ fn set<T>(key: &str, value: Option<T>, setter: impl FnOnce(T) -> io::Result<()>)
 }
 
 impl Flavour for TcpOptions {
-    type Channel = Counted;
+    type Channel = CountedSocket;
 
     /// Returns the facts. TCP_QUICKACK is not permanent: the kernel may leave the mode at any time (tcp(7)).
     fn facts(&self) -> FlavourFacts {
@@ -240,13 +240,13 @@ impl Flavour for TcpOptions {
         }
     }
 
-    fn open(&self, socket: Socket, _side: Side) -> io::Result<Counted> {
-        Counted::new(socket)
+    fn open(&self, socket: Socket, _side: Side) -> io::Result<CountedSocket> {
+        CountedSocket::new(socket)
     }
 
-    fn stamps<'a>(&self, channel: &'a mut Counted) -> io::Result<&'a mut Stamps> {
+    fn stamps<'a>(&self, channel: &'a mut CountedSocket) -> io::Result<&'a mut Stamps> {
         if channel.stamps().is_none() {
-            channel.switch_stamps_on(Counts::Bytes)?;
+            channel.switch_stamps_on(KeyUnit::Bytes)?;
         }
         channel.stamps().ok_or_else(unstamped)
     }
@@ -269,15 +269,15 @@ impl Flavour for TcpOptions {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
     }
 
-    fn rearm(&self, channel: &Counted) -> io::Result<()> {
+    fn rearm(&self, channel: &CountedSocket) -> io::Result<()> {
         channel.socket().set_tcp_quickack(true)
     }
 
-    fn is_acknowledged(&self, channel: &Counted) -> bool {
+    fn is_acknowledged(&self, channel: &CountedSocket) -> bool {
         option::is_acknowledged(channel.socket())
     }
 
-    fn effective(&self, channel: &Counted) -> Effective {
+    fn effective(&self, channel: &CountedSocket) -> Effective {
         let socket = channel.socket();
         let word = |on| if on { "on" } else { "off" }.to_owned();
         let name =
@@ -303,7 +303,7 @@ impl Flavour for TcpOptions {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    fn info(&self, channel: &Counted, connect_ns: u64) -> ConnInfo {
+    fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
         let Ok(info) = info::read(channel.socket()) else { return counted };
         let headers = Headers {

@@ -7,7 +7,7 @@ use crate::transport::{Address, Conn, Contender};
 use std::thread;
 
 use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
-use crate::datapath::wait::{Interest, Waiter, Woke};
+use crate::datapath::wait::{Interest, Waiter, WakeReason};
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::{Dial, Listen, Progress, Tickets};
@@ -176,7 +176,7 @@ fn what_was_taken_in_before_is_handed_over_though_nothing_more_arrives() {
     assert_eq!(kept.0, [(1, b"early".to_vec())]);
 }
 
-fn woke(conn: &dyn Conn, span: Nanos) -> Woke {
+fn woke(conn: &dyn Conn, span: Nanos) -> WakeReason {
     let until = Monotonic.now() + span;
     let waiter = Waiter::new(WaitMode::Hybrid);
     waiter.wait(&Monotonic, conn.readiness().fd, Some(until), Interest::Read).unwrap()
@@ -193,9 +193,13 @@ fn one_part_without_room_holds_no_other_back_and_shows_when_it_has_some() {
     assert!(conns[0].readiness().has_backlog);
     assert_eq!(conns[0].flush().unwrap(), Progress::Idle);
     assert_eq!(send(&mut *conns[0], 1, b"past it"), Progress::Moved);
-    assert_ne!(woke(&*conns[0], Nanos::from_millis(2)), Woke::Readable, "there is no room yet");
+    assert_ne!(
+        woke(&*conns[0], Nanos::from_millis(2)),
+        WakeReason::Readable,
+        "there is no room yet"
+    );
     let mut kept = Kept::default();
-    while woke(&*conns[0], Nanos::from_millis(1)) != Woke::Readable {
+    while woke(&*conns[0], Nanos::from_millis(1)) != WakeReason::Readable {
         conns[1].receive(Patience::None, &mut kept).unwrap();
     }
     assert_eq!(conns[0].readiness().room, Interest::ReadWrite);
@@ -218,7 +222,7 @@ fn the_end_shows_once_every_part_that_tells_it_has_ended_and_all_was_read() {
     }
     assert_eq!(kept.0.len(), 3);
     assert_eq!(far.receive(Patience::None, &mut kept).unwrap(), Progress::Closed);
-    assert_ne!(woke(&*far, Nanos::from_millis(2)), Woke::Readable, "an end is news once");
+    assert_ne!(woke(&*far, Nanos::from_millis(2)), WakeReason::Readable, "an end is news once");
     assert_eq!(send(&mut *far, 2, b"answer"), Progress::Moved);
     while kept.0.len() < 4 {
         near.receive(Patience::Block, &mut kept).unwrap();

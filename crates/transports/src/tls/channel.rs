@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use super::kernel::KernelTls;
 use super::process::ProcessTls;
 use crate::contract::Patience;
-use crate::datapath::channel::{Calls, Channel, Kind};
-use crate::datapath::stream::Counted;
+use crate::datapath::channel::{Calls, Channel, ChannelKind};
+use crate::datapath::stream::CountedSocket;
 use crate::time::Nanos;
 
 /// Socket with TLS on it.
@@ -30,7 +30,7 @@ macro_rules! either {
 
 impl TlsChannel {
     /// Returns the socket, for options.
-    pub(super) fn wire(&self) -> &Counted {
+    pub(super) fn wire(&self) -> &CountedSocket {
         either!(self, tls => tls.wire())
     }
 
@@ -59,7 +59,7 @@ impl TlsChannel {
 }
 
 impl Channel for TlsChannel {
-    const KIND: Kind = Kind::Socket;
+    const KIND: ChannelKind = ChannelKind::Socket;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {

@@ -13,7 +13,7 @@ use super::unbuffered::{HandshakeOutcome, TrafficKeys, Unbuffered};
 use crate::contract::Patience;
 use crate::datapath::control::Control;
 use crate::datapath::option;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::tcp;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -44,7 +44,7 @@ enum CryptoDirection {
 
 /// Socket that encrypts and decrypts.
 pub(crate) struct KernelTls {
-    wire: Counted,
+    wire: CountedSocket,
     keeper: TrafficKeys,
     kind: Option<HandshakeKind>,
     cipher: &'static str,
@@ -64,10 +64,11 @@ impl KernelTls {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `Unsupported` if the kernel lacks TLS or the cipher.
-    pub(super) fn open(mut wire: Counted, tls: Unbuffered) -> io::Result<KernelTls> {
+    pub(super) fn open(mut wire: CountedSocket, tls: Unbuffered) -> io::Result<KernelTls> {
         let began = Monotonic.now();
-        let attach =
-            |wire: &Counted| option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP);
+        let attach = |wire: &CountedSocket| {
+            option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP)
+        };
         // Before the handshake, because a peer may close right after it, and the kernel attaches TLS to open
         // connections only. With Fast Open the SYN has not been sent, so TLS is attached afterwards; the peer waits for
         // it.
@@ -95,11 +96,11 @@ impl KernelTls {
         Ok(KernelTls { wire, keeper, kind, cipher, left, most, message, is_over: false, handshake })
     }
 
-    pub(super) fn wire(&self) -> &Counted {
+    pub(super) fn wire(&self) -> &CountedSocket {
         &self.wire
     }
 
-    pub(super) fn wire_mut(&mut self) -> &mut Counted {
+    pub(super) fn wire_mut(&mut self) -> &mut CountedSocket {
         &mut self.wire
     }
 
@@ -233,7 +234,7 @@ impl CryptoDirection {
 
 /// Passes a key and the number of its next record to the socket.
 fn install(
-    wire: &Counted,
+    wire: &CountedSocket,
     way: CryptoDirection,
     keys: &(u64, ConnectionTrafficSecrets),
 ) -> io::Result<()> {

@@ -7,7 +7,7 @@ use rustls::{Connection, HandshakeKind};
 use super::{HANDSHAKE, invalid};
 use crate::contract::Patience;
 use crate::datapath::channel::Channel;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::identity::cipher_word;
 
@@ -16,7 +16,7 @@ const ROOM: usize = 256 * 1024;
 
 /// Socket with TLS on it.
 pub(crate) struct ProcessTls {
-    wire: Counted,
+    wire: CountedSocket,
     tls: Connection,
     /// Received bytes that TLS has not read.
     received: Box<[u8]>,
@@ -53,7 +53,7 @@ impl ProcessTls {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
-    pub(super) fn open(wire: Counted, tls: Connection) -> io::Result<ProcessTls> {
+    pub(super) fn open(wire: CountedSocket, tls: Connection) -> io::Result<ProcessTls> {
         let mut channel = ProcessTls {
             wire,
             tls,
@@ -107,12 +107,12 @@ impl ProcessTls {
     }
 
     /// Returns the socket, for options.
-    pub(super) fn wire(&self) -> &Counted {
+    pub(super) fn wire(&self) -> &CountedSocket {
         &self.wire
     }
 
     /// Returns the socket, for its counters.
-    pub(super) fn wire_mut(&mut self) -> &mut Counted {
+    pub(super) fn wire_mut(&mut self) -> &mut CountedSocket {
         &mut self.wire
     }
 
@@ -276,7 +276,7 @@ impl ProcessTls {
 
 /// Destination of records.
 struct RecordSink<'a> {
-    wire: &'a mut Counted,
+    wire: &'a mut CountedSocket,
     patience: Patience,
 }
 

@@ -12,7 +12,7 @@ use rustls::{ExtractedSecrets, HandshakeKind};
 
 use super::{HANDSHAKE, RECORD_HEADER, invalid};
 use crate::contract::Patience;
-use crate::datapath::stream::Counted;
+use crate::datapath::stream::CountedSocket;
 use crate::time::{Clock, Monotonic, Nanos};
 
 /// Longest body of an encrypted record (RFC 8446, 5.2).
@@ -84,7 +84,7 @@ impl Unbuffered {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
-    pub(super) fn see_through(mut self, wire: &mut Counted) -> io::Result<HandshakeOutcome> {
+    pub(super) fn see_through(mut self, wire: &mut CountedSocket) -> io::Result<HandshakeOutcome> {
         let deadline = Monotonic.now() + HANDSHAKE;
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
         loop {
@@ -176,7 +176,7 @@ fn in_time(deadline: Nanos) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake did not end"))
 }
 
-fn send_all(wire: &mut Counted, bytes: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
+fn send_all(wire: &mut CountedSocket, bytes: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         in_time(deadline)?;
@@ -188,7 +188,7 @@ fn send_all(wire: &mut Counted, bytes: &mut Vec<u8>, deadline: Nanos) -> io::Res
 }
 
 /// Receives one whole record, and no byte behind it: the kernel may have to decrypt that.
-fn receive_record(wire: &mut Counted, into: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
+fn receive_record(wire: &mut CountedSocket, into: &mut Vec<u8>, deadline: Nanos) -> io::Result<()> {
     let mut header = [0; RECORD_HEADER];
     receive_exactly(wire, &mut header, deadline)?;
     let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -202,7 +202,11 @@ fn receive_record(wire: &mut Counted, into: &mut Vec<u8>, deadline: Nanos) -> io
     receive_exactly(wire, &mut into[from..], deadline)
 }
 
-fn receive_exactly(wire: &mut Counted, mut room: &mut [u8], deadline: Nanos) -> io::Result<()> {
+fn receive_exactly(
+    wire: &mut CountedSocket,
+    mut room: &mut [u8],
+    deadline: Nanos,
+) -> io::Result<()> {
     while !room.is_empty() {
         in_time(deadline)?;
         match wire.receive(room, Patience::Block)? {
@@ -251,13 +255,13 @@ mod tests {
                 let peer = encrypted(&format!("tls:cipher={cipher}"));
                 let peer = thread::spawn(move || {
                     let tls = peer.connection(other).unwrap();
-                    let wire = Counted::new(Socket::from(theirs)).unwrap();
+                    let wire = CountedSocket::new(Socket::from(theirs)).unwrap();
                     let mut peer = ProcessTls::open(wire, tls).unwrap();
                     assert_eq!(peer.send(&[9; 100], Patience::Block).unwrap(), Some(100));
                     peer
                 });
                 let tls = encrypted(&format!("tls:offload=kernel,cipher={cipher}"));
-                let mut wire = Counted::new(Socket::from(ours)).unwrap();
+                let mut wire = CountedSocket::new(Socket::from(ours)).unwrap();
                 let done = tls.unbuffered(side).unwrap().see_through(&mut wire).unwrap();
                 assert_eq!(done.kind, Some(HandshakeKind::Full));
                 // No record was encrypted with these keys yet, in either direction.
@@ -280,7 +284,7 @@ mod tests {
             theirs.write_all(bytes).unwrap();
             drop(theirs);
             let tls = encrypted("tls:offload=kernel").unbuffered(Side::Far).unwrap();
-            let mut wire = Counted::new(Socket::from(ours)).unwrap();
+            let mut wire = CountedSocket::new(Socket::from(ours)).unwrap();
             tls.see_through(&mut wire).err().unwrap()
         };
         let long = say(&[22, 3, 3, 0xff, 0xff, 0]);

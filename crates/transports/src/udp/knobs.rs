@@ -138,8 +138,8 @@ impl Knobs {
 
     /// Sets the options that a socket must have before the first datagram.
     pub(super) fn prepare(&self, socket: &Socket) -> Result<()> {
-        Buffer::Receive.ask(socket, self.rcvbuf)?;
-        Buffer::Send.ask(socket, self.sndbuf)?;
+        Buffer::Receive.request(socket, self.rcvbuf)?;
+        Buffer::Send.request(socket, self.sndbuf)?;
         cover(socket, self.coverage)?;
         let Some(df) = self.df else { return Ok(()) };
         let label = self.variant.label;

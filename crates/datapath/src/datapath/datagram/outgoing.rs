@@ -79,7 +79,7 @@ pub struct Outgoing {
     marks: Codepoint,
     headers: Box<[libc::mmsghdr]>,
     iovecs: Box<[libc::iovec]>,
-    controls: Box<[Control]>,
+    controls: Box<[ControlBuffer]>,
 }
 
 // SAFETY: the raw pointers in the headers are written anew before each call, to memory that this value
@@ -93,7 +93,7 @@ const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as u
 /// Control buffer with the alignment of `cmsghdr`.
 #[derive(Clone)]
 #[repr(align(8))]
-struct Control([u8; CONTROL]);
+struct ControlBuffer([u8; CONTROL]);
 
 impl Outgoing {
     /// Creates an empty queue. `segments` says whether this kernel can segment ([`super::probe_segmentation`]).
@@ -112,7 +112,7 @@ impl Outgoing {
             marks: Codepoint::NotEct,
             headers: vec![header; MOST_WAITING].into(),
             iovecs: vec![iovec; MOST_WAITING].into(),
-            controls: vec![Control([0; CONTROL]); MOST_WAITING].into(),
+            controls: vec![ControlBuffer([0; CONTROL]); MOST_WAITING].into(),
         }
     }
 
@@ -278,7 +278,7 @@ impl Outgoing {
 }
 
 /// Sets the segment size of the buffer of `header`, at which the kernel cuts it (udp(7), `UDP_SEGMENT`).
-fn say_segment(header: &mut libc::msghdr, control: &mut Control, segment: usize) {
+fn say_segment(header: &mut libc::msghdr, control: &mut ControlBuffer, segment: usize) {
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _; // size_t with glibc, socklen_t with musl
     // SAFETY: the control buffer has room for one u16 and is aligned for cmsghdr.

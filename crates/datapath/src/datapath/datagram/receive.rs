@@ -97,7 +97,7 @@ pub struct ReceiveBatch {
     bytes: Box<[u8]>,
     headers: Box<[libc::mmsghdr]>,
     _iovecs: Box<[libc::iovec]>,
-    controls: Box<[Control]>,
+    controls: Box<[ControlRoom]>,
     names: Box<[libc::sockaddr_storage]>,
     engine: ReceiveEngine,
     /// Bytes of room for the control messages of a buffer; 0 where none are requested.
@@ -110,7 +110,7 @@ pub struct ReceiveBatch {
     coalesced: bool,
     /// Histogram of the number of datagrams per buffer since then; the last entry counts longer ones, too.
     seen: [u64; 129],
-    ring: Option<Box<uring::Receiver>>,
+    ring: Option<Box<uring::RingReceiver>>,
 }
 
 // SAFETY: the raw pointers in the headers point into boxes this value owns and never reallocates.
@@ -162,7 +162,7 @@ impl ReceiveBatch {
             coalesced: false,
             seen: [0; 129],
             ring: match engine.is_ring() {
-                true => Some(Box::new(uring::Receiver::new(uring::Parts::Datagrams)?)),
+                true => Some(Box::new(uring::RingReceiver::new(uring::Parts::Datagrams)?)),
                 false => None,
             },
         };
@@ -175,7 +175,7 @@ impl ReceiveBatch {
     /// Offers `bytes` of room for control messages with each buffer.
     fn make_room(&mut self, bytes: usize) {
         self.room = bytes;
-        self.controls = vec![Control::default(); self.headers.len()].into();
+        self.controls = vec![ControlRoom::default(); self.headers.len()].into();
         for (header, control) in self.headers.iter_mut().zip(self.controls.iter_mut()) {
             control.offer(&mut header.msg_hdr);
         }
@@ -188,7 +188,7 @@ impl ReceiveBatch {
     /// The error of setsockopt(2).
     ///
     /// # Panics
-    /// Panics with [`ReceiveEngine::Uring`], whose requests have no room for it.
+    /// Panics with [`ReceiveEngine::Uring`]: its requests have no room for it.
     pub fn read_codepoints(&mut self, socket: &DatagramSocket) -> io::Result<()> {
         assert!(self.ring.is_none(), "a request of io_uring has no room for control messages");
         ecn::announce(socket.socket())?;
@@ -203,7 +203,7 @@ impl ReceiveBatch {
     }
 
     fn receive_by_ring(
-        ring: &mut uring::Receiver,
+        ring: &mut uring::RingReceiver,
         socket: &mut DatagramSocket,
         patience: Patience,
     ) -> io::Result<usize> {
@@ -211,8 +211,8 @@ impl ReceiveBatch {
         let received = ring.receive(socket.as_fd(), patience);
         socket.receive_calls += ring.calls() - before;
         match received? {
-            uring::Received::Some(buffers) => Ok(buffers),
-            uring::Received::Nothing | uring::Received::Closed => {
+            uring::ReceiveOutcome::Some(buffers) => Ok(buffers),
+            uring::ReceiveOutcome::Nothing | uring::ReceiveOutcome::Closed => {
                 Err(io::Error::from_raw_os_error(libc::EAGAIN))
             }
         }
@@ -325,9 +325,9 @@ impl ReceiveBatch {
     }
 
     /// Returns the number of datagrams that one drop stands for, as the kernel counts a dropped buffer once: the
-    /// most frequent number of datagrams in a buffer or, where that is more, the mean number rounded up; at least
-    /// 1. Buffers with fewer are likelier to find room, so this errs on the side of drops here rather than losses
-    /// on the path.
+    /// most frequent number of datagrams in a buffer or, where that is more, the mean number rounded up; never
+    /// less than 1. Buffers with fewer are likelier to find room, so this errs on the side of drops here rather than
+    /// losses on the path.
     pub fn datagrams_per_drop(&self) -> u64 {
         // Of several equally frequent numbers this finds the smallest.
         let usual = (1..self.seen.len()).rev().max_by_key(|n| self.seen[*n]).unwrap_or(1);
@@ -357,7 +357,7 @@ const BOTH: usize = 2 * CONTROL;
 /// Size of an address of any family.
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-type Control = Room<BOTH>;
+type ControlRoom = Room<BOTH>;
 
 /// Returns the size in the `UDP_GRO` control message, if there is one.
 fn segment_size(header: &libc::msghdr) -> Option<usize> {

@@ -108,7 +108,7 @@ pub struct SendBatch {
     engine: SendEngine,
     first: usize,
     filled: usize,
-    ring: Option<Box<uring::Sender>>,
+    ring: Option<Box<uring::RingSender>>,
 }
 
 // SAFETY: the raw pointers in the headers point into boxes that this value owns and never reallocates.
@@ -145,7 +145,7 @@ impl SendBatch {
         let (headers, iovecs) = (Box::default(), Box::default());
         let (first, filled) = (0, 0);
         let ring = match engine.is_ring() {
-            true => Some(Box::new(uring::Sender::new(uring::Parts::Datagrams)?)),
+            true => Some(Box::new(uring::RingSender::new(uring::Parts::Datagrams)?)),
             false => None,
         };
         let mut new =

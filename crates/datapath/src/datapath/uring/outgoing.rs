@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::{DEPTH, Memory, Parts, Sender, Sent, unsupported};
+use super::{DEPTH, Memory, Parts, RingSender, SendOutcome, unsupported};
 use crate::contract::Source;
 use crate::datapath::buffer::PERIOD;
 use crate::datapath::channel::Channel;
@@ -13,8 +13,8 @@ use crate::measurements::ZeroCopy;
 
 /// Sender of a byte stream.
 #[derive(Debug)]
-pub(in crate::datapath) struct Outgoing {
-    sender: Sender,
+pub(in crate::datapath) struct RingStream {
+    sender: RingSender,
     memory: Memory,
     /// Pattern, long enough for a call that starts anywhere in its period. Never freed, because the kernel may read
     /// it after a zero-copy send; one per connection, in a process of one trial.
@@ -27,7 +27,7 @@ pub(in crate::datapath) struct Outgoing {
 
 /// Calls of an application, one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::datapath) struct Calls {
+pub(in crate::datapath) struct CallSequence {
     /// Offset in the pattern at which they begin.
     pub(in crate::datapath) at: usize,
     /// Number of bytes of the first call, which may be the rest of a call that was sent in part.
@@ -36,23 +36,23 @@ pub(in crate::datapath) struct Calls {
     pub(in crate::datapath) size: usize,
 }
 
-impl Outgoing {
-    pub(in crate::datapath) fn copied() -> io::Result<Outgoing> {
-        Outgoing::new(Memory::Copied)
+impl RingStream {
+    pub(in crate::datapath) fn copied() -> io::Result<RingStream> {
+        RingStream::new(Memory::Copied)
     }
 
-    pub(in crate::datapath) fn lent() -> io::Result<Outgoing> {
-        Outgoing::new(Memory::Lent)
+    pub(in crate::datapath) fn lent() -> io::Result<RingStream> {
+        RingStream::new(Memory::Lent)
     }
 
-    fn new(memory: Memory) -> io::Result<Outgoing> {
-        let (sender, read) = (Sender::new(Parts::Stream)?, Region::zeroed(0)?);
-        Ok(Outgoing { sender, memory, pattern: &[], read, waiting: 0..0 })
+    fn new(memory: Memory) -> io::Result<RingStream> {
+        let (sender, read) = (RingSender::new(Parts::Stream)?, Region::zeroed(0)?);
+        Ok(RingStream { sender, memory, pattern: &[], read, waiting: 0..0 })
     }
 
     /// Returns the outcome of zero-copy sends; `None` where the kernel copies.
-    pub(in crate::datapath) fn told(&self) -> Option<ZeroCopy> {
-        (self.memory == Memory::Lent).then(|| self.sender.told())
+    pub(in crate::datapath) fn outcome(&self) -> Option<ZeroCopy> {
+        (self.memory == Memory::Lent).then(|| self.sender.outcome())
     }
 
     /// Sends as many of the calls as the source's budget and [`DEPTH`] allow. Returns the number of bytes sent,
@@ -61,7 +61,7 @@ impl Outgoing {
         &mut self,
         channel: &mut C,
         source: &dyn Source,
-        calls: Calls,
+        calls: CallSequence,
     ) -> io::Result<(Option<usize>, usize)> {
         let budget = usize::try_from(source.budget()).unwrap_or(usize::MAX);
         let before = self.sender.calls();
@@ -77,9 +77,9 @@ impl Outgoing {
         &mut self,
         channel: &C,
         budget: usize,
-        calls: Calls,
-    ) -> io::Result<(Sent, usize)> {
-        let Calls { at, first, size } = calls;
+        calls: CallSequence,
+    ) -> io::Result<(SendOutcome, usize)> {
+        let CallSequence { at, first, size } = calls;
         if self.pattern.len() < PERIOD + size {
             let pattern: &'static mut Region = Box::leak(Box::new(patterned(PERIOD + size)?));
             self.pattern = pattern;
@@ -105,7 +105,7 @@ impl Outgoing {
         source: &dyn Source,
         budget: usize,
         size: usize,
-    ) -> io::Result<(Sent, usize)> {
+    ) -> io::Result<(SendOutcome, usize)> {
         if self.memory == Memory::Lent {
             return Err(unsupported(
                 "io=uring+zerocopy sends no file: the memory that it is read into would be \

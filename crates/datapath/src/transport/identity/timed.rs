@@ -1,4 +1,4 @@
-//! Cipher suites whose work on QUIC packets is timed, in the explaining pass ([`spent`]): payload (RFC 9001, 5.3) and
+//! Cipher suites with timed work on QUIC packets, in the explaining pass ([`spent`]): payload (RFC 9001, 5.3) and
 //! header protection (5.4).
 
 use rustls::crypto::CryptoProvider;
@@ -6,7 +6,7 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuiteCommon, Error, SupportedCipherSuite, Tls13CipherSuite};
 
-use crate::transport::spent::{self, Part};
+use crate::transport::spent::{self, TimedPart};
 
 /// Returns `provider`, with its suites timed if this process times protocols.
 pub(super) fn timed(mut provider: CryptoProvider) -> CryptoProvider {
@@ -22,23 +22,23 @@ fn suite(of: SupportedCipherSuite) -> SupportedCipherSuite {
     let Some(Tls13CipherSuite { common, hkdf_provider, aead_alg, quic }) = of.tls13() else {
         return of;
     };
-    let quic = quic.map(|of| Box::leak(Box::new(Timed(of))) as &dyn Algorithm);
+    let quic = quic.map(|of| Box::leak(Box::new(TimedCipher(of))) as &dyn Algorithm);
     let common = CipherSuiteCommon { ..*common };
     let suite =
         Tls13CipherSuite { common, hkdf_provider: *hkdf_provider, aead_alg: *aead_alg, quic };
     SupportedCipherSuite::Tls13(Box::leak(Box::new(suite)))
 }
 
-/// Cryptographic object whose calls are timed.
-struct Timed<T>(T);
+/// Cryptographic object with timed calls.
+struct TimedCipher<T>(T);
 
-impl Algorithm for Timed<&'static dyn Algorithm> {
+impl Algorithm for TimedCipher<&'static dyn Algorithm> {
     fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn PacketKey> {
-        Box::new(Timed(self.0.packet_key(key, iv)))
+        Box::new(TimedCipher(self.0.packet_key(key, iv)))
     }
 
     fn header_protection_key(&self, key: AeadKey) -> Box<dyn HeaderProtectionKey> {
-        Box::new(Timed(self.0.header_protection_key(key)))
+        Box::new(TimedCipher(self.0.header_protection_key(key)))
     }
 
     fn aead_key_len(&self) -> usize {
@@ -50,14 +50,16 @@ impl Algorithm for Timed<&'static dyn Algorithm> {
     }
 }
 
-impl PacketKey for Timed<Box<dyn PacketKey>> {
+impl PacketKey for TimedCipher<Box<dyn PacketKey>> {
     fn encrypt_in_place(
         &self,
         packet_number: u64,
         header: &[u8],
         payload: &mut [u8],
     ) -> Result<Tag, Error> {
-        spent::within(Part::Encryption, || self.0.encrypt_in_place(packet_number, header, payload))
+        spent::within(TimedPart::Encryption, || {
+            self.0.encrypt_in_place(packet_number, header, payload)
+        })
     }
 
     fn decrypt_in_place<'a>(
@@ -66,7 +68,9 @@ impl PacketKey for Timed<Box<dyn PacketKey>> {
         header: &[u8],
         payload: &'a mut [u8],
     ) -> Result<&'a [u8], Error> {
-        spent::within(Part::Encryption, || self.0.decrypt_in_place(packet_number, header, payload))
+        spent::within(TimedPart::Encryption, || {
+            self.0.decrypt_in_place(packet_number, header, payload)
+        })
     }
 
     fn tag_len(&self) -> usize {
@@ -82,14 +86,16 @@ impl PacketKey for Timed<Box<dyn PacketKey>> {
     }
 }
 
-impl HeaderProtectionKey for Timed<Box<dyn HeaderProtectionKey>> {
+impl HeaderProtectionKey for TimedCipher<Box<dyn HeaderProtectionKey>> {
     fn encrypt_in_place(
         &self,
         sample: &[u8],
         first: &mut u8,
         packet_number: &mut [u8],
     ) -> Result<(), Error> {
-        spent::within(Part::Encryption, || self.0.encrypt_in_place(sample, first, packet_number))
+        spent::within(TimedPart::Encryption, || {
+            self.0.encrypt_in_place(sample, first, packet_number)
+        })
     }
 
     fn decrypt_in_place(
@@ -98,7 +104,9 @@ impl HeaderProtectionKey for Timed<Box<dyn HeaderProtectionKey>> {
         first: &mut u8,
         packet_number: &mut [u8],
     ) -> Result<(), Error> {
-        spent::within(Part::Encryption, || self.0.decrypt_in_place(sample, first, packet_number))
+        spent::within(TimedPart::Encryption, || {
+            self.0.decrypt_in_place(sample, first, packet_number)
+        })
     }
 
     fn sample_len(&self) -> usize {

@@ -37,12 +37,12 @@ pub(super) enum Full {
 /// Direction of a connection.
 #[derive(Debug, Default)]
 struct Wire {
-    state: Mutex<State>,
+    state: Mutex<WireState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WireState {
     /// Messages under way, the earliest arrival first.
     on_the_way: BinaryHeap<Reverse<Flight>>,
     /// Memory of received messages, to use again.
@@ -52,9 +52,9 @@ struct State {
     finished: bool,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for WireState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "State({} on the way)", self.on_the_way.len())
+        write!(f, "WireState({} on the way)", self.on_the_way.len())
     }
 }
 
@@ -66,7 +66,7 @@ struct Flight {
     bytes: Vec<u8>,
 }
 
-impl State {
+impl WireState {
     fn launch(&mut self, at: Nanos, bytes: &[u8]) {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
@@ -134,8 +134,8 @@ impl MemConn {
         &self,
         wire: &'a Wire,
         patience: Patience,
-        mut idle: impl FnMut(&State) -> bool,
-    ) -> MutexGuard<'a, State> {
+        mut idle: impl FnMut(&WireState) -> bool,
+    ) -> MutexGuard<'a, WireState> {
         let mut state = lock(&wire.state);
         if patience == Patience::None || matches!(self.time, Time::Virtual(_)) {
             return state;
@@ -183,7 +183,7 @@ impl MemConn {
         self.receive_calls += 1;
         let now = self.now();
         let wire = Arc::clone(&self.incoming);
-        let empty = |state: &State| state.on_the_way.is_empty() && !state.finished;
+        let empty = |state: &WireState| state.on_the_way.is_empty() && !state.finished;
         let mut state = self.wait(&wire, patience, empty);
         let Some(bytes) = state.land(now) else {
             let over = state.finished && state.on_the_way.is_empty();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use super::note::{Kind, Note};
+use super::note::{Note, NoteKind};
 use super::preference::LANE;
 use super::preferring::Bulk;
 use crate::contract::{Inbox, Lane, Patience};
@@ -31,7 +31,7 @@ const MOST_FAILURES: u32 = 64;
 
 /// Terms of an order of preference that both ends know.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct PreferenceTerms {
     /// Names of the first and the second.
     pub(super) names: [String; 2],
     /// Time of silence after which the second takes over; `None` if it does not.
@@ -46,11 +46,16 @@ pub(super) struct Terms {
 ///
 /// # Errors
 /// [`Error::Blocked`] where no answer arrived in time; the failed operation.
-pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos) -> Result<()> {
+pub(super) fn agree(
+    conn: &mut dyn Conn,
+    note: &Note,
+    kind: NoteKind,
+    timeout: Nanos,
+) -> Result<()> {
     let failed = |e| Error::setup("agree on the connection that carries", e);
     let began = Monotonic.now();
     let (mut next, mut pause, mut sent) = (began, AGAIN, 0);
-    let mut heard = Heard { note, last: None };
+    let mut inbox = LastNote { note, last: None };
     loop {
         let now = Monotonic.now();
         if now - began >= timeout {
@@ -64,8 +69,8 @@ pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos
             }
             (next, pause) = (now + pause, (pause + pause).min(AGAIN_AT_MOST));
         }
-        turn(conn, &mut heard).map_err(failed)?;
-        if heard.last == Some(Kind::Agreed) {
+        turn(conn, &mut inbox).map_err(failed)?;
+        if inbox.last == Some(NoteKind::Agreed) {
             return Ok(());
         }
         let until = conn.next_deadline().map_or(next, |due| due.min(next));
@@ -74,12 +79,12 @@ pub(super) fn agree(conn: &mut dyn Conn, note: &Note, kind: Kind, timeout: Nanos
 }
 
 /// Runs a connection's timers, and receives its messages.
-fn turn(conn: &mut dyn Conn, heard: &mut Heard<'_>) -> std::io::Result<()> {
+fn turn(conn: &mut dyn Conn, inbox: &mut LastNote<'_>) -> std::io::Result<()> {
     conn.on_deadline(Monotonic.now())?;
     if conn.readiness().has_backlog {
         conn.flush()?;
     }
-    match conn.receive(Patience::None, heard)? {
+    match conn.receive(Patience::None, inbox)? {
         Progress::Closed => Err(std::io::ErrorKind::ConnectionAborted.into()),
         Progress::Moved | Progress::Idle => Ok(()),
     }
@@ -94,12 +99,12 @@ fn rest(conn: &dyn Conn, span: Nanos) {
 }
 
 /// Inbox that stores the last note that arrived.
-struct Heard<'a> {
+struct LastNote<'a> {
     note: &'a Note,
-    last: Option<Kind>,
+    last: Option<NoteKind>,
 }
 
-impl Inbox for Heard<'_> {
+impl Inbox for LastNote<'_> {
     fn message(&mut self, _lane: Lane, bytes: &[u8]) {
         self.last = self.note.decode(bytes).or(self.last);
     }
@@ -110,18 +115,18 @@ type Incoming = (usize, Result<(u16, Box<dyn Conn>)>);
 
 /// Open connections of a flow, and the note of the near end that names one.
 #[derive(Default)]
-struct Waiting {
+struct FlowCandidates {
     conns: [Option<Box<dyn Conn>>; 2],
-    named: Option<(usize, Kind)>,
+    named: Option<(usize, NoteKind)>,
 }
 
 /// Listener for the connections of both contenders.
 pub(super) struct PreferenceListener {
     endpoint: Address,
     token: Token,
-    terms: Terms,
+    terms: PreferenceTerms,
     incoming: Receiver<Incoming>,
-    waiting: BTreeMap<u16, Waiting>,
+    waiting: BTreeMap<u16, FlowCandidates>,
     /// Last failure of each listener.
     failures: [Option<String>; 2],
     is_over: Arc<AtomicBool>,
@@ -137,7 +142,7 @@ impl PreferenceListener {
     pub(super) fn open(
         listeners: Vec<Box<dyn Listener>>,
         token: Token,
-        terms: Terms,
+        terms: PreferenceTerms,
     ) -> Result<PreferenceListener> {
         let endpoint = Address::Several(listeners.iter().map(|one| one.endpoint()).collect());
         let stays = listeners.iter().any(|listener| listener.stays());
@@ -163,24 +168,24 @@ impl PreferenceListener {
         })
     }
 
-    /// Returns a flow whose named connection is open, with that connection's number.
-    fn named(&mut self) -> Option<(u16, usize, Kind)> {
+    /// Returns a flow with an open connection that is named, and the connection's number.
+    fn named(&mut self) -> Option<(u16, usize, NoteKind)> {
         for (flow, waiting) in &mut self.waiting {
             let note = Note::of(&Hello { token: self.token, flow: *flow });
             for at in 0..waiting.conns.len() {
                 let Some(conn) = &mut waiting.conns[at] else { continue };
-                let mut heard = Heard { note: &note, last: None };
-                if turn(&mut **conn, &mut heard).is_err() {
+                let mut inbox = LastNote { note: &note, last: None };
+                if turn(&mut **conn, &mut inbox).is_err() {
                     waiting.conns[at] = None;
                     continue;
                 }
-                if let Some(kind @ (Kind::Alone | Kind::Both)) = heard.last {
+                if let Some(kind @ (NoteKind::Alone | NoteKind::Both)) = inbox.last {
                     waiting.named = Some((at, kind));
                 }
             }
             if let Some((at, kind)) = waiting.named
                 && waiting.conns[at].is_some()
-                && (kind == Kind::Alone || waiting.conns.iter().all(Option::is_some))
+                && (kind == NoteKind::Alone || waiting.conns.iter().all(Option::is_some))
             {
                 return Some((*flow, at, kind));
             }
@@ -189,17 +194,17 @@ impl PreferenceListener {
     }
 
     /// Takes a flow, and confirms it to the near end.
-    fn take(&mut self, flow: u16, at: usize, kind: Kind) -> Result<Option<Box<dyn Conn>>> {
-        let Some(Waiting { conns: [first, second], .. }) = self.waiting.remove(&flow) else {
+    fn take(&mut self, flow: u16, at: usize, kind: NoteKind) -> Result<Option<Box<dyn Conn>>> {
+        let Some(FlowCandidates { conns: [first, second], .. }) = self.waiting.remove(&flow) else {
             return Ok(None);
         };
         let (conn, other) = if at == 0 { (first, second) } else { (second, first) };
         let Some(mut conn) = conn else { return Ok(None) };
         let note = Note::of(&Hello { token: self.token, flow });
-        conn.send(LANE, &note.encode(Kind::Agreed))
+        conn.send(LANE, &note.encode(NoteKind::Agreed))
             .map_err(|e| Error::setup("agree on the connection that carries", e))?;
         // The other connection, if it arrived late, is closed.
-        let other = other.filter(|_| kind == Kind::Both);
+        let other = other.filter(|_| kind == NoteKind::Both);
         Ok(Some(Box::new(self.terms.conn(at, conn, other, note)?)))
     }
 

@@ -27,7 +27,7 @@ pub struct Strand<C: ?Sized = dyn Conn> {
 
 /// Events that the epoll set watches on a strand's descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum WatchedEvents {
     /// Arrivals.
     Arrivals,
     /// Arrivals and room.
@@ -36,15 +36,15 @@ enum Watched {
     No,
 }
 
-struct Held<C: ?Sized> {
+struct StrandState<C: ?Sized> {
     strand: Strand<C>,
-    watched: Watched,
+    watched: WatchedEvents,
     has_ended: bool,
 }
 
 /// Connection that consists of several.
-pub struct Joined<C: Conn + ?Sized = dyn Conn> {
-    held: Vec<Held<C>>,
+pub struct JoinedConn<C: Conn + ?Sized = dyn Conn> {
+    held: Vec<StrandState<C>>,
     /// Strand, and lane within it, by lane.
     routes: Box<[(usize, Lane)]>,
     /// Set of all descriptors, where there are any.
@@ -57,24 +57,24 @@ pub struct Joined<C: Conn + ?Sized = dyn Conn> {
     calls: u64,
 }
 
-impl<C: Conn + ?Sized> Joined<C> {
-    /// Joins connections whose lanes together are the numbers from 0 on, each once.
+impl<C: Conn + ?Sized> JoinedConn<C> {
+    /// Joins connections. Their lanes together must be the numbers from 0 on, each once.
     ///
     /// # Errors
     /// `InvalidInput` if a lane is missing, or if there are too many; otherwise the error of epoll(7).
-    pub fn new(strands: Vec<Strand<C>>) -> io::Result<Joined<C>> {
+    pub fn new(strands: Vec<Strand<C>>) -> io::Result<JoinedConn<C>> {
         let routes = routes(&strands)?;
         let has_fds = strands.iter().any(|strand| strand.conn.readiness().fd.is_some());
         // A single connection needs no epoll set.
         let ready = (has_fds && strands.len() > 1).then(Epoll::new).transpose()?;
-        let held = strands.into_iter().map(|strand| Held {
+        let held = strands.into_iter().map(|strand| StrandState {
             strand,
-            watched: Watched::No,
+            watched: WatchedEvents::No,
             has_ended: false,
         });
         let (held, routes) = (held.collect(), routes.into());
-        let mut joined = Joined { held, routes, ready, full: None, may_hold: true, calls: 0 };
-        joined.each(|joined, at| joined.watch(at, Watched::Arrivals))?;
+        let mut joined = JoinedConn { held, routes, ready, full: None, may_hold: true, calls: 0 };
+        joined.each(|joined, at| joined.watch(at, WatchedEvents::Arrivals))?;
         Ok(joined)
     }
 
@@ -89,9 +89,9 @@ impl<C: Conn + ?Sized> Joined<C> {
 
     /// Watches the descriptor of a strand for these events from now on.
     #[inline]
-    fn watch(&mut self, at: usize, wanted: Watched) -> io::Result<()> {
+    fn watch(&mut self, at: usize, wanted: WatchedEvents) -> io::Result<()> {
         let held = &mut self.held[at];
-        let wanted = if held.has_ended { Watched::No } else { wanted };
+        let wanted = if held.has_ended { WatchedEvents::No } else { wanted };
         if held.watched == wanted {
             return Ok(());
         }
@@ -99,14 +99,14 @@ impl<C: Conn + ?Sized> Joined<C> {
             return Ok(());
         };
         self.calls += 1;
-        if held.watched == Watched::No {
+        if held.watched == WatchedEvents::No {
             ready.add(fd, at)?;
         }
         match wanted {
-            Watched::No => ready.remove(fd)?,
-            Watched::Room => ready.change(fd, Interest::ReadWrite, at)?,
-            Watched::Arrivals if held.watched == Watched::No => {}
-            Watched::Arrivals => ready.change(fd, Interest::Read, at)?,
+            WatchedEvents::No => ready.remove(fd)?,
+            WatchedEvents::Room => ready.change(fd, Interest::ReadWrite, at)?,
+            WatchedEvents::Arrivals if held.watched == WatchedEvents::No => {}
+            WatchedEvents::Arrivals => ready.change(fd, Interest::Read, at)?,
         }
         held.watched = wanted;
         Ok(())
@@ -116,7 +116,7 @@ impl<C: Conn + ?Sized> Joined<C> {
     #[inline]
     fn watch_for_room(&mut self, at: usize) -> io::Result<()> {
         let waits = self.held[at].strand.conn.readiness().has_backlog;
-        self.watch(at, if waits { Watched::Room } else { Watched::Arrivals })
+        self.watch(at, if waits { WatchedEvents::Room } else { WatchedEvents::Arrivals })
     }
 
     /// Watches the strand that had no room for arrivals only: a caller that receives no longer waits for room.
@@ -156,12 +156,12 @@ impl<C: Conn + ?Sized> Joined<C> {
             if strands & (1 << at) == 0 || (held.has_ended && self.ready.is_some()) {
                 continue;
             }
-            let mut inbox = OnLanes { inbox: &mut *inbox, lanes: &held.strand.lanes };
+            let mut inbox = RenumberedInbox { inbox: &mut *inbox, lanes: &held.strand.lanes };
             match held.strand.conn.receive(patience, &mut inbox)? {
                 Progress::Moved => progress = Progress::Moved,
                 Progress::Idle => {}
                 Progress::Closed => {
-                    self.watch(at, Watched::No)?;
+                    self.watch(at, WatchedEvents::No)?;
                     self.held[at].has_ended = true;
                 }
             }
@@ -177,7 +177,7 @@ impl<C: Conn + ?Sized> Joined<C> {
 
     /// Returns the event that shows room.
     fn room(&self) -> Interest {
-        let waits = self.held.iter().any(|held| held.watched == Watched::Room);
+        let waits = self.held.iter().any(|held| held.watched == WatchedEvents::Room);
         match self.full {
             Some(at) if !waits => self.held[at].strand.conn.readiness().room,
             None if self.held.len() == 1 => self.held[0].strand.conn.readiness().room,
@@ -221,12 +221,12 @@ fn routes<C: ?Sized>(strands: &[Strand<C>]) -> io::Result<Vec<(usize, Lane)>> {
 }
 
 /// Inbox that replaces the lane number of a strand by that of the joined connection.
-struct OnLanes<'a> {
+struct RenumberedInbox<'a> {
     inbox: &'a mut dyn Inbox,
     lanes: &'a [Lane],
 }
 
-impl Inbox for OnLanes<'_> {
+impl Inbox for RenumberedInbox<'_> {
     #[inline]
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
         // A connection hands over nothing on lanes that it was not opened with.
@@ -237,7 +237,7 @@ impl Inbox for OnLanes<'_> {
 }
 
 /// Messages take the strand of their lane. Bulk data takes lane 0.
-impl<C: Conn + ?Sized> Conn for Joined<C> {
+impl<C: Conn + ?Sized> Conn for JoinedConn<C> {
     fn readiness(&self) -> Readiness<'_> {
         let fd = match &self.ready {
             Some(ready) => Some(ready.as_fd()),
@@ -262,7 +262,7 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
             Progress::Idle => {
                 self.full = Some(at);
                 if conn.readiness().room == Interest::ReadWrite {
-                    self.watch(at, Watched::Room)?;
+                    self.watch(at, WatchedEvents::Room)?;
                 }
             }
             Progress::Moved | Progress::Closed => self.watch_for_room(at)?,
@@ -331,7 +331,7 @@ impl<C: Conn + ?Sized> Conn for Joined<C> {
     }
 
     fn effective(&self) -> Effective {
-        let named = self.held.iter().flat_map(|Held { strand, .. }| {
+        let named = self.held.iter().flat_map(|StrandState { strand, .. }| {
             let prefix =
                 if strand.name.is_empty() { String::new() } else { format!("{}.", strand.name) };
             let own = strand.conn.effective().into_iter();

@@ -8,12 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Joined, MOST, Part, Strand, any_is_kept_up, endpoints, open_parts, reach, weakest};
+use super::{
+    JoinedConn, MOST, Part, Strand, any_is_kept_up, endpoints, open_parts, reach, weakest,
+};
 use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::at_once::Open;
+use crate::transport::at_once::OpenTask;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::via::Via;
 use crate::transport::{
@@ -198,7 +200,7 @@ impl Transport for Mix {
                 let dial = Dial { to, knobs: &contender.knobs, lanes, ..*dial };
                 Ok((dial.hello.flow, contender.transport.dial(&dial)?))
             };
-            Open { name: part.title(), open: Box::new(open) }
+            OpenTask { name: part.title(), open: Box::new(open) }
         });
         let conns = open_parts(opens.collect())?;
         self.joins().join(conns.into_iter().map(|(_, conn)| conn).collect())
@@ -226,29 +228,29 @@ impl Transport for Mix {
 }
 
 impl Mix {
-    fn joins(&self) -> Joins {
-        let of = |part: &Part| Joint {
+    fn joins(&self) -> JoinRules {
+        let of = |part: &Part| JoinedPart {
             name: part.name.clone(),
             title: part.title(),
             lanes: part.numbers.clone(),
             tells_end: part.info().guarantees.ending == Ending::Told,
         };
-        Joins(self.parts.iter().map(of).collect())
+        JoinRules(self.parts.iter().map(of).collect())
     }
 }
 
 /// Rules for joining the connections of the parts.
-struct Joins(Vec<Joint>);
+struct JoinRules(Vec<JoinedPart>);
 
 /// Part of a mix, as needed to join its connection.
-struct Joint {
+struct JoinedPart {
     name: String,
     title: String,
     lanes: Vec<Lane>,
     tells_end: bool,
 }
 
-impl Joins {
+impl JoinRules {
     /// Joins a connection of each part into one.
     fn join(&self, conns: Vec<Box<dyn Conn>>) -> Result<Box<dyn Conn>> {
         let strands = self.0.iter().zip(conns).map(|(joint, conn)| Strand {
@@ -257,14 +259,14 @@ impl Joins {
             lanes: joint.lanes.clone(),
             tells_end: joint.tells_end,
         });
-        let joined = Joined::new(strands.collect());
+        let joined = JoinedConn::new(strands.collect());
         Ok(Box::new(joined.map_err(|e| Error::setup("join the connections of a mix", e))?))
     }
 }
 
 struct MixListener {
     listeners: Vec<Box<dyn Listener>>,
-    joins: Joins,
+    joins: JoinRules,
     /// Open connections, by flow and part, of flows that miss others.
     waiting: BTreeMap<u16, Vec<Option<Box<dyn Conn>>>>,
 }
@@ -290,7 +292,7 @@ impl MixListener {
         let listeners = self.listeners.iter_mut().enumerate();
         let opens = listeners.filter(|(at, _)| wanted.contains(at)).map(|(at, listener)| {
             let open = Box::new(move || listener.accept(timeout));
-            Open { name: self.joins.0[at].title.clone(), open }
+            OpenTask { name: self.joins.0[at].title.clone(), open }
         });
         let accepted = open_parts(opens.collect())?;
         for (at, (flow, conn)) in wanted.into_iter().zip(accepted) {

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::thread;
 
-use super::at_once::{Missing, Open, at_once};
+use super::at_once::{OpenAttempts, OpenTask, at_once};
 use super::{Conn, Contender, Info};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
@@ -22,7 +22,7 @@ mod note;
 mod preference;
 mod preferring;
 
-pub use joined::{Joined, MOST, Strand};
+pub use joined::{JoinedConn, MOST, Strand};
 
 /// Contender that is a part of another.
 #[derive(Debug, Clone)]
@@ -177,10 +177,10 @@ fn any_is_kept_up(parts: &[Part]) -> bool {
 const SOON: Nanos = Nanos::from_millis(10);
 
 /// Connection of a part, with the number of its flow.
-type Opened = (u16, Box<dyn Conn>);
+type FlowConn = (u16, Box<dyn Conn>);
 
 /// Opens the connections of parts at once, each named for its errors.
-fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
+fn open_parts(opens: Vec<OpenTask<'_, FlowConn>>) -> Result<Vec<FlowConn>> {
     let names: Vec<String> = opens.iter().map(|open| open.name.clone()).collect();
     let opened = at_once(opens, &|(_, conn), missing| keep_up(&mut **conn, missing));
     let named = opened.into_iter().zip(&names).map(|(opened, name)| {
@@ -193,8 +193,8 @@ fn open_parts(opens: Vec<Open<'_, Opened>>) -> Result<Vec<Opened>> {
 /// Open connection, and a second one if there is one.
 type WithSpare = (Box<dyn Conn>, Option<Box<dyn Conn>>);
 
-/// Opens a second connection beside `first`, whose timers run meanwhile; both have names for errors. Returns
-/// `first`, and the second if it could be opened.
+/// Opens a second connection beside `first`, and runs the timers of `first` meanwhile; both have names for errors.
+/// Returns `first`, and the second if it could be opened.
 ///
 /// # Errors
 /// [`Error::Broken`] where a library breaks down, which is different from a peer that does not answer.
@@ -204,8 +204,8 @@ pub fn open_beside(
     open: impl FnOnce() -> Result<Box<dyn Conn>> + Send,
 ) -> Result<WithSpare> {
     let opens = vec![
-        Open { name: names[0].to_owned(), open: Box::new(|| Ok(first)) },
-        Open { name: names[1].to_owned(), open: Box::new(open) },
+        OpenTask { name: names[0].to_owned(), open: Box::new(|| Ok(first)) },
+        OpenTask { name: names[1].to_owned(), open: Box::new(open) },
     ];
     let mut opened = at_once(opens, &|conn, missing| keep_up(&mut **conn, missing)).into_iter();
     let first = opened.next().transpose()?;
@@ -218,7 +218,7 @@ pub fn open_beside(
 }
 
 /// Runs the timers of a connection while others are missing.
-fn keep_up(conn: &mut dyn Conn, missing: &Missing) {
+fn keep_up(conn: &mut dyn Conn, missing: &OpenAttempts) {
     while missing.any() {
         let span = conn.next_deadline().map_or(SOON, |due| (due - Monotonic.now()).min(SOON));
         match conn.readiness().fd.map(|fd| readable(fd.as_fd(), span)) {

@@ -19,7 +19,7 @@ pub(super) const NOTE: usize = LEN;
 
 /// Kind of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NoteKind {
     /// This connection carries the flow, and there is no other.
     Alone,
     /// This connection carries the flow, and the other stands by.
@@ -32,8 +32,9 @@ pub(super) enum Kind {
     Fall,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Alone, Kind::Both, Kind::Agreed, Kind::Beacon, Kind::Fall];
+impl NoteKind {
+    const ALL: [NoteKind; 5] =
+        [NoteKind::Alone, NoteKind::Both, NoteKind::Agreed, NoteKind::Beacon, NoteKind::Fall];
 }
 
 /// Notes of one flow.
@@ -52,7 +53,7 @@ impl Note {
     }
 
     /// Returns a note as a message.
-    pub(super) fn encode(&self, kind: Kind) -> [u8; NOTE] {
+    pub(super) fn encode(&self, kind: NoteKind) -> [u8; NOTE] {
         let mut bytes = self.bytes;
         bytes[5] = kind as u8;
         bytes
@@ -60,14 +61,14 @@ impl Note {
 
     /// Reads a note of this flow; `None` of any other message.
     #[inline]
-    pub(super) fn decode(&self, message: &[u8]) -> Option<Kind> {
+    pub(super) fn decode(&self, message: &[u8]) -> Option<NoteKind> {
         let is_ours = message.len() == NOTE
             && message[..5] == self.bytes[..5]
             && message[6..] == self.bytes[6..];
         if !is_ours {
             return None;
         }
-        Kind::ALL.into_iter().find(|kind| *kind as u8 == message[5])
+        NoteKind::ALL.into_iter().find(|kind| *kind as u8 == message[5])
     }
 }
 
@@ -80,7 +81,7 @@ mod tests {
     fn only_what_the_other_end_of_the_flow_wrote_is_a_note() {
         let hello = Hello { token: Token::from_bytes([7; 16]), flow: 2 };
         let note = Note::of(&hello);
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let bytes = note.encode(kind);
             assert_eq!(note.decode(&bytes), Some(kind));
             assert_eq!(Note::of(&Hello { flow: 3, ..hello }).decode(&bytes), None);
@@ -91,7 +92,7 @@ mod tests {
                 assert_eq!(note.decode(&other), None, "{at}");
             }
         }
-        let mut unknown = note.encode(Kind::Fall);
+        let mut unknown = note.encode(NoteKind::Fall);
         unknown[5] = 99;
         assert_eq!(note.decode(&unknown), None);
         assert_eq!(note.decode(&hello.encode()), None);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! udp|tcp      near  tries udp; if it has not connected after `after`: tries tcp
-//!              far   accepts both, and continues with the one that the near end names
+//!              far   accepts both, and continues with the choice of the near end
 //! ```
 //!
 //! Where delivery is not guaranteed, the second stands by, and takes over when the first falls silent.
@@ -10,10 +10,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::agree::{PreferenceListener, Terms, agree};
+use super::agree::{PreferenceListener, PreferenceTerms, agree};
 use super::mix;
-use super::note::{Kind, NOTE, Note};
-use super::preferring::{Bulk, Preferring, Strand};
+use super::note::{NOTE, Note, NoteKind};
+use super::preferring::{Bulk, PreferenceStrand, PreferringConn};
 use super::{Part, any_is_kept_up, endpoints, named, open_beside, reach, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
@@ -202,7 +202,7 @@ impl Preference {
         Ok(Preference { info, parts, after, silence })
     }
 
-    fn terms(&self, lanes: Guarantees) -> Terms {
+    fn terms(&self, lanes: Guarantees) -> PreferenceTerms {
         let mut asked: Effective =
             [("after".to_owned(), self.after.to_string())].into_iter().collect();
         let silence = self.silence.map_or("off".to_owned(), |span| span.to_string());
@@ -212,7 +212,7 @@ impl Preference {
             Framing::ByteStream => Bulk::Own,
         };
         let names = [0, 1].map(|at| self.parts[at].name.clone());
-        Terms { names, silence: self.silence, asked, bulk }
+        PreferenceTerms { names, silence: self.silence, asked, bulk }
     }
 
     /// Opens a connection of one of the two contenders.
@@ -278,7 +278,7 @@ impl Transport for Preference {
                 (second, None, Some(Monotonic.now() - began))
             }
         };
-        let kind = if second.is_some() { Kind::Both } else { Kind::Alone };
+        let kind = if second.is_some() { NoteKind::Both } else { NoteKind::Alone };
         let name = &terms.names[usize::from(fell_back.is_some())];
         agree(&mut *conn, &note, kind, dial.timeout).map_err(|error| named(name, error))?;
         let made = terms.conn(usize::from(fell_back.is_some()), conn, second, note)?;
@@ -315,7 +315,7 @@ fn both(first: &Error, second: Error) -> Error {
     }
 }
 
-impl Terms {
+impl PreferenceTerms {
     /// Makes the connection out of the carrier and the one on standby.
     pub(super) fn conn(
         &self,
@@ -323,10 +323,13 @@ impl Terms {
         conn: Box<dyn Conn>,
         second: Option<Box<dyn Conn>>,
         note: Note,
-    ) -> Result<Preferring> {
-        let strand =
-            |at: usize, conn| Strand { name: self.names[at].clone(), conn, is_over: false };
-        let alone = Preferring::alone(strand(at, conn), note, self.asked.clone(), self.bulk);
+    ) -> Result<PreferringConn> {
+        let strand = |at: usize, conn| PreferenceStrand {
+            name: self.names[at].clone(),
+            conn,
+            is_over: false,
+        };
+        let alone = PreferringConn::alone(strand(at, conn), note, self.asked.clone(), self.bulk);
         match (second, self.silence) {
             (Some(second), Some(silence)) => alone
                 .with(strand(1, second), silence)

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::note::{Kind, Note};
+use super::note::{Note, NoteKind};
 use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
 use crate::datapath::stamps::Stamps;
@@ -27,7 +27,7 @@ const BEACONS: u64 = 4;
 const LOOKS: usize = 64;
 
 /// First or second connection.
-pub(super) struct Strand {
+pub(super) struct PreferenceStrand {
     /// Name of its transport.
     pub(super) name: String,
     /// The connection.
@@ -40,8 +40,8 @@ pub(super) struct Strand {
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     silence: Nanos,
-    heard: Nanos,
-    said: Nanos,
+    received_at: Nanos,
+    sent_at: Nanos,
     /// Messages sent since the peer was last received.
     unheard: u64,
 }
@@ -56,9 +56,9 @@ pub(super) enum Bulk {
 }
 
 /// Connection over the preferred of two open ones, or over the only one.
-pub(super) struct Preferring {
+pub(super) struct PreferringConn {
     /// First and second connection, or the only one.
-    strands: Vec<Strand>,
+    strands: Vec<PreferenceStrand>,
     /// Index of the carrier.
     at: usize,
     note: Note,
@@ -81,10 +81,15 @@ pub(super) struct Preferring {
     calls: u64,
 }
 
-impl Preferring {
+impl PreferringConn {
     /// Makes one out of the only open connection.
-    pub(super) fn alone(strand: Strand, note: Note, asked: Effective, bulk: Bulk) -> Preferring {
-        Preferring {
+    pub(super) fn alone(
+        strand: PreferenceStrand,
+        note: Note,
+        asked: Effective,
+        bulk: Bulk,
+    ) -> PreferringConn {
+        PreferringConn {
             strands: vec![strand],
             at: 0,
             note,
@@ -103,7 +108,7 @@ impl Preferring {
     }
 
     /// Notes that the first could not be opened.
-    pub(super) fn fell_back(mut self, after: Nanos) -> Preferring {
+    pub(super) fn fell_back(mut self, after: Nanos) -> PreferringConn {
         let cause = FallbackCause::Start;
         self.fallback = Some(Fallback { cause, at_ns: 0, after_ns: after.0, unheard: 0 });
         self
@@ -113,7 +118,11 @@ impl Preferring {
     ///
     /// # Errors
     /// The error of epoll(7).
-    pub(super) fn with(mut self, second: Strand, silence: Nanos) -> io::Result<Preferring> {
+    pub(super) fn with(
+        mut self,
+        second: PreferenceStrand,
+        silence: Nanos,
+    ) -> io::Result<PreferringConn> {
         self.strands.push(second);
         let ready = Epoll::new()?;
         for (at, strand) in self.strands.iter().enumerate() {
@@ -122,7 +131,7 @@ impl Preferring {
             }
         }
         let now = Monotonic.now();
-        self.watch = Some(Watch { silence, heard: now, said: now, unheard: 0 });
+        self.watch = Some(Watch { silence, received_at: now, sent_at: now, unheard: 0 });
         (self.ready, self.may_hold) = (Some(ready), true);
         Ok(self)
     }
@@ -156,29 +165,29 @@ impl Preferring {
         self.fallback = Some(Fallback {
             cause,
             at_ns: (now - self.opened).0,
-            after_ns: (now - watch.heard).0,
+            after_ns: (now - watch.received_at).0,
             unheard: watch.unheard,
         });
         (self.at, self.wants_room) = (1, false);
         if cause != FallbackCause::Peer {
             // If this note is lost, or finds no room, the next message over this connection replaces it.
-            let _ = self.strands[1].conn.send(Lane(0), &self.note.encode(Kind::Fall));
+            let _ = self.strands[1].conn.send(Lane(0), &self.note.encode(NoteKind::Fall));
         }
     }
 
     /// Falls back if the first is silent, and sends a beacon over it if nothing was sent for a while.
     fn look_after(&mut self, now: Nanos) -> io::Result<()> {
         let Some(watch) = self.watch else { return Ok(()) };
-        if now >= watch.heard + watch.silence {
+        if now >= watch.received_at + watch.silence {
             self.take_in()?;
-            if self.watch.is_some_and(|watch| now >= watch.heard + watch.silence) {
+            if self.watch.is_some_and(|watch| now >= watch.received_at + watch.silence) {
                 self.fall_back(FallbackCause::Silence);
             }
         }
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        if now >= watch.said + Nanos(watch.silence.0 / BEACONS) {
-            watch.said = now;
-            let beacon = self.note.encode(Kind::Beacon);
+        if now >= watch.sent_at + Nanos(watch.silence.0 / BEACONS) {
+            watch.sent_at = now;
+            let beacon = self.note.encode(NoteKind::Beacon);
             if self.strands[0].conn.send(Lane(0), &beacon).is_err() {
                 self.give_up(0);
             }
@@ -191,7 +200,7 @@ impl Preferring {
         let mut kept = std::mem::take(&mut self.kept);
         let mut result = Ok(Progress::Moved);
         for _ in 0..LOOKS {
-            result = self.receive_at(0, Patience::None, &mut Keeping(&mut kept));
+            result = self.receive_at(0, Patience::None, &mut StoringInbox(&mut kept));
             if !matches!(result, Ok(Progress::Moved)) || self.strands[0].is_over {
                 break;
             }
@@ -208,24 +217,25 @@ impl Preferring {
         patience: Patience,
         inbox: &mut dyn Inbox,
     ) -> io::Result<Progress> {
-        let mut sieve = Sieve { inbox, note: &self.note, is_heard: false, is_asked: false };
+        let mut sieve =
+            NoteFilter { inbox, note: &self.note, has_received: false, is_asked: false };
         let result = self.strands[at].conn.receive(patience, &mut sieve);
-        let Sieve { is_heard, is_asked, .. } = sieve;
+        let NoteFilter { has_received, is_asked, .. } = sieve;
         if is_asked {
             // The earlier confirmation was lost.
-            let _ = self.strands[at].conn.send(Lane(0), &self.note.encode(Kind::Agreed));
+            let _ = self.strands[at].conn.send(Lane(0), &self.note.encode(NoteKind::Agreed));
         }
-        if is_heard && at == 0 {
+        if has_received && at == 0 {
             if let Some(watch) = &mut self.watch {
-                (watch.heard, watch.unheard) = (Monotonic.now(), 0);
+                (watch.received_at, watch.unheard) = (Monotonic.now(), 0);
             }
-        } else if is_heard && self.at == 0 && at == 1 {
+        } else if has_received && self.at == 0 && at == 1 {
             self.fall_back(FallbackCause::Peer);
         }
         match result {
             Err(_) | Ok(Progress::Closed) if self.is_spare(at) => {
                 self.give_up(at);
-                Ok(if is_heard { Progress::Moved } else { Progress::Idle })
+                Ok(if has_received { Progress::Moved } else { Progress::Idle })
             }
             result => result,
         }
@@ -248,43 +258,43 @@ impl Preferring {
 }
 
 /// Inbox that passes messages on, and filters out notes.
-struct Sieve<'a> {
+struct NoteFilter<'a> {
     inbox: &'a mut dyn Inbox,
     note: &'a Note,
-    is_heard: bool,
+    has_received: bool,
     is_asked: bool,
 }
 
-impl Inbox for Sieve<'_> {
+impl Inbox for NoteFilter<'_> {
     #[inline]
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
-        self.is_heard = true;
+        self.has_received = true;
         match self.note.decode(bytes) {
             None => self.inbox.message(lane, bytes),
-            Some(kind) => self.is_asked |= matches!(kind, Kind::Alone | Kind::Both),
+            Some(kind) => self.is_asked |= matches!(kind, NoteKind::Alone | NoteKind::Both),
         }
     }
 }
 
-struct Keeping<'a>(&'a mut VecDeque<(Lane, Vec<u8>)>);
+struct StoringInbox<'a>(&'a mut VecDeque<(Lane, Vec<u8>)>);
 
-impl Inbox for Keeping<'_> {
+impl Inbox for StoringInbox<'_> {
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
         self.0.push_back((lane, bytes.to_vec()));
     }
 }
 
 /// Inbox that hands messages over as bulk data.
-struct Into<'a>(&'a mut dyn Sink);
+struct BulkInbox<'a>(&'a mut dyn Sink);
 
-impl Inbox for Into<'_> {
+impl Inbox for BulkInbox<'_> {
     #[inline]
     fn message(&mut self, _lane: Lane, bytes: &[u8]) {
         self.0.take(bytes);
     }
 }
 
-impl Conn for Preferring {
+impl Conn for PreferringConn {
     fn readiness(&self) -> Readiness<'_> {
         let own = self.strands[self.at].conn.readiness();
         let fd = match &self.ready {
@@ -315,7 +325,7 @@ impl Conn for Preferring {
         };
         self.watch_for_room(waits)?;
         if let (Some(watch), Progress::Moved) = (&mut self.watch, progress) {
-            (watch.said, watch.unheard) = (Monotonic.now(), watch.unheard + 1);
+            (watch.sent_at, watch.unheard) = (Monotonic.now(), watch.unheard + 1);
         }
         Ok(progress)
     }
@@ -383,7 +393,7 @@ impl Conn for Preferring {
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
         match self.bulk {
             Bulk::Own => self.strands[self.at].conn.drain(patience, sink),
-            Bulk::Messages => self.receive(patience, &mut Into(sink)),
+            Bulk::Messages => self.receive(patience, &mut BulkInbox(sink)),
         }
     }
 
@@ -403,7 +413,8 @@ impl Conn for Preferring {
     fn next_deadline(&self) -> Option<Nanos> {
         let open = self.strands.iter().filter(|strand| !strand.is_over);
         let own = self.watch.map(|watch| {
-            (watch.heard + watch.silence).min(watch.said + Nanos(watch.silence.0 / BEACONS))
+            (watch.received_at + watch.silence)
+                .min(watch.sent_at + Nanos(watch.silence.0 / BEACONS))
         });
         open.filter_map(|strand| strand.conn.next_deadline()).chain(own).min()
     }
@@ -427,7 +438,7 @@ impl Conn for Preferring {
     }
 
     fn effective(&self) -> Effective {
-        let named = self.strands.iter().flat_map(|Strand { name, conn, .. }| {
+        let named = self.strands.iter().flat_map(|PreferenceStrand { name, conn, .. }| {
             conn.effective().into_iter().map(move |(key, value)| (format!("{name}.{key}"), value))
         });
         let carrier = self.strands[self.at].name.clone();

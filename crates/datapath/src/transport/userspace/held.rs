@@ -5,7 +5,7 @@ use crate::time::Nanos;
 
 /// Reason why a sender waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waits {
+pub enum SendLimit {
     /// It does not wait: everything written is acknowledged.
     Nothing,
     /// The path, or congestion control: data is under way.
@@ -16,8 +16,8 @@ pub enum Waits {
 
 /// Sums of these times over a connection.
 #[derive(Debug)]
-pub struct Held {
-    waits: Waits,
+pub struct LimitTimes {
+    waits: SendLimit,
     since: Nanos,
     busy: Nanos,
     by_library: Nanos,
@@ -29,10 +29,10 @@ pub struct Held {
 /// milliseconds.
 const SLACK_NS: u64 = 1_000_000;
 
-impl Default for Held {
-    fn default() -> Held {
-        Held {
-            waits: Waits::Nothing,
+impl Default for LimitTimes {
+    fn default() -> LimitTimes {
+        LimitTimes {
+            waits: SendLimit::Nothing,
             since: Nanos::ZERO,
             busy: Nanos::ZERO,
             by_library: Nanos::ZERO,
@@ -41,15 +41,15 @@ impl Default for Held {
     }
 }
 
-impl Held {
+impl LimitTimes {
     /// Notes the reason why the sender waits from `now` on, with its smoothed round-trip time. If that shows a
     /// standing queue, the path is full, and the library's limit is not what holds the sender back.
-    pub fn note(&mut self, now: Nanos, waits: Waits, srtt_ns: Option<u64>) {
+    pub fn note(&mut self, now: Nanos, waits: SendLimit, srtt_ns: Option<u64>) {
         let passed = now - self.since;
         match self.waits {
-            Waits::Nothing => {}
-            Waits::Path => self.busy += passed,
-            Waits::Library => {
+            SendLimit::Nothing => {}
+            SendLimit::Path => self.busy += passed,
+            SendLimit::Library => {
                 self.busy += passed;
                 self.by_library += passed;
             }
@@ -58,12 +58,12 @@ impl Held {
         self.least_rtt_ns = self.least_rtt_ns.min(rtt_ns);
         let least = self.least_rtt_ns;
         let stands = rtt_ns > (least.saturating_add(least / 2)).saturating_add(SLACK_NS);
-        self.waits = if waits == Waits::Library && stands { Waits::Path } else { waits };
+        self.waits = if waits == SendLimit::Library && stands { SendLimit::Path } else { waits };
         self.since = now;
     }
 
     /// Returns a view with these times, and the shortest round trip.
-    pub fn tell(&self, view: TcpView) -> TcpView {
+    pub fn add_to(&self, view: TcpView) -> TcpView {
         TcpView {
             busy_ns: Some(self.busy.0),
             library_limited_ns: Some(self.by_library.0),
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn the_library_s_time_is_part_of_the_busy_one_and_a_standing_queue_s_is_not() {
-        let mut held = Held::default();
+        let mut held = LimitTimes::default();
         let rtt = |ms: u64| Some(MS(ms).0);
-        held.note(MS(1_000), Waits::Path, rtt(50));
-        held.note(MS(1_010), Waits::Library, rtt(60));
-        held.note(MS(1_110), Waits::Nothing, rtt(50));
-        held.note(MS(9_000), Waits::Library, rtt(80));
-        held.note(MS(9_001), Waits::Nothing, rtt(80));
-        let view = held.tell(TcpView::default());
+        held.note(MS(1_000), SendLimit::Path, rtt(50));
+        held.note(MS(1_010), SendLimit::Library, rtt(60));
+        held.note(MS(1_110), SendLimit::Nothing, rtt(50));
+        held.note(MS(9_000), SendLimit::Library, rtt(80));
+        held.note(MS(9_001), SendLimit::Nothing, rtt(80));
+        let view = held.add_to(TcpView::default());
         assert_eq!(view.busy_ns, Some(MS(111).0));
         assert_eq!(view.library_limited_ns, Some(MS(100).0));
         assert_eq!(view.min_rtt_ns, Some(MS(50).0));

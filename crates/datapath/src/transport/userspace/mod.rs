@@ -23,7 +23,7 @@ mod wrapped;
 
 pub use crate::datapath::datagram::{Received, Transmit};
 pub use epoch::Epoch;
-pub use held::{Held, Waits};
+pub use held::{LimitTimes, SendLimit};
 pub use over_path::OverPath;
 pub use protocol::nowhere;
 pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
@@ -31,7 +31,7 @@ pub use ring::{InOrder, Ring, SendBuffer};
 pub use round_trip::RoundTrip;
 pub use serial::Segments;
 
-pub use wrapped::{Around, Wrapped};
+pub use wrapped::{LayeredProtocol, ProtocolLayer};
 
 /// Key for the largest packet, for protocols that fill packets.
 pub const MTU: Optional<Bytes> =

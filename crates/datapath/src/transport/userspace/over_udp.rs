@@ -27,10 +27,10 @@ use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::hello::{self, Hello};
-use crate::transport::udp_handshake::{self, Gate, Late, UDP};
+use crate::transport::udp_handshake::{self, DatagramListener, LateDatagram, UDP};
 use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
-    not_ip, told, unstamped,
+    effective_options, not_ip, unstamped,
 };
 use crate::units::Bytes;
 
@@ -59,7 +59,7 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
     let socket =
         udp_handshake::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
-    let asked = Asked {
+    let asked = ConnParameters {
         knobs: dial.knobs,
         lanes: dial.lanes,
         largest_message: dial.largest_message,
@@ -77,7 +77,7 @@ pub fn connect(
     info: &'static Info,
     sockets: Sockets,
     ends: &Ends,
-    asked: Asked<'_>,
+    asked: ConnParameters<'_>,
     deadline: Nanos,
     make: Make<'_>,
 ) -> Result<Box<dyn Conn>> {
@@ -99,7 +99,7 @@ pub(super) fn listen(
     };
     Ok(Box::new(OverUdpListener {
         transport,
-        gate: Gate::open(UDP, at, listen.token, listen.door)?,
+        gate: DatagramListener::open(UDP, at, listen.token, listen.door)?,
         knobs: listen.knobs.clone(),
         lanes: listen.lanes.to_vec(),
         largest_message: listen.largest_message,
@@ -109,13 +109,13 @@ pub(super) fn listen(
 
 /// Sets the buffers of a socket before anything arrives on it.
 pub fn prepare(socket: &socket2::Socket) -> Result<()> {
-    Buffer::Receive.ask(socket, Some(SOCKET_BUFFER))?;
-    Buffer::Send.ask(socket, Some(SOCKET_BUFFER))
+    Buffer::Receive.request(socket, Some(SOCKET_BUFFER))?;
+    Buffer::Send.request(socket, Some(SOCKET_BUFFER))
 }
 
 struct OverUdpListener {
     transport: Box<dyn Userspace + Send>,
-    gate: Gate,
+    gate: DatagramListener,
     knobs: Settings,
     lanes: Vec<Service>,
     largest_message: usize,
@@ -132,7 +132,7 @@ impl Listener for OverUdpListener {
         let guest = self.gate.accept(timeout, &prepare)?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
         let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
-        let asked = Asked { knobs, lanes, largest_message: self.largest_message, tickets };
+        let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
         let sockets = Sockets { out: guest.socket, arrivals: None };
         let make: Make<'_> = &|opening| self.transport.open(opening);
         let conn = connect(self.transport.info(), sockets, &ends, asked, deadline, make)?;
@@ -152,7 +152,7 @@ pub struct Ends {
 
 /// Parameters of a connection.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct ConnParameters<'a> {
     /// Knobs of the contender.
     pub knobs: &'a Settings,
     /// Services of its lanes.
@@ -196,7 +196,7 @@ impl OverUdp {
         info: &'static Info,
         sockets: Sockets,
         ends: &Ends,
-        asked: Asked<'_>,
+        asked: ConnParameters<'_>,
         make: Make<'_>,
     ) -> Result<OverUdp> {
         let socket = sockets.out;
@@ -287,7 +287,7 @@ impl OverUdp {
                 return Ok(Progress::Moved);
             }
             Err(error) if is_full(&error) => return Ok(Progress::Idle),
-            Err(error) => return Err(self.told(error)),
+            Err(error) => return Err(self.with_sizes(error)),
         }
         let now = Monotonic.now();
         let session = &mut self.session;
@@ -298,7 +298,7 @@ impl OverUdp {
                 found => late = found,
             }
         });
-        if late == Some(Late::Hello) && self.side == Side::Far {
+        if late == Some(LateDatagram::Hello) && self.side == Side::Far {
             // The welcome was lost. If this one is lost too, another hello will arrive.
             let _ = self.socket.send(&self.welcome);
         }
@@ -322,15 +322,15 @@ impl OverUdp {
                     self.again = now + SOON;
                     return Ok(());
                 }
-                Err(error) => return Err(self.told(error)),
+                Err(error) => return Err(self.with_sizes(error)),
             }
         }
     }
 
     /// Returns the error of a call, with the sizes where a datagram was too large for the path.
     #[cold]
-    fn told(&self, error: io::Error) -> io::Error {
-        too_large::told(error, self.socket.socket(), self.outgoing.datagram_len())
+    fn with_sizes(&self, error: io::Error) -> io::Error {
+        too_large::with_sizes(error, self.socket.socket(), self.outgoing.datagram_len())
     }
 
     /// Returns the error of a connection that the protocol has closed.
@@ -442,11 +442,11 @@ impl Conn for OverUdp {
         let socket = self.socket.socket();
         let inlet = self.inlet().socket();
         let mut effective = self.session.protocol.effective();
-        effective.extend(told([
+        effective.extend(effective_options([
             ("io", io.to_owned()),
             ("rx", self.rx.word().to_owned()),
-            ("rcvbuf", Buffer::Receive.tell(inlet, Some(SOCKET_BUFFER))),
-            ("sndbuf", Buffer::Send.tell(socket, Some(SOCKET_BUFFER))),
+            ("rcvbuf", Buffer::Receive.describe(inlet, Some(SOCKET_BUFFER))),
+            ("sndbuf", Buffer::Send.describe(socket, Some(SOCKET_BUFFER))),
         ]));
         effective
     }

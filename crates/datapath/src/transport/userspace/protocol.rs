@@ -16,7 +16,7 @@ use crate::transport::{Effective, Info, Tickets};
 /// Bytes of a UDP header (RFC 768), which every datagram has in front of it.
 pub const UDP_HEADER: u32 = 8;
 
-/// Transport whose protocol runs in user space. An implementation is a [`crate::transport::Transport`] on real and
+/// Transport with a protocol in user space. An implementation is a [`crate::transport::Transport`] on real and
 /// on simulated paths.
 pub trait Userspace: Sync {
     /// Returns the description of the transport, with its guarantees.
@@ -145,7 +145,7 @@ pub trait Protocol: Send {
 pub enum Rest {
     /// The protocol, which had room for them.
     Kept,
-    /// The caller, who offers them again.
+    /// The caller, which offers them again.
     Left,
 }
 

@@ -151,7 +151,7 @@ impl Session {
             let room = decoder.room();
             let len = bytes.len().min(room.len());
             room[..len].copy_from_slice(&bytes[..len]);
-            if let Err(error) = decoder.received(len, &mut OnLane { inbox: &mut *inbox, lane }) {
+            if let Err(error) = decoder.received(len, &mut LaneInbox { inbox: &mut *inbox, lane }) {
                 failed.get_or_insert(error);
             }
             len
@@ -301,12 +301,12 @@ impl Track {
 const _: () = assert!(PREFIX == size_of::<u32>());
 
 /// Inbox or sink of one lane, which adds the lane's number to each message.
-struct OnLane<'a> {
+struct LaneInbox<'a> {
     inbox: &'a mut dyn Inbox,
     lane: Lane,
 }
 
-impl Inbox for OnLane<'_> {
+impl Inbox for LaneInbox<'_> {
     fn message(&mut self, _: Lane, bytes: &[u8]) {
         self.inbox.message(self.lane, bytes);
     }

@@ -8,7 +8,11 @@ use crate::transport::udp_handshake;
 /// Returns the error of a call on a socket that sent datagrams of `len` bytes, with the sizes where they were too
 /// large: a hop with a smaller MTU than the first link shows only once packets have been lost there, and any later
 /// call then fails (icmp(7), `EMSGSIZE`).
-pub(super) fn told(error: io::Error, socket: &socket2::Socket, len: Option<usize>) -> io::Error {
+pub(super) fn with_sizes(
+    error: io::Error,
+    socket: &socket2::Socket,
+    len: Option<usize>,
+) -> io::Error {
     if error.raw_os_error() != Some(libc::EMSGSIZE) {
         return error;
     }

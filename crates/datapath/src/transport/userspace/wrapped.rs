@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use crate::transport::Effective;
 
 /// Layer around a protocol.
-pub trait Around: Send {
+pub trait ProtocolLayer: Send {
     /// Makes a call in which the protocol works.
     fn within<T>(&mut self, call: impl FnOnce() -> T) -> T;
 
@@ -30,14 +30,14 @@ pub trait Around: Send {
 }
 
 /// Protocol with a layer around it.
-pub struct Wrapped<A> {
+pub struct LayeredProtocol<A> {
     /// Layer around the protocol.
     pub around: A,
     /// Protocol.
     pub protocol: Box<dyn Protocol>,
 }
 
-impl<A: Around> Protocol for Wrapped<A> {
+impl<A: ProtocolLayer> Protocol for LayeredProtocol<A> {
     fn state(&self) -> State {
         self.protocol.state()
     }

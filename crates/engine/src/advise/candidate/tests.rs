@@ -1,6 +1,6 @@
 use super::super::app;
 use super::*;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::trial::path_time;
 use crate::workload;
 
@@ -8,7 +8,7 @@ use crate::workload;
 fn made(traffic: &str, typed: &[&str], check: impl Fn(&[Candidate], &[CheckedTraffic<'_>])) {
     let app =
         app::parse(&format!("format = 1\ntitle = \"A game\"\n{traffic}"), "game.toml").unwrap();
-    let setting = path_time::setting(&Path::parse("delay=25ms").unwrap());
+    let setting = path_time::setting(&PathSpec::parse("delay=25ms").unwrap());
     let asked = |traffic| {
         let work = Traffic::work(traffic, &app.traffic, &setting).unwrap();
         let task = workload::parse_on(&work.spec.to_string(), &setting).unwrap();

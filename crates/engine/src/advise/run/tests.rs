@@ -5,7 +5,7 @@ use super::super::axis::Axis;
 use super::super::outcome::Purpose;
 use super::super::search::SearchFinding;
 use super::*;
-use crate::path::Path;
+use crate::path::PathSpec;
 use crate::race::testing;
 use crate::time::Manual;
 
@@ -27,9 +27,9 @@ const HOURS: Nanos = Nanos::from_secs(36_000);
 
 /// Runs advice on fake races in a fresh directory; `level` gives the figure of a contender on a path. Each race
 /// takes `each` of the time.
-fn advise(text: &str, each: Nanos, level: impl Fn(&str, &Path) -> f64) -> Result<Advice> {
+fn advise(text: &str, each: Nanos, level: impl Fn(&str, &PathSpec) -> f64) -> Result<Advice> {
     with(text, each, |job| {
-        let path = Path::parse(&job.request.asked().path).unwrap();
+        let path = PathSpec::parse(&job.request.asked().path).unwrap();
         testing::run(&job.request, testing::noisy(1, 0.01, |contender| level(contender, &path)))
     })
 }
@@ -64,7 +64,7 @@ fn within(
     })
 }
 
-fn loss(path: &Path) -> f64 {
+fn loss(path: &PathSpec) -> f64 {
     Axis::Loss.of(path).unwrap()
 }
 
@@ -75,7 +75,7 @@ fn found(advice: &Advice, axis: Axis, end: f64) -> SearchFinding {
 
 #[test]
 fn a_known_crossover_is_found_between_two_verdicts() {
-    let level = |contender: &str, path: &Path| match (contender, loss(path) > 0.035) {
+    let level = |contender: &str, path: &PathSpec| match (contender, loss(path) > 0.035) {
         ("tcp", false) | ("udp", true) => 50e6,
         _ => 60e6,
     };
@@ -181,7 +181,7 @@ fn all_that_runs_in_virtual_time_is_screened_and_the_leader_meets_the_kernels() 
 #[test]
 fn a_lane_that_may_lose_is_ahead_of_the_reliable_one_beside_it() {
     let text = DUEL.replace("contenders = [\"tcp\", \"udp\"]\n", "");
-    let level = |contender: &str, _: &Path| match contender.contains("best-effort") {
+    let level = |contender: &str, _: &PathSpec| match contender.contains("best-effort") {
         true => 47e6,
         false => 110e6,
     };

@@ -3,7 +3,7 @@
 use super::PassTrial;
 use crate::result::explained::{Userspace, UserspaceEnd};
 use crate::stats::quantile::median;
-use crate::transport::spent::Spent;
+use crate::transport::spent::ProtocolTime;
 use crate::trial::explain::EndNotes;
 
 /// Returns the medians over `trials` for each message that an end sent, or for each MB that was delivered if
@@ -39,10 +39,11 @@ fn delivered_bytes(explored: &PassTrial) -> u64 {
 
 /// Returns the figures of one end in one trial.
 fn one(notes: &EndNotes, delivered_bytes: u64) -> Option<UserspaceEnd> {
-    let all: Vec<&Spent> = notes.flows.iter().filter_map(|flow| flow.spent.as_ref()).collect();
+    let all: Vec<&ProtocolTime> =
+        notes.flows.iter().filter_map(|flow| flow.spent.as_ref()).collect();
     let messages: u64 = all.iter().map(|spent| spent.messages).sum();
     let per = if messages > 0 { messages as f64 } else { delivered_bytes as f64 / 1e6 };
-    let sum = |part: &dyn Fn(&Spent) -> Option<f64>| {
+    let sum = |part: &dyn Fn(&ProtocolTime) -> Option<f64>| {
         all.iter().filter_map(|spent| part(spent)).reduce(|sum, part| sum + part)
     };
     let protocol = sum(&|spent| Some(spent.protocol_ns)).filter(|_| per > 0.0)?;
@@ -65,14 +66,14 @@ mod tests {
     use super::*;
     use crate::trial::explain::FlowNotes;
 
-    fn notes(spent: Option<Spent>) -> EndNotes {
+    fn notes(spent: Option<ProtocolTime>) -> EndNotes {
         let flow = FlowNotes { spent, thread_ns: 10_000, ..FlowNotes::default() };
         EndNotes { flows: vec![flow], ..EndNotes::default() }
     }
 
     #[test]
     fn time_is_told_by_message_or_by_megabyte() {
-        let spent = Spent {
+        let spent = ProtocolTime {
             messages: 4,
             protocol_ns: 2_000.0,
             encryption_ns: Some(400.0),
@@ -82,7 +83,7 @@ mod tests {
         let end = one(&notes(Some(spent)), 0).unwrap();
         assert_eq!((end.protocol_ns, end.encryption_ns), (500.0, Some(100.0)));
         assert_eq!((end.allocation_ns, end.thread_share), (None, 0.24));
-        let bulk = Spent { messages: 0, allocations: Some(30), ..spent };
+        let bulk = ProtocolTime { messages: 0, allocations: Some(30), ..spent };
         let end = one(&notes(Some(bulk)), 2_000_000).unwrap();
         assert_eq!((end.protocol_ns, end.allocations), (1_000.0, Some(15.0)));
         // Nothing arrived, or the kernel runs the protocol.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
-use crate::datapath::stamps::{Gate, Passed, Stamps};
+use crate::datapath::stamps::{Stamp, StampPoint, Stamps};
 use crate::time::{self, Clock, Monotonic, Nanos, Realtime};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
 use crate::workload::Numbering;
@@ -164,7 +164,7 @@ impl Noted {
         sent
     }
 
-    fn passed(&mut self, passed: Passed) {
+    fn passed(&mut self, passed: Stamp) {
         // The one looked for is mostly the newest.
         let (newer, older) = self.awaited.split_at(self.next.min(self.awaited.len()));
         let mut all = newer.iter().rev().chain(older.iter().rev());
@@ -173,10 +173,10 @@ impl Noted {
         if slot.number != number {
             return;
         }
-        let moment = match passed.gate {
-            Gate::Scheduled => &mut slot.scheduled,
-            Gate::Left => &mut slot.left,
-            Gate::Acknowledged => &mut slot.acknowledged,
+        let moment = match passed.point {
+            StampPoint::Scheduled => &mut slot.scheduled,
+            StampPoint::Left => &mut slot.left,
+            StampPoint::Acknowledged => &mut slot.acknowledged,
         };
         // A segment that is sent again is stamped again.
         if *moment == 0 {

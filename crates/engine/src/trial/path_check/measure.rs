@@ -9,9 +9,9 @@ use socket2::Socket;
 use crate::contract::{Patience, WaitMode};
 use crate::datapath::cpu::{allowed_cpus, pin};
 use crate::datapath::option::{Buffer, drops};
-use crate::datapath::stamps::{Counts, Gate};
-use crate::datapath::stream::Counted;
-use crate::datapath::wait::{Interest, Waiter, Woke};
+use crate::datapath::stamps::{KeyUnit, StampPoint};
+use crate::datapath::stream::CountedSocket;
+use crate::datapath::wait::{Interest, Waiter, WakeReason};
 use crate::error::{Error, Result};
 use crate::path::emulated::forward::cpus;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -93,11 +93,11 @@ impl SendPlan {
         let (source, target) = (from.local_addr(), to.local_addr());
         from.connect(&target.map_err(failed)?).map_err(failed)?;
         to.connect(&source.map_err(failed)?).map_err(failed)?;
-        Buffer::Receive.ask(&to, Some(ROOM))?;
-        Buffer::Receive.ask(&from, Some(ROOM))?;
+        Buffer::Receive.request(&to, Some(ROOM))?;
+        Buffer::Receive.request(&from, Some(ROOM))?;
         // Before anything is sent: the kernel stamps what comes while it is asked to, and not later.
-        let mut to = Counted::new(to).map_err(failed)?;
-        to.switch_stamps_on(Counts::Datagrams).map_err(failed)?;
+        let mut to = CountedSocket::new(to).map_err(failed)?;
+        to.switch_stamps_on(KeyUnit::Datagrams).map_err(failed)?;
         // The end is known once everything is sent.
         let end = AtomicU64::new(u64::MAX);
         let (mut came, sent) = thread::scope(|scope| {
@@ -139,10 +139,10 @@ impl SendPlan {
     }
 
     fn send(&self, socket: Socket) -> io::Result<Departed> {
-        let mut socket = Counted::new(socket)?;
+        let mut socket = CountedSocket::new(socket)?;
         let mut departed = Departed { left: vec![0; self.packets], count: 0, took: Nanos::ZERO };
         if self.stamps == Sent::Stamped {
-            socket.switch_stamps_on(Counts::Datagrams)?;
+            socket.switch_stamps_on(KeyUnit::Datagrams)?;
         }
         let waiter = Waiter::new(WaitMode::Hybrid);
         let mut message = vec![0; self.size];
@@ -150,7 +150,7 @@ impl SendPlan {
         for number in 0..self.packets {
             let due = start + Nanos(self.every.0 * number as u64);
             while self.every > Nanos::ZERO
-                && waiter.wait(&Monotonic, None, Some(due), Interest::Read)? != Woke::Due
+                && waiter.wait(&Monotonic, None, Some(due), Interest::Read)? != WakeReason::Due
             {
             }
             message[..8].copy_from_slice(&(number as u64).to_le_bytes());
@@ -179,7 +179,7 @@ impl SendPlan {
     }
 
     /// Takes what comes until the end, and what is still there then.
-    fn receive(&self, socket: &mut Counted, end: &AtomicU64) -> io::Result<Came> {
+    fn receive(&self, socket: &mut CountedSocket, end: &AtomicU64) -> io::Result<Came> {
         let mut came = Came { times: vec![[0; 2]; self.packets], ..Came::default() };
         let mut room = vec![0; self.size.max(8)];
         loop {
@@ -222,10 +222,10 @@ struct Departed {
     took: Nanos,
 }
 
-fn fetch(socket: &mut Counted, left: &mut [u64]) -> io::Result<()> {
+fn fetch(socket: &mut CountedSocket, left: &mut [u64]) -> io::Result<()> {
     let Some(stamps) = socket.stamps() else { return Ok(()) };
     stamps.fetch(|passed| {
-        if passed.gate == Gate::Left
+        if passed.point == StampPoint::Left
             && let Some(slot) = left.get_mut(passed.key as usize)
         {
             *slot = passed.at_ns;

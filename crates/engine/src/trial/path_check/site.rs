@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::path::emulated::hosts::Entry;
-use crate::path::emulated::socket::{self, Wanted};
+use crate::path::emulated::socket::{self, SocketRequest};
 
 /// Number of sockets of each kind that one check needs at a host.
 const EACH: usize = 8;
@@ -79,10 +79,10 @@ impl Site {
 }
 
 /// Lists datagram sockets and then stream sockets, of the address's family; [`EACH`] of both.
-fn wanted(address: IpAddr) -> Vec<Wanted> {
+fn wanted(address: IpAddr) -> Vec<SocketRequest> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let kinds = [Type::DGRAM, Type::STREAM].into_iter().flat_map(|kind| [kind; EACH]);
-    kinds.map(|kind| Wanted::new(domain, kind, None)).collect()
+    kinds.map(|kind| SocketRequest::new(domain, kind, None)).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::measurements::series::{Point, Series};
 use crate::measurements::{ConnStats, Tally};
 use crate::time::{Clock, Manual, Nanos};
-use crate::transport::several::Joined;
+use crate::transport::several::JoinedConn;
 use crate::transport::userspace::OverPath;
 use crate::transport::{Conn, Effective, Progress};
 use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
@@ -17,7 +17,7 @@ use crate::workload::{EndpointReport, FlowEvent};
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
 /// A connection on the simulated path: of one protocol, or of several that share its lanes.
-pub(super) type Line = Joined<OverPath>;
+pub(super) type Line = JoinedConn<OverPath>;
 
 /// Makes the connections of a flow, each with its place among them, from 0.
 pub(super) type Next = Box<dyn FnMut(u16) -> Result<Line>>;

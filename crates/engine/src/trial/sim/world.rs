@@ -16,7 +16,7 @@ use crate::datapath::datagram::Received;
 use crate::error::{Error, Result};
 use crate::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
 use crate::measurements::series::Point;
-use crate::path::impair::{self, Capable, Changes, Channel, Packet};
+use crate::path::impair::{self, Changes, Channel, EcnCapability, Packet};
 use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
@@ -334,8 +334,8 @@ impl World {
         let flow = SplitMix64::new(flow as u64).next_u64();
         let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
         let capable = match self.flights.codepoint(slot).is_capable() {
-            true => Capable::Yes,
-            false => Capable::No,
+            true => EcnCapability::Yes,
+            false => EcnCapability::No,
         };
         self.flights.cut(slot, self.cutter.parts(bytes));
         let mut carried = 0;

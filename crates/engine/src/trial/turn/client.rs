@@ -314,7 +314,7 @@ fn socket(at: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(at).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     for buffer in [Buffer::Receive, Buffer::Send] {
-        buffer.ask(&SockRef::from(&socket), Some(BUFFER))?;
+        buffer.request(&SockRef::from(&socket), Some(BUFFER))?;
     }
     Ok(socket)
 }
