@@ -316,6 +316,10 @@ impl Value {
         if let Value::Size(size) = self { Some(size) } else { None }
     }
 
+    fn length(self) -> Option<usize> {
+        usize::try_from(self.size()?.0).ok()
+    }
+
     fn rate(self) -> Option<BitRate> {
         if let Value::Rate(rate) = self { Some(rate) } else { None }
     }

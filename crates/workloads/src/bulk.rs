@@ -29,11 +29,11 @@ use crate::workload::{
 use crate::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
-use settings::{Check, Connect, Extent, KEYS, Memory, Terms};
+use settings::{CONNECT, Check, Connect, Extent, KEYS, Memory, TIMED, Terms};
 use way::OneWay;
 
 pub(super) use marks::{Marks, Timing};
-pub(super) use settings::{SIZE, TIME, WARMUP};
+pub(super) use settings::{SIZE, TIME, WARMUP, WAYS};
 pub(super) use way::{Begin, Rate, segments};
 
 mod keeper;
@@ -62,7 +62,7 @@ impl Workload for Bulk {
         Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?, setting)?))
     }
 
-    fn as_load(&self, load: &Flows<'_>) -> Option<String> {
+    fn as_load(&self, load: &Flows) -> Option<String> {
         let (time, warmup) = (typed(load.time), typed(load.warmup));
         let (id, direction, flows) = (INFO.id, load.direction, load.flows);
         Some(format!("{id}:direction={direction},streams={flows},time={time},warmup={warmup}"))
@@ -74,7 +74,7 @@ impl Workload for Bulk {
             if let Some(size) = &traffic.size {
                 options.push(("bytes", Traffic::bytes(Some(size), 1)?.to_string() + "B"));
                 // Somebody waits for a file from the first packet on.
-                options.push((settings::TIMED.0, settings::TIMED.1.to_owned()));
+                options.push((CONNECT.name(), TIMED.to_owned()));
             }
             Ok(traffic::Work::new(INFO.id, options))
         })
@@ -153,7 +153,7 @@ impl BulkTask {
     fn new(settings: Settings, setting: &Setting) -> Result<BulkTask> {
         let terms = Terms::read(&settings, setting)?;
         let lengths = match terms.extent {
-            Extent::Time(_) if !settings.given("time") => Some(Lengths::steady(setting)),
+            Extent::Time(_) if !settings.given(TIME.name()) => Some(Lengths::steady(setting)),
             _ => None,
         };
         let mut task = BulkTask { settings, terms, lengths, info: TaskInfo::default() };
@@ -338,7 +338,7 @@ impl BulkTask {
             1 => String::new(),
             streams => format!(", {streams} streams"),
         };
-        format!("bulk, {what} {}{streams}", ways(&self.terms.directions))
+        format!("bulk, {what} {}{streams}", ways(self.terms.directions))
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -417,7 +417,7 @@ impl Task for BulkTask {
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
         let flows = &self.info.flows;
-        let directions = &self.terms.directions;
+        let directions = self.terms.directions;
         let mut goodput = Rate::default();
         let mut offered = Rate::default();
         let mut longest_ns = None;

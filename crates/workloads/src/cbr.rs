@@ -7,7 +7,8 @@
 use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::{BitRate, OfferedRate};
 
@@ -26,50 +27,50 @@ use receiver::Arrivals;
 /// The workload.
 pub(super) struct Cbr;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "rate",
-        kind: Kind::Offered(1_000_000_000_000, 100_000_000),
-        default: "1mbit",
-        doc: "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
-    },
-    Key {
-        name: "size",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "1400",
-        doc: "message size; 20 bytes or more carry the time of sending, for delay variation",
-    },
-    Key {
-        name: "time",
-        kind: Kind::Span(1_000_000, 86_400 * 1_000_000_000),
-        default: "",
-        doc: "how long to send after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
-    },
-    Key {
-        name: "warmup",
-        kind: Kind::Span(0, 60 * 1_000_000_000),
-        default: "",
-        doc: "how long to send before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(2, 1_000_000_000_000),
-        default: "",
-        doc: "how many messages each direction offers, all flows together, instead of time",
-    },
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down", "both"]),
-        default: "up",
-        doc: "near to far, far to near, or both at once",
-    },
-    Key {
-        name: "flows",
-        kind: Kind::Count(1, 64),
-        default: "1",
-        doc: "connections in each direction, which take turns and share the rate",
-    },
-];
+const KEYS: &[Key] =
+    &[RATE.key(), SIZE.key(), TIME.key(), WARMUP.key(), COUNT.key(), DIRECTION.key(), FLOWS.key()];
+
+const RATE: Preset<OfferedRate> = Optional::offered("rate", (1_000_000_000_000, 100_000_000), "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes").or("1mbit");
+
+const SIZE: Preset<usize> = Optional::length(
+    "size",
+    (header::LEN as u64, 65_507),
+    "message size; 20 bytes or more carry the time of sending, for delay variation",
+)
+.or("1400");
+
+const TIME: Optional<Nanos> = Optional::span(
+    "time",
+    (1_000_000, 86_400 * 1_000_000_000),
+    "how long to send after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
+);
+
+const WARMUP: Optional<Nanos> = Optional::span(
+    "warmup",
+    (0, 60 * 1_000_000_000),
+    "how long to send before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
+);
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (2, 1_000_000_000_000),
+    "how many messages each direction offers, all flows together, instead of time",
+);
+
+const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
+    "direction",
+    &["up", "down", "both"],
+    &bulk::WAYS,
+    "near to far, far to near, or both at once",
+)
+.or("up");
+
+const FLOWS: Preset<u64> = Optional::count(
+    "flows",
+    (1, 64),
+    "connections in each direction, which take turns and share the rate",
+)
+.or("1");
 
 static INFO: Info = Info {
     id: "cbr",
@@ -104,7 +105,7 @@ struct CbrTask {
     stop: Stop,
     /// Sent before what counts.
     warmup: Nanos,
-    directions: Vec<Direction>,
+    directions: &'static [Direction],
     flows: u64,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
@@ -125,38 +126,32 @@ const ENOUGH: u64 = 100;
 
 impl CbrTask {
     fn new(settings: Settings, setting: &Setting) -> Result<CbrTask> {
-        let rate = settings.offered("rate").unwrap_or(OfferedRate::Max);
-        let size = settings.size("size").map_or(1400, |size| size.0 as usize);
-        let flows = settings.count("flows").unwrap_or(1);
+        let (rate, size) = (settings.get(&RATE), settings.get(&SIZE));
+        let flows = settings.get(&FLOWS);
         let enough = period(rate, size).map_or(Nanos::ZERO, |period| period.times(ENOUGH * flows));
         let lengths = Lengths::steady(setting).at_least(enough);
-        let stop = match (settings.count("count"), settings.span("time")) {
+        let stop = match (settings.find(&COUNT), settings.find(&TIME)) {
             (Some(_), Some(_)) => return Err(Error::usage("cbr: give count or time, not both")),
             (Some(count), None) => Stop::After { count },
             (None, time) => {
                 Stop::At { time: time.unwrap_or(Nanos(lengths.fewest * lengths.unit_ns)) }
             }
         };
-        let directions = match settings.text("direction") {
-            Some("down") => vec![Direction::Down],
-            Some("both") => vec![Direction::Up, Direction::Down],
-            _ => vec![Direction::Up],
-        };
         let mut task = CbrTask {
             info: TaskInfo::default(),
             rate,
             size,
             flows,
-            warmup: settings.span("warmup").unwrap_or(match stop {
+            warmup: settings.find(&WARMUP).unwrap_or(match stop {
                 Stop::At { .. } => setting.start_up(),
                 Stop::After { .. } => Nanos::ZERO,
             }),
             lengths: match stop {
-                Stop::At { .. } if !settings.given("time") => Some(lengths),
+                Stop::At { .. } if !settings.given(TIME.name()) => Some(lengths),
                 _ => None,
             },
             stop,
-            directions,
+            directions: settings.get(&DIRECTION),
             settings,
         };
         task.check()?;
@@ -249,7 +244,7 @@ impl CbrTask {
             Stop::After { .. } => Vec::new(),
         };
         TaskInfo {
-            headline: format!("{}-byte messages, {pace} {}", self.size, ways(&self.directions)),
+            headline: format!("{}-byte messages, {pace} {}", self.size, ways(self.directions)),
             spec: filled(INFO.id, &self.settings, spans),
             metrics: self.metrics(),
             lengths: self.lengths,
@@ -330,7 +325,7 @@ impl Task for CbrTask {
 
     /// Returns the share of messages that are lost where none is sent again: those with any packet lost.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
-        let ([direction], Some(bps)) = (&self.directions[..], self.offered_bps()) else {
+        let ([direction], Some(bps)) = (self.directions, self.offered_bps()) else {
             return Vec::new();
         };
         if on.guarantees.service.delivery != Delivery::BestEffort || self.period().is_none() {
@@ -381,7 +376,7 @@ impl Task for CbrTask {
         };
         let (mut goodput, mut wire, mut sent) = (Rate::default(), Rate::default(), Rate::default());
         let mut lost = (0u64, 0u64);
-        for direction in &self.directions {
+        for direction in self.directions {
             let way = gather(reports, flows, *direction, Begin::Receive);
             let account = way.account(framing);
             lost = (lost.0 + account.sent.saturating_sub(account.delivered), lost.1 + account.sent);

@@ -13,9 +13,11 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::Result;
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 
+use crate::paced::Claim;
 use crate::workload::header::{self, account_of};
 use crate::workload::setting::{claiming, filled, reopens};
 use crate::workload::theory::{Conditions, Prediction};
@@ -32,44 +34,38 @@ use answerer::Answerer;
 /// The workload.
 pub(super) struct Connect;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "count",
-        kind: Kind::Count(20, 65_000),
-        default: "",
-        doc: "how many connections (as many as the claim needs: 20, or 1000 for p99)",
-    },
-    Key {
-        name: "pause",
-        kind: Kind::Span(0, 60_000_000_000),
-        default: "0",
-        doc: "between the answer and the next connection",
-    },
-    Key {
-        name: "request",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "64",
-        doc: "what is asked on each",
-    },
-    Key {
-        name: "answer",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "64",
-        doc: "what comes back",
-    },
-    Key {
-        name: "retry",
-        kind: Kind::Span(1_000_000, 60_000_000_000),
-        default: "1s",
-        doc: "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)",
-    },
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["p50", "mean", "p99"]),
-        default: "p50",
-        doc: "the figure of the time to the first byte that verdicts are given for",
-    },
-];
+const KEYS: &[Key] =
+    &[COUNT.key(), PAUSE.key(), REQUEST.key(), ANSWER.key(), RETRY.key(), CLAIM.key()];
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (20, 65_000),
+    "how many connections (as many as the claim needs: 20, or 1000 for p99)",
+);
+
+const PAUSE: Preset<Nanos> =
+    Optional::span("pause", (0, 60_000_000_000), "between the answer and the next connection")
+        .or("0");
+
+const REQUEST: Preset<usize> =
+    Optional::length("request", (header::LEN as u64, 65_507), "what is asked on each").or("64");
+
+const ANSWER: Preset<usize> =
+    Optional::length("answer", (header::LEN as u64, 65_507), "what comes back").or("64");
+
+const RETRY: Preset<Nanos> = Optional::span("retry", (1_000_000, 60_000_000_000), "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)").or("1s");
+
+const CLAIM: Preset<Claim> = Optional::choice(
+    "claim",
+    &["p50", "mean", "p99"],
+    &[
+        Claim::new("first_byte_p50_ns", ENOUGH),
+        Claim::new("first_byte_mean_ns", ENOUGH),
+        Claim::new("first_byte_p99_ns", ENOUGH_FOR_P99),
+    ],
+    "the figure of the time to the first byte that verdicts are given for",
+)
+.or("p50");
 
 static INFO: Info = Info {
     id: "connect",
@@ -118,29 +114,27 @@ struct ConnectTask {
     request: usize,
     answer: usize,
     retry: Nanos,
-    claimed: String,
+    claimed: &'static str,
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
 
 impl ConnectTask {
     fn new(settings: Settings, setting: &Setting) -> ConnectTask {
-        let claim = settings.text("claim").unwrap_or_default();
-        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
-        let pause = settings.span("pause").unwrap_or_default();
+        let Claim { figure, fewest } = settings.get(&CLAIM);
+        let (asked, pause) = (settings.find(&COUNT), settings.get(&PAUSE));
         // A handshake of one or two round trips, and the exchange; on loopback less than a millisecond.
         let each = Nanos(3 * setting.rtt_or_long().0) + Nanos::from_micros(500) + pause;
         let lengths = Lengths { fewest, unit_ns: each.0, key: "count" };
-        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
         let mut task = ConnectTask {
             info: TaskInfo::default(),
-            count: settings.count("count").unwrap_or(fewest),
+            count: asked.unwrap_or(fewest),
             pause,
-            request: size("request"),
-            answer: size("answer"),
-            retry: settings.span("retry").unwrap_or_default(),
-            claimed: format!("first_byte_{claim}_ns"),
-            lengths: settings.count("count").is_none().then_some(lengths),
+            request: settings.get(&REQUEST),
+            answer: settings.get(&ANSWER),
+            retry: settings.get(&RETRY),
+            claimed: figure,
+            lengths: asked.is_none().then_some(lengths),
             settings,
         };
         task.info = task.facts();
@@ -154,7 +148,7 @@ impl ConnectTask {
         TaskInfo {
             headline: format!("{count} connections, {request} bytes asked, {answer} answered"),
             spec: filled(INFO.id, &self.settings, [("count", count.to_string())]),
-            metrics: claiming(FIGURES, &self.claimed),
+            metrics: claiming(FIGURES, self.claimed),
             lengths: self.lengths,
             flows: vec![None],
             largest_message: request.max(answer),
@@ -197,7 +191,7 @@ impl Task for ConnectTask {
         if let Some(half) = near.first() {
             findings.metrics.extend(half.figures.clone());
         }
-        if !findings.metrics.contains_key(&self.claimed) {
+        if !findings.metrics.contains_key(self.claimed) {
             let why = "too few connections were answered to have the figure that is claimed";
             findings.why_invalid = Some(why.to_owned());
         }

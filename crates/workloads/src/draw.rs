@@ -2,14 +2,15 @@
 //! share.
 
 use crate::rng::SplitMix64;
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 
 use crate::paced::Period;
 
-/// Key for the spread of arrivals.
-pub(super) const fn arrivals_key(doc: &'static str) -> Key {
-    Key { name: "arrivals", kind: Kind::Choice(&["poisson", "constant"]), default: "poisson", doc }
+/// Declares the spread of arrivals.
+pub(super) const fn arrivals_key(doc: &'static str) -> Preset<Spread> {
+    let values = &[Spread::Poisson, Spread::Constant];
+    Optional::choice("arrivals", &["poisson", "constant"], values, doc).or("poisson")
 }
 
 /// Spread of arrivals over a time, of which each has one period on average.
@@ -20,16 +21,6 @@ pub(super) enum Spread {
     Poisson,
     /// Arrivals all equally far apart.
     Constant,
-}
-
-impl Spread {
-    /// Returns the spread of this name; the first if there is none.
-    pub(super) fn named(name: Option<&str>) -> Spread {
-        match name {
-            Some("constant") => Spread::Constant,
-            _ => Spread::Poisson,
-        }
-    }
 }
 
 /// Times from the start at which things happen, in their order.

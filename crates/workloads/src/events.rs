@@ -12,14 +12,15 @@
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::OfferedRate;
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
-    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts, count_key,
-    direction_key, size_key,
+    Asked, Claim, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::traffic;
@@ -33,47 +34,54 @@ use deliveries::Deliveries;
 pub(super) struct Events;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "events",
-        kind: Kind::Offered(1_000_000_000, 100_000),
-        default: "50pps",
-        doc: "events on average: per second (50pps), or as application bits per second",
-    },
-    size_key("64", "the message of one event"),
-    arrivals_key("events at random times (a Poisson process), or equally far apart"),
-    Key {
-        name: "order",
-        kind: Kind::Choice(&["events", "none", "own"]),
-        default: "events",
-        doc: "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive",
-    },
-    Key {
-        name: "hz",
-        kind: Kind::Count(1, 1_000),
-        default: "60",
-        doc: "updates of the state per second",
-    },
-    Key {
-        name: "state-size",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "200",
-        doc: "one update of the state",
-    },
-    Key {
-        name: "service",
-        kind: Kind::Choice(&["own", "latest"]),
-        default: "own",
-        doc: "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one",
-    },
-    count_key("how many events (as many as the claim needs: 100, or 1000 for p99)"),
-    direction_key("up", "near to far, or far to near as from a server"),
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["mean", "p99"]),
-        default: "mean",
-        doc: "the figure of the delivery time that verdicts are given for; the others are described",
-    },
+    EVENTS.key(),
+    SIZE.key(),
+    ARRIVALS.key(),
+    ORDER.key(),
+    HZ.key(),
+    STATE_SIZE.key(),
+    SERVICE.key(),
+    COUNT.key(),
+    DIRECTION.key(),
+    CLAIM.key(),
 ];
+
+const EVENTS: Preset<OfferedRate> = Optional::offered(
+    "events",
+    (1_000_000_000, 100_000),
+    "events on average: per second (50pps), or as application bits per second",
+)
+.or("50pps");
+
+const SIZE: Preset<usize> = size_key("64", "the message of one event");
+
+const ARRIVALS: Preset<Spread> =
+    arrivals_key("events at random times (a Poisson process), or equally far apart");
+
+const ORDER: Preset<Option<Service>> = Optional::choice("order", &["events", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None], "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive").or("events");
+
+const HZ: Preset<u64> =
+    Optional::count("hz", (1, 1_000), "updates of the state per second").or("60");
+
+const STATE_SIZE: Preset<usize> =
+    Optional::length("state-size", (STAMPED_LEN as u64, 65_507), "one update of the state")
+        .or("200");
+
+const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true], "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one").or("own");
+
+const COUNT: Optional<u64> =
+    count_key("how many events (as many as the claim needs: 100, or 1000 for p99)");
+
+const DIRECTION: Preset<Direction> =
+    direction_key("up", "near to far, or far to near as from a server");
+
+const CLAIM: Preset<Claim> = Optional::choice(
+    "claim",
+    &["mean", "p99"],
+    &[Claim::new("delivery_mean_ns", ENOUGH), Claim::new("delivery_p99_ns", ENOUGH_FOR_P99)],
+    "the figure of the delivery time that verdicts are given for; the others are described",
+)
+.or("mean");
 
 static INFO: Info = Info {
     id: "events",
@@ -150,40 +158,35 @@ struct Beside {
     event_service: Option<Service>,
     /// True if the state asks for a lane whose messages may be lost.
     may_lose_state: bool,
-    claimed: String,
+    claimed: &'static str,
 }
 
 fn task(settings: Settings) -> Result<Paced<Beside>> {
-    let size = |key: &str| settings.size(key).map_or(STAMPED_LEN, |size| size.0 as usize);
-    let (event_size, state_size) = (size("size"), size("state-size"));
-    let events = match settings.offered("events") {
-        Some(OfferedRate::Bits(rate)) => Period::of_bits(event_size as u64 * 8, rate.0),
-        Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
-        Some(OfferedRate::Max) | None => {
+    let (event_size, state_size) = (settings.get(&SIZE), settings.get(&STATE_SIZE));
+    let events = match settings.get(&EVENTS) {
+        OfferedRate::Bits(rate) => Period::of_bits(event_size as u64 * 8, rate.0),
+        OfferedRate::Packets(rate) => Period::of_packets(rate.0),
+        OfferedRate::Max => {
             return Err(Error::usage(
                 "events: events=max has no times from which to measure; give a rate, as 50pps",
             ));
         }
     };
-    let choice = |key: &str, word: &str| settings.text(key) == Some(word);
+    let Claim { figure, fewest } = settings.get(&CLAIM);
     let mut work = Beside {
         events,
-        state: Period::of_packets(settings.count("hz").unwrap_or(60)),
+        state: Period::of_packets(settings.get(&HZ)),
         event_size,
         state_size,
-        spread: Spread::named(settings.text("arrivals")),
+        spread: settings.get(&ARRIVALS),
         count: 0,
-        event_service: match settings.text("order") {
-            Some("none") => Some(Service::UNORDERED),
-            Some("own") => None,
-            _ => Some(Service::ORDERED),
-        },
-        may_lose_state: choice("service", "latest"),
-        claimed: format!("delivery_{}_ns", settings.text("claim").unwrap_or_default()),
+        event_service: settings.get(&ORDER),
+        may_lose_state: settings.get(&SERVICE),
+        claimed: figure,
     };
-    let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
-    let mut pace = Pace::of(settings, events, fewest);
-    pace.size = event_size.max(state_size);
+    let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
+    let size = event_size.max(state_size);
+    let pace = Pace::new(settings, events, Asked { count, fewest, size, direction });
     work.count = pace.count;
     Ok(Paced::new(pace, work))
 }
@@ -252,7 +255,7 @@ impl Work for Beside {
     type Measure = Deliveries;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
-        let (events, hz) = (pace.text("events"), pace.text("hz"));
+        let (events, hz) = (pace.as_typed(&EVENTS), pace.as_typed(&HZ));
         let ways = ways(&[pace.direction]);
         WorkFacts {
             id: INFO.id,
@@ -260,7 +263,7 @@ impl Work for Beside {
                 "{events} events beside a state at {hz} Hz on one connection, {ways}"
             ),
             figures: FIGURES,
-            claimed: self.claimed.clone(),
+            claimed: self.claimed.to_owned(),
             lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
             messages: Some(self.count.saturating_add(self.states())),
             is_even: false,

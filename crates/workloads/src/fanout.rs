@@ -8,7 +8,8 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role, SEGMENTS, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::units::Bytes;
 
 use crate::bulk::{self, Begin, gather};
@@ -21,28 +22,27 @@ use crate::workload::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
 pub(super) struct Fanout;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: RECEIVERS,
-        kind: Kind::Count(1, 64),
-        default: "4",
-        doc: "receivers, each a process with a connection of its own",
-    },
-    Key {
-        name: BYTES,
-        kind: Kind::Size(1, 1 << 50),
-        default: "",
-        doc: "how much each receiver is to get",
-    },
-    bulk::TIME,
-    bulk::WARMUP,
-    bulk::SIZE,
-    Key {
-        name: "call",
-        kind: Kind::Size(64, 16 << 20),
-        default: "128KiB",
-        doc: "bytes the application hands over per call, to each connection",
-    },
+    RECEIVERS.key(),
+    BYTES.key(),
+    bulk::TIME.key(),
+    bulk::WARMUP.key(),
+    bulk::SIZE.key(),
+    CALL.key(),
 ];
+
+const RECEIVERS: Preset<u64> =
+    Optional::count("receivers", (1, 64), "receivers, each a process with a connection of its own")
+        .or("4");
+
+const BYTES: Optional<Bytes> =
+    Optional::size("bytes", (1, 1 << 50), "how much each receiver is to get");
+
+const CALL: Preset<Bytes> = Optional::size(
+    "call",
+    (64, 16 << 20),
+    "bytes the application hands over per call, to each connection",
+)
+.or("128KiB");
 
 static INFO: Info = Info {
     id: "fanout",
@@ -50,9 +50,6 @@ static INFO: Info = Info {
     summary: "one sender and several receivers of the same data: how much the slowest has",
     keys: KEYS,
 };
-
-const RECEIVERS: &str = "receivers";
-const BYTES: &str = "bytes";
 
 /// Names of the metrics.
 const SLOWEST: &str = "slowest_goodput_bps";
@@ -79,13 +76,13 @@ struct FanoutTask {
 impl FanoutTask {
     fn new(settings: Settings, setting: &Setting) -> Result<FanoutTask> {
         let refuse = |why: String| Err(Error::usage(format!("{}: {why}", INFO.id)));
-        let receivers = settings.count("receivers").unwrap_or(4);
-        let call = settings.size("call").unwrap_or(Bytes(0));
-        match settings.size("bytes") {
-            Some(_) if settings.given("time") => {
+        let receivers = settings.get(&RECEIVERS);
+        let call = settings.get(&CALL);
+        match settings.find(&BYTES) {
+            Some(_) if settings.given(bulk::TIME.name()) => {
                 return refuse("give bytes or time, not both".to_owned());
             }
-            Some(_) if settings.given("warmup") => {
+            Some(_) if settings.given(bulk::WARMUP.name()) => {
                 return refuse(
                     "warmup goes with time: of so many bytes all count; leave it out, or give time"
                         .to_owned(),
@@ -99,16 +96,18 @@ impl FanoutTask {
             }
             _ => {}
         }
-        let total = settings.size("bytes").map(|bytes| bytes.0.saturating_mul(receivers));
-        let given = settings.iter().filter(|(key, _)| *key != RECEIVERS && *key != BYTES);
+        let total = settings.find(&BYTES).map(|bytes| bytes.0.saturating_mul(receivers));
+        let own = [RECEIVERS.name(), BYTES.name()];
+        let given = settings.iter().filter(|(key, _)| !own.contains(key));
         let mut options: Vec<(String, String)> =
             given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        options.extend(total.map(|total| (BYTES.to_owned(), total.to_string())));
+        options.extend(total.map(|total| (BYTES.name().to_owned(), total.to_string())));
         let bulk = bulk::task(receivers, options, setting)?;
         let facts = bulk.info();
         // The length and the warm-up that were not given follow from the path.
-        let open = facts.spec.options.iter().filter(|(key, _)| key == "time" || key == "warmup");
-        let each = match settings.size("bytes") {
+        let lengths = [bulk::TIME.name(), bulk::WARMUP.name()];
+        let open = facts.spec.options.iter().filter(|(key, _)| lengths.contains(&key.as_str()));
+        let each = match settings.find(&BYTES) {
             Some(bytes) => bytes.to_string(),
             None => spoken(facts.planned.unwrap_or_default()),
         };

@@ -12,7 +12,8 @@
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 
 use crate::paced::{DRAIN, Period, conclude_both};
@@ -36,50 +37,37 @@ use wire::FRONT;
 /// The workload.
 pub(super) struct Inputs;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "hz",
-        kind: Kind::Count(1, 1_000),
-        default: "60",
-        doc: "inputs per second, each way",
-    },
-    Key {
-        name: "size",
-        kind: Kind::Size(1, 1_000),
-        default: "1",
-        doc: "one input; six buttons take 6 bits",
-    },
-    Key {
-        name: "playout",
-        kind: Kind::Span(0, 10_000_000_000),
-        default: "100ms",
-        doc: "how long after the fastest input would be there each is played",
-    },
-    Key {
-        name: "service",
-        kind: Kind::Choice(&["own", "unreliable", "reliable"]),
-        default: "own",
-        doc: "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
-    },
-    Key {
-        name: "mtu",
-        kind: Kind::Size(64, 65_507),
-        default: "1200",
-        doc: "the largest message; of more inputs that are not acknowledged it has the oldest",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, 10_000_000),
-        default: "",
-        doc: "how many inputs each way (as many as the claim needs: 120, or two seconds)",
-    },
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["p99", "smooth"]),
-        default: "p99",
-        doc: "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never",
-    },
-];
+const KEYS: &[Key] =
+    &[HZ.key(), SIZE.key(), PLAYOUT.key(), SERVICE.key(), MTU.key(), COUNT.key(), CLAIM.key()];
+
+const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "inputs per second, each way").or("60");
+
+const SIZE: Preset<usize> =
+    Optional::length("size", (1, 1_000), "one input; six buttons take 6 bits").or("1");
+
+const PLAYOUT: Preset<Nanos> = Optional::span(
+    "playout",
+    (0, 10_000_000_000),
+    "how long after the fastest input would be there each is played",
+)
+.or("100ms");
+
+const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "unreliable", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)], "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)").or("own");
+
+const MTU: Preset<usize> = Optional::length(
+    "mtu",
+    (64, 65_507),
+    "the largest message; of more inputs that are not acknowledged it has the oldest",
+)
+.or("1200");
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (20, 10_000_000),
+    "how many inputs each way (as many as the claim needs: 120, or two seconds)",
+);
+
+const CLAIM: Preset<&'static str> = Optional::choice("claim", &["p99", "smooth"], &["delay_p99_ns", "delay_smooth_ns"], "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never").or("p99");
 
 static INFO: Info = Info {
     id: "inputs",
@@ -140,27 +128,18 @@ struct Lockstep {
 
 impl Lockstep {
     fn new(settings: Settings) -> Result<Lockstep> {
-        let hz = settings.count("hz").unwrap_or(60);
-        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
-        let asked = settings.count("count");
+        let (hz, asked) = (settings.get(&HZ), settings.find(&COUNT));
         let period_ns = Period::of_packets(hz).times(1).0.max(1);
         let lengths = Lengths { fewest: ENOUGH, unit_ns: period_ns, key: "count" };
         let mut task = Lockstep {
             info: TaskInfo::default(),
             hz,
-            input: size("size"),
-            playout: settings.span("playout").unwrap_or_default(),
-            mtu: size("mtu"),
+            input: settings.get(&SIZE),
+            playout: settings.get(&PLAYOUT),
+            mtu: settings.get(&MTU),
             count: asked.unwrap_or(ENOUGH),
-            service: match settings.text("service") {
-                Some("unreliable") => Some(Service::BEST_EFFORT),
-                Some("reliable") => Some(Service::ORDERED),
-                _ => None,
-            },
-            claimed: match settings.text("claim") {
-                Some("smooth") => "delay_smooth_ns",
-                _ => "delay_p99_ns",
-            },
+            service: settings.get(&SERVICE),
+            claimed: settings.get(&CLAIM),
             lengths: asked.is_none().then_some(lengths),
             settings,
         };
@@ -193,7 +172,7 @@ impl Lockstep {
 
 impl Lockstep {
     fn facts(&self) -> TaskInfo {
-        let playout = self.settings.text("playout").unwrap_or_default();
+        let playout = self.settings.as_typed(&PLAYOUT);
         let planned = self.period().times(self.count);
         let longest = planned + DRAIN + DRAIN;
         let names = ["delay", "delay of an input"];

@@ -8,7 +8,8 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, MetricName, Percentile, Role, Suffix, Unit, name};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 
 use crate::workload::header::{self, account};
@@ -30,62 +31,75 @@ use gate::put_percentiles;
 pub(super) struct Ping;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "size",
-        kind: Kind::Size(header::LEN as u64, 65_507),
-        default: "64",
-        doc: "message size, the same there and back; 28 bytes or more carry the far end's clock",
-    },
-    Key {
-        name: "interval",
-        kind: Kind::Span(1_000, 3_600_000_000_000),
-        default: "",
-        doc: "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms)",
-    },
-    Key {
-        name: "window",
-        kind: Kind::Count(1, 65_536),
-        default: "",
-        doc: "closed loop instead: this many questions open at once, each answer starts the next",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(1, 1_000_000_000_000),
-        default: "",
-        doc: "how many questions are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
-    },
-    Key {
-        name: "time",
-        kind: Kind::Span(1_000_000, 31 * 86_400 * 1_000_000_000),
-        default: "",
-        doc: "how long to ask after the warm-up, instead of count",
-    },
-    Key {
-        name: "warmup",
-        kind: Kind::Count(0, 1_000_000),
-        default: "",
-        doc: "how many questions come first and are counted apart (20, or 100 with a window on loopback)",
-    },
-    Key {
-        name: "think",
-        kind: Kind::Span(0, 60_000_000_000),
-        default: "0",
-        doc: "how long the far end waits before it answers: server time, not path delay",
-    },
-    Key {
-        name: "timeout",
-        kind: Kind::Span(1_000_000, 3_600_000_000_000),
-        default: "",
-        doc: "after this an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
-    },
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["p50", "p90", "p99", "p999"]),
-        default: "p50",
-        doc: "the percentile that verdicts are given for, beyond which ten messages have to lie; the \
-              others are described",
-    },
+    SIZE.key(),
+    INTERVAL.key(),
+    WINDOW.key(),
+    COUNT.key(),
+    TIME.key(),
+    WARMUP.key(),
+    THINK.key(),
+    TIMEOUT.key(),
+    CLAIM.key(),
 ];
+
+const SIZE: Preset<usize> = Optional::length(
+    "size",
+    (header::LEN as u64, 65_507),
+    "message size, the same there and back; 28 bytes or more carry the far end's clock",
+)
+.or("64");
+
+const INTERVAL: Optional<Nanos> = Optional::span(
+    "interval",
+    (1_000, 3_600_000_000_000),
+    "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms)",
+);
+
+const WINDOW: Optional<u64> = Optional::count(
+    "window",
+    (1, 65_536),
+    "closed loop instead: this many questions open at once, each answer starts the next",
+);
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (1, 1_000_000_000_000),
+    "how many questions are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
+);
+
+const TIME: Optional<Nanos> = Optional::span(
+    "time",
+    (1_000_000, 31 * 86_400 * 1_000_000_000),
+    "how long to ask after the warm-up, instead of count",
+);
+
+const WARMUP: Optional<u64> = Optional::count(
+    "warmup",
+    (0, 1_000_000),
+    "how many questions come first and are counted apart (20, or 100 with a window on loopback)",
+);
+
+const THINK: Preset<Nanos> = Optional::span(
+    "think",
+    (0, 60_000_000_000),
+    "how long the far end waits before it answers: server time, not path delay",
+)
+.or("0");
+
+const TIMEOUT: Optional<Nanos> = Optional::span(
+    "timeout",
+    (1_000_000, 3_600_000_000_000),
+    "after this an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
+);
+
+const CLAIM: Preset<Percentile> = Optional::choice(
+    "claim",
+    &["p50", "p90", "p99", "p999"],
+    &Percentile::ALL,
+    "the percentile that verdicts are given for, beyond which ten messages have to lie; the \
+              others are described",
+)
+.or("p50");
 
 static INFO: Info = Info {
     id: "ping",
@@ -149,10 +163,10 @@ const MOST_OPEN: u64 = 1 << 20;
 /// Questions that warm up by default: Linux acknowledges a connection's first 16 segments at once
 /// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's clock have then seen the way there and
 /// back.
-const WARMUP: u64 = 20;
+const WARM_UP: u64 = 20;
 
 /// Questions that warm up a closed loop on loopback, which is through with them within a few milliseconds.
-const WARMUP_CLOSED: u64 = 100;
+const WARM_UP_CLOSED: u64 = 100;
 
 /// Questions of a closed loop on loopback by default: about as long as a trial's processes take to
 /// start.
@@ -163,10 +177,8 @@ const ROUND_TRIP: Nanos = Nanos::from_micros(50);
 
 impl PingTask {
     fn new(settings: Settings, setting: &Setting) -> Result<PingTask> {
-        let size = settings.size("size").map_or(64, |size| size.0 as usize);
-        let think = settings.span("think").unwrap_or_default();
-        let interval = settings.span("interval");
-        let pace = match (settings.count("window"), interval) {
+        let (size, think) = (settings.get(&SIZE), settings.get(&THINK));
+        let pace = match (settings.find(&WINDOW), settings.find(&INTERVAL)) {
             (Some(_), Some(_)) => {
                 return Err(Error::usage(
                     "ping: window asks for a closed loop and interval for an open one; give one of them",
@@ -179,14 +191,15 @@ impl PingTask {
         };
         let round_trip = setting.rtt_or_long().max(ROUND_TRIP) + think;
         let closed_at_hand = matches!(pace, Pace::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
-        let enough = enough(claimed(&settings));
+        let enough = enough(settings.get(&CLAIM));
         let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
         let unit = match pace {
             Pace::Open { interval } => interval,
             Pace::Closed { window } => Nanos(round_trip.0 / window),
         };
-        let open = settings.count("count").is_none() && settings.span("time").is_none();
-        let stop = match (settings.count("count"), settings.span("time")) {
+        let (count, time) = (settings.find(&COUNT), settings.find(&TIME));
+        let open = count.is_none() && time.is_none();
+        let stop = match (count, time) {
             (Some(_), Some(_)) => {
                 return Err(Error::usage("ping: give count or time, not both"));
             }
@@ -198,10 +211,10 @@ impl PingTask {
             info: TaskInfo::default(),
             size,
             think,
-            timeout: settings.span("timeout").unwrap_or_else(|| default_timeout(setting) + think),
-            warmup: settings.count("warmup").unwrap_or(match closed_at_hand {
-                true => WARMUP_CLOSED,
-                false => WARMUP,
+            timeout: settings.find(&TIMEOUT).unwrap_or_else(|| default_timeout(setting) + think),
+            warmup: settings.find(&WARMUP).unwrap_or(match closed_at_hand {
+                true => WARM_UP_CLOSED,
+                false => WARM_UP,
             }),
             lengths: open.then_some(Lengths { fewest, unit_ns: unit.0, key: "count" }),
             pace,
@@ -277,15 +290,8 @@ impl PingTask {
     }
 
     fn claim(&self) -> Percentile {
-        claimed(&self.settings)
+        self.settings.get(&CLAIM)
     }
-}
-
-/// Returns the percentile that is claimed.
-fn claimed(settings: &Settings) -> Percentile {
-    let claim = settings.text("claim");
-    let found = Percentile::ALL.into_iter().find(|one| Some(one.name()) == claim);
-    found.unwrap_or(Percentile::P50)
 }
 
 /// Returns the number of messages sent by default where a percentile is claimed.

@@ -12,12 +12,13 @@
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
+use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind, Settings, Spec, plain};
 use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 
 use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
-use crate::paced::{DRAIN, Period, STAMPED_LEN, conclude_one};
+use crate::paced::{Claim, DRAIN, Period, STAMPED_LEN, conclude_one};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
 use crate::workload::setting::{claiming, filled, fits_rate, numbered, reopens, set_apart};
@@ -41,56 +42,70 @@ use service::Server;
 pub(super) struct Rpc;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "rate",
-        kind: Kind::Own { form: "..1Mpps", check: check_rate, refers: plain },
-        default: "50pps",
-        doc: "requests per second on average, whatever is answered",
-    },
-    arrivals_key("requests at random times (a Poisson process), or equally far apart"),
-    Key {
-        name: "request",
-        kind: Kind::Size(STAMPED_LEN as u64, 65_507),
-        default: "200",
-        doc: "one request, in one message",
-    },
-    Key {
-        name: "response",
-        kind: Kind::Own { form: "SIZE|SIZE..SIZE", check: check_response, refers: plain },
-        default: "1kB..10kB",
-        doc: "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
-    },
-    Key {
-        name: "mtu",
-        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
-        default: "1200",
-        doc: "the largest message into which a response is cut, its header of 20 bytes included",
-    },
-    Key {
-        name: "lanes",
-        kind: Kind::Count(1, 256),
-        default: "8",
-        doc: "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
-    },
-    Key {
-        name: "connect",
-        kind: Kind::Choice(&["kept", "each"]),
-        default: "kept",
-        doc: "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, 1_000_000),
-        default: "",
-        doc: "how many requests (as many as the claim needs: 100, or 1000 for p99)",
-    },
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["mean", "p50", "p99"]),
-        default: "mean",
-        doc: "the figure of the response time that verdicts are given for; the others are described",
-    },
+    RATE.key(),
+    ARRIVALS.key(),
+    REQUEST.key(),
+    RESPONSE.key(),
+    MTU.key(),
+    LANES.key(),
+    CONNECT.key(),
+    COUNT.key(),
+    CLAIM.key(),
 ];
+
+const RATE: Preset<u64> = Optional::form(
+    "rate",
+    Kind::Own { form: "..1Mpps", check: |typed| per_second(typed).map(drop), refers: plain },
+    per_second,
+    0,
+    "requests per second on average, whatever is answered",
+)
+.or("50pps");
+
+const ARRIVALS: Preset<Spread> =
+    arrivals_key("requests at random times (a Poisson process), or equally far apart");
+
+const REQUEST: Preset<usize> =
+    Optional::length("request", (STAMPED_LEN as u64, 65_507), "one request, in one message")
+        .or("200");
+
+const RESPONSE: Preset<(u64, u64)> = Optional::form(
+    "response",
+    Kind::Own { form: "SIZE|SIZE..SIZE", check: |typed| range(typed).map(drop), refers: plain },
+    range,
+    (0, 0),
+    "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
+)
+.or("1kB..10kB");
+
+const MTU: Preset<usize> = Optional::length(
+    "mtu",
+    (2 * STAMPED_LEN as u64, 65_507),
+    "the largest message into which a response is cut, its header of 20 bytes included",
+)
+.or("1200");
+
+const LANES: Preset<u64> = Optional::count("lanes", (1, 256), "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order").or("8");
+
+const CONNECT: Preset<Connect> = Optional::choice("connect", &["kept", "each"], &[Connect::Kept, Connect::Each], "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted").or("kept");
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (20, 1_000_000),
+    "how many requests (as many as the claim needs: 100, or 1000 for p99)",
+);
+
+const CLAIM: Preset<Claim> = Optional::choice(
+    "claim",
+    &["mean", "p50", "p99"],
+    &[
+        Claim::new("response_mean_ns", ENOUGH),
+        Claim::new("response_p50_ns", ENOUGH),
+        Claim::new("response_p99_ns", ENOUGH_FOR_P99),
+    ],
+    "the figure of the response time that verdicts are given for; the others are described",
+)
+.or("mean");
 
 static INFO: Info = Info {
     id: "rpc",
@@ -127,10 +142,6 @@ fn per_second(value: &str) -> Result<u64> {
     }
 }
 
-fn check_rate(value: &str) -> Result<()> {
-    per_second(value).map(drop)
-}
-
 /// Parses the least and the greatest size of a response.
 fn range(value: &str) -> Result<(u64, u64)> {
     let (least, most) = value.split_once("..").unwrap_or((value, value));
@@ -143,19 +154,15 @@ fn range(value: &str) -> Result<(u64, u64)> {
     Ok((least, most))
 }
 
-fn check_response(value: &str) -> Result<()> {
-    range(value).map(drop)
-}
-
 impl Workload for Rpc {
     fn info(&self) -> &'static Info {
         &INFO
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        let task = Calls::new(Settings::check(spec, KEYS)?)?;
+        let task = Calls::new(Settings::check(spec, KEYS)?);
         if task.connect == Connect::Each {
-            if set_apart(&task.settings, KEYS, &["lanes"]).is_some() {
+            if set_apart(&task.settings, &[LANES.key()]).is_some() {
                 return Err(Error::usage(
                     "rpc: with connect=each no two requests share a connection, so there are no lanes to share out; leave \
                      out lanes, or take connect=kept",
@@ -220,43 +227,37 @@ struct Calls {
     lanes: u16,
     connect: Connect,
     count: u64,
-    claimed: String,
+    claimed: &'static str,
     /// Length that a trial has to have, if the settings leave it open.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
 
 impl Calls {
-    fn new(settings: Settings) -> Result<Calls> {
-        let rate = per_second(settings.text("rate").unwrap_or_default())?;
-        let size = |key: &str| settings.size(key).map_or(0, |size| size.0 as usize);
-        let asked = settings.count("count");
-        let claim = settings.text("claim").unwrap_or_default();
-        let fewest = if claim == "p99" { ENOUGH_FOR_P99 } else { ENOUGH };
-        let connect = match settings.text("connect") {
-            Some("each") => Connect::Each,
-            _ => Connect::Kept,
-        };
+    fn new(settings: Settings) -> Calls {
+        let (rate, asked) = (settings.get(&RATE), settings.find(&COUNT));
+        let Claim { figure, fewest } = settings.get(&CLAIM);
+        let connect = settings.get(&CONNECT);
         let unit_ns = Period::of_packets(rate).times(1).0.max(1);
         let mut task = Calls {
             info: TaskInfo::default(),
             rate,
-            spread: Spread::named(settings.text("arrivals")),
-            request: size("request"),
-            response: range(settings.text("response").unwrap_or_default())?,
-            mtu: size("mtu"),
+            spread: settings.get(&ARRIVALS),
+            request: settings.get(&REQUEST),
+            response: settings.get(&RESPONSE),
+            mtu: settings.get(&MTU),
             lanes: match connect {
-                Connect::Kept => settings.count("lanes").map_or(1, |lanes| lanes as u16),
+                Connect::Kept => settings.get(&LANES) as u16,
                 Connect::Each => 1,
             },
             connect,
             count: asked.unwrap_or(fewest),
-            claimed: format!("response_{claim}_ns"),
+            claimed: figure,
             lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
             settings,
         };
         task.info = task.facts();
-        Ok(task)
+        task
     }
 
     fn period(&self) -> Period {
@@ -284,8 +285,7 @@ impl Calls {
 
 impl Calls {
     fn facts(&self) -> TaskInfo {
-        let [response, rate] =
-            ["response", "rate"].map(|key| self.settings.text(key).unwrap_or_default());
+        let (response, rate) = (self.settings.as_typed(&RESPONSE), self.settings.as_typed(&RATE));
         let planned = self.period().times(self.count);
         let (over, longest) = match self.connect {
             Connect::Kept => ("one connection", planned + DRAIN + DRAIN),
@@ -299,7 +299,7 @@ impl Calls {
         TaskInfo {
             headline: format!("{}-byte requests for {response}, {rate}, over {over}", self.request),
             spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
-            metrics: claiming(FIGURES, &self.claimed),
+            metrics: claiming(FIGURES, self.claimed),
             lengths: self.lengths,
             lane_names: numbered(self.lanes),
             flows: vec![None],
@@ -373,7 +373,7 @@ impl Task for Calls {
             let (senders, receivers, conns) = reports.of(direction);
             findings.ledger.set(direction, account_of(senders, receivers, conns));
         }
-        if !findings.metrics.contains_key(&self.claimed) && findings.why_invalid.is_none() {
+        if !findings.metrics.contains_key(self.claimed) && findings.why_invalid.is_none() {
             let why = "too few responses arrived to have the figure that is claimed";
             findings.why_invalid = Some(why.to_owned());
         }

@@ -11,13 +11,16 @@
 //!
 //! What is live goes before what is left of a picture, as an application that shares a connection would have it.
 
-use crate::contract::{Guarantees, Service};
+use crate::contract::{Direction, Guarantees, Service};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-use crate::paced::{MOST_MESSAGES, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key};
+use crate::paced::{
+    Asked, Claim, MOST_MESSAGES, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key,
+};
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::{Endpoint, Info, Part, Setting, Task, Workload};
 
@@ -33,75 +36,72 @@ use seen::Seen;
 pub(super) struct Share;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "picture",
-        kind: Kind::Size(1, 1 << 30),
-        default: "500kB",
-        doc: "one picture, which must arrive whole",
-    },
-    Key {
-        name: "pictures",
-        kind: Kind::Count(0, 1_000),
-        default: "1",
-        doc: "how many pictures, the first at the start and the others evenly far apart; 0 for a session without",
-    },
-    Key {
-        name: "mtu",
-        kind: Kind::Size(2 * LEAST as u64, 65_507),
-        default: "1200",
-        doc: "the largest message into which a picture is cut, its header of 28 bytes included",
-    },
-    Key {
-        name: "pen",
-        kind: Kind::Count(1, 1_000),
-        default: "100",
-        doc: "points of the pen per second, all of which arrive in their order",
-    },
-    Key {
-        name: "pen-size",
-        kind: Kind::Size(LEAST as u64, 65_507),
-        default: "48",
-        doc: "one point of the pen",
-    },
-    Key {
-        name: "pose",
-        kind: Kind::Count(1, 1_000),
-        default: "90",
-        doc: "poses of the head per second, of which the newest counts",
-    },
-    Key {
-        name: "pose-size",
-        kind: Kind::Size(LEAST as u64, 65_507),
-        default: "64",
-        doc: "one pose",
-    },
-    Key {
-        name: "voice-size",
-        kind: Kind::Size(LEAST as u64, 65_507),
-        default: "172",
-        doc: "20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12",
-    },
-    Key {
-        name: "buffer",
-        kind: Kind::Span(0, 2_000_000_000),
-        default: "40ms",
-        doc: "the jitter buffer: how long after the fastest message each of the voice is played",
-    },
-    Key {
-        name: "service",
-        kind: Kind::Choice(&["own", "latest"]),
-        default: "own",
-        doc: "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few",
-    },
-    count_key("how many points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)"),
-    direction_key("up", "near to far, or far to near"),
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["pen", "pen-p99", "pose", "voice", "picture"]),
-        default: "pen",
-        doc: "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture",
-    },
+    PICTURE.key(),
+    PICTURES.key(),
+    MTU.key(),
+    PEN.key(),
+    PEN_SIZE.key(),
+    POSE.key(),
+    POSE_SIZE.key(),
+    VOICE_SIZE.key(),
+    BUFFER.key(),
+    SERVICE.key(),
+    COUNT.key(),
+    DIRECTION.key(),
+    CLAIM.key(),
 ];
+
+const PICTURE: Preset<Bytes> =
+    Optional::size("picture", (1, 1 << 30), "one picture, which must arrive whole").or("500kB");
+
+const PICTURES: Preset<u64> = Optional::count("pictures", (0, 1_000), "how many pictures, the first at the start and the others evenly far apart; 0 for a session without").or("1");
+
+const MTU: Preset<usize> = Optional::length(
+    "mtu",
+    (2 * LEAST as u64, 65_507),
+    "the largest message into which a picture is cut, its header of 28 bytes included",
+)
+.or("1200");
+
+const PEN: Preset<u64> = Optional::count(
+    "pen",
+    (1, 1_000),
+    "points of the pen per second, all of which arrive in their order",
+)
+.or("100");
+
+const PEN_SIZE: Preset<usize> =
+    Optional::length("pen-size", (LEAST as u64, 65_507), "one point of the pen").or("48");
+
+const POSE: Preset<u64> =
+    Optional::count("pose", (1, 1_000), "poses of the head per second, of which the newest counts")
+        .or("90");
+
+const POSE_SIZE: Preset<usize> =
+    Optional::length("pose-size", (LEAST as u64, 65_507), "one pose").or("64");
+
+const VOICE_SIZE: Preset<usize> = Optional::length(
+    "voice-size",
+    (LEAST as u64, 65_507),
+    "20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12",
+)
+.or("172");
+
+const BUFFER: Preset<Nanos> = Optional::span(
+    "buffer",
+    (0, 2_000_000_000),
+    "the jitter buffer: how long after the fastest message each of the voice is played",
+)
+.or("40ms");
+
+const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true], "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few").or("own");
+
+const COUNT: Optional<u64> =
+    count_key("how many points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
+
+const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
+
+const CLAIM: Preset<Claim> = Optional::choice("claim", &["pen", "pen-p99", "pose", "voice", "picture"], &[Claim::new("pen_mean_ns", ENOUGH), Claim::new("pen_p99_ns", ENOUGH_FOR_P99), Claim::new("pose_age_mean_ns", ENOUGH), Claim::new("voice_impairment_share", ENOUGH), Claim::new(seen::PICTURE, ENOUGH)], "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture").or("pen");
 
 static INFO: Info = Info {
     id: "share",
@@ -122,17 +122,6 @@ const LANES: [NamedLane; Of::ALL.len()] = [
     NamedLane { name: "pose" },
     NamedLane { name: "pen" },
 ];
-
-/// Returns the figure that a claim is for.
-fn claimed(claim: &str) -> &'static str {
-    match claim {
-        "pen-p99" => "pen_p99_ns",
-        "pose" => "pose_age_mean_ns",
-        "voice" => "voice_impairment_share",
-        "picture" => seen::PICTURE,
-        _ => "pen_mean_ns",
-    }
-}
 
 /// Points of the pen that have a mean: two seconds, in which a loss of 1 % strikes two.
 const ENOUGH: u64 = 200;
@@ -214,19 +203,21 @@ impl Pictures {
 }
 
 fn task(settings: Settings) -> Result<Paced<Session>> {
-    let size = |key: &str| settings.size(key).map_or(LEAST, |size| size.0 as usize);
-    let number = |key: &str| settings.count(key).unwrap_or(0);
-    let claim = settings.text("claim").unwrap_or_default().to_owned();
-    let fewest = if claim == "pen-p99" { ENOUGH_FOR_P99 } else { ENOUGH };
-    let (pen, pose) = (Period::of_packets(number("pen")), Period::of_packets(number("pose")));
+    let Claim { figure, fewest } = settings.get(&CLAIM);
+    let pen = Period::of_packets(settings.get(&PEN));
+    let pose = Period::of_packets(settings.get(&POSE));
     let voice = Period { ns: FRAME.0, over: 1 };
-    let (pen_size, pose_size, voice_size) =
-        (size("pen-size"), size("pose-size"), size("voice-size"));
-    let (bytes, pictures, mtu) = (size("picture") as u64, number("pictures"), size("mtu"));
-    let buffer = settings.span("buffer").unwrap_or_default();
-    let may_lose = settings.text("service") == Some("latest");
-    let mut pace = Pace::of(settings, pen, fewest);
-    pace.size = mtu.max(pen_size).max(pose_size).max(voice_size);
+    let (pen_size, pose_size) = (settings.get(&PEN_SIZE), settings.get(&POSE_SIZE));
+    let (voice_size, mtu) = (settings.get(&VOICE_SIZE), settings.get(&MTU));
+    let (Bytes(bytes), pictures) = (settings.get(&PICTURE), settings.get(&PICTURES));
+    let (buffer, may_lose) = (settings.get(&BUFFER), settings.get(&SERVICE));
+    let asked = Asked {
+        count: settings.find(&COUNT),
+        fewest,
+        size: mtu.max(pen_size).max(pose_size).max(voice_size),
+        direction: settings.get(&DIRECTION),
+    };
+    let pace = Pace::new(settings, pen, asked);
     let span = pen.times(pace.count);
     let live = |period: Period, size| Live { period, size, count: period.within(span) };
     let work = Session {
@@ -236,7 +227,7 @@ fn task(settings: Settings) -> Result<Paced<Session>> {
         pictures: Pictures { bytes, count: pictures, mtu, every: Nanos(span.0 / pictures.max(1)) },
         buffer,
         may_lose,
-        claimed: claimed(&claim),
+        claimed: figure,
         span,
     };
     if pictures == 0 && work.claimed == seen::PICTURE {
@@ -279,8 +270,8 @@ impl Work for Session {
     type Measure = Seen;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
-        let [picture, pictures, pen, pose] =
-            ["picture", "pictures", "pen", "pose"].map(|key| pace.text(key));
+        let (picture, pictures) = (pace.as_typed(&PICTURE), pace.as_typed(&PICTURES));
+        let (pen, pose) = (pace.as_typed(&PEN), pace.as_typed(&POSE));
         let shown = match self.pictures.count {
             0 => "no picture".to_owned(),
             1 => format!("a picture of {picture}"),

@@ -10,12 +10,13 @@
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Tally, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
 use crate::paced::{
-    LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    Asked, LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
     WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, set_apart, ways};
@@ -36,65 +37,77 @@ use objects::{Crowd, Objects};
 pub(super) struct State;
 
 const KEYS: &[Key] = &[
-    Key { name: "hz", kind: Kind::Count(1, 1_000), default: "60", doc: "updates per second" },
-    size_key("200", "one update, with all that changed"),
-    count_key("how many updates (as many as the claim needs: 120, or two seconds)"),
-    Key {
-        name: "service",
-        kind: Kind::Choice(&["own", "latest", "reliable"]),
-        default: "own",
-        doc: "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order",
-    },
-    Key {
-        name: "motion",
-        kind: Kind::Choice(&["sine", "step", "bounce", "linear", "hand"]),
-        default: "sine",
-        doc: "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
-    },
-    Key {
-        name: "display",
-        kind: Kind::Choice(&["hold", "extrapolate", "interpolate"]),
-        default: "hold",
-        doc: "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
-    },
-    Key {
-        name: "playout",
-        kind: Kind::Span(0, 5_000_000_000),
-        default: "50ms",
-        doc: "how far behind the sender's time interpolation shows",
-    },
-    Key {
-        name: "objects",
-        kind: Kind::Count(1, 10_000),
-        default: "1",
-        doc: "how many objects the state has; of several, those in an update are chosen by priority",
-    },
-    Key {
-        name: "object-size",
-        kind: Kind::Size(1, 65_507 - STAMPED_LEN as u64),
-        default: "28",
-        doc: "one object in an update of several, behind a header of 20 bytes; size is not used then",
-    },
-    Key {
-        name: "near",
-        kind: Kind::Share,
-        default: "10%",
-        doc: "share of the objects that are near, and a hundred times as important as the rest",
-    },
-    Key {
-        name: "cap",
-        kind: Kind::Rate(1_000, 100_000_000_000),
-        default: "",
-        doc: "the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)",
-    },
-    direction_key("down", "near to far, or far to near as from a server"),
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["mean", "p99"]),
-        default: "mean",
-        doc: "the figure of the age that verdicts are given for; the others are described",
-    },
+    HZ.key(),
+    SIZE.key(),
+    COUNT.key(),
+    SERVICE.key(),
+    MOTION.key(),
+    DISPLAY.key(),
+    PLAYOUT.key(),
+    OBJECTS.key(),
+    OBJECT_SIZE.key(),
+    NEAR.key(),
+    CAP.key(),
+    DIRECTION.key(),
+    CLAIM.key(),
 ];
+
+const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "updates per second").or("60");
+
+const SIZE: Preset<usize> = size_key("200", "one update, with all that changed");
+
+const COUNT: Optional<u64> =
+    count_key("how many updates (as many as the claim needs: 120, or two seconds)");
+
+const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "latest", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)], "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order").or("own");
+
+const MOTION: Preset<Motion> = Optional::choice("motion", &["sine", "step", "bounce", "linear", "hand"], &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand], "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does").or("sine");
+
+const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::choice("display", &["hold", "extrapolate", "interpolate"], &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate], "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout").or("hold");
+
+const PLAYOUT: Preset<Nanos> = Optional::span(
+    "playout",
+    (0, 5_000_000_000),
+    "how far behind the sender's time interpolation shows",
+)
+.or("50ms");
+
+const OBJECTS: Preset<u64> = Optional::count(
+    "objects",
+    (1, 10_000),
+    "how many objects the state has; of several, those in an update are chosen by priority",
+)
+.or("1");
+
+const OBJECT_SIZE: Preset<usize> = Optional::length(
+    "object-size",
+    (1, 65_507 - STAMPED_LEN as u64),
+    "one object in an update of several, behind a header of 20 bytes; size is not used then",
+)
+.or("28");
+
+const NEAR: Preset<f64> = Optional::any_share(
+    "near",
+    "share of the objects that are near, and a hundred times as important as the rest",
+)
+.or("10%");
+
+const CAP: Optional<BitRate> = Optional::rate(
+    "cap",
+    (1_000, 100_000_000_000),
+    "the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)",
+);
+
+const DIRECTION: Preset<Direction> =
+    direction_key("down", "near to far, or far to near as from a server");
+
+const CLAIM: Preset<&'static str> = Optional::choice(
+    "claim",
+    &["mean", "p99"],
+    &["age_mean_ns", "age_p99_ns"],
+    "the figure of the age that verdicts are given for; the others are described",
+)
+.or("mean");
 
 static INFO: Info = Info {
     id: "state",
@@ -162,14 +175,13 @@ struct Updates {
     showing: Showing,
     /// Objects, where there are several.
     crowd: Option<Crowd>,
-    claimed: String,
+    claimed: &'static str,
 }
 
 /// Returns the objects that share each update, if there are several.
 fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
-    let objects = settings.count("objects").unwrap_or(1);
-    let size = settings.size("object-size").map_or(1, |size| size.0);
-    let cap = settings.rate("cap").map(|cap| cap.0);
+    let (objects, size) = (settings.get(&OBJECTS), settings.get(&OBJECT_SIZE) as u64);
+    let cap = settings.find(&CAP).map(|cap| cap.0);
     if objects == 1 {
         return match cap {
             None => Ok(None),
@@ -192,7 +204,7 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
             size + STAMPED_LEN as u64
         ))),
         _ => {
-            let near = (settings.share("near").unwrap_or_default() * objects as f64).round();
+            let near = (settings.get(&NEAR) * objects as f64).round();
             Ok(Some(Crowd { objects: objects as usize, near: near as usize, each: each as usize }))
         }
     }
@@ -200,16 +212,22 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
 
 /// Refuses keys that others make idle: what is asked for and not done is a mistake of somebody's.
 fn check_idle(settings: &Settings) -> Result<()> {
-    let is_one = settings.count("objects").unwrap_or(1) == 1;
-    let idle: &[(bool, &[&str], &str)] = &[
-        (settings.text("display") != Some("interpolate"), &["playout"], "display=interpolate"),
-        (is_one, &["near", "object-size"], "objects= of two or more"),
-        (!is_one, &["size"], "one object; with several, object-size says how long an update is"),
+    let is_one = settings.get(&OBJECTS) == 1;
+    let display = settings.get(&DISPLAY)(Nanos::ZERO);
+    let interpolates = matches!(display, Display::Interpolate(_));
+    let idle: &[(bool, &[Key], &str)] = &[
+        (!interpolates, &[PLAYOUT.key()], "display=interpolate"),
+        (is_one, &[NEAR.key(), OBJECT_SIZE.key()], "objects= of two or more"),
+        (
+            !is_one,
+            &[SIZE.key()],
+            "one object; with several, object-size says how long an update is",
+        ),
     ];
     let found = idle
         .iter()
         .filter(|(is_idle, ..)| *is_idle)
-        .find_map(|(_, names, with)| Some((set_apart(settings, KEYS, names)?, with)));
+        .find_map(|(_, keys, with)| Some((set_apart(settings, keys)?, with)));
     match found {
         None => Ok(()),
         Some((name, with)) => Err(Error::usage(format!(
@@ -220,40 +238,33 @@ fn check_idle(settings: &Settings) -> Result<()> {
 
 fn task(settings: Settings) -> Result<Paced<Updates>> {
     check_idle(&settings)?;
-    let hz = settings.count("hz").unwrap_or(60);
+    let hz = settings.get(&HZ);
     let crowd = crowd(&settings, hz)?;
-    let object = settings.size("object-size").map_or(1, |size| size.0 as usize);
     let period = Period::of_packets(hz);
     let work = Updates {
-        service: match settings.text("service") {
-            Some("latest") => Some(Service::BEST_EFFORT),
-            Some("reliable") => Some(Service::ORDERED),
-            _ => None,
-        },
+        service: settings.get(&SERVICE),
         showing: Showing {
-            motion: Motion::named(settings.text("motion").unwrap_or_default()),
-            display: match settings.text("display") {
-                Some("extrapolate") => Display::Extrapolate,
-                Some("interpolate") => {
-                    Display::Interpolate(settings.span("playout").unwrap_or_default())
-                }
-                _ => Display::Hold,
-            },
+            motion: settings.get(&MOTION),
+            display: settings.get(&DISPLAY)(settings.get(&PLAYOUT)),
             phase: Nanos::ZERO,
             period: period.times(1),
         },
         crowd,
-        claimed: format!("age_{}_ns", settings.text("claim").unwrap_or_default()),
+        claimed: settings.get(&CLAIM),
     };
-    let mut pace = Pace::of(settings, period, ENOUGH);
-    if let Some(crowd) = crowd {
-        pace.size = STAMPED_LEN + crowd.each * object;
-        if pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS {
-            return Err(Error::usage(format!(
-                "state: count={} with objects={} has more priorities to weigh than {MOST_OBJECTS}; take fewer of either",
-                pace.count, crowd.objects
-            )));
-        }
+    let size = match crowd {
+        None => settings.get(&SIZE),
+        Some(crowd) => STAMPED_LEN + crowd.each * settings.get(&OBJECT_SIZE),
+    };
+    let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
+    let pace = Pace::new(settings, period, Asked { count, fewest: ENOUGH, size, direction });
+    if let Some(crowd) = crowd
+        && pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS
+    {
+        return Err(Error::usage(format!(
+            "state: count={} with objects={} has more priorities to weigh than {MOST_OBJECTS}; take fewer of either",
+            pace.count, crowd.objects
+        )));
     }
     Ok(Paced::new(pace, work))
 }
@@ -262,7 +273,7 @@ impl Work for Updates {
     type Measure = Told;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
-        let (hz, ways) = (pace.text("hz"), ways(&[pace.direction]));
+        let (hz, ways) = (pace.as_typed(&HZ), ways(&[pace.direction]));
         let (headline, figures) = match self.crowd {
             None => (format!("{}-byte state updates at {hz} Hz {ways}", pace.size), FIGURES),
             Some(Crowd { objects, each, .. }) => (
@@ -274,7 +285,7 @@ impl Work for Updates {
             id: INFO.id,
             headline,
             figures,
-            claimed: self.claimed.clone(),
+            claimed: self.claimed.to_owned(),
             lane_names: Vec::new(),
             messages: None,
             is_even: true,

@@ -13,10 +13,13 @@
 use crate::contract::{Direction, Guarantees, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::units::OfferedRate;
 
-use crate::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
+use crate::paced::{
+    Asked, Claim, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
+};
 use crate::workload::setting::{fits_rate, numbered, one_clock, ways};
 use crate::workload::theory::{Conditions, Prediction, held_back, overlap};
 use crate::workload::traffic;
@@ -32,42 +35,49 @@ pub(super) struct Streams;
 const MOST_STREAMS: u64 = 256;
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "streams",
-        kind: Kind::Count(1, MOST_STREAMS),
-        default: "8",
-        doc: "how many streams, which take turns",
-    },
-    Key {
-        name: "rate",
-        kind: Kind::Offered(100_000_000_000, 10_000_000),
-        default: "200pps",
-        doc: "what all streams offer together: messages (200pps) or application bits (2mbit) per second",
-    },
-    size_key("200", "message size"),
-    count_key(
-        "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
-    ),
-    Key {
-        name: "over",
-        kind: Kind::Choice(&["lanes", "connections"]),
-        default: "lanes",
-        doc: "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each",
-    },
-    Key {
-        name: "order",
-        kind: Kind::Choice(&["stream", "none", "own"]),
-        default: "stream",
-        doc: "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
-    },
-    direction_key("up", "near to far, or far to near"),
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["mean", "p50", "p99"]),
-        default: "mean",
-        doc: "the figure of the delay that verdicts are given for; the others are described",
-    },
+    STREAMS.key(),
+    RATE.key(),
+    SIZE.key(),
+    COUNT.key(),
+    OVER.key(),
+    ORDER.key(),
+    DIRECTION.key(),
+    CLAIM.key(),
 ];
+
+const STREAMS: Preset<u64> =
+    Optional::count("streams", (1, MOST_STREAMS), "how many streams, which take turns").or("8");
+
+const RATE: Preset<OfferedRate> = Optional::offered(
+    "rate",
+    (100_000_000_000, 10_000_000),
+    "what all streams offer together: messages (200pps) or application bits (2mbit) per second",
+)
+.or("200pps");
+
+const SIZE: Preset<usize> = size_key("200", "message size");
+
+const COUNT: Optional<u64> = count_key(
+    "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
+);
+
+const OVER: Preset<Over> = Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections], "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each").or("lanes");
+
+const ORDER: Preset<Option<Service>> = Optional::choice("order", &["stream", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None], "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive").or("stream");
+
+const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
+
+const CLAIM: Preset<Claim> = Optional::choice(
+    "claim",
+    &["mean", "p50", "p99"],
+    &[
+        Claim::new("delay_mean_ns", ENOUGH),
+        Claim::new("delay_p50_ns", ENOUGH),
+        Claim::new("delay_p99_ns", ENOUGH_FOR_P99),
+    ],
+    "the figure of the delay that verdicts are given for; the others are described",
+)
+.or("mean");
 
 static INFO: Info = Info {
     id: "streams",
@@ -132,33 +142,29 @@ struct Shared {
     over: Over,
     /// The service of each stream; `None` for the transport's own on which all arrive.
     service: Option<Service>,
-    claimed: String,
+    claimed: &'static str,
 }
 
 fn task(settings: Settings) -> Result<Paced<Shared>> {
-    let size = settings.size("size").map_or(0, |size| size.0);
-    let period = match settings.offered("rate") {
-        Some(OfferedRate::Bits(rate)) => Period::of_bits(size * 8, rate.0),
-        Some(OfferedRate::Packets(rate)) => Period::of_packets(rate.0),
-        Some(OfferedRate::Max) | None => {
+    let size = settings.get(&SIZE);
+    let period = match settings.get(&RATE) {
+        OfferedRate::Bits(rate) => Period::of_bits(size as u64 * 8, rate.0),
+        OfferedRate::Packets(rate) => Period::of_packets(rate.0),
+        OfferedRate::Max => {
             return Err(Error::usage(
                 "streams: rate=max has no times from which to measure delays; give a rate, as 200pps",
             ));
         }
     };
-    let choice = |key: &str, word: &str| settings.text(key) == Some(word);
+    let Claim { figure, fewest } = settings.get(&CLAIM);
     let work = Shared {
-        streams: settings.count("streams").map_or(1, |streams| streams as u16),
-        over: if choice("over", "connections") { Over::Connections } else { Over::Lanes },
-        service: match settings.text("order") {
-            Some("none") => Some(Service::UNORDERED),
-            Some("own") => None,
-            _ => Some(Service::ORDERED),
-        },
-        claimed: format!("delay_{}_ns", settings.text("claim").unwrap_or_default()),
+        streams: settings.get(&STREAMS) as u16,
+        over: settings.get(&OVER),
+        service: settings.get(&ORDER),
+        claimed: figure,
     };
-    let fewest = if choice("claim", "p99") { ENOUGH_FOR_P99 } else { ENOUGH };
-    let mut pace = Pace::of(settings, period, fewest);
+    let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
+    let mut pace = Pace::new(settings, period, Asked { count, fewest, size, direction });
     if work.over == Over::Connections {
         pace.flows = work.streams;
     }
@@ -173,13 +179,13 @@ impl Work for Shared {
             Over::Lanes => ("one connection", numbered(self.streams)),
             Over::Connections => ("a connection each", Vec::new()),
         };
-        let (streams, size, rate) = (self.streams, pace.size, pace.text("rate"));
+        let (streams, size, rate) = (self.streams, pace.size, pace.as_typed(&RATE));
         let ways = ways(&[pace.direction]);
         WorkFacts {
             id: INFO.id,
             headline: format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}"),
             figures: FIGURES,
-            claimed: self.claimed.clone(),
+            claimed: self.claimed.to_owned(),
             lane_names,
             messages: None,
             is_even: true,

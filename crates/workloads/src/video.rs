@@ -11,13 +11,14 @@
 use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
-use crate::units::{parse_rate, span_text};
+use crate::units::{BitRate, parse_rate, span_text};
 
 use crate::draw::{MOST_OVER_MEAN, Sizes};
 use crate::paced::{
-    Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts,
+    Asked, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts,
     direction_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
@@ -33,63 +34,75 @@ use pictures::Pictures;
 pub(super) struct Video;
 
 const KEYS: &[Key] = &[
-    Key { name: "hz", kind: Kind::Count(1, 240), default: "30", doc: "frames per second" },
-    Key {
-        name: "rate",
-        kind: Kind::Rate(10_000, 1_000_000_000),
-        default: "2mbit",
-        doc: "the mean rate of all frames",
-    },
-    Key {
-        name: "gop",
-        kind: Kind::Count(1, 10_000),
-        default: "30",
-        doc: "a keyframe, which refers to no other, each so many frames",
-    },
-    Key {
-        name: "keyframe",
-        kind: Kind::Count(1, 100),
-        default: "5",
-        doc: "how many times as large as another frame a keyframe is, on average",
-    },
-    Key {
-        name: "spread",
-        kind: Kind::Share,
-        default: "30%",
-        doc: "how much the sizes of frames of a kind scatter: their standard deviation, in means; lognormal",
-    },
-    Key {
-        name: "mtu",
-        kind: Kind::Size(2 * STAMPED_LEN as u64, 65_507),
-        default: "1200",
-        doc: "the largest message into which a frame is cut, its header of 20 bytes included",
-    },
-    Key {
-        name: "deadline",
-        kind: Kind::Span(1_000_000, 10_000_000_000),
-        default: "100ms",
-        doc: "how long after it was due a frame is shown",
-    },
-    Key {
-        name: "service",
-        kind: Kind::Choice(&["own", "reliable", "unreliable", "lifetime"]),
-        default: "own",
-        doc: "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline",
-    },
-    Key {
-        name: "count",
-        kind: Kind::Count(20, 1_000_000),
-        default: "",
-        doc: "how many frames (as many as the claim needs: 60, or two seconds)",
-    },
-    direction_key("down", "near to far, or far to near as from a server"),
-    Key {
-        name: "claim",
-        kind: Kind::Choice(&["missed", "latency"]),
-        default: "missed",
-        doc: "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all",
-    },
+    HZ.key(),
+    RATE.key(),
+    GOP.key(),
+    KEYFRAME.key(),
+    SPREAD.key(),
+    MTU.key(),
+    DEADLINE.key(),
+    SERVICE.key(),
+    COUNT.key(),
+    DIRECTION.key(),
+    CLAIM.key(),
 ];
+
+const HZ: Preset<u64> = Optional::count("hz", (1, 240), "frames per second").or("30");
+
+const RATE: Preset<BitRate> =
+    Optional::rate("rate", (10_000, 1_000_000_000), "the mean rate of all frames").or("2mbit");
+
+const GOP: Preset<u64> = Optional::count(
+    "gop",
+    (1, 10_000),
+    "a keyframe, which refers to no other, each so many frames",
+)
+.or("30");
+
+const KEYFRAME: Preset<u64> = Optional::count(
+    "keyframe",
+    (1, 100),
+    "how many times as large as another frame a keyframe is, on average",
+)
+.or("5");
+
+const SPREAD: Preset<f64> = Optional::any_share(
+    "spread",
+    "how much the sizes of frames of a kind scatter: their standard deviation, in means; lognormal",
+)
+.or("30%");
+
+const MTU: Preset<usize> = Optional::length(
+    "mtu",
+    (2 * STAMPED_LEN as u64, 65_507),
+    "the largest message into which a frame is cut, its header of 20 bytes included",
+)
+.or("1200");
+
+const DEADLINE: Preset<Nanos> = Optional::span(
+    "deadline",
+    (1_000_000, 10_000_000_000),
+    "how long after it was due a frame is shown",
+)
+.or("100ms");
+
+const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Option<Service>>::choice("service", &["own", "reliable", "unreliable", "lifetime"], &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring], "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline").or("own");
+
+const COUNT: Optional<u64> = Optional::count(
+    "count",
+    (20, 1_000_000),
+    "how many frames (as many as the claim needs: 60, or two seconds)",
+);
+
+const DIRECTION: Preset<Direction> =
+    direction_key("down", "near to far, or far to near as from a server");
+
+const CLAIM: Preset<&'static str> = Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"], "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all").or("missed");
+
+/// Returns the service whose messages are given up after `deadline`.
+fn expiring(deadline: Nanos) -> Option<Service> {
+    Some(Service { delivery: Delivery::Within(deadline), ordering: Ordering::Unordered })
+}
 
 static INFO: Info = Info {
     id: "video",
@@ -109,7 +122,7 @@ impl Workload for Video {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
         let settings = Settings::check(spec, KEYS)?;
-        let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+        let rate = settings.get(&RATE).0 as f64;
         let task = task(settings);
         let direction = task.pace.direction;
         fits_rate(INFO.id, setting, direction, rate)?;
@@ -162,34 +175,28 @@ struct Frames {
 }
 
 fn task(settings: Settings) -> Paced<Moving> {
-    let count = |key: &str| settings.count(key).unwrap_or(1);
-    let (hz, gop, keyframe) = (count("hz"), count("gop"), count("keyframe") as f64);
-    let rate = settings.rate("rate").map_or(0.0, |rate| rate.0 as f64);
+    let (hz, gop) = (settings.get(&HZ), settings.get(&GOP));
+    let keyframe = settings.get(&KEYFRAME) as f64;
     let period = Period::of_packets(hz);
-    let mean = rate / 8.0 / hz as f64;
-    let deadline = settings.span("deadline").unwrap_or_default();
+    let mean = settings.get(&RATE).0 as f64 / 8.0 / hz as f64;
+    let deadline = settings.get(&DEADLINE);
     let mut frames = Frames {
         period,
         count: 0,
         mean: mean * gop as f64 / ((gop - 1) as f64 + keyframe),
         keyframe,
         gop,
-        spread: settings.share("spread").unwrap_or_default(),
-        mtu: settings.size("mtu").map_or(2 * STAMPED_LEN, |size| size.0 as usize),
+        spread: settings.get(&SPREAD),
+        mtu: settings.get(&MTU),
     };
-    let expiring = Service { delivery: Delivery::Within(deadline), ordering: Ordering::Unordered };
-    let service = match settings.text("service") {
-        Some("reliable") => Some(Service::ORDERED),
-        Some("unreliable") => Some(Service::BEST_EFFORT),
-        Some("lifetime") => Some(expiring),
-        _ => None,
+    let (service, claimed) = (settings.get(&SERVICE)(deadline), settings.get(&CLAIM));
+    let asked = Asked {
+        count: settings.find(&COUNT),
+        fewest: ENOUGH,
+        size: frames.mtu,
+        direction: settings.get(&DIRECTION),
     };
-    let claimed = match settings.text("claim") {
-        Some("latency") => "latency_mean_ns",
-        _ => "missed_share",
-    };
-    let mut pace = Pace::of(settings, period, ENOUGH);
-    pace.size = frames.mtu;
+    let pace = Pace::new(settings, period, asked);
     frames.count = pace.count;
     Paced::new(pace, Moving { frames, deadline, service, claimed })
 }
@@ -240,7 +247,8 @@ impl Work for Moving {
     type Measure = Pictures;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
-        let [rate, hz, deadline] = ["rate", "hz", "deadline"].map(|key| pace.text(key));
+        let (rate, hz, deadline) =
+            (pace.as_typed(&RATE), pace.as_typed(&HZ), pace.as_typed(&DEADLINE));
         let ways = ways(&[pace.direction]);
         WorkFacts {
             id: INFO.id,

@@ -12,11 +12,14 @@
 use crate::contract::Direction;
 use crate::error::Result;
 use crate::measurements::{Better, Unit};
-use crate::spec::{Key, Kind, Settings, Spec};
+use crate::spec::typed::{Optional, Preset};
+use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 use crate::units::span_text;
 
-use crate::paced::{Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key};
+use crate::paced::{
+    Asked, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
+};
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
@@ -30,29 +33,29 @@ use frames::Frames;
 /// The workload.
 pub(super) struct Voice;
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "codec",
-        kind: Kind::Choice(&["g711", "g711-plc", "g729a"]),
-        default: "g711-plc",
-        doc: "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
-    },
-    Key {
-        name: "frame",
-        kind: Kind::Span(2_500_000, 120_000_000),
-        default: "20ms",
-        doc: "how much is spoken in each message",
-    },
-    size_key("172", "one message: 160 bytes of 64 kbit/s and an RTP header of 12"),
-    Key {
-        name: "buffer",
-        kind: Kind::Span(0, 2_000_000_000),
-        default: "40ms",
-        doc: "the jitter buffer: how long after the fastest message each is played",
-    },
-    count_key("how many messages (as many as the claim needs: 200, four seconds)"),
-    direction_key("up", "near to far, or far to near"),
-];
+const KEYS: &[Key] =
+    &[CODEC.key(), FRAME.key(), SIZE.key(), BUFFER.key(), COUNT.key(), DIRECTION.key()];
+
+const CODEC: Preset<Codec> = Optional::choice("codec", &["g711", "g711-plc", "g729a"], &[Codec::G711, Codec::G711_PLC, Codec::G729A], "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment").or("g711-plc");
+
+const FRAME: Preset<Nanos> =
+    Optional::span("frame", (2_500_000, 120_000_000), "how much is spoken in each message")
+        .or("20ms");
+
+const SIZE: Preset<usize> =
+    size_key("172", "one message: 160 bytes of 64 kbit/s and an RTP header of 12");
+
+const BUFFER: Preset<Nanos> = Optional::span(
+    "buffer",
+    (0, 2_000_000_000),
+    "the jitter buffer: how long after the fastest message each is played",
+)
+.or("40ms");
+
+const COUNT: Optional<u64> =
+    count_key("how many messages (as many as the claim needs: 200, four seconds)");
+
+const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
 static INFO: Info = Info {
     id: "voice",
@@ -105,19 +108,25 @@ struct Speech {
 
 fn task(settings: Settings) -> Paced<Speech> {
     let work = Speech {
-        codec: Codec::named(settings.text("codec").unwrap_or_default()),
-        frame: settings.span("frame").unwrap_or_default(),
-        buffer: settings.span("buffer").unwrap_or_default(),
+        codec: settings.get(&CODEC),
+        frame: settings.get(&FRAME),
+        buffer: settings.get(&BUFFER),
     };
     let period = Period { ns: work.frame.0, over: 1 };
-    Paced::new(Pace::of(settings, period, ENOUGH), work)
+    let asked = Asked {
+        count: settings.find(&COUNT),
+        fewest: ENOUGH,
+        size: settings.get(&SIZE),
+        direction: settings.get(&DIRECTION),
+    };
+    Paced::new(Pace::new(settings, period, asked), work)
 }
 
 impl Work for Speech {
     type Measure = Frames;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
-        let (frame, buffer) = (pace.text("frame"), pace.text("buffer"));
+        let (frame, buffer) = (pace.as_typed(&FRAME), pace.as_typed(&BUFFER));
         let ways = ways(&[pace.direction]);
         WorkFacts {
             id: INFO.id,

@@ -17,10 +17,12 @@
 //! assert_eq!(settings.find(&RATE), None);
 //! ```
 
+use std::fmt;
+
 use super::{Key, Kind, Settings, Value};
 use crate::error::Result;
 use crate::time::Nanos;
-use crate::units::{BitRate, Bytes};
+use crate::units::{BitRate, Bytes, OfferedRate};
 
 /// Key that may be left out, and then has no value.
 #[derive(Debug, Clone, Copy)]
@@ -182,6 +184,29 @@ impl Optional<Bytes> {
     }
 }
 
+impl Optional<usize> {
+    /// Declares a size within a range, in bytes, as a length in memory.
+    pub const fn length(
+        name: &'static str,
+        (low, high): (u64, u64),
+        doc: &'static str,
+    ) -> Optional<usize> {
+        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::length, 0), doc)
+    }
+}
+
+impl Optional<OfferedRate> {
+    /// Declares a rate to offer: at most `bits` or `packets` per second, or `max`.
+    pub const fn offered(
+        name: &'static str,
+        (bits, packets): (u64, u64),
+        doc: &'static str,
+    ) -> Optional<OfferedRate> {
+        let reading = Reading::OfKind(Value::offered, OfferedRate::Max);
+        Optional::new(name, Kind::Offered(bits, packets), reading, doc)
+    }
+}
+
 impl Optional<BitRate> {
     /// Declares a rate within a range, in bits per second.
     pub const fn rate(
@@ -205,6 +230,11 @@ impl Optional<Nanos> {
 }
 
 impl Optional<f64> {
+    /// Declares a share from 0 to 1, as a fraction.
+    pub const fn any_share(name: &'static str, doc: &'static str) -> Optional<f64> {
+        Optional::new(name, Kind::Share, Reading::OfKind(Value::share, 0.0), doc)
+    }
+
     /// Declares a share, as a fraction, which `check` finds right, too.
     pub const fn share(
         name: &'static str,
@@ -231,6 +261,11 @@ impl Text {
         Text(Key { name, kind: Kind::Path, default: "", doc })
     }
 
+    /// Declares a form of the owner's, of kind [`Kind::Own`].
+    pub const fn form(name: &'static str, kind: Kind, doc: &'static str) -> Text {
+        Text(Key { name, kind, default: "", doc })
+    }
+
     /// Gives it a default, as it would be typed.
     pub const fn or(self, default: &'static str) -> Text {
         Text(Key { default, ..self.0 })
@@ -247,7 +282,26 @@ impl Text {
     }
 }
 
+impl<T: 'static> fmt::Display for Optional<T> {
+    /// Writes the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key.name)
+    }
+}
+
+impl<T: 'static> fmt::Display for Preset<T> {
+    /// Writes the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Settings {
+    /// Returns the value of a key with a default, as typed.
+    pub fn as_typed<T>(&self, key: &Preset<T>) -> &str {
+        self.text(key.0.key.name).unwrap_or(key.0.key.default)
+    }
+
     /// Returns the text of a key, as typed or as its default says; `None` where it is not set.
     pub fn text_of(&self, key: &Text) -> Option<&str> {
         self.text(key.0.name)
@@ -331,6 +385,7 @@ mod tests {
         let check = |typed: &str| Settings::check(&Spec::parse(typed).unwrap(), KEYS);
         let mut usual = check("link").unwrap();
         assert_eq!((usual.text_of(&WORD), usual.get(&PAIRS)), (Some("cubic"), 4));
+        assert_eq!((usual.as_typed(&PAIRS), PAIRS.to_string()), ("4", "pairs".to_owned()));
         assert_eq!(usual.find(&ROOM), Some(Bytes(1_000)));
         usual.assume(&ROOM.key(), "").unwrap();
         assert_eq!(usual.find(&ROOM), None);

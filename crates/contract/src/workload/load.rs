@@ -11,7 +11,8 @@
 
 use crate::contract::{Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, Metric, Phase, Role, Unit};
+use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
 use crate::time::Nanos;
 
@@ -31,56 +32,52 @@ use phases::Phases;
 pub use phases::{Item, Items, Observed, Stint};
 
 /// The keys that every workload has beside its own.
-pub const KEYS: &[Key] = &[
-    Key {
-        name: LOAD,
-        kind: Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
-        default: "",
-        doc: "bulk data of this contender shares the path meanwhile; its knobs are joined with + as in load=tcp:cc=bbr+nodelay=off",
-    },
-    Key {
-        name: "load-flows",
-        kind: Kind::Count(1, 64),
-        default: "1",
-        doc: "connections of the load in each direction",
-    },
-    Key {
-        name: "load-direction",
-        kind: Kind::Choice(&["up", "down", "both"]),
-        default: "up",
-        doc: "near to far, far to near, or both at once",
-    },
-    Key {
-        name: LEAD,
-        kind: Kind::Span(0, 60 * 1_000_000_000),
-        default: "",
-        doc: "how long the load runs before the work begins, or, with load-from, how long what follows its edges is in no phase (20 round trips of the path, from 50ms to 1.3s)",
-    },
-    Key {
-        name: FROM,
-        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
-        default: "",
-        doc: "when the load begins, after the work: the trial then has a phase before, during and after it",
-    },
-    Key {
-        name: FOR,
-        kind: Kind::Span(10_000_000, 600 * 1_000_000_000),
-        default: "",
-        doc: "how long the load then runs (as long as load-from)",
-    },
-    Key {
-        name: PHASE,
-        kind: Kind::Choice(&["before", "during", "after", "all"]),
-        default: "during",
-        doc: "the phase whose figure verdicts are given for, where load-from makes phases; with all it is the figure of the work as ever",
-    },
-];
+pub const KEYS: &[Key] =
+    &[LOAD.key(), FLOWS.key(), DIRECTION.key(), LEAD.key(), FROM.key(), FOR.key(), PHASE.key()];
 
-const LOAD: &str = "load";
-const LEAD: &str = "load-lead";
-const FROM: &str = "load-from";
-const FOR: &str = "load-for";
-const PHASE: &str = "load-phase";
+const LOAD: Text = Text::form(
+    "load",
+    Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
+    "bulk data of this contender shares the path meanwhile; its knobs are joined with + as in load=tcp:cc=bbr+nodelay=off",
+);
+
+const FLOWS: Preset<u64> =
+    Optional::count("load-flows", (1, 64), "connections of the load in each direction").or("1");
+
+const DIRECTION: Preset<&'static str> = Optional::choice(
+    "load-direction",
+    &["up", "down", "both"],
+    &["up", "down", "both"],
+    "near to far, far to near, or both at once",
+)
+.or("up");
+
+const LEAD: Optional<Nanos> = Optional::span(
+    "load-lead",
+    (0, 60 * 1_000_000_000),
+    "how long the load runs before the work begins, or, with load-from, how long what follows its edges is in no phase (20 round trips of the path, from 50ms to 1.3s)",
+);
+
+const FROM: Optional<Nanos> = Optional::span(
+    "load-from",
+    (10_000_000, 600 * 1_000_000_000),
+    "when the load begins, after the work: the trial then has a phase before, during and after it",
+);
+
+const FOR: Optional<Nanos> = Optional::span(
+    "load-for",
+    (10_000_000, 600 * 1_000_000_000),
+    "how long the load then runs (as long as load-from)",
+);
+
+const PHASE: Preset<Option<Phase>> = Optional::choice(
+    "load-phase",
+    &["before", "during", "after", "all"],
+    &[Some(Phase::Before), Some(Phase::During), Some(Phase::After), None],
+    "the phase whose figure verdicts are given for, where load-from makes phases; with all it is the figure of the work as ever",
+)
+.or("during");
+
 const NONE: &str = "none";
 
 /// Figure of the load: its goodput in bits per second, from the end of its lead on.
@@ -120,13 +117,18 @@ fn contender(value: &str) -> String {
 pub fn stint_of(typed: &str) -> Option<Stint> {
     let ours = Spec::parse(typed).ok()?.split_off(KEYS);
     let settings = Settings::check(&ours, KEYS).ok()?;
-    let from = settings.span(FROM)?;
-    Some(Stint { from, lasts: settings.span(FOR).unwrap_or(from) })
+    stint(&settings)
+}
+
+/// Returns the part of the work's time for which a load with these settings runs; `None` where that is all of it.
+fn stint(settings: &Settings) -> Option<Stint> {
+    let from = settings.find(&FROM)?;
+    Some(Stint { from, lasts: settings.find(&FOR).unwrap_or(from) })
 }
 
 /// Bulk flows beside other work.
 #[derive(Debug, Clone, Copy)]
-pub struct Flows<'a> {
+pub struct Flows {
     /// Time for which they send.
     pub time: Nanos,
     /// Time before which their bytes do not count.
@@ -134,7 +136,7 @@ pub struct Flows<'a> {
     /// Number of flows.
     pub flows: u64,
     /// Direction as typed: `up`, `down` or `both`.
-    pub direction: &'a str,
+    pub direction: &'static str,
 }
 
 fn no_load() -> Error {
@@ -148,15 +150,15 @@ pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
     let ours = spec.split_off(KEYS);
     let Some((first, _)) = ours.options.first() else { return Ok(None) };
     let settings = Settings::check(&ours, KEYS)?;
-    let Some(value) = settings.text(LOAD) else {
+    let Some(value) = settings.text_of(&LOAD) else {
         return Err(Error::usage(format!(
             "{}: `{first}` says how a load is to be and there is none; add load=CONTENDER, as load=tcp",
             spec.name
         )));
     };
-    let lead = settings.span(LEAD).unwrap_or_else(|| setting.start_up());
-    let direction = settings.text("load-direction").unwrap_or_default();
-    let flows = settings.count("load-flows").unwrap_or(1);
+    let lead = settings.find(&LEAD).unwrap_or_else(|| setting.start_up());
+    let direction = settings.get(&DIRECTION);
+    let flows = settings.get(&FLOWS);
     let phases = asked(&spec.name, &ours, &settings, lead)?;
     let bulk = Flows { time: ENDLESS, warmup: lead, flows, direction };
     let load = match value {
@@ -168,7 +170,7 @@ pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
             stint: phases.as_ref().map(|phases| phases.stint),
         }),
     };
-    let times = [LEAD, FROM, FOR, PHASE];
+    let times = [LEAD.name(), FROM.name(), FOR.name(), PHASE.name()];
     let mut options: Vec<(String, String)> = settings
         .iter()
         .filter(|_| load.is_some())
@@ -176,10 +178,10 @@ pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
         .filter(|(name, _)| !times.contains(&name.as_str()))
         .collect();
     if load.is_none() {
-        options.push((LOAD.to_owned(), NONE.to_owned()));
+        options.push((LOAD.name().to_owned(), NONE.to_owned()));
     }
     if load.is_some() || phases.is_some() {
-        options.push((LEAD.to_owned(), typed(lead)));
+        options.push((LEAD.name().to_owned(), typed(lead)));
     }
     options.extend(phases.iter().flat_map(Phases::options));
     Ok(Some(Terms { load, options, value: value.to_owned(), flows, phases }))

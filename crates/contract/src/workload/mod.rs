@@ -73,7 +73,7 @@ pub trait Workload: Sync {
 
     /// Returns itself as typed, as a load beside other work: data one way for longer than any trial; `None` if it is no such
     /// work. The first of [`ALL`] that answers has it.
-    fn as_load(&self, _flows: &load::Flows<'_>) -> Option<String> {
+    fn as_load(&self, _flows: &load::Flows) -> Option<String> {
         None
     }
 }

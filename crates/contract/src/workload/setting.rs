@@ -194,15 +194,13 @@ pub fn fits_rate(
     }
 }
 
-/// Returns the first of `names` that is set to something else than its default. What is saved of a race names all keys, so
-/// that a default that was typed is none.
-pub fn set_apart<'a>(settings: &Settings, keys: &[Key], names: &[&'a str]) -> Option<&'a str> {
-    let default = |name: &str| keys.iter().find(|key| key.name == name).map(|key| key.default);
-    let is_set = |name: &&&str| {
-        let value = settings.text(name).unwrap_or_default();
-        settings.given(name) && default(name).is_some_and(|default| value != default)
+/// Returns the name of the first of `keys` that is set to something else than its default. A saved race names all keys,
+/// so a key that was typed with its default does not count.
+pub fn set_apart(settings: &Settings, keys: &[Key]) -> Option<&'static str> {
+    let is_set = |key: &&Key| {
+        settings.given(key.name) && settings.text(key.name).unwrap_or_default() != key.default
     };
-    names.iter().find(is_set).copied()
+    keys.iter().find(is_set).map(|key| key.name)
 }
 
 /// Returns the names of lanes that are all alike: their numbers; none for a single one.

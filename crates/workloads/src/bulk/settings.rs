@@ -2,7 +2,8 @@
 
 use crate::contract::{Direction, Framing, Side};
 use crate::error::{Error, Result};
-use crate::spec::{Key, Kind, Settings};
+use crate::spec::typed::{Optional, Preset, Text};
+use crate::spec::{Key, Settings};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -10,92 +11,92 @@ use crate::workload::header;
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::{ELSEWHERE, EndMemory, NamedFile, Purpose, Setting};
 
-/// Option with which the span of the goodput begins before the connection is set up.
-pub(super) const TIMED: (&str, &str) = ("connect", "timed");
+/// Value of [`CONNECT`] with which the span of the goodput begins before the connection is set up.
+pub(super) const TIMED: &str = "timed";
+
+/// Directions of the words `up`, `down` and `both`.
+pub(crate) const WAYS: [&[Direction]; 3] =
+    [&[Direction::Up], &[Direction::Down], &[Direction::Up, Direction::Down]];
 
 /// Time to send for.
-pub(crate) const TIME: Key = Key {
-    name: "time",
-    kind: Kind::Span(10_000_000, 86_400 * 1_000_000_000),
-    default: "",
-    doc: "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
-};
+pub(crate) const TIME: Optional<Nanos> = Optional::span(
+    "time",
+    (10_000_000, 86_400 * 1_000_000_000),
+    "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+);
 
 /// Time to send before what counts.
-pub(crate) const WARMUP: Key = Key {
-    name: "warmup",
-    kind: Kind::Span(0, 60 * 1_000_000_000),
-    default: "",
-    doc: "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
-};
+pub(crate) const WARMUP: Optional<Nanos> = Optional::span(
+    "warmup",
+    (0, 60 * 1_000_000_000),
+    "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
+);
 
 /// Message size.
-pub(crate) const SIZE: Key = Key {
-    name: "size",
-    kind: Kind::Size(header::LEN as u64, 65_507),
-    default: "1400",
-    doc: "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
-};
+pub(crate) const SIZE: Preset<usize> = Optional::length(
+    "size",
+    (header::LEN as u64, 65_507),
+    "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
+)
+.or("1400");
 
 pub(super) const KEYS: &[Key] = &[
-    Key {
-        name: "bytes",
-        kind: Kind::Size(1, 1 << 50),
-        default: "",
-        doc: "how much each direction carries, all streams together",
-    },
-    TIME,
-    WARMUP,
-    Key {
-        name: "direction",
-        kind: Kind::Choice(&["up", "down", "both"]),
-        default: "up",
-        doc: "near to far, far to near, or both at once",
-    },
-    Key {
-        name: "streams",
-        kind: Kind::Count(1, 128),
-        default: "1",
-        doc: "connections in each direction",
-    },
-    SIZE,
-    Key {
-        name: "call",
-        kind: Kind::Size(64, 16 << 20),
-        default: "128KiB",
-        doc: "bytes the application hands over per call; datagram transports make of it what one call takes",
-    },
-    Key {
-        name: "file",
-        kind: Kind::Path,
-        default: "",
-        doc: "send this file, or its first `bytes`; with several streams each carries a part of it",
-    },
-    Key {
-        name: "sink",
-        kind: Kind::Path,
-        default: "",
-        doc: "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
-    },
-    Key {
-        name: "verify",
-        kind: Kind::Switch,
-        default: "off",
-        doc: "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards",
-    },
-    Key {
-        name: "alloc",
-        kind: Kind::Choice(&["ready", "fresh"]),
-        default: "ready",
-        doc: "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts",
-    },
-    Key {
-        name: "connect",
-        kind: Kind::Choice(&["apart", "timed"]),
-        default: "apart",
-        doc: "timed: the span that goodput is taken over also holds the longest connection set-up",
-    },
+    BYTES.key(),
+    TIME.key(),
+    WARMUP.key(),
+    DIRECTION.key(),
+    STREAMS.key(),
+    SIZE.key(),
+    CALL.key(),
+    FILE.key(),
+    SINK.key(),
+    VERIFY.key(),
+    ALLOC.key(),
+    CONNECT.key(),
 ];
+
+const BYTES: Optional<Bytes> =
+    Optional::size("bytes", (1, 1 << 50), "how much each direction carries, all streams together");
+
+const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
+    "direction",
+    &["up", "down", "both"],
+    &WAYS,
+    "near to far, far to near, or both at once",
+)
+.or("up");
+
+const STREAMS: Preset<u64> =
+    Optional::count("streams", (1, 128), "connections in each direction").or("1");
+
+const CALL: Preset<usize> = Optional::length(
+    "call",
+    (64, 16 << 20),
+    "bytes the application hands over per call; datagram transports make of it what one call takes",
+)
+.or("128KiB");
+
+const FILE: Text = Text::path(
+    "file",
+    "send this file, or its first `bytes`; with several streams each carries a part of it",
+);
+
+const SINK: Text = Text::path(
+    "sink",
+    "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
+);
+
+const VERIFY: Preset<bool> = Optional::switch("verify", "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards").or("off");
+
+const ALLOC: Preset<Memory> = Optional::choice("alloc", &["ready", "fresh"], &[Memory::Ready, Memory::Fresh], "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts").or("ready");
+
+pub(super) const CONNECT: Preset<Connect> = Optional::choice(
+    "connect",
+    &["apart", "timed"],
+    &[Connect::Apart, Connect::Timed],
+    "timed: the span that goodput is taken over also holds the longest connection set-up",
+)
+.or("apart");
 
 /// The most memory that `alloc=fresh` takes at the receiving end, all streams together. An end whose
 /// host has less than twice as much as it needs refuses, too.
@@ -148,18 +149,15 @@ pub(super) enum Connect {
 
 impl Cargo {
     fn read(settings: &Settings) -> Cargo {
-        let path = |key: &str| settings.text(key).map(str::to_owned);
+        let path = |key: &Text| settings.text_of(key).map(str::to_owned);
         Cargo {
-            source: path("file"),
-            sink: path("sink"),
-            check: match settings.switch("verify") {
-                Some(true) => Check::WhileReceiving,
-                _ => Check::Off,
+            source: path(&FILE),
+            sink: path(&SINK),
+            check: match settings.get(&VERIFY) {
+                true => Check::WhileReceiving,
+                false => Check::Off,
             },
-            memory: match settings.text("alloc") {
-                Some("fresh") => Memory::Fresh,
-                _ => Memory::Ready,
-            },
+            memory: settings.get(&ALLOC),
         }
     }
 
@@ -173,7 +171,7 @@ impl Cargo {
 /// Settings that the keys come to.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
-    pub(super) directions: Vec<Direction>,
+    pub(super) directions: &'static [Direction],
     pub(super) streams: u64,
     pub(super) extent: Extent,
     /// Sent before what counts.
@@ -202,7 +200,7 @@ impl Terms {
 
     pub(super) fn read(settings: &Settings, setting: &Setting) -> Result<Terms> {
         let cargo = Cargo::read(settings);
-        let extent = match (settings.size("bytes"), settings.span("time"), &cargo.source) {
+        let extent = match (settings.find(&BYTES), settings.find(&TIME), &cargo.source) {
             (Some(_), Some(_), _) => {
                 return Err(Error::usage("bulk: give bytes or time, not both"));
             }
@@ -218,26 +216,19 @@ impl Terms {
             (None, None, Some(_)) => Extent::WholeFile,
             (None, time, None) => Extent::Time(time.unwrap_or_else(|| setting.steady())),
         };
-        let is_timed_whole = settings.text("connect") == Some("timed");
+        let connect = settings.get(&CONNECT);
         let start_up = match extent {
-            Extent::Time(_) if !is_timed_whole => setting.start_up(),
+            Extent::Time(_) if connect == Connect::Apart => setting.start_up(),
             _ => Nanos::ZERO,
         };
         let terms = Terms {
-            directions: match settings.text("direction") {
-                Some("down") => vec![Direction::Down],
-                Some("both") => vec![Direction::Up, Direction::Down],
-                _ => vec![Direction::Up],
-            },
-            streams: settings.count("streams").unwrap_or(1),
+            directions: settings.get(&DIRECTION),
+            streams: settings.get(&STREAMS),
             extent,
-            warmup: settings.span("warmup").unwrap_or(start_up),
-            size: settings.size("size").map_or(1400, |size| size.0 as usize),
-            call: settings.size("call").map_or(128 << 10, |call| call.0 as usize),
-            connect: match settings.text("connect") {
-                Some("timed") => Connect::Timed,
-                _ => Connect::Apart,
-            },
+            warmup: settings.find(&WARMUP).unwrap_or(start_up),
+            size: settings.get(&SIZE),
+            call: settings.get(&CALL),
+            connect,
             cargo,
         };
         terms.check()?;
@@ -328,8 +319,8 @@ impl Terms {
             path.clone().map(|path| NamedFile { side, purpose, key, path })
         };
         [
-            file(self.sender(), Purpose::Read, "file", &self.cargo.source),
-            file(receiver, Purpose::Write, "sink", &self.cargo.sink),
+            file(self.sender(), Purpose::Read, FILE.name(), &self.cargo.source),
+            file(receiver, Purpose::Write, SINK.name(), &self.cargo.sink),
         ]
         .into_iter()
         .flatten()

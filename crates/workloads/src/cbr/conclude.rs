@@ -55,7 +55,7 @@ impl CbrTask {
     /// stands for the trial.
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
         let flows = &self.info.flows;
-        for direction in &self.directions {
+        for direction in self.directions {
             for (sender, receiver, _) in self.ends(reports, flows, *direction) {
                 let Some(pacing) = sender.pacing.clone() else { continue };
                 let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());

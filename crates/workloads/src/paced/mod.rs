@@ -4,7 +4,7 @@
 
 use crate::contract::Direction;
 use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
-use crate::spec::{Key, Kind};
+use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 
 pub(super) use crate::workload::header::{read_due as read_stamp, write_due as write_stamp};
@@ -28,7 +28,7 @@ pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
-pub(super) use task::{LOST, Pace, Paced, Planned, Work, WorkFacts};
+pub(super) use task::{Asked, LOST, Pace, Paced, Planned, Work, WorkFacts};
 
 /// Bytes that a message with the time of sending has at least: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::DUE_LEN;
@@ -37,20 +37,35 @@ pub(super) const STAMPED_LEN: usize = header::DUE_LEN;
 /// times.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
-/// Key for the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not
-/// given.
-pub(super) const fn count_key(doc: &'static str) -> Key {
-    Key { name: "count", kind: Kind::Count(20, MOST_MESSAGES), default: "", doc }
+/// Declares the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not given.
+pub(super) const fn count_key(doc: &'static str) -> Optional<u64> {
+    Optional::count("count", (20, MOST_MESSAGES), doc)
 }
 
-/// Key for the size of a message of a [`Paced`] workload.
-pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Key {
-    Key { name: "size", kind: Kind::Size(STAMPED_LEN as u64, 65_507), default, doc }
+/// Declares the size of a message of a [`Paced`] workload.
+pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Preset<usize> {
+    Optional::length("size", (STAMPED_LEN as u64, 65_507), doc).or(default)
 }
 
-/// Key for the direction of the messages of a [`Paced`] workload.
-pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Key {
-    Key { name: "direction", kind: Kind::Choice(&["up", "down"]), default, doc }
+/// Declares the direction of the messages of a [`Paced`] workload.
+pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Preset<Direction> {
+    let values = &[Direction::Up, Direction::Down];
+    Optional::choice("direction", &["up", "down"], values, doc).or(default)
+}
+
+/// Figure that verdicts may be given for, as a word of the key `claim` stands for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim {
+    /// Name of the figure.
+    pub(super) figure: &'static str,
+    /// The fewest messages that have it.
+    pub(super) fewest: u64,
+}
+
+impl Claim {
+    pub(super) const fn new(figure: &'static str, fewest: u64) -> Claim {
+        Claim { figure, fewest }
+    }
 }
 
 /// Longest time that messages under way may take after the last send: a reliable transport sends its queue

@@ -4,6 +4,7 @@
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::measurements::{Better, Unit};
 use crate::spec::Settings;
+use crate::spec::typed::Preset;
 use crate::time::Nanos;
 
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
@@ -95,22 +96,30 @@ pub(crate) struct Pace {
     lengths: Option<Lengths>,
 }
 
+/// Settings that all paced workloads have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Number of messages, if one is given.
+    pub(crate) count: Option<u64>,
+    /// Number of messages if none is given.
+    pub(crate) fewest: u64,
+    /// Size of the largest message in bytes.
+    pub(crate) size: usize,
+    pub(crate) direction: Direction,
+}
+
 impl Pace {
-    /// Creates a pace from the keys `size`, `count` and `direction`, which all such workloads have;
-    /// `fewest` messages if no count is given.
-    pub(crate) fn of(settings: Settings, period: Period, fewest: u64) -> Pace {
-        let asked = settings.count("count");
+    /// Creates the pace of messages that are `period` apart on average.
+    pub(crate) fn new(settings: Settings, period: Period, asked: Asked) -> Pace {
+        let Asked { count, fewest, size, direction } = asked;
         let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
         Pace {
             period,
-            size: settings.size("size").map_or(0, |size| size.0 as usize),
-            direction: match settings.text("direction") {
-                Some("down") => Direction::Down,
-                _ => Direction::Up,
-            },
+            size,
+            direction,
             flows: 1,
-            count: asked.unwrap_or(fewest),
-            lengths: asked.is_none().then_some(lengths),
+            count: count.unwrap_or(fewest),
+            lengths: count.is_none().then_some(lengths),
             settings,
         }
     }
@@ -127,8 +136,8 @@ impl Pace {
     }
 
     /// Returns a setting as typed, or its default.
-    pub(crate) fn text(&self, key: &str) -> &str {
-        self.settings.text(key).unwrap_or_default()
+    pub(crate) fn as_typed<T>(&self, key: &Preset<T>) -> &str {
+        self.settings.as_typed(key)
     }
 
     fn schedule(&self, flow: u16) -> Schedule {

@@ -11,7 +11,7 @@ fn task(typed: &str) -> Box<dyn Task> {
 }
 
 fn calls(typed: &str) -> Calls {
-    Calls::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()).unwrap()
+    Calls::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap())
 }
 
 #[test]

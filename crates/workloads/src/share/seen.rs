@@ -86,7 +86,7 @@ impl Seen {
         let messages = messages.map(|(picture, len)| (picture as u32, len as u32)).collect();
         let parts = vec![pictures.pieces(); pictures.count as usize];
         let every = Period { ns: pictures.every.0.max(1), over: 1 };
-        let (display, motion) = (Display::Hold, Motion::named(""));
+        let (display, motion) = (Display::Hold, Motion::Sine);
         let (phase, period) = (Nanos::ZERO, session.pose.period.times(1));
         let showing = Showing { motion, display, phase, period };
         let pen = vec![true; session.pen.count as usize];
@@ -99,7 +99,7 @@ impl Seen {
             }),
             // Each is shown once it is whole, and refers to none.
             pictures: Pictures::new(parts, messages, 1, Nanos(u64::MAX / 2), every),
-            voice: Frames::new(session.voice.count, Codec::named(""), FRAME, session.buffer),
+            voice: Frames::new(session.voice.count, Codec::G711_PLC, FRAME, session.buffer),
             pose: Ages::new(session.pose.count, showing),
             pen: Deliveries::new(pen, session.pen.size, 0),
         }

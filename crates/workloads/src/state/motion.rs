@@ -22,17 +22,6 @@ pub(crate) enum Motion {
 }
 
 impl Motion {
-    /// Returns the motion of this name; the first if there is none.
-    pub(crate) fn named(name: &str) -> Motion {
-        match name {
-            "step" => Motion::Step,
-            "bounce" => Motion::Bounce,
-            "linear" => Motion::Linear,
-            "hand" => Motion::Hand,
-            _ => Motion::Sine,
-        }
-    }
-
     /// Returns its position, and its speed in ranges per second.
     pub(super) fn at(self, time: Nanos) -> (f64, f64) {
         let phase = (time.0 % 1_000_000_000) as f64 / 1e9;

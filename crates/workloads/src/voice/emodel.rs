@@ -13,15 +13,12 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    /// Returns the codec of this name; G.711 with concealment if there is none.
-    pub(crate) fn named(name: &str) -> Codec {
-        let (impairment, robustness) = match name {
-            "g711" => (0.0, 4.3),
-            "g729a" => (11.0, 19.0),
-            _ => (0.0, 25.1),
-        };
-        Codec { impairment, robustness }
-    }
+    /// G.711, whose decoder hides no lost frame.
+    pub(crate) const G711: Codec = Codec { impairment: 0.0, robustness: 4.3 };
+    /// G.711 with packet loss concealment (G.711, appendix I).
+    pub(crate) const G711_PLC: Codec = Codec { impairment: 0.0, robustness: 25.1 };
+    /// G.729A, of 8 kbit/s.
+    pub(crate) const G729A: Codec = Codec { impairment: 11.0, robustness: 19.0 };
 
     /// Ie,eff (7.4.3): impairment by the codec and lost frames, for their share and the ratio of the length
     /// of their bursts to that under random loss.
@@ -58,29 +55,33 @@ pub(super) fn rating(codec: Codec, delay: Nanos, lost: f64, burst_ratio: f64) ->
 mod tests {
     use super::*;
 
-    fn r(codec: &str, ms: u64, percent: f64) -> f64 {
-        rating(Codec::named(codec), Nanos::from_millis(ms), percent / 100.0, 1.0)
+    fn r(codec: Codec, ms: u64, percent: f64) -> f64 {
+        rating(codec, Nanos::from_millis(ms), percent / 100.0, 1.0)
     }
 
     /// Values that follow from the formulas by hand.
     #[test]
     fn delay_and_loss_cost_what_the_recommendation_says() {
-        assert_eq!(r("g711-plc", 50, 0.0), 93.2);
-        assert_eq!(r("g711-plc", 100, 0.0), 93.2);
+        assert_eq!(r(Codec::G711_PLC, 50, 0.0), 93.2);
+        assert_eq!(r(Codec::G711_PLC, 100, 0.0), 93.2);
         // X = 1: 25 (2^(1/6) - 3 (1 + 3^-6)^(1/6) + 2) = 3.04.
-        assert!((r("g711-plc", 200, 0.0) - 90.16).abs() < 0.01);
+        assert!((r(Codec::G711_PLC, 200, 0.0) - 90.16).abs() < 0.01);
         // X = 2.
-        assert!((r("g711-plc", 400, 0.0) - 69.1).abs() < 0.2, "{}", r("g711-plc", 400, 0.0));
+        assert!(
+            (r(Codec::G711_PLC, 400, 0.0) - 69.1).abs() < 0.2,
+            "{}",
+            r(Codec::G711_PLC, 400, 0.0)
+        );
         // 95 · 1 / (1 + 25.1) = 3.64, and 95 · 1 / (1 + 4.3) = 17.92.
-        assert!((r("g711-plc", 50, 1.0) - 89.56).abs() < 0.01);
-        assert!((r("g711", 50, 1.0) - 75.28).abs() < 0.01);
-        assert!((r("g729a", 50, 0.0) - 82.2).abs() < 0.01);
-        assert_eq!(r("g711", 2_000, 100.0), 0.0);
+        assert!((r(Codec::G711_PLC, 50, 1.0) - 89.56).abs() < 0.01);
+        assert!((r(Codec::G711, 50, 1.0) - 75.28).abs() < 0.01);
+        assert!((r(Codec::G729A, 50, 0.0) - 82.2).abs() < 0.01);
+        assert_eq!(r(Codec::G711, 2_000, 100.0), 0.0);
     }
 
     #[test]
     fn bursts_cost_more_than_losses_that_are_spread() {
-        let codec = Codec::named("g711-plc");
+        let codec = Codec::G711_PLC;
         let at = |burst| rating(codec, Nanos::ZERO, 0.05, burst);
         assert!(at(1.0) > at(2.0) && at(2.0) > at(4.0));
     }

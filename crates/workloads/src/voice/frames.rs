@@ -96,7 +96,7 @@ mod tests {
     /// Returns frames every 20 ms that take `delays` ms; 0 for one that never comes.
     fn frames(delays: &[u64]) -> Frames {
         let ms = Nanos::from_millis;
-        let codec = Codec::named("g711-plc");
+        let codec = Codec::G711_PLC;
         let mut frames = Frames::new(delays.len() as u64, codec, ms(20), ms(40));
         for (seq, delay) in delays.iter().enumerate().filter(|(_, delay)| **delay > 0) {
             let due = ms(20 * seq as u64);

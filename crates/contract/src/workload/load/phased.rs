@@ -25,8 +25,9 @@ pub(super) fn asked(
     settings: &Settings,
     guard: Nanos,
 ) -> Result<Option<Phases>> {
-    let Some(from) = settings.span(FROM) else {
-        return match typed.options.iter().find(|(key, _)| [FOR, PHASE].contains(&key.as_str())) {
+    let Some(stint) = super::stint(settings) else {
+        let of_phases = [FOR.name(), PHASE.name()];
+        return match typed.options.iter().find(|(key, _)| of_phases.contains(&key.as_str())) {
             Some((key, _)) => Err(Error::usage(format!(
                 "{work}: `{key}` belongs to a load that begins in the middle of the work; say when, as {FROM}=5s, \
                  or leave it out"
@@ -34,10 +35,7 @@ pub(super) fn asked(
             None => Ok(None),
         };
     };
-    let stint = Stint { from, lasts: settings.span(FOR).unwrap_or(from) };
-    let judged = settings.text(PHASE).unwrap_or_default();
-    let judged = Phase::ALL.into_iter().find(|phase| phase.name() == judged);
-    Ok(Some(Phases { stint, guard, judged }))
+    Ok(Some(Phases { stint, guard, judged: settings.get(&PHASE) }))
 }
 
 /// Returns the work that `parse` makes of `spec`, as long as its phases where its length is open, and the way to observe it.

@@ -166,9 +166,9 @@ impl Phases {
     pub(super) fn options(&self) -> [(String, String); 3] {
         let judged = self.judged.map_or("all", Phase::name).to_owned();
         [
-            (FROM.to_owned(), typed(self.stint.from)),
-            (FOR.to_owned(), typed(self.stint.lasts)),
-            (PHASE.to_owned(), judged),
+            (FROM.name().to_owned(), typed(self.stint.from)),
+            (FOR.name().to_owned(), typed(self.stint.lasts)),
+            (PHASE.name().to_owned(), judged),
         ]
     }
 
