@@ -1,6 +1,6 @@
 //! Buffers that are ready before the clock runs.
 
-/// Allocates `len` bytes whose pages are all in memory, so that no page fault falls into a measurement.
+/// Allocates `len` bytes, with all pages in memory, so that no page fault falls into a measurement.
 ///
 /// The content is a fixed pseudo-random sequence (xorshift64): a link or tunnel that compresses
 /// cannot make bulk bytes cheaper than real ones.
@@ -19,14 +19,14 @@ pub fn prefaulted(len: usize) -> Box<[u8]> {
 /// Length of [`pattern`] in bytes.
 pub const PERIOD: usize = 128 * 1024;
 
-/// Returns the pattern that bulk byte streams carry where nobody gives them content: byte `n` of the stream is byte
-/// `n % PERIOD` of this, whatever calls moved it, so that a receiver can check all of it.
+/// Returns the content of bulk byte streams without a file: byte `n` of the stream is byte `n % PERIOD` of this,
+/// independent of calls, so that a receiver can check all of it.
 pub fn pattern() -> Box<[u8]> {
     prefaulted(PERIOD)
 }
 
-/// Returns the index in `bytes`, which are those of a byte stream from `at` on, of the first byte that is not
-/// [`pattern`].
+/// Returns the index of the first byte of `bytes` that differs from `pattern`. `bytes` are the part of a byte stream
+/// from `at` on.
 pub fn first_wrong(pattern: &[u8], at: u64, bytes: &[u8]) -> Option<usize> {
     let mut done = 0;
     while done < bytes.len() {

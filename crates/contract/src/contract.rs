@@ -1,7 +1,7 @@
-//! The few words that transports and workloads share, so that neither imports the other.
+//! The few types that transports and workloads share, so that neither imports the other.
 //!
-//! A workload asks for a guarantee and never for a transport by name; a transport carries
-//! messages or bulk bytes and never knows what they are for.
+//! A workload asks for a guarantee and never for a transport by name; a transport carries messages or bulk bytes and
+//! never knows their purpose.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -23,7 +23,7 @@ pub struct Lane(pub u16);
 pub enum Delivery {
     /// Sent again until it arrives or the connection fails.
     Reliable,
-    /// Sent again until this long after it was handed over, then given up (RFC 3758, 4.1).
+    /// Sent again until this time after it was handed over, then given up (RFC 3758, 4.1).
     Within(Nanos),
     /// Not sent again.
     BestEffort,
@@ -38,7 +38,7 @@ pub enum Ordering {
     Unordered,
 }
 
-/// Service of one lane: whether its messages arrive, and in which order.
+/// Service of a lane: the delivery and the order of its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service {
     /// Fate of a message that the network loses.
@@ -57,7 +57,7 @@ impl Service {
     /// Messages that may be lost, in any order.
     pub const BEST_EFFORT: Service =
         Service { delivery: Delivery::BestEffort, ordering: Ordering::Unordered };
-    /// Messages that are given up some time after they were sent, in any order.
+    /// Messages that are given up some time after the send, in any order.
     pub const EXPIRING: Service =
         Service { delivery: Delivery::Within(Nanos::ZERO), ordering: Ordering::Unordered };
 
@@ -93,13 +93,13 @@ pub enum Framing {
     Messages,
 }
 
-/// End of a direction, as the peer learns of it.
+/// Signal to the peer that a direction has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Signalled, behind the last message.
+    /// The transport signals the end, after the last message.
     Told,
-    /// Not signalled: the transport has no end of its own.
+    /// The transport has no signal of the end.
     Silent,
 }
 
@@ -123,7 +123,7 @@ pub enum PeerKind {
     Process,
     /// The far host's kernel, as for ICMP echo.
     Kernel,
-    /// Our far processes, all of which get what one connection of the near end sends.
+    /// Several far processes of ours; each receives everything that one connection of the near end sends.
     Group,
 }
 
@@ -133,7 +133,7 @@ pub enum PeerKind {
 pub enum Reach {
     /// Any IP path.
     Network,
-    /// Any IP path to a far end that listens itself: a server hands over TCP and UDP only.
+    /// Any IP path to a far end that listens itself, but not a server: servers pass on TCP and UDP only.
     Path,
     /// Within one machine.
     Machine,
@@ -141,7 +141,7 @@ pub enum Reach {
     Process,
 }
 
-/// A service that a lane may have instead of the usual one.
+/// A service that a lane may have instead of the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// The service.
@@ -150,7 +150,7 @@ pub struct Offer {
     pub largest_message: Option<u64>,
 }
 
-/// Services that a lane may have instead of the usual one, the most wanted first.
+/// Services that a lane may have instead of the default, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers([Option<Offer>; Offers::MOST]);
 
@@ -158,10 +158,10 @@ impl Offers {
     /// No other service.
     pub const NONE: Offers = Offers([None; Offers::MOST]);
 
-    /// Most of them: three deliveries in two orders, less the usual one.
+    /// Maximum number of offers: three deliveries in two orders, without the default.
     const MOST: usize = 5;
 
-    /// Creates the offers of a list, of which the first five count.
+    /// Creates the offers of a list; only its first five count.
     pub const fn of(list: &[Offer]) -> Offers {
         let mut all = Offers::NONE;
         let mut at = 0;
@@ -172,7 +172,7 @@ impl Offers {
         all
     }
 
-    /// Returns each of them.
+    /// Iterates over the offers.
     pub fn iter(&self) -> impl Iterator<Item = &Offer> {
         self.0.iter().flatten()
     }
@@ -181,15 +181,15 @@ impl Offers {
 /// Properties that a transport promises. Workloads ask for these and never for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
-    /// The service of a lane for which nothing else was asked.
+    /// Default service of a lane.
     pub service: Service,
-    /// Services that can be asked for instead.
+    /// Services that a workload can ask for instead.
     pub others: Offers,
-    /// The most lanes of one connection. Where there are several, none waits for another's losses.
+    /// Maximum number of lanes of a connection. If there are several, no lane waits for another's losses.
     pub lanes: u16,
-    /// Unit that it carries: bytes, or messages whose boundaries are kept.
+    /// Unit that it carries: bytes, or messages with their boundaries.
     pub framing: Framing,
-    /// End of a direction, as the peer learns of it.
+    /// Signal to the peer that a direction has ended.
     pub ending: Ending,
     /// Mechanism that slows the sender down.
     pub congestion: Congestion,
@@ -199,10 +199,10 @@ pub struct Guarantees {
     pub largest_message: Option<u64>,
 }
 
-/// Lanes that work asks for, as transports see them that share lanes out among several connections.
+/// Lanes that work asks for, for transports that distribute lanes over several connections.
 pub trait AsksLanes {
-    /// Returns the names of its lanes, first to last, where a connection has as many as it would use;
-    /// none if one is all that it ever uses.
+    /// Returns the names of its lanes, first to last, on a connection with enough lanes; empty if it uses a single
+    /// lane.
     fn lane_names(&self) -> Vec<String>;
 
     /// Returns the services that it asks for of a connection with these guarantees, first to last.
@@ -216,8 +216,8 @@ pub enum Patience {
     None,
     /// Sleep in the kernel until something arrives, at most [`GUARD`].
     Block,
-    /// Sleep in the kernel until something arrives or a signal comes. Whoever asks for this sees to
-    /// it that one comes every [`GUARD`]; it spares the kernel a timer per call.
+    /// Sleep in the kernel until data or a signal arrives. The caller makes sure that a signal arrives every [`GUARD`];
+    /// so the kernel needs no timer per call.
     UntilNudged,
 }
 
@@ -231,49 +231,48 @@ pub enum Action {
         /// The message length in bytes.
         len: usize,
     },
-    /// Send bulk data from this half's [`Source`] until it says stop.
+    /// Send bulk data from this half's [`Source`] until its budget is used up.
     Pump,
     /// Receive bulk data into this half's [`Sink`].
     Drain,
     /// Wait: there is nothing to send before this time, or before a message arrives (`None`).
     Wait(Option<Nanos>),
-    /// Close the connection and open the next, where the work asks for several; for the end that dials.
+    /// Close the connection and open the next, if the work asks for several; for the end that dials.
     Open,
-    /// This half has done its part.
+    /// This half is done.
     Done,
-    /// This half cannot go on, and has the error.
+    /// This half cannot go on; [`Endpoint::failure`](crate::workload::Endpoint::failure) returns the error.
     Fail,
 }
 
-/// A place in an open file: the next bytes are read from there, or written there.
+/// A position in an open file, for the next read or write.
 #[derive(Debug, Clone, Copy)]
 pub struct FileAt<'a> {
-    /// The file, or what else can be read or written at an offset.
+    /// File, or another object that can be read or written at an offset.
     pub file: BorrowedFd<'a>,
     /// Bytes from its start.
     pub offset: u64,
 }
 
-/// A file that one flow reads or writes, for workloads, which open none. Places in it are counted
-/// from its start, whichever part the flow has of it.
+/// A file that one flow reads or writes, for workloads, which open no files. Offsets count from the start of the file,
+/// also if the flow has only a part of it.
 pub trait Store: Send {
-    /// Returns a place in it, for transports that move bytes between file and socket inside the
-    /// kernel.
+    /// Returns a position in it, for transports that move bytes between file and socket inside the kernel.
     fn at(&self, offset: u64) -> FileAt<'_>;
     /// Fills `into` from `offset` on.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] naming the file and the place, also where it ends too early.
+    /// [`crate::error::Error::Data`] with the file and the offset, also if the file ends too early.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()>;
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] naming the file and the place, as where the disk is full.
+    /// [`crate::error::Error::Data`] with the file and the offset, for example if the disk is full.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 
-/// Source of bulk data. Byte streams ask for the budget and the file; message transports have each
-/// message stamped.
+/// Source of bulk data. Byte streams ask for the budget and the file; message transports ask for a stamp on each
+/// message.
 pub trait Source {
     /// Returns the number of bytes that may still be handed over in this call; zero ends it.
     fn budget(&self) -> u64;
@@ -286,9 +285,8 @@ pub trait Source {
     fn stamp(&mut self, message: &mut [u8]);
     /// Notes that the transport accepted `bytes`.
     fn accepted(&mut self, bytes: u64);
-    /// Returns the place of the next byte of a byte stream that is read from a file; `None` for
-    /// generated content, which is [`crate::buffer::pattern`] from its start, again and
-    /// again.
+    /// Returns the position of the next byte of a byte stream from a file; `None` for generated content, which repeats
+    /// [`crate::buffer::pattern`] from its start.
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }
@@ -296,29 +294,28 @@ pub trait Source {
 
 /// Destination of bulk data.
 pub trait Sink {
-    /// Takes one message, or one chunk of a byte stream, as it arrived.
+    /// Receives one message, or one chunk of a byte stream, as it arrived.
     fn take(&mut self, bytes: &[u8]);
-    /// Notes `bytes` of a byte stream that arrived and that this call does not show: they were put
-    /// into [`Sink::room`], moved to [`Sink::file`] inside the kernel, or discarded there.
+    /// Notes `bytes` of a byte stream that arrived elsewhere: in [`Sink::room`], in [`Sink::file`] inside the kernel,
+    /// or discarded by the kernel.
     fn pass(&mut self, bytes: u64);
-    /// Notes the bytes that the path has brought so far, in whatever order: headers, copies and what waits behind a gap
-    /// included. Only a protocol in user space knows them.
+    /// Notes the bytes that have arrived so far in any order, with headers, copies and bytes that wait behind a gap.
+    /// Only a protocol in user space knows them.
     fn arrived(&mut self, _bytes: u64) {}
-    /// Returns memory that the next bytes of a byte stream are to be received into, where the
-    /// workload has its own; what came is then told with [`Sink::pass`].
+    /// Returns memory for the next bytes of a byte stream, if the workload has its own; the transport then reports
+    /// arrivals with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {
         None
     }
-    /// Returns the place in a file to which the next byte of a byte stream goes, `None` if it goes
-    /// to no file. A transport that moves it there inside the kernel reports it with
-    /// [`Sink::pass`], any other hands it to [`Sink::take`].
+    /// Returns the position in a file for the next byte of a byte stream; `None` without a file. A transport that moves
+    /// bytes there inside the kernel reports them with [`Sink::pass`], any other passes them to [`Sink::take`].
     fn file(&self) -> Option<FileAt<'_>> {
         None
     }
 }
 
 impl Guarantees {
-    /// Guarantees of TCP and of other protocols with the same ones.
+    /// Guarantees of TCP and of similar protocols.
     pub const BYTE_STREAM: Guarantees = Guarantees {
         service: Service::ORDERED,
         others: Offers::NONE,
@@ -330,7 +327,7 @@ impl Guarantees {
         largest_message: None,
     };
 
-    /// Guarantees of UDP over IPv4 (RFC 768) and of other protocols with the same ones.
+    /// Guarantees of UDP over IPv4 (RFC 768) and of similar protocols.
     pub const DATAGRAMS: Guarantees = Guarantees {
         service: Service::BEST_EFFORT,
         others: Offers::NONE,
@@ -342,21 +339,22 @@ impl Guarantees {
         largest_message: Some(65_507),
     };
 
-    /// Returns the lanes of a connection of which nothing was asked: one, of the usual service.
+    /// Returns the default lanes of a connection: one, with the default service.
     pub fn one_lane(&self) -> &[Service] {
         std::slice::from_ref(&self.service)
     }
 
-    /// Returns all services that can be asked for, the usual one first.
+    /// Returns all services that a workload can ask for, the default first.
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         let usual = Offer { service: self.service, largest_message: self.largest_message };
         std::iter::once(usual).chain(self.others.iter().copied())
     }
 
-    /// Returns the same with these services as the usual one and the first of the others; the rest follow as they were.
+    /// Returns the same guarantees with the first of `wanted` as the default service and the rest of `wanted` before
+    /// the other services.
     ///
     /// # Errors
-    /// The first of them that is not offered.
+    /// The first service that is not offered.
     pub fn preferring(self, wanted: &[Service]) -> std::result::Result<Guarantees, Service> {
         let offers: Vec<Offer> = self.offers().collect();
         let mut ordered: Vec<Offer> = Vec::with_capacity(offers.len());
@@ -369,13 +367,13 @@ impl Guarantees {
         ordered.extend(offers.iter().filter(is_new));
         let Some((usual, others)) = ordered.split_first() else { return Ok(self) };
         let Offer { service, largest_message } = *usual;
-        // Bytes that may be lost or overtaken are no stream.
+        // A byte stream cannot lose or reorder bytes.
         let framing =
             if service.is_like(Service::ORDERED) { self.framing } else { Framing::Messages };
         Ok(Guarantees { service, largest_message, others: Offers::of(others), framing, ..self })
     }
 
-    /// Returns the first service, in the order of preference, on which every message arrives; the usual one if there is none.
+    /// Returns the first service, in order of preference, that delivers every message; the default if there is none.
     pub fn arriving(&self) -> Service {
         let mut all = self.offers().map(|offer| offer.service);
         all.find(|service| service.delivery == Delivery::Reliable).unwrap_or(self.service)
@@ -409,7 +407,7 @@ impl Guarantees {
 
 /// Destination of received messages.
 pub trait Inbox {
-    /// Takes one whole message.
+    /// Receives one whole message.
     fn message(&mut self, lane: Lane, bytes: &[u8]);
 }
 

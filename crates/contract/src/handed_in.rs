@@ -1,22 +1,21 @@
-//! Lists of implementations, which the program hands in once, before anything else. So no crate but the program knows an
-//! implementation, and a program of somebody else brings its own.
+//! Registries of implementations, which the program fills once, before anything else. So no crate but the program knows
+//! an implementation, and another program can bring its own.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result, unknown};
 
-/// List of the implementations of `T` that this process has; empty until they are handed in.
+/// Registry of the implementations of `T` in this process; empty until the program fills it.
 pub struct HandedIn<T: ?Sized + 'static>(OnceLock<Vec<&'static T>>);
 
 impl<T: ?Sized> HandedIn<T> {
-    /// Creates the empty list.
+    /// Creates an empty registry.
     pub const fn new() -> HandedIn<T> {
         HandedIn(OnceLock::new())
     }
 
-    /// Returns the error of a name that is not in the list, `what` it is of, with the names that are; of an empty list that
-    /// nothing was handed in.
+    /// Returns the error of an unknown name of a `what`, with the known names; for an empty registry, that it was not filled.
     pub fn unknown(&self, what: &str, name: &str, names: &[&str]) -> Error {
         if self.is_empty() {
             return Error::usage(format!(
@@ -26,10 +25,10 @@ impl<T: ?Sized> HandedIn<T> {
         unknown(what, name, names)
     }
 
-    /// Fills the list.
+    /// Fills the registry.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it was filled before: what was parsed by then may have been other implementations.
+    /// [`Error::Usage`] if it was filled before: names parsed since may refer to other implementations.
     pub fn fill(&self, all: Vec<&'static T>) -> Result<()> {
         let twice = |_| {
             Error::usage("the implementations of this program were handed in before; do it once")

@@ -1,12 +1,12 @@
-//! What workloads, transports and trials of deadheat promise each other, without a socket and without a clock.
+//! Contract between the workloads, transports and trials of deadheat, without a socket and without a clock.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`contract`] | guarantees and services, lanes, actions, sources and sinks of bytes |
-//! | [`measurements`] | what a trial yields: distributions, ledgers, metrics and their names |
-//! | [`workload`] | what a workload is: tasks, endpoints, and what all of them share |
-//! | [`handed_in`] | lists that the program fills once, before anything else |
-//! | [`buffer`] | buffers that are ready before the clock runs, and the made-up content of bulk data |
+//! | [`measurements`] | figures of a trial: distributions, ledgers, metrics and their names |
+//! | [`workload`] | workloads: tasks, endpoints, and their common parts |
+//! | [`handed_in`] | registries that the program fills once, before anything else |
+//! | [`buffer`] | buffers that are ready before the clock runs, and the generated content of bulk data |
 
 pub mod buffer;
 pub mod contract;

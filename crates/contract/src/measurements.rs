@@ -1,5 +1,5 @@
-//! The figures a trial yields: distributions, the ledger, metrics and cost. Plain data with its
-//! JSON form; integers in nanoseconds, bytes and bits per second; units last in names.
+//! The figures of a trial: distributions, the ledger, metrics and cost. Plain data with its JSON form; integers in
+//! nanoseconds, bytes and bits per second; units last in names.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub use crate::measurements::outage::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SH
 pub use crate::measurements::throttled::Throttled;
 pub use crate::measurements::view::TcpView;
 
-/// Unit that a metric is measured in.
+/// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -40,17 +40,17 @@ pub enum Unit {
     BitRate,
     /// A fraction from 0 to 1.
     Share,
-    /// A plain number: of messages, of round trips per minute, or how many times as much.
+    /// A plain number: of messages, of round trips per minute, or a ratio.
     Count,
 }
 
-/// Use of a metric in a race: claims are made about it, or it is only described.
+/// Use of a metric in a race: for verdicts, or for description only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Verdicts are given, and the race stops when they are all in.
+    /// The race gives verdicts, and stops when it has all of them.
     Claim,
-    /// An estimate is given, and no verdict.
+    /// The race gives an estimate, and no verdict.
     Descriptive,
 }
 
@@ -71,8 +71,8 @@ pub struct Metric {
 
 /// The figures of one trial by metric name.
 ///
-/// A metric is absent if the trial cannot know it. A latency percentile that falls among lost
-/// samples is stored at the timeout, the least it can be, and listed in `censored`.
+/// A metric is absent if the trial cannot know it. A latency percentile that falls among lost samples is stored as the
+/// timeout, its lower bound, and listed in `censored`.
 pub type Metrics = BTreeMap<String, f64>;
 
 /// Counters of one end for one direction.
@@ -82,20 +82,20 @@ pub struct Tally {
     pub messages: u64,
     /// Application bytes.
     pub bytes: u64,
-    /// Messages that came again.
+    /// Copies of messages that arrived before.
     pub duplicates: u64,
-    /// Messages that came after the timeout.
+    /// Messages that arrived after the timeout.
     pub late: u64,
-    /// Messages that came after one with a higher sequence number (RFC 4737, type-P-reordered).
+    /// Messages that arrived after one with a higher sequence number (RFC 4737, type-P-reordered).
     pub reordered: u64,
-    /// Messages whose content differs from what was sent.
+    /// Messages with content other than sent.
     pub corrupted: u64,
     /// Messages that belong to no trial or another one.
     pub foreign: u64,
 }
 
-/// The account of one direction: `sent = delivered + lost_on_path + dropped_at_receiver`, in
-/// messages, or in bytes for byte streams, which lose nothing silently.
+/// Account of one direction: `sent = delivered + lost_on_path + dropped_at_receiver`, in messages, or in bytes for byte
+/// streams, which never lose bytes silently.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
     /// Unit of the account: `messages` or `bytes`.
@@ -133,7 +133,7 @@ impl Account {
     }
 }
 
-/// The accounts of both directions. A direction nobody could see (the kernel's echo) is absent.
+/// Accounts of both directions. A direction without a count is absent (the kernel's echo).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// Near end to far end.
@@ -142,13 +142,13 @@ pub struct Ledger {
     /// Far end to near end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Account>,
-    /// There and back as one, where the directions cannot be told apart.
+    /// Both directions together, if they cannot be separated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<Account>,
 }
 
 impl Ledger {
-    /// Keeps the account of a direction.
+    /// Sets the account of a direction.
     pub fn set(&mut self, direction: Direction, account: Account) {
         *match direction {
             Direction::Up => &mut self.up,
@@ -167,24 +167,24 @@ impl Ledger {
 /// Counters of one connection, as its transport knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
-    /// Time of the transport's own handshake, in nanoseconds; 0 if it has none. The exchange that proves an
-    /// address by its token is in none of them.
+    /// Time of the transport's own handshake, in nanoseconds; 0 if it has none. The exchange of the token that proves
+    /// an address does not count.
     pub connect_ns: u64,
     /// System calls that sent.
     pub send_calls: u64,
-    /// System calls that received, those that found nothing included.
+    /// System calls that received, including calls without data.
     pub receive_calls: u64,
-    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
+    /// Datagrams dropped because this end's socket buffer was full; absent if unknown.
     pub socket_drops: Option<u64>,
     /// Segments the transport sent again; absent if unknown.
     pub retransmits: Option<u64>,
-    /// Datagrams that forward error correction made up for at this end; absent without any.
+    /// Datagrams restored by forward error correction at this end; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
-    /// ECN codepoints of what arrived at this end; absent where nobody looks at them.
+    /// ECN codepoints of arrivals at this end; absent if they are not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
-    /// Packets that this end sent, as IP has them; absent if unknown.
+    /// IP packets that this end sent; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Errors the network reported back (ICMP unreachable and the like).
@@ -195,7 +195,7 @@ pub struct ConnStats {
     /// Outcome of zero-copy calls; absent if none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
-    /// Fall back on the second of two transports; absent if it is none of two, or did not.
+    /// Fallback to the second of two transports; absent without a second one, or if none happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
 }
@@ -221,13 +221,12 @@ impl ConnStats {
     }
 }
 
-/// Kernel's completion reports of calls with `MSG_ZEROCOPY`. Calls that sent less than asked count
-/// as one.
+/// The kernel's completion reports of calls with `MSG_ZEROCOPY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ZeroCopy {
-    /// Calls that it is done with. Less than were made where the peer vanished.
+    /// Calls that the kernel has completed; fewer than were made if the peer vanished.
     pub completed: u64,
-    /// Calls whose bytes the kernel copied after all, as on loopback.
+    /// Calls in which the kernel copied the bytes after all, as on loopback.
     pub copied: u64,
 }
 
@@ -239,42 +238,41 @@ pub struct HostCounters {
     /// Packets that were cut into fragments (`FragOKs`).
     #[serde(skip_serializing_if = "is_unset")]
     pub fragmented: u64,
-    /// Fragments that came of it (`FragCreates`).
+    /// Fragments created (`FragCreates`).
     #[serde(skip_serializing_if = "is_unset")]
     pub fragments_created: u64,
-    /// Packets that needed it and could not be cut (`FragFails`).
+    /// Packets that needed fragmentation and could not be cut (`FragFails`).
     #[serde(skip_serializing_if = "is_unset")]
     pub fragment_failures: u64,
     /// Fragments that arrived (`ReasmReqds`).
     #[serde(skip_serializing_if = "is_unset")]
     pub fragments_received: u64,
-    /// Packets put together from them (`ReasmOKs`).
+    /// Packets reassembled (`ReasmOKs`).
     #[serde(skip_serializing_if = "is_unset")]
     pub reassembled: u64,
-    /// Times that failed (`ReasmFails`): a fragment that found no room, or a packet given up.
+    /// Failures of reassembly (`ReasmFails`): a fragment without room, or a packet given up.
     #[serde(skip_serializing_if = "is_unset")]
     pub reassembly_failures: u64,
-    /// Packets given up because a fragment stayed away, by default for 30 s (`ReasmTimeout`).
+    /// Packets given up because a fragment was missing, by default for 30 s (`ReasmTimeout`).
     #[serde(skip_serializing_if = "is_unset")]
     pub reassembly_timeouts: u64,
-    /// Datagrams to a port that no socket had (`NoPorts`).
+    /// Datagrams to a port without a socket (`NoPorts`).
     #[serde(skip_serializing_if = "is_unset")]
     pub udp_no_port: u64,
     /// Datagrams that arrived and were not delivered to their socket (`InErrors`).
     #[serde(skip_serializing_if = "is_unset")]
     pub udp_receive_errors: u64,
-    /// Datagrams that the socket's buffer had no room for (`RcvbufErrors`), part of the count
-    /// above.
+    /// Datagrams dropped because the socket's buffer was full (`RcvbufErrors`), part of the count above.
     #[serde(skip_serializing_if = "is_unset")]
     pub udp_receive_buffer_errors: u64,
-    /// Datagrams that found no room on their way out (`SndbufErrors`).
+    /// Outgoing datagrams dropped for want of room (`SndbufErrors`).
     #[serde(skip_serializing_if = "is_unset")]
     pub udp_send_buffer_errors: u64,
     /// TCP segments sent again (`RetransSegs`).
     #[serde(skip_serializing_if = "is_unset")]
     pub tcp_retransmits: u64,
-    /// Packets that a CPU's queue of arrivals had no room for (softnet, `netdev_max_backlog`); of the
-    /// whole machine.
+    /// Packets dropped because a CPU's queue of arrivals was full (softnet, `netdev_max_backlog`); of the whole
+    /// machine.
     #[serde(skip_serializing_if = "is_unset")]
     pub backlog_drops: u64,
 }
@@ -285,7 +283,7 @@ impl HostCounters {
         self.with(earlier, u64::saturating_sub)
     }
 
-    /// Adds both together.
+    /// Returns the sums of both.
     pub fn plus(&self, other: &HostCounters) -> HostCounters {
         self.with(other, u64::saturating_add)
     }
@@ -312,22 +310,20 @@ impl HostCounters {
     }
 }
 
-/// The packets that a trial's messages made.
+/// Packets of a trial's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packets {
-    /// The size of a message in bytes.
+    /// Size of a message in bytes.
     pub message_bytes: u64,
-    /// The IP and transport headers in front of it.
+    /// IP and transport headers in front of it, in bytes.
     pub header_bytes: u64,
-    /// The path MTU in bytes.
+    /// Path MTU in bytes.
     pub path_mtu: u64,
 }
 
 impl Packets {
-    /// Returns the number of packets that one message travels as: more than one are fragments (RFC
-    /// 791, section 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple
-    /// of 8 bytes.
-    /// 3.2; RFC 8200, section 4.5), each with an IP header of its own and a multiple of 8 bytes.
+    /// Returns the number of packets of one message: several packets are fragments (RFC 791, section 3.2; RFC 8200,
+    /// section 4.5), each with an IP header of its own and a multiple of 8 bytes.
     pub fn per_message(&self) -> u64 {
         if self.message_bytes.saturating_add(self.header_bytes) <= self.path_mtu {
             return 1;
@@ -345,8 +341,8 @@ impl Packets {
     }
 }
 
-/// The headers around a connection's data, from that of IP on. What is below IP differs from hop to
-/// hop and is not counted.
+/// Headers around a connection's data, from the IP header on. Headers below IP differ from hop to hop and are not
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Headers {
     /// The IP header: 20 bytes (RFC 791) or 40 (RFC 8200), without options.
@@ -358,15 +354,14 @@ pub struct Headers {
     pub framing_bytes: u64,
     /// The largest IP packet in bytes that the path takes; absent if unknown.
     pub mtu: Option<u64>,
-    /// Packets with data that this end sent, repeated ones left out; absent if each message is
-    /// one datagram.
+    /// Packets with data that this end sent, without repeated ones; absent if each message is one datagram.
     pub packets: Option<u64>,
 }
 
 impl Headers {
-    /// Returns the number of header bytes that went with `messages` messages of `size` bytes each.
-    /// A datagram that does not fit `mtu` is cut into fragments, which repeat the IP header, carry
-    /// multiples of 8 bytes (RFC 791), and over IPv6 have a header of 8 bytes more (RFC 8200, 4.5).
+    /// Returns the number of header bytes of `messages` messages of `size` bytes each. A datagram that does not fit
+    /// `mtu` is cut into fragments, which repeat the IP header, carry multiples of 8 bytes (RFC 791), and over IPv6
+    /// have a header of 8 bytes more (RFC 8200, 4.5).
     pub fn around(&self, messages: u64, size: u64) -> u64 {
         if let Some(packets) = self.packets {
             let each = self.ip_bytes.saturating_add(self.transport_bytes);
@@ -383,7 +378,8 @@ impl Headers {
         messages.saturating_mul(ip.saturating_add(self.transport_bytes))
     }
 
-    /// Returns the packets of `messages` messages of `bytes` bytes together, each a datagram; `None` if they are none.
+    /// Returns the packets of `messages` messages of `bytes` bytes together, each a datagram; `None` if messages are
+    /// not datagrams.
     pub fn wire(&self, messages: u64, bytes: u64) -> Option<Wire> {
         if self.packets.is_some() {
             return None;
@@ -399,8 +395,7 @@ impl Headers {
         self.ip_bytes + self.transport_bytes
     }
 
-    /// Returns the packets that datagrams of `size` bytes make; absent if the path MTU is
-    /// unknown.
+    /// Returns the packets of datagrams of `size` bytes; `None` if the path MTU is unknown.
     pub fn packets_of(&self, size: u64) -> Option<Packets> {
         let header_bytes = self.in_each_packet();
         Some(Packets { message_bytes: size, header_bytes, path_mtu: self.mtu? })
@@ -413,15 +408,15 @@ impl Headers {
 pub struct Pacing {
     /// Messages that were due.
     pub slots: u64,
-    /// Slots whose message the transport took.
+    /// Slots in which the transport accepted the message.
     pub sent: u64,
     /// Slots missed because the transport had no room, or had ended.
     pub missed_no_room: u64,
     /// Slots missed because the sender did not run when they were due.
     pub missed_no_time: u64,
-    /// Number of those sent that were late by more than is allowed for want of CPU time.
+    /// Sent messages that were later than allowed for want of CPU time.
     pub late: u64,
-    /// Time from when a message was due until it was handed over.
+    /// Time from a message's due time until it was handed over.
     pub lateness_ns: Distribution,
     /// Deviation of the time between two sends from the period, as an absolute value.
     pub gap_error_ns: Distribution,
@@ -435,8 +430,8 @@ pub struct PacedFlow {
     /// Outcome of its schedule.
     #[serde(flatten)]
     pub pacing: Pacing,
-    /// The one-way delay of each message above the least one of the flow (RFC 5481, 4.2), from the
-    /// intended time of sending; absent if messages have no room for a stamp.
+    /// Delay one way of each message above the shortest of the flow (RFC 5481, 4.2), from the intended time of sending;
+    /// absent if messages have no room for a stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
 }
@@ -450,21 +445,21 @@ pub struct Cost {
     pub user_ns: u64,
     /// The part of it in the kernel.
     pub system_ns: u64,
-    /// The part of it that was waiting: watching the clock before a send, and looks at a socket that had
-    /// nothing. The instrument's own; absent if nobody counted it.
+    /// Part of it spent waiting: reading the clock before a send, and polling an empty socket. It is the instrument's
+    /// own; absent if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_ns: Option<u64>,
-    /// System calls the datapath made.
+    /// System calls of the datapath.
     pub syscalls: u64,
-    /// Context switches the process chose.
+    /// Voluntary context switches of the process.
     pub voluntary_switches: u64,
-    /// Context switches it suffered.
+    /// Involuntary context switches of the process.
     pub involuntary_switches: u64,
-    /// Most memory that the process had in use at once (`VmHWM` of proc_pid_status(5)), in bytes, from its start on: the
-    /// program itself and its buffers are in it. Absent if nobody looked.
+    /// Largest memory in use of the process since its start (`VmHWM` of proc_pid_status(5)), in bytes, including the
+    /// program itself and its buffers. Absent if not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_bytes: Option<u64>,
-    /// Allocations of the threads that run flows; absent if nobody counted.
+    /// Allocations of the threads that run flows; absent if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Allocations>,
 }
@@ -475,7 +470,7 @@ impl Cost {
         self.cpu_ns.saturating_sub(self.waiting_ns.unwrap_or(0))
     }
 
-    /// Returns the cost of two processes.
+    /// Returns the cost of both processes.
     pub fn plus(&self, other: &Cost) -> Cost {
         let sum = u64::saturating_add;
         let waiting = self.waiting_ns.unwrap_or(0).saturating_add(other.waiting_ns.unwrap_or(0));
@@ -493,7 +488,7 @@ impl Cost {
     }
 }
 
-/// Returns both together, or the one that is known.
+/// Returns the sum of both, or the known one.
 fn either<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(plus(a, b)),
@@ -506,8 +501,8 @@ fn either<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option
 pub struct ClockEstimate {
     /// Far minus near, in nanoseconds, at the middle of the trial.
     pub offset_ns: i64,
-    /// The bound on its error at the echo it stands on: half that round trip, the smallest seen. No
-    /// end host can know better.
+    /// Bound on its error: half the round trip of its echo, which had the smallest round trip. No end host can know
+    /// better.
     pub error_bound_ns: u64,
     /// Rate at which the far clock gains on the near one, in parts per million; absent on short
     /// trials.
@@ -516,7 +511,7 @@ pub struct ClockEstimate {
     pub n: u64,
 }
 
-/// The first messages of a trial, which warm up both ends and count nowhere else.
+/// First messages of a trial, which warm up both ends and are in no other figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Messages that were sent.
@@ -532,53 +527,48 @@ pub struct Sample {
     pub seq: u64,
     /// Time at which it was due, on the near clock.
     pub intended_ns: u64,
-    /// Delay between that time and the send: from when it was due until it was handed to the
-    /// transport.
+    /// Delay from its due time until it was handed to the transport.
     pub lateness_ns: u64,
     /// Round-trip time from the intended time to the answer; `None` if no answer came within the
     /// timeout.
     pub rtt_ns: Option<u64>,
 }
 
-/// Consecutive parts of a trial whose figures tell how much it varies within.
+/// Number of consecutive parts of a trial, for the variation within it.
 pub const SEGMENTS: usize = 4;
 
-/// Recorder of a workload's samples as they are taken.
+/// Recorder of a workload's samples.
 pub trait Recorder: Send {
-    /// Prepares for this many samples, as far as that is known: memory for them is to be there
-    /// before the first.
+    /// Prepares for this number of samples, if it is known: allocates memory for them before the first.
     fn expect(&mut self, _samples: u64) {}
-    /// Records one sample. Called inside the measuring loop, so it is quick: no allocation once
-    /// warm, and at most a write to a file's cache every few thousand samples.
+    /// Records one sample. It runs inside the measuring loop, so it is quick: no allocation after the warm-up, and at
+    /// most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
-    /// Returns the round-trip times so far, summed up; `timeout_ns` is where lost ones are
-    /// censored.
+    /// Returns the distribution of the round-trip times so far; lost ones are censored at `timeout_ns`.
     fn rtt(&self, timeout_ns: u64) -> Distribution;
     /// Returns the distribution of the generator's lateness.
     fn lateness(&self) -> Distribution;
-    /// Returns the effect of late sends on this quantile (in thousandths) of the round trips: the
-    /// logarithm of the quantile from the intended times over that from the times of sending.
-    /// `None` if either is not known.
+    /// Returns the effect of late sends on this quantile (in thousandths) of the round trips: the logarithm of the
+    /// ratio of the quantile from intended times to the quantile from send times. `None` if either is unknown.
     fn late_effect(&self, _per_mille: u64) -> Option<f64> {
         None
     }
-    /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of
-    /// the round trips; empty if one of them is not known.
+    /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of the round trips; empty
+    /// if a part has none.
     fn segments(&self, _per_mille: u64) -> Vec<f64> {
         Vec::new()
     }
-    /// Returns the RFC 3550 interarrival jitter of the round trips, in nanoseconds, for
-    /// familiarity.
+    /// Returns the interarrival jitter of the round trips (RFC 3550), in nanoseconds, because it is well known.
     fn jitter_rfc3550_ns(&self) -> Option<u64>;
-    /// Records one paced send: its lateness, and the deviation of its distance from the one before
-    /// from the period, both in nanoseconds. As quick as [`Recorder::record`].
+    /// Records one paced send: its lateness, and the deviation of the gap since the previous send from the period, both
+    /// in nanoseconds. As quick as [`Recorder::record`].
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
-    /// Returns the errors of the gaps between sends so far, summed up.
+    /// Returns the distribution of the errors of gaps between sends so far.
     fn gap_error(&self) -> Distribution;
-    /// Records the one-way delay of one message, in nanoseconds, between two clocks whose offset is
-    /// unknown. As quick as [`Recorder::record`].
+    /// Records the one-way delay of one message, in nanoseconds, between two clocks with an unknown offset. As quick as
+    /// [`Recorder::record`].
     fn record_delay(&mut self, ns: i64);
-    /// Returns the delays so far above the least of them, summed up.
+    /// Returns the distribution of the delays so far, above the shortest.
     fn delay_variation(&self) -> Distribution;
 }
 

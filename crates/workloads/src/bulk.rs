@@ -1,12 +1,12 @@
-//! Bulk transfer: as many bytes as the transport moves. Goodput is what the receiver had, over the
-//! receiver's own span, with its end confirmed; what the sender handed over stands beside it.
+//! Bulk transfer: as many bytes as the transport moves. Goodput is the receiver's bytes over the receiver's own span,
+//! and the receiver confirms the end; the bytes that the sender handed over are reported beside it.
 //!
-//! A transport that keeps message boundaries carries messages of `size` bytes, each numbered, so
-//! that what arrived is counted and nothing is pretended about the rest. A byte stream carries
-//! bytes. Every flow is a connection of its own; connecting is timed apart unless asked for.
+//! A transport that keeps message boundaries carries numbered messages of `size` bytes, and only messages that arrived
+//! count. A byte stream carries bytes. Every flow is a connection of its own; the time to connect does not count unless
+//! `connect=timed`.
 //!
-//! The bytes are made up, or those of a file; what arrives is counted, and kept in a file or checked
-//! where that is asked for. Files are opened elsewhere: here they are a [`Store`].
+//! The bytes are a pattern, or the content of a file; the receiver counts them, and writes them to a file or checks
+//! them if the settings ask for it. The engine opens the files: here they are a [`Store`].
 //!
 //! [`Store`]: crate::contract::Store
 
@@ -73,7 +73,7 @@ impl Workload for Bulk {
             let mut options = vec![("direction", traffic.direction(Direction::Down).to_string())];
             if let Some(size) = &traffic.size {
                 options.push(("bytes", Traffic::bytes(Some(size), 1)?.to_string() + "B"));
-                // Somebody waits for a file from the first packet on.
+                // The user waits for a file from the first packet on.
                 options.push((CONNECT.name(), TIMED.to_owned()));
             }
             Ok(traffic::Work::new(INFO.id, options))
@@ -95,15 +95,15 @@ pub(super) enum Stop {
 struct BulkTask {
     settings: Settings,
     terms: Terms,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
 
-/// Creates a bulk transfer in so many streams, with these options beside.
+/// Creates a bulk transfer with this number of streams, and these other options.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] where they make no sense.
+/// [`crate::error::Error::Usage`] if the options contradict each other.
 pub(super) fn task(
     streams: u64,
     options: Vec<(String, String)>,
@@ -119,7 +119,7 @@ pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn 
     Box::new(sender::Sender::new(stop, size, call, tag))
 }
 
-/// Creates an endpoint that receives what [`sender`] sends over a path that may hold on to it for `transit`.
+/// Creates the endpoint that receives from [`sender`], over a path that may hold a message for `transit`.
 pub(super) fn receiver(
     promised: &Guarantees,
     tag: u32,
@@ -129,7 +129,7 @@ pub(super) fn receiver(
     Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
-/// Sums up all flows of one direction; connecting is apart.
+/// Sums up all flows of one direction, without the time to connect.
 pub(super) fn gather(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
@@ -139,14 +139,14 @@ pub(super) fn gather(
     way::gather(reports, flows, direction, Connect::Apart, begin)
 }
 
-/// Longest time until what was handed over in time has arrived, before a trial is given up: a window of megabytes
-/// drains slowly where losses have left a tenth of the rate.
+/// Longest time from the end of sending to the last arrival, before a trial is given up: a window of megabytes drains
+/// slowly after losses have cut the rate to a tenth.
 const LONGEST_TO_DRAIN: Nanos = Nanos::from_secs(60);
 
 /// Longest time that a transfer of given bytes may take before its trial is given up.
 const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 
-/// The most messages of one flow whose content is kept: each has a bit in memory.
+/// Maximum number of messages of a flow with content: each takes a bit of memory.
 const MOST_KEPT: u64 = 1 << 27;
 
 impl BulkTask {
@@ -177,8 +177,8 @@ impl BulkTask {
         Timing { warmup: self.terms.warmup, measured }
     }
 
-    /// Returns start and length of what one flow carries, in the whole of its direction; without an end if
-    /// time decides.
+    /// Returns the start and the length of the part that one flow carries, in bytes of its direction; the length is
+    /// `u64::MAX` if the flow sends for a time.
     fn piece(&self, flow: u16) -> (u64, u64) {
         let streams = u128::from(self.terms.streams);
         let stream = u128::from(flow) % streams;
@@ -192,7 +192,7 @@ impl BulkTask {
         self.terms.size.saturating_sub(header::LEN) as u64
     }
 
-    /// Returns the bytes of one flow: whole messages if the transport keeps boundaries.
+    /// Returns the end of sending of one flow: whole messages if the transport keeps boundaries.
     fn stop(&self, flow: u16, framing: Framing) -> Stop {
         let bytes = match (self.terms.extent, self.piece(flow)) {
             (Extent::Time(time), _) => return Stop::At { time: self.terms.warmup + time },
@@ -387,7 +387,7 @@ impl Task for BulkTask {
         }
     }
 
-    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    /// Predicts the goodput under loss, for congestion controls with a known response to loss.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         self.terms.theory(on)
     }

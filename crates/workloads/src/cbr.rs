@@ -1,6 +1,6 @@
-//! A constant offered rate. Each message has its time on a grid that is fixed at the start; what
-//! could not be sent on time is not sent later in a burst, but counted as missed. So what a path
-//! or a transport makes of a given load can be told from what the sender made of it.
+//! A constant offered rate. Each message has its time on a grid that is fixed at the start; a message that could not be
+//! sent on time is not sent later in a burst, but counted as missed. So the effect of the path or the transport on a
+//! given load is separate from the effect of the sender.
 //!
 //! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
 
@@ -103,25 +103,25 @@ struct CbrTask {
     rate: OfferedRate,
     size: usize,
     stop: Stop,
-    /// Sent before what counts.
+    /// Time to send before the measured time.
     warmup: Nanos,
     directions: &'static [Direction],
     flows: u64,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
 
-/// The bytes that one call hands over where there is no pace.
+/// Bytes per call without a pace.
 const CALL: usize = 128 << 10;
 
 /// Longest time that a blast of a given number of messages may take before its trial is given up.
 const LONGEST_FOR_COUNT: Nanos = Nanos::from_secs(600);
 
-/// The fewest messages of a flow: a rate from less is known no better than to a tenth.
+/// Minimum number of messages of a flow: a rate from fewer is uncertain by more than a tenth.
 const FEWEST: u64 = 10;
 
-/// Messages of a flow where the settings leave the time open.
+/// Messages of a flow if the settings give no time.
 const ENOUGH: u64 = 100;
 
 impl CbrTask {
@@ -186,7 +186,7 @@ impl CbrTask {
         period(self.rate, self.size)
     }
 
-    /// Returns the number of messages that a direction offers, if the settings say so.
+    /// Returns the number of messages that a direction offers, if the settings decide it.
     fn slots(&self) -> Option<u64> {
         match (self.stop, self.period()) {
             (Stop::After { count }, _) => Some(count),
@@ -323,7 +323,8 @@ impl Task for CbrTask {
         None
     }
 
-    /// Returns the share of messages that are lost where none is sent again: those with any packet lost.
+    /// Predicts the share of lost messages, for transports that send none again: a message is lost with any of its
+    /// packets.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         let ([direction], Some(bps)) = (self.directions, self.offered_bps()) else {
             return Vec::new();
@@ -369,7 +370,7 @@ impl Task for CbrTask {
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
         let flows = &self.info.flows;
-        // Paced messages are messages on a byte stream, too.
+        // Paced data has message boundaries even on a byte stream.
         let framing = match self.period() {
             Some(_) => Framing::Messages,
             None => reports.guarantees.framing,

@@ -55,7 +55,7 @@ impl ClockOffset {
         ClockOffset { stretches: vec![None; STRETCHES], stretch_ns: 10_000_000, start: None, n: 0 }
     }
 
-    /// Takes an echo. No allocation.
+    /// Adds an echo. Allocates nothing.
     pub(super) fn note(&mut self, echo: &Echo) {
         self.n += 1;
         let start = *self.start.get_or_insert(echo.near_sent);
@@ -86,7 +86,7 @@ impl ClockOffset {
         })
     }
 
-    /// Halves the resolution: each stretch takes in its neighbour.
+    /// Halves the resolution: merges each stretch with its neighbour.
     fn widen(&mut self) {
         for i in 0..STRETCHES {
             let pair = [2 * i, 2 * i + 1].map(|j| self.stretches.get(j).copied().flatten());

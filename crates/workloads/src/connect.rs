@@ -1,5 +1,5 @@
-//! Connections, one after the other: how long until the first byte of an answer is there. What counts for whoever
-//! opens one for each request, comes back after a pause, or roams.
+//! Connections, one after the other: the time until the first byte of an answer. It counts for applications that open a
+//! connection for each request, after a pause, or after a change of network.
 //!
 //! ```text
 //! near   opens ┄┄ handshake ┄┄► asks ─────►       answer is here     (closes, opens the next)
@@ -7,8 +7,8 @@
 //!        |◄──────────── first byte ───────────────►|
 //! ```
 //!
-//! Set-up is the transport's own handshake: a trial's token, by which a far end knows its peer, is presented in
-//! an exchange of its own that no time counts.
+//! Set-up is the transport's own handshake. The trial's token, by which a far end recognizes its peer, travels in an
+//! exchange of its own that is in no time.
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::Result;
@@ -74,12 +74,12 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Connections that have a median, with ten beyond it.
+/// Number of connections for a median, with ten samples beyond it.
 const ENOUGH: u64 = 20;
-/// Connections that have a p99.
+/// Number of connections for a p99.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
-/// Longest time that one may take, handshake and answer.
+/// Longest time of one connection, handshake and answer.
 const LONGEST: Nanos = Nanos::from_secs(30);
 
 impl Workload for Connect {
@@ -199,7 +199,7 @@ impl Task for ConnectTask {
     }
 }
 
-/// Its figures: name, label and unit. Of each less is better.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("first_byte_p50_ns", "first byte p50", Unit::Nanos, Better::Lower),
     ("first_byte_mean_ns", "first byte mean", Unit::Nanos, Better::Lower),

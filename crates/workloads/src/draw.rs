@@ -1,4 +1,4 @@
-//! Times and sizes by chance. Both ends draw the same, from the seed of the trial, which all contenders of a block
+//! Random times and sizes. Both ends draw the same ones, from the seed of the trial, which all contenders of a block
 //! share.
 
 use crate::rng::SplitMix64;
@@ -13,17 +13,17 @@ pub(super) const fn arrivals_key(doc: &'static str) -> Preset<Spread> {
     Optional::choice("arrivals", &["poisson", "constant"], values, doc).or("poisson")
 }
 
-/// Spread of arrivals over a time, of which each has one period on average.
+/// Spread of arrivals over a time, with one period per arrival on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// Poisson process, as of many independent people, of which exactly the given number fall into the
-    /// time.
+    /// Poisson process, as of many independent people, under the condition that exactly the given number of arrivals
+    /// fall into the time.
     Poisson,
     /// Arrivals all equally far apart.
     Constant,
 }
 
-/// Times from the start at which things happen, in their order.
+/// Times of arrivals after the start, in their order.
 #[derive(Debug, Clone)]
 pub(super) struct Arrivals {
     spread: Spread,
@@ -42,8 +42,8 @@ impl Arrivals {
         let draws = SplitMix64::new(seed ^ ARRIVALS);
         let scale = match spread {
             Spread::Constant => 0.0,
-            // Gaps that are drawn from the exponential distribution, over their sum with the gap behind the last, are
-            // those of a Poisson process of which so many events fall into the time (order statistics property).
+            // Exponential gaps, divided by their sum with the gap after the last, are the gaps of a Poisson process
+            // under the condition that this number of events falls into the time (order statistics property).
             Spread::Poisson => {
                 let mut ahead = draws.clone();
                 let sum: f64 = (0..=count).map(|_| exponential(&mut ahead)).sum();
@@ -71,7 +71,7 @@ impl Iterator for Arrivals {
     }
 }
 
-/// Keeps what is drawn for one thing apart from what is drawn for another with the same seed.
+/// Constants that make the draws for different purposes independent, with the same seed.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 const SIZES: u64 = 0x7369_7a65_7320_6f66;
 
@@ -103,7 +103,7 @@ impl Sizes {
         log.exp().min(MOST_OVER_MEAN)
     }
 
-    /// Draws a size from `least` to `most` whose logarithm is uniform.
+    /// Draws a size from `least` to `most` with a uniform logarithm.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         let (low, high) = ((least.max(1) as f64).ln(), (most.max(1) as f64).ln());
         let drawn = (low + (high - low) * self.draws.unit()).exp().round() as u64;

@@ -1,12 +1,12 @@
-//! Events that must arrive, as clicks and shots, beside a state that is told all the time, on one connection. What
-//! counts is how soon an event is there, and what it waits for: a lost event before it, or state that nobody
-//! needs any more.
+//! Events that must arrive, such as clicks and shots, beside a state that is sent all the time, on one connection. The
+//! figures are the time until an event arrives, and the causes of its waiting: a lost event before it, or outdated
+//! state.
 //!
 //! ```text
-//! state    |  |  |  |  |  |  |  |     told at a fixed rate, on a lane of its own where there is one
+//! state    |  |  |  |  |  |  |  |     sent at a fixed rate, on a lane of its own if there is one
 //! events      ▲        ▲ ▲            at random times, all must arrive
 //!             due ──(lost, sent again)──► arrives
-//!                        due ──► could be here ┄┄held back┄┄► arrives, where the order of all is one
+//!                        due ──► could be here ┄┄held back┄┄► arrives, if all share one order
 //! ```
 
 use crate::contract::{Direction, Guarantees, Lane, Service};
@@ -90,18 +90,18 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// A lane, by the name under which contenders share it out.
+/// A lane, with the name by which contenders share lanes out.
 struct NamedLane {
     name: &'static str,
 }
 
-/// The lanes, where there are two.
+/// Lanes, if there are two.
 const LANES: [NamedLane; 2] = [NamedLane { name: "state" }, NamedLane { name: INFO.id }];
 
-/// Events that have a mean: two seconds, and a loss of 1 % strikes one of them.
+/// Number of events for a mean: two seconds, in which a loss of 1 % hits one.
 const ENOUGH: u64 = 100;
 
-/// Events of which ten lie beyond the 99th percentile.
+/// Number of events with ten beyond the 99th percentile.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
 impl Workload for Events {
@@ -116,7 +116,7 @@ impl Workload for Events {
         Ok(Box::new(task))
     }
 
-    /// Events beside a state that goes the same way; those on their own are streams.
+    /// Stands for events beside a state in the same direction; events alone are the workload `streams`.
     fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
         let state = traffic.state_beside(others)?;
         (traffic.kind == traffic::Kind::Events).then(|| {
@@ -154,9 +154,9 @@ struct Beside {
     state_size: usize,
     spread: Spread,
     count: u64,
-    /// The service of the events; `None` for the transport's own on which all arrive.
+    /// Service of the events; `None` for the transport's own service that delivers all.
     event_service: Option<Service>,
-    /// True if the state asks for a lane whose messages may be lost.
+    /// True if the state asks for a lane that may lose messages.
     may_lose_state: bool,
     claimed: &'static str,
 }
@@ -191,11 +191,11 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
     Ok(Paced::new(pace, work))
 }
 
-/// Messages that are sent: updates of the state and events, by the times at which they are due.
+/// Messages to send, updates of the state and events, in the order of their due times.
 struct Both {
     state: Period,
     states: u64,
-    /// Updates so far, and messages of both kinds.
+    /// Number of updates so far, and number of messages of both kinds.
     state_index: u64,
     index: u64,
     events: std::iter::Peekable<Arrivals>,
@@ -232,7 +232,7 @@ impl Iterator for Both {
 }
 
 impl Beside {
-    /// Updates of the state until the last event may be due.
+    /// Returns the number of updates of the state until the last event may be due.
     fn states(&self) -> u64 {
         self.state.within(self.events.times(self.count))
     }
@@ -271,7 +271,7 @@ impl Work for Beside {
         }
     }
 
-    /// Returns the lane of the state first, if it has its own.
+    /// Returns the lane of the state first, if it has one of its own.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         let events = self.event_service.unwrap_or_else(|| promised.arriving());
         match (self.may_lose_state, promised.lanes) {
@@ -305,7 +305,7 @@ impl Work for Beside {
     }
 }
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("delivery_mean_ns", "mean delivery", Unit::Nanos, Better::Lower),
     ("delivery_p50_ns", "delivery p50", Unit::Nanos, Better::Lower),

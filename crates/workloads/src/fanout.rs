@@ -1,6 +1,6 @@
-//! Fan-out: one sender and several receivers, each to get all of the same data over a connection of its own, as a
-//! master that feeds a cluster of displays, or a server that hands one file to many. What counts is the slowest of
-//! them: the picture is complete once the last display has it.
+//! Fan-out: one sender and several receivers. Each receiver gets the same data over a connection of its own, such as
+//! from a master that feeds a cluster of displays, or from a server that distributes a file. The figure is the slowest
+//! receiver: the picture is complete once the last display has it.
 //!
 //! Every receiver is a process of its own. The sender is one process with a thread for each connection, all on the
 //! CPU of its end.
@@ -65,11 +65,11 @@ impl Workload for Fanout {
     }
 }
 
-/// A fan-out with its settings: a bulk transfer with a stream for each receiver, of which each is looked at.
+/// A fan-out with its settings: a bulk transfer with a stream for each receiver, which are also judged one by one.
 struct FanoutTask {
     info: TaskInfo,
     bulk: Box<dyn Task>,
-    /// Beginning of the span that the rate of each receiver is taken over.
+    /// Beginning of the span of each receiver's rate.
     begin: Begin,
 }
 
@@ -104,7 +104,7 @@ impl FanoutTask {
         options.extend(total.map(|total| (BYTES.name().to_owned(), total.to_string())));
         let bulk = bulk::task(receivers, options, setting)?;
         let facts = bulk.info();
-        // The length and the warm-up that were not given follow from the path.
+        // Length and warm-up follow from the path if they are not given.
         let lengths = [bulk::TIME.name(), bulk::WARMUP.name()];
         let open = facts.spec.options.iter().filter(|(key, _)| lengths.contains(&key.as_str()));
         let each = match settings.find(&BYTES) {
@@ -124,7 +124,7 @@ impl FanoutTask {
     }
 }
 
-/// Returns the figures of a fan-out: its own, and those of all receivers together.
+/// Returns the metrics of a fan-out: its own, and the bulk transfer's of all receivers together.
 fn metrics(together: &[Metric]) -> Vec<Metric> {
     let rate = |name: &str, label: &str, role| Metric {
         name: name.to_owned(),
@@ -146,7 +146,7 @@ fn metrics(together: &[Metric]) -> Vec<Metric> {
     own.into_iter().chain(together).collect()
 }
 
-/// Everything but the figures is the bulk transfer's.
+/// Forwards everything but the figures to the bulk transfer.
 impl Task for FanoutTask {
     fn info(&self) -> &TaskInfo {
         &self.info
@@ -191,14 +191,14 @@ impl Task for FanoutTask {
     }
 }
 
-/// Returns the flows as a list in which one alone has a direction.
+/// Returns a list of flows in which only this flow has a direction.
 fn only(flow: usize, flows: usize) -> Vec<Option<Direction>> {
     let mut all = vec![None; flows];
     all[flow] = Some(Direction::Up);
     all
 }
 
-/// Returns the goodput of the slowest receiver in each part of the trial; empty if one of them has no parts.
+/// Returns the goodput of the slowest receiver in each part of the trial; empty if a receiver has no parts.
 fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
     let receivers = &reports.far[..flows.min(reports.far.len())];
     if receivers.len() < flows || receivers.iter().any(|half| half.segments.len() != SEGMENTS) {

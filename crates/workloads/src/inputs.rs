@@ -1,12 +1,12 @@
-//! Inputs of two players in lockstep: neither can simulate a tick before the other's input for it is there. So all
-//! must arrive, in order, and soon. Where messages may be lost each carries every input that the other has not
-//! acknowledged; where all arrive in order each input is sent once.
+//! Inputs of two players in lockstep: neither player can simulate a tick before the other's input for it has arrived.
+//! So all inputs must arrive, in order, and soon. If messages may be lost, each carries every input that the other
+//! player has not acknowledged; if all arrive in order, each input is sent once.
 //!
 //! ```text
-//! may be lost      [0] [0 1] [0 1 2] [1 2 3] …        a message each tick; the other's say what it has
+//! may be lost      [0] [0 1] [0 1 2] [1 2 3] …        a message each tick; the other player acknowledges
 //!                       lost
-//! all in order     [0]  [1]    [2]     [3]   …        a lost one is sent again, and those behind it wait
-//! played           |◄─ playout ─►| 0 | 1 | 2 | …      what is not there yet stops the game
+//! all in order     [0]  [1]    [2]     [3]   …        a lost message is sent again, and later ones wait
+//! played           |◄─ playout ─►| 0 | 1 | 2 | …      a missing input stops the game
 //! ```
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
@@ -76,7 +76,7 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Inputs that have a delay for 1 %: two seconds each way, of which a loss of 1 % strikes one.
+/// Number of inputs for a delay at 1 %: two seconds each way, in which a loss of 1 % hits one.
 const ENOUGH: u64 = 120;
 
 impl Workload for Inputs {
@@ -87,7 +87,7 @@ impl Workload for Inputs {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         one_clock(INFO.id, setting)?;
         let task = Lockstep::new(Settings::check(spec, KEYS)?)?;
-        // A message with one input is the least that goes each tick.
+        // At least a message with one input leaves each tick.
         let least = (FRONT + task.input) as f64 * 8.0 * task.hz as f64;
         for direction in [Direction::Up, Direction::Down] {
             fits_rate(INFO.id, setting, direction, least)?;
@@ -118,10 +118,10 @@ struct Lockstep {
     playout: Nanos,
     mtu: usize,
     count: u64,
-    /// The service that is asked for; `None` for the transport's own.
+    /// Service to ask for; `None` for the transport's own.
     service: Option<Service>,
     claimed: &'static str,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
@@ -160,7 +160,7 @@ impl Lockstep {
         Period::of_packets(self.hz)
     }
 
-    /// Inputs that fit into a message.
+    /// Returns the number of inputs that fit into a message.
     fn most(&self) -> u64 {
         ((self.mtu - FRONT) / self.input.max(1)) as u64
     }
@@ -215,7 +215,7 @@ impl Task for Lockstep {
         })
     }
 
-    /// Returns the time that the game stands still, where each message repeats what is not acknowledged.
+    /// Predicts the time that the game stands still, if each message repeats the inputs that are not acknowledged.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         if self.service(on.guarantees).delivery != Delivery::BestEffort {
             return Vec::new();
@@ -252,7 +252,7 @@ impl Task for Lockstep {
     }
 }
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("delay_p99_ns", "delay for 1 % standing still", Unit::Nanos, Better::Lower),
     ("delay_smooth_ns", "delay for none", Unit::Nanos, Better::Lower),

@@ -1,6 +1,6 @@
 //! The work that deadheat gives to transports: one file per workload, both endpoints in it; no socket and no clock inside.
 //!
-//! [`ALL`] is the list, and a program hands it in. Adding a workload is its file and its line there. No workload knows a
+//! A program registers the list, [`ALL`]. A new workload is a file here and a line in that list. No workload knows a
 //! transport.
 
 mod bulk;

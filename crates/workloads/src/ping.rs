@@ -1,9 +1,8 @@
-//! Ping: round trips. Open loop on an absolute schedule by default, so that a slow answer does not delay
-//! the next question and the latency counts from the *intended* send time; closed loop by name
-//! (`window=N`).
+//! Ping: round trips. The default is an open loop on an absolute schedule, so that a slow answer does not delay the
+//! next question and the latency counts from the *intended* send time; `window=N` asks for a closed loop.
 //!
-//! Each message is matched by its sequence number. One that is not back within the timeout is lost
-//! to the statistics (censored there); if it comes after all it is counted as late.
+//! Answers are matched by sequence number. An answer that is not back within the timeout counts as lost (censored at
+//! the timeout); if it arrives after all, it also counts as late.
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
@@ -128,7 +127,7 @@ impl Workload for Ping {
 /// Pace of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Open loop: one question every `interval`, whatever comes back.
+    /// Open loop: one question every `interval`, regardless of answers.
     Open { interval: Nanos },
     /// Closed loop: sends while fewer than `window` are open.
     Closed { window: u64 },
@@ -148,31 +147,30 @@ struct PingTask {
     size: usize,
     pace: Pace,
     stop: Stop,
-    /// Questions that come first and are counted apart.
+    /// Number of questions that warm up and are in no figure.
     warmup: u64,
     think: Nanos,
     timeout: Nanos,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
 
-/// The most questions that may be open at once, as each keeps 24 bytes.
+/// Maximum number of open questions; each takes 24 bytes.
 const MOST_OPEN: u64 = 1 << 20;
 
-/// Questions that warm up by default: Linux acknowledges a connection's first 16 segments at once
-/// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's clock have then seen the way there and
-/// back.
+/// Default number of questions that warm up: Linux acknowledges a connection's first 16 segments at once
+/// (TCP_MAX_QUICKACKS), and caches, page tables and the CPU's frequency have settled by then.
 const WARM_UP: u64 = 20;
 
-/// Questions that warm up a closed loop on loopback, which is through with them within a few milliseconds.
+/// Default number of questions that warm up a closed loop on loopback; they take a few milliseconds.
 const WARM_UP_CLOSED: u64 = 100;
 
-/// Questions of a closed loop on loopback by default: about as long as a trial's processes take to
+/// Default number of questions of a closed loop on loopback: they take about as long as a trial's processes take to
 /// start.
 const COUNT_CLOSED: u64 = 2_000;
 
-/// A round trip of a closed loop on loopback, about.
+/// Approximate round trip of a closed loop on loopback.
 const ROUND_TRIP: Nanos = Nanos::from_micros(50);
 
 impl PingTask {
@@ -249,7 +247,7 @@ impl PingTask {
         let messages = match (self.stop, self.pace) {
             (Stop::After { count }, _) => count,
             (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
-            // How many a closed loop makes of its time is what it measures.
+            // The number of messages of a closed loop is known only afterwards.
             (Stop::At { .. }, Pace::Closed { .. }) => return Ok(()),
         };
         if messages >= fewest {
@@ -263,8 +261,8 @@ impl PingTask {
         )))
     }
 
-    /// Returns the maximum number of questions open at once: those of one timeout, at the shortest dithered
-    /// gap.
+    /// Returns the maximum number of questions open at once: as many as fit into a timeout at the shortest dithered
+    /// interval.
     fn most_open(&self) -> u64 {
         match self.pace {
             Pace::Open { interval } => self.timeout.0 / (interval.0 - interval.0 / 5).max(1) + 4,
@@ -294,7 +292,7 @@ impl PingTask {
     }
 }
 
-/// Returns the number of messages sent by default where a percentile is claimed.
+/// Returns the default number of messages for a claimed percentile.
 fn enough(claim: Percentile) -> u64 {
     claim.fewest().max(100)
 }
@@ -454,7 +452,7 @@ impl Task for PingTask {
     }
 }
 
-/// Fills a message behind its header: byte i is i modulo 251, so that a shifted copy differs.
+/// Fills a message after its header: byte i is i modulo 251, so that a shifted copy differs.
 fn fill(message: &mut [u8]) {
     for (i, byte) in message.iter_mut().enumerate() {
         *byte = (i % 251) as u8;

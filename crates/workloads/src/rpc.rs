@@ -1,10 +1,10 @@
-//! Requests and their responses over one connection that is kept, or over one for each: what a service takes to answer, from when the
-//! request was due, whatever is still on its way before it.
+//! Requests and their responses, over one connection or over a new one for each. The response time counts from the time
+//! at which the request was due, even if earlier responses are still on their way.
 //!
 //! ```text
 //! due        | request 1        | 2   | 3
 //! near  ─────┴────────►         ┴►    ┴►
-//! far                  ├─ messages of response 1 ─┤├─ 2 ─┤├─ 3 ─┤     in turns, where there are lanes
+//! far                  ├─ messages of response 1 ─┤├─ 2 ─┤├─ 3 ─┤     in turns, if there are lanes
 //! first byte           ◄──┤
 //! response   |◄─────────────────────── response time ──►|
 //! ```
@@ -114,25 +114,25 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Requests that have a mean: two seconds, in which a loss of 1 % strikes several.
+/// Number of requests for a mean: two seconds, in which a loss of 1 % hits several.
 const ENOUGH: u64 = 100;
 
-/// Requests of which ten lie beyond the 99th percentile.
+/// Number of requests with ten beyond the 99th percentile.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
-/// The most requests in a second.
+/// Maximum number of requests per second.
 const MOST_PER_SECOND: u64 = 1_000_000;
 
-/// The most requests with a connection each: their numbers have 16 bits.
+/// Maximum number of requests with a connection each: their numbers have 16 bits.
 const MOST_CONNECTIONS: u64 = 65_000;
 
-/// Longest time that a request with a connection of its own may take, handshake and response.
+/// Longest time of a request with a connection of its own, handshake and response.
 const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// The largest response in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// Requests per second, as typed.
+/// Parses a number of requests per second.
 fn per_second(value: &str) -> Result<u64> {
     match parse_offered(value)? {
         OfferedRate::Packets(rate) if (1..=MOST_PER_SECOND).contains(&rate.0) => Ok(rate.0),
@@ -208,9 +208,9 @@ impl Workload for Rpc {
 /// Connections of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connect {
-    /// One for all.
+    /// A connection for all requests.
     Kept,
-    /// One for each.
+    /// A connection for each request.
     Each,
 }
 
@@ -221,14 +221,14 @@ struct Calls {
     rate: u64,
     spread: Spread,
     request: usize,
-    /// The least and the greatest response.
+    /// Smallest and largest response in bytes.
     response: (u64, u64),
     mtu: usize,
     lanes: u16,
     connect: Connect,
     count: u64,
     claimed: &'static str,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
     info: TaskInfo,
 }
@@ -334,8 +334,7 @@ impl Task for Calls {
         })
     }
 
-    /// Returns the mean response time of responses of one size and one packet that wait at the link for those before
-    /// them.
+    /// Predicts the mean response time, for responses of one size and one packet that queue at the link.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         let (least, most) = self.response;
         let is_one = least == most && most <= self.room() && self.connect == Connect::Kept;
@@ -381,7 +380,7 @@ impl Task for Calls {
     }
 }
 
-/// Its figures: name, label and unit. All are better the lower they are.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("response_mean_ns", "mean response time", Unit::Nanos, Better::Lower),
     ("response_p50_ns", "response time p50", Unit::Nanos, Better::Lower),

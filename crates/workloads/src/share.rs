@@ -1,15 +1,15 @@
-//! A session in which people work together: one shows a picture and draws on it with a pen while speaking, and the
-//! others see the head move. All of it goes the same way over one connection, each part has needs of its own, and each
-//! is measured as it is felt.
+//! A session in which people work together: a presenter shows a picture and draws on it with a pen while speaking, and
+//! the others see the head move. All parts go the same way over one connection; each part has needs of its own, and a
+//! metric close to human perception.
 //!
 //! ```text
-//! picture   ████████████████            must arrive whole, takes what room there is
-//! voice     |     |     |     |         a frame every 20 ms, of no use when it comes late
+//! picture   ████████████████            must arrive whole, takes the remaining capacity
+//! voice     |     |     |     |         a frame every 20 ms, useless if it is late
 //! pose      | | | | | | | | | |         90 Hz, only the newest counts
 //! pen       | | | | | | | | | |         100 Hz, every point, in order, and soon
 //! ```
 //!
-//! What is live goes before what is left of a picture, as an application that shares a connection would have it.
+//! Live messages go before the rest of a picture, as in an application that shares a connection.
 
 use crate::contract::{Direction, Guarantees, Service};
 use crate::error::{Error, Result};
@@ -110,12 +110,12 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// A lane, by the name under which contenders share it out.
+/// A lane, with the name by which contenders share lanes out.
 struct NamedLane {
     name: &'static str,
 }
 
-/// The lanes, where there are four, in the order of the parts.
+/// Lanes, if there are four, in the order of the parts.
 const LANES: [NamedLane; Of::ALL.len()] = [
     NamedLane { name: "picture" },
     NamedLane { name: "voice" },
@@ -123,13 +123,13 @@ const LANES: [NamedLane; Of::ALL.len()] = [
     NamedLane { name: "pen" },
 ];
 
-/// Points of the pen that have a mean: two seconds, in which a loss of 1 % strikes two.
+/// Number of points of the pen for a mean: two seconds, in which a loss of 1 % hits two.
 const ENOUGH: u64 = 200;
 
-/// Points of which ten lie beyond the 99th percentile.
+/// Number of points with ten beyond the 99th percentile.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
-/// Time that a message of the voice speaks for.
+/// Duration of the speech in one message.
 const FRAME: Nanos = Nanos::from_millis(20);
 
 impl Workload for Share {
@@ -145,7 +145,7 @@ impl Workload for Share {
     }
 }
 
-/// One live part: its messages, and the time between two.
+/// A live part: its messages, and the interval between two.
 #[derive(Debug, Clone, Copy)]
 struct Live {
     period: Period,
@@ -161,20 +161,20 @@ struct Session {
     pose: Live,
     pictures: Pictures,
     buffer: Nanos,
-    /// True if voice and pose ask for lanes whose messages may be lost.
+    /// True if voice and pose ask for lanes that may lose messages.
     may_lose: bool,
     claimed: &'static str,
     /// Time from the first point of the pen to the end of its last.
     span: Nanos,
 }
 
-/// Pictures, and the messages into which they are cut.
+/// Pictures, and the messages that carry them.
 #[derive(Debug, Clone, Copy)]
 struct Pictures {
     bytes: u64,
     count: u64,
     mtu: usize,
-    /// Time between the beginnings of two.
+    /// Interval between the beginnings of two pictures.
     every: Nanos,
 }
 
@@ -184,17 +184,17 @@ impl Pictures {
         (self.mtu - LEAST) as u64
     }
 
-    /// Returns the number of messages into which one picture is cut.
+    /// Returns the number of messages that carry one picture.
     fn pieces(self) -> u64 {
         self.bytes.div_ceil(self.room())
     }
 
-    /// Returns the number of messages of all of them.
+    /// Returns the number of messages of all pictures.
     fn messages(self) -> u64 {
         self.count.saturating_mul(self.pieces())
     }
 
-    /// Returns the picture of this message, and the message's length.
+    /// Returns the number of the picture in this message, and the message's length.
     fn piece(self, index: u64) -> (u64, usize) {
         let (picture, piece) = (index / self.pieces(), index % self.pieces());
         let left = self.bytes - piece * self.room();
@@ -254,7 +254,7 @@ impl Session {
             .fold(self.pictures.messages(), |sum, live| sum.saturating_add(live.count))
     }
 
-    /// Returns the application bits per second that go on for as long as it lasts: a single picture is no rate.
+    /// Returns the application bits per second throughout the session: a single picture has no rate.
     fn offered_bps(&self) -> f64 {
         let bps = |live: &Live| {
             live.size as f64 * 8e9 * live.period.over as f64 / live.period.ns.max(1) as f64
@@ -292,7 +292,7 @@ impl Work for Session {
         }
     }
 
-    /// Returns a lane for each part, the pen's last; those that are too many share the pen's.
+    /// Returns a lane for each part, the pen's last; with fewer lanes, the last parts share the pen's.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         let lossy = if self.may_lose { Service::BEST_EFFORT } else { promised.service };
         let all = Of::ALL.map(|of| match of {

@@ -1,18 +1,18 @@
-//! Times without an arrival at one end of a flow, of which the long ones are outages.
+//! Times without an arrival at one end of a flow; long ones are outages.
 
 use crate::measurements::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
 use crate::time::Nanos;
 
-/// Watches how long nothing came while messages were on their way.
+/// Monitor of the time without an arrival while messages are on their way.
 #[derive(Debug)]
 pub(super) struct Silence {
     /// Start of the flow at this end.
     began: Option<Nanos>,
-    /// Time at which a message left that the last arrival shows to have got through; at first, that of the first one.
+    /// Send time of the latest message that is known to have got through; at first, the time of the first message.
     since: Option<Nanos>,
-    /// Number of messages since the last arrival.
+    /// Number of messages that were due or sent since the last arrival.
     waiting: u64,
-    /// Least time that a message took there and back, or one way.
+    /// Shortest time of a message, there and back or one way.
     least: Option<Nanos>,
     found: Vec<Outage>,
 }
@@ -29,7 +29,7 @@ impl Silence {
         self.began.get_or_insert(now);
     }
 
-    /// Notes that the flow is under way at `now` at an end that receives alone, from a way that takes `transit`.
+    /// Notes that the flow is under way at `now`, at an end that only receives, over a path that takes `transit`.
     #[inline]
     pub(super) fn begin_receiving(&mut self, now: Nanos, transit: Nanos) {
         if self.began.is_none() {
@@ -37,20 +37,20 @@ impl Silence {
         }
     }
 
-    /// Notes that so many messages were due since the last arrival, at an end that sends none itself.
+    /// Notes the number of messages that were due since the last arrival, at an end that only receives.
     #[inline]
     pub(super) fn were_due(&mut self, messages: u64) {
         self.waiting = messages;
     }
 
-    /// Notes that a message left at `now` for which something is to come.
+    /// Notes that a message left at `now` that will be answered or acknowledged.
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos) {
         self.since.get_or_insert(now);
         self.waiting += 1;
     }
 
-    /// Notes that something came at `now`, of a message that took `way` where that is known.
+    /// Notes an arrival at `now`; its message took `way`, if that is known.
     #[inline]
     pub(super) fn came(&mut self, now: Nanos, way: Option<Nanos>) {
         self.least = match (self.least, way) {
@@ -63,12 +63,12 @@ impl Silence {
         (self.since, self.waiting) = (Some(now - self.least.unwrap_or_default()), 0);
     }
 
-    /// Returns the outages so far; one that lasts is told up to `now`.
+    /// Returns the outages so far; an outage that goes on ends at `now`.
     pub(super) fn outages(&self, now: Nanos) -> Vec<Outage> {
         self.found.iter().copied().chain(self.until(now)).collect()
     }
 
-    /// Returns the silence that ends `now`, if it is an outage.
+    /// Returns the silence up to `now`, if it is an outage.
     #[inline]
     fn until(&self, now: Nanos) -> Option<Outage> {
         let since = self.since.filter(|_| self.waiting >= FEWEST_IN_OUTAGE)?;
@@ -80,7 +80,7 @@ impl Silence {
         })
     }
 
-    /// Keeps an outage, in place of the shortest where there is no room.
+    /// Stores an outage, in place of the shortest if the list is full.
     #[cold]
     fn keep(&mut self, outage: Outage) {
         if self.found.len() < MOST_OUTAGES {

@@ -1,5 +1,6 @@
-//! State that changes all the time, as of a game, an avatar or a robot: a sender tells it at a fixed rate, and
-//! a receiver shows the newest that it has. What counts is how old that is, not whether each update arrives.
+//! State that changes all the time, such as of a game, an avatar or a robot: a sender sends updates at a fixed rate,
+//! and a receiver shows the newest update that it has. The figure is the age of that update, not whether each one
+//! arrives.
 //!
 //! ```text
 //! updates     0    1    2    3    4    5
@@ -116,10 +117,10 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Updates that have a mean age: two seconds of a game, in which losses of 1 % strike once.
+/// Number of updates for a mean age: two seconds of a game, in which a loss of 1 % hits one.
 const ENOUGH: u64 = 120;
 
-/// The largest message, and the most that is weighed: objects times updates.
+/// Largest message in bytes, and maximum of objects times updates.
 const LARGEST: u64 = 65_507;
 const MOST_OBJECTS: u64 = 10_000_000;
 
@@ -170,10 +171,10 @@ impl Workload for State {
 /// State updates with their settings.
 #[derive(Debug, Clone)]
 struct Updates {
-    /// The service that is asked for; `None` for the transport's own.
+    /// Service to ask for; `None` for the transport's own.
     service: Option<Service>,
     showing: Showing,
-    /// Objects, where there are several.
+    /// Objects, if there are several.
     crowd: Option<Crowd>,
     claimed: &'static str,
 }
@@ -210,7 +211,7 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
     }
 }
 
-/// Refuses keys that others make idle: what is asked for and not done is a mistake of somebody's.
+/// Refuses keys that have no effect beside the others.
 fn check_idle(settings: &Settings) -> Result<()> {
     let is_one = settings.get(&OBJECTS) == 1;
     let display = settings.get(&DISPLAY)(Nanos::ZERO);
@@ -297,7 +298,7 @@ impl Work for Updates {
         vec![self.service.unwrap_or(promised.service)]
     }
 
-    /// Says of each message which update it is, as it has objects of its own.
+    /// Gives each message the number of its update, because the objects differ from update to update.
     fn plan(&self, pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
         self.crowd?;
         let (period, count, len) = (pace.period, pace.count, pace.size);
@@ -324,7 +325,7 @@ impl Work for Updates {
     }
 }
 
-/// State as the receiver knows it: of one object or of many.
+/// Measure of a state at the receiver: of one object or of many.
 enum Told {
     One(Ages),
     Many(Objects),
@@ -349,7 +350,7 @@ impl Measure for Told {
     }
 }
 
-/// The figures of many objects.
+/// Figures of a state of many objects: name, label, unit and the better end.
 const CROWD_FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
     ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),
@@ -361,7 +362,7 @@ const CROWD_FIGURES: &[(&str, &str, Unit, Better)] = &[
     (LOST, "lost", Unit::Share, Better::Lower),
 ];
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of a state of one object: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
     ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),

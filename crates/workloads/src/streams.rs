@@ -1,13 +1,13 @@
-//! Messages of several streams, each of which has an order of its own: what head-of-line blocking costs.
+//! Messages of several streams, each with an order of its own: the cost of head-of-line blocking.
 //!
-//! The streams take turns on a grid of times. Where a connection has lanes, each stream has one; where it
-//! has not, all share the connection's order, as the streams of HTTP/2 share that of TCP (RFC 9113), and a
-//! lost message then holds back those of all streams.
+//! The streams take turns on a grid of times. If a connection has lanes, each stream has one; if not, all share the
+//! connection's order, as the streams of HTTP/2 share the order of TCP (RFC 9113), and a lost message then holds back
+//! the messages of all streams.
 //!
 //! ```text
 //! stream 0   due ──► arrives
 //! stream 1      due ──────────(lost, sent again)──────────► arrives
-//! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, where they share an order
+//! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, if they share an order
 //! ```
 
 use crate::contract::{Direction, Guarantees, Ordering, Service};
@@ -86,10 +86,10 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Messages that have a mean: at a loss of 1 % two of them are sent again.
+/// Number of messages for a mean: at a loss of 1 % two are sent again.
 const ENOUGH: u64 = 200;
 
-/// Messages of which ten lie beyond the 99th percentile.
+/// Number of messages with ten beyond the 99th percentile.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
 impl Workload for Streams {
@@ -104,7 +104,7 @@ impl Workload for Streams {
         Ok(Box::new(task))
     }
 
-    /// Messages that have to arrive, of one sender or of many that share a connection.
+    /// Stands for messages that must arrive, of one sender or of many that share a connection.
     fn stands_for(&self, traffic: &Traffic, others: &[Traffic]) -> Option<Result<traffic::Work>> {
         let is_alone = traffic.state_beside(others).is_none();
         (traffic.kind == traffic::Kind::Events && is_alone).then(|| {
@@ -140,7 +140,7 @@ enum Over {
 struct Shared {
     streams: u16,
     over: Over,
-    /// The service of each stream; `None` for the transport's own on which all arrive.
+    /// Service of each stream; `None` for the transport's own service that delivers all.
     service: Option<Service>,
     claimed: &'static str,
 }
@@ -201,11 +201,11 @@ impl Work for Shared {
         vec![self.service.unwrap_or_else(|| promised.arriving()); usize::from(lanes)]
     }
 
-    /// Returns the mean delay: of the path, and what losses hold back where each is found by three later messages.
+    /// Predicts the mean delay: the path's, and the waiting for lost messages, each detected by three later ones.
     fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
         let (way, per_ns, streams) =
             (pace.direction, 1.0 / pace.period_ns(), f64::from(self.streams));
-        // Messages of one connection, by which losses are found, and of one order, which wait for each other.
+        // Rate of messages on one connection, which detect losses, and in one order, which wait for each other.
         let lanes = self.lanes(on.guarantees);
         let (found, ordered) = match (self.over, lanes.len()) {
             (Over::Connections, _) => (per_ns / streams, per_ns / streams),
@@ -230,7 +230,7 @@ impl Work for Shared {
     }
 }
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("delay_mean_ns", "mean delay", Unit::Nanos, Better::Lower),
     ("delay_p50_ns", "delay p50", Unit::Nanos, Better::Lower),

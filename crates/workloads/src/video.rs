@@ -1,6 +1,5 @@
-//! Live video, one way: frames of different sizes at a fixed rate, each cut into messages, and each shown a
-//! fixed time after it was due. A frame that is not whole by then is not seen, and those that refer to it
-//! are not either.
+//! Live video, one way: frames of different sizes at a fixed rate, each cut into messages, and each shown a fixed time
+//! after it was due. A frame that is incomplete by then is not shown, nor are the frames that refer to it.
 //!
 //! ```text
 //! frames      I────  P─  P─  P─  P─  I────  P─      I refers to none, P to the one before
@@ -99,7 +98,7 @@ const DIRECTION: Preset<Direction> =
 
 const CLAIM: Preset<&'static str> = Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"], "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all").or("missed");
 
-/// Returns the service whose messages are given up after `deadline`.
+/// Returns the service that gives messages up after `deadline`.
 fn expiring(deadline: Nanos) -> Option<Service> {
     Some(Service { delivery: Delivery::Within(deadline), ordering: Ordering::Unordered })
 }
@@ -111,7 +110,7 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Frames that have a share: two seconds with two keyframes, in which a loss of 1 % strikes several.
+/// Number of frames for a share: two seconds with two keyframes, in which a loss of 1 % hits several.
 const ENOUGH: u64 = 60;
 
 impl Workload for Video {
@@ -156,17 +155,17 @@ impl Workload for Video {
 struct Moving {
     frames: Frames,
     deadline: Nanos,
-    /// The service that is asked for; `None` for the transport's own.
+    /// Service to ask for; `None` for the transport's own.
     service: Option<Service>,
     claimed: &'static str,
 }
 
-/// Sizes of frames, and of the messages into which they are cut.
+/// Sizes of frames, and of the messages that carry them.
 #[derive(Debug, Clone, Copy)]
 struct Frames {
     period: Period,
     count: u64,
-    /// The mean size of a frame that is no keyframe, in bytes.
+    /// Mean size of a frame other than a keyframe, in bytes.
     mean: f64,
     keyframe: f64,
     gop: u64,
@@ -202,8 +201,7 @@ fn task(settings: Settings) -> Paced<Moving> {
 }
 
 impl Frames {
-    /// Returns the size of each frame in bytes, of which there is one at least. The sizes are the same at
-    /// both ends.
+    /// Returns the size of each frame, at least one byte. The sizes are the same at both ends.
     fn sizes(self, seed: u64) -> impl Iterator<Item = u64> {
         let mut factors = Sizes::new(self.spread, seed);
         (0..self.count).map(move |frame| {
@@ -217,7 +215,7 @@ impl Frames {
         (self.mtu - STAMPED_LEN) as u64
     }
 
-    /// Returns the number of messages into which a frame of this size is cut.
+    /// Returns the number of messages that carry a frame of this size.
     fn parts(self, size: u64) -> u64 {
         size.div_ceil(self.room())
     }
@@ -234,7 +232,7 @@ impl Frames {
         })
     }
 
-    /// Messages at most, each frame as large as its kind can be.
+    /// Returns the maximum number of messages, with each frame as large as its kind can be.
     fn most(self) -> u64 {
         let parts = |mean: f64| self.parts((mean * MOST_OVER_MEAN).ceil() as u64 + 1);
         let keyframes = self.count.div_ceil(self.gop);
@@ -272,7 +270,7 @@ impl Work for Moving {
             due: period.times(frame),
             place: Some((seq, Lane(0))),
             len,
-            // What cannot be in time any more is not sent.
+            // A message that cannot arrive in time any more is not sent.
             otherwise: Otherwise::KeptFor(deadline),
         });
         Some(Plan {
@@ -284,14 +282,14 @@ impl Work for Moving {
         })
     }
 
-    /// Returns the frames that are not whole and cannot be shown, where no message is sent again.
+    /// Predicts the shares of incomplete frames and of frames that cannot be shown, if no message is sent again.
     fn theory(&self, pace: &Pace, on: &Conditions<'_>) -> Vec<Prediction> {
         let lane = self.lanes(on.guarantees).first().map(|service| service.delivery);
         if lane != Some(Delivery::BestEffort) {
             return Vec::new();
         }
         let way = pace.direction;
-        // All messages are as long as they may be, but the last of each frame.
+        // All messages have the largest size, except the last of each frame.
         let whole = 1.0 - on.lost(way, self.frames.mtu);
         let (mut lost, mut frozen, mut shown) = (0.0, 0.0, 1.0);
         for (frame, size) in (0u64..).zip(self.frames.sizes(0)) {
@@ -327,7 +325,7 @@ impl Work for Moving {
     }
 }
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("missed_share", "frames not in time", Unit::Share, Better::Lower),
     ("late_share", "frames too late", Unit::Share, Better::Lower),

@@ -1,6 +1,5 @@
-//! A voice, one way: a frame every 20 ms, played at a fixed time after it was spoken. What comes later than that
-//! is lost as surely as what never comes; to wait longer costs delay, which callers hear, too. The E-model
-//! (ITU-T G.107) weighs both.
+//! A voice, one way: a frame every 20 ms, played at a fixed time after it was spoken. A later frame is as useless as a
+//! lost one; a longer wait adds delay, which callers notice, too. The E-model (ITU-T G.107) weighs both.
 //!
 //! ```text
 //! spoken   |--frame--|
@@ -64,7 +63,7 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Frames of a few sentences, of which a loss of 1 % takes two.
+/// Number of frames of a few sentences, in which a loss of 1 % hits two.
 const ENOUGH: u64 = 200;
 
 impl Workload for Voice {
@@ -150,8 +149,8 @@ impl Work for Speech {
 /// The figure that verdicts are given for.
 const CLAIMED: &str = "impairment_share";
 
-/// Its figures: name, label, unit and the better end. The rating is claimed by what is missing from it, as
-/// ratios of ratings near 93 would tell nothing apart.
+/// Figures of the workload: name, label, unit and the better end. The claim is the impairment, 100 − R, because ratios
+/// of ratings near 93 are all near 1.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     (CLAIMED, "impairment (100 − R)", Unit::Share, Better::Lower),
     ("rating_share", "E-model rating R, of 100", Unit::Share, Better::Higher),

@@ -1,13 +1,13 @@
-//! Amounts of what a connection or a process had to do with: packets, marks, allocations.
+//! Counts of a connection or a process: packets, marks, allocations.
 
 use serde::{Deserialize, Serialize};
 
-/// Returns the sum of counts that a peer may have made up: the largest number where they are more.
+/// Returns the sum of counts without overflow: a peer may report any number.
 pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Packets that were sent, with what is repeated, acknowledgements and handshakes, and the headers from IP's on.
+/// Packets that were sent, with repeated ones, acknowledgements and handshakes, and with headers from IP's on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wire {
     /// Number of packets.
@@ -17,7 +17,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Returns the sums of these and others.
+    /// Returns the sums of both.
     #[must_use]
     pub fn plus(self, other: Wire) -> Wire {
         Wire {
@@ -26,7 +26,7 @@ impl Wire {
         }
     }
 
-    /// Returns packets with so many bytes behind headers of `headers` bytes each.
+    /// Returns the packets with `bytes` of payload in total, and headers of `headers` bytes each.
     #[must_use]
     pub fn behind(headers: u64, packets: u64, bytes: u64) -> Wire {
         Wire { packets, bytes: bytes.saturating_add(packets.saturating_mul(headers)) }
@@ -38,14 +38,14 @@ impl Wire {
 pub struct Marks {
     /// Datagrams that arrived.
     pub datagrams: u64,
-    /// Those of them that a queue might mark instead of dropping, or had marked.
+    /// Datagrams with an ECN-capable codepoint, or marked.
     pub capable: u64,
-    /// Those of them that a queue had marked (CE).
+    /// Datagrams that a queue had marked (CE).
     pub ce: u64,
 }
 
 impl Marks {
-    /// Returns the sums of these and others.
+    /// Returns the sums of both.
     #[must_use]
     pub fn plus(self, other: Marks) -> Marks {
         Marks {
@@ -56,7 +56,7 @@ impl Marks {
     }
 }
 
-/// Calls of an allocator, those that made a piece longer or shorter included.
+/// Calls of an allocator, including reallocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Allocations {
     /// Number of calls.
@@ -66,7 +66,7 @@ pub struct Allocations {
 }
 
 impl Allocations {
-    /// Returns the sums of these and others.
+    /// Returns the sums of both.
     #[must_use]
     pub fn plus(self, other: Allocations) -> Allocations {
         Allocations {

@@ -3,39 +3,39 @@
 use deadheat_base::unset::is_unset;
 use serde::{Deserialize, Serialize};
 
-/// Result of comparing what arrived with what was sent.
+/// Result of the comparison of the received content with the sent content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
-    /// Complete and correct: all of it arrived, and every byte is what was sent.
+    /// Complete and correct: all of it arrived, and every byte is equal.
     Verified,
     /// Not compared.
     NotVerified,
-    /// Some of it never arrived. Of made-up content, what did arrive is what was sent.
+    /// Some of it never arrived. If the content is generated, the part that arrived is correct.
     Partial,
     /// The content that arrived differs from the content sent.
     Differs,
 }
 
-/// A transfer's content, as it was sent and as it arrived.
+/// Content of a transfer at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// Result of comparing what arrived with what was sent.
+    /// Result of the comparison of the received content with the sent content.
     pub state: ContentState,
-    /// Digest of what arrived, or of what was sent if nobody looked at what arrived: `sha256 ` and
-    /// 64 hexadecimal digits, as `sha256sum` prints them; absent if it was not taken.
+    /// Digest of the received content, or of the sent content if the received one was not read: `sha256 ` and 64
+    /// hexadecimal digits, as `sha256sum` prints them; absent if not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Content bytes that were sent, headers of messages not counted.
+    /// Content bytes that were sent, without headers of messages.
     pub bytes: u64,
     /// Bytes of them that never arrived; absent if all did.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub bytes_missing: u64,
-    /// The first byte that is not what was sent, from 0; absent if all are, or nobody looked.
+    /// Offset of the first byte that differs, from 0; absent if none does, or if not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
-    /// The file that holds what arrived: the one asked for, or the same with `.partial` behind it;
-    /// absent if none was written.
+    /// File with the received content: the path given, or the same with `.partial` appended; absent if none was
+    /// written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -1,18 +1,18 @@
-//! Fall from one transport back on another, as a connection that prefers one saw it.
+//! Fallback from one transport to another, on a connection that prefers one of them.
 
 use serde::{Deserialize, Serialize};
 
-/// Fall back: since when the second of two transports carries a connection, and what that took.
+/// Fallback: time and cost of the change to the second of two transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// Reason.
+    /// Reason of the fallback.
     pub cause: FallbackCause,
     /// Time of the change since the connection was open, in nanoseconds; 0 at its start.
     pub at_ns: u64,
-    /// Time that it took, in nanoseconds: from when the first was last heard; at the start, from when it was tried until the
-    /// connection over the second was open.
+    /// Duration in nanoseconds, from the last arrival over the first transport; at the start, from the first attempt
+    /// until the connection over the second was open.
     pub after_ns: u64,
-    /// Messages that this end sent over the first since it was last heard.
+    /// Messages that this end sent over the first transport since its last arrival.
     pub unheard: u64,
 }
 
@@ -20,11 +20,11 @@ pub struct Fallback {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackCause {
-    /// No connection of the first could be opened.
+    /// No connection of the first transport could be opened.
     Start,
-    /// Nothing came over it for too long.
+    /// No arrivals over the first transport for too long.
     Silence,
-    /// Its connection failed or ended.
+    /// The connection of the first transport failed or ended.
     Broken,
     /// The peer fell back.
     Peer,

@@ -1,5 +1,5 @@
-//! Names of metrics: read and written here alone. A name has its quantity, its percentile and its phase where it has such, and
-//! its unit last: `rtt_p50_during_ns`.
+//! Names of metrics: no other module parses or writes them. A name has a quantity, optionally a percentile and a phase,
+//! and its unit last: `rtt_p50_during_ns`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::Unit;
 pub const GOODPUT: &str = "goodput_bps";
 /// Rate that the sender reached, in bits per second.
 pub const SENT: &str = "sent_bps";
-/// Rate that the sender was to reach, in bits per second.
+/// Rate that the settings ask of the sender, in bits per second.
 pub const OFFERED: &str = "offered_bps";
 /// Share of messages that were lost.
 pub const LOST: &str = "loss_share";
@@ -21,9 +21,9 @@ pub struct MetricName<'a> {
     pub quantity: &'a str,
     /// Percentile of the quantity, if it is one.
     pub percentile: Option<Percentile>,
-    /// Phase of the trial that it is about, if not the whole.
+    /// Phase of the trial, if not the whole.
     pub phase: Option<Phase>,
-    /// Unit, as the last part of the name has it.
+    /// Last part of the name, which gives the unit.
     pub suffix: Suffix,
 }
 
@@ -39,13 +39,13 @@ impl<'a> MetricName<'a> {
         MetricName { percentile: Some(percentile), ..self }
     }
 
-    /// Returns the name of the same in one phase of a trial.
+    /// Returns the name of the same figure in one phase of a trial.
     #[must_use]
     pub const fn in_phase(self, phase: Phase) -> MetricName<'a> {
         MetricName { phase: Some(phase), ..self }
     }
 
-    /// Takes a name apart. Written again it is the same.
+    /// Parses a name. Written again it is the same.
     pub fn parse(name: &'a str) -> MetricName<'a> {
         let (rest, suffix) = last(name, Suffix::ALL, Suffix::word).unwrap_or((name, Suffix::None));
         let (rest, phase) = optional(rest, last(rest, Phase::ALL, Phase::name));
@@ -64,7 +64,7 @@ impl fmt::Display for MetricName<'_> {
     }
 }
 
-/// Takes the last part off a name if it is one of `all`; `None` if nothing is left before it.
+/// Splits the last part off a name if it is one of `all`; `None` if the rest is empty.
 fn last<T: Copy, const N: usize>(
     name: &str,
     all: [T; N],
@@ -113,7 +113,7 @@ impl Percentile {
         [500, 900, 990, 999][self as usize]
     }
 
-    /// Returns the fewest samples of which ten lie beyond it.
+    /// Returns the minimum number of samples with ten beyond it.
     pub fn fewest(self) -> u64 {
         [20, 100, 1_000, 10_000][self as usize]
     }
@@ -153,16 +153,16 @@ pub enum Suffix {
     Count,
     /// Times per minute.
     PerMinute,
-    /// Figure during a load over that before.
+    /// Ratio of a figure during a load to the same figure before it.
     UnderLoadRatio,
-    /// Figure over another one.
+    /// Ratio of two figures.
     Ratio,
-    /// None that is known.
+    /// No known suffix.
     None,
 }
 
 impl Suffix {
-    /// Suffixes of names. A suffix that ends in another suffix stands before it.
+    /// Suffixes of names. A suffix that ends in another suffix is listed before it.
     const ALL: [Suffix; 7] = [
         Suffix::Nanos,
         Suffix::BitRate,
@@ -186,7 +186,7 @@ impl Suffix {
         }
     }
 
-    /// Returns the unit of such a metric; `None` where the name does not have it.
+    /// Returns the unit of a metric with this suffix; `None` if the suffix gives none.
     pub fn unit(self) -> Option<Unit> {
         match self {
             Suffix::Nanos => Some(Unit::Nanos),

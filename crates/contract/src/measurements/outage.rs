@@ -1,30 +1,30 @@
-//! Outages: stretches of a trial in which nothing came, though messages were on their way.
+//! Outages: stretches of a trial without an arrival, though messages were on their way.
 //!
-//! RFC 3357 calls a run of lost packets a loss period. That of a transport which sends again has no lost message in
-//! it, so what counts here is the time without an arrival.
+//! RFC 3357 calls a run of lost packets a loss period. With a transport that repeats messages, no message is lost in
+//! it, so this module counts the time without an arrival.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// Time without an arrival from which on it is an outage.
+/// Shortest time without an arrival that is an outage.
 pub const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
 
-/// Number of messages that were sent meanwhile from which on it is one: fewer are single losses.
+/// Minimum number of messages sent during an outage: fewer are single losses.
 pub const FEWEST_IN_OUTAGE: u64 = 3;
 
-/// Most outages of a trial that are kept, the longest of them.
+/// Maximum number of outages stored per trial, the longest of them.
 pub const MOST_OUTAGES: usize = 16;
 
-/// Outage: a stretch of a trial in which nothing came.
+/// Outage: a stretch of a trial without an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Start, in nanoseconds after the trial's: when the first message was sent that had to wait.
+    /// Start, in nanoseconds after the trial's start: the send time of the first message that had to wait.
     pub from_ns: u64,
-    /// Length, in nanoseconds: until something came again, less what the way takes without an outage; or until the
-    /// flow's end.
+    /// Length, in nanoseconds: until the next arrival, less the time on the path without an outage; or until the flow's
+    /// end.
     pub length_ns: u64,
-    /// Number of messages sent meanwhile, as far as this end knows.
+    /// Number of messages sent during it, as far as this end knows.
     pub messages: u64,
 }
 
@@ -34,7 +34,7 @@ impl Outage {
         self.from_ns.saturating_add(self.length_ns)
     }
 
-    /// Returns the outages of all flows and ends of a trial in order of time; those that overlap are one.
+    /// Merges the outages of all flows and ends of a trial, in order of time; overlapping outages become one.
     pub fn joined(mut all: Vec<Outage>) -> Vec<Outage> {
         all.sort_unstable_by_key(|outage| outage.from_ns);
         let mut joined: Vec<Outage> = Vec::new();

@@ -1,32 +1,32 @@
-//! Time series of a flow, at one end: counters at points in time, kept by column so that a series
-//! stays small in JSON. The difference of the counters of two points is what happened between them.
+//! Time series of a flow at one end: counters at points in time, stored by column so that a series is small in JSON.
+//! The difference of the counters of two points covers the interval between them.
 
 use serde::{Deserialize, Serialize};
 
 use super::TcpView;
 use crate::time::Nanos;
 
-/// Times that ended in one interval: round trips, or delays one way.
+/// Times that ended in an interval: round trips, or delays one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// Number of them.
+    /// Number of times.
     pub n: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
-    /// The shortest; 0 if there was none.
+    /// Shortest time; 0 if there was none.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
 impl RoundTrips {
-    /// Takes one into account.
+    /// Adds a time.
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.merge(&RoundTrips { n: 1, sum_ns: ns, min_ns: ns, max_ns: ns });
     }
 
-    /// Takes those of another interval into account.
+    /// Adds the times of another interval.
     #[inline]
     pub fn merge(&mut self, other: &RoundTrips) {
         self.min_ns = match (self.n, other.n) {
@@ -50,31 +50,30 @@ impl RoundTrips {
     }
 }
 
-/// Times, after a flow's start, at which messages were due that were found missing in one interval.
+/// Due times, after a flow's start, of the messages that were found missing in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// The first, in nanoseconds.
+    /// First due time, in nanoseconds.
     pub from_ns: u64,
     /// The last.
     pub to_ns: u64,
 }
 
 impl Missing {
-    /// Returns the times of those so far, where there are any, and of one that was `due`.
+    /// Returns the range of `so_far`, if there is any, extended by `due`.
     pub fn with(so_far: Option<Missing>, due: Nanos) -> Missing {
         let own = Missing { from_ns: due.0, to_ns: due.0 };
         so_far.map_or(own, |so_far| so_far.and(own))
     }
 
-    /// Returns the times of these and of others.
+    /// Returns the range of both.
     #[must_use]
     pub fn and(self, other: Missing) -> Missing {
         Missing { from_ns: self.from_ns.min(other.from_ns), to_ns: self.to_ns.max(other.to_ns) }
     }
 }
 
-/// Counters of one flow at one end at one instant. All but the round trips counts from the flow's
-/// start.
+/// Counters of a flow at one end at one instant. All but the round trips count from the flow's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Point {
     /// Time in nanoseconds after the flow's start at this end.
@@ -87,23 +86,22 @@ pub struct Point {
     pub received_bytes: u64,
     /// Messages received, each once; 0 for byte streams.
     pub received_messages: u64,
-    /// Messages that this end misses by now; absent if it cannot know.
+    /// Messages missing at this end by now; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_messages: Option<u64>,
-    /// Times at which those were due that were found missing since the point before; absent if none were, or nobody
-    /// knows.
+    /// Due times of the messages found missing since the previous point; absent if there are none, or if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; absent where it is not measured.
+    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; absent if it is not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,
-    /// Datagrams that this end's socket buffer had no room for; absent if unknown.
+    /// Datagrams dropped because this end's socket buffer was full; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
-    /// The round trips since the point before.
+    /// Round trips since the previous point.
     pub rtt: RoundTrips,
-    /// The times since the point before of messages one way, or of the items that a work is about, from when they were
-    /// due: where both ends have one clock, or one end knows both.
+    /// Times of messages one way, or of the work's items, from their due times, since the previous point: if both ends
+    /// have one clock, or one end knows both times.
     #[serde(default, skip_serializing_if = "RoundTrips::is_empty")]
     pub delay: RoundTrips,
     /// The kernel's view, for TCP.
@@ -112,7 +110,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns this point, standing for the interval that `before` ended as well as for its own.
+    /// Returns this point for the merged interval: the interval that `before` ended, and its own.
     pub fn after(mut self, before: &Point) -> Point {
         let (mut rtt, mut delay) = (before.rtt, before.delay);
         rtt.merge(&self.rtt);
@@ -125,11 +123,11 @@ impl Point {
 /// A flow at one end over a trial. Every column has one value for each point in time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Series {
-    /// The time between two points: what was asked for, doubled as often as neighbours were merged. A
-    /// flow that slept tells late, so `at_ns` is what counts; the last point is the flow's end.
+    /// Time between two points: the requested one, doubled for each merge of neighbours. A flow that slept reports
+    /// late, so `at_ns` has the exact times; the last point is the flow's end.
     pub interval_ns: u64,
-    /// Times in nanoseconds after the flow's start at this end. The two ends start within the time
-    /// that the word to start takes to reach them.
+    /// Times in nanoseconds after the flow's start at this end. The starts of both ends differ by at most the delay of
+    /// the signal to start.
     pub at_ns: Vec<u64>,
     /// Application bytes handed to the transport so far.
     pub sent_bytes: Vec<u64>,
@@ -141,10 +139,10 @@ pub struct Series {
     /// Messages received so far, each once; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub received_messages: Vec<u64>,
-    /// Messages that this end misses so far; absent if it cannot know.
+    /// Messages missing at this end so far; absent if it cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_messages: Vec<u64>,
-    /// Datagrams that this end's socket buffer had no room for so far; absent if unknown.
+    /// Datagrams dropped so far because this end's socket buffer was full; absent if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub socket_drops: Vec<u64>,
     /// Round trips that ended in the interval; absent if none was measured at all.
@@ -159,7 +157,7 @@ pub struct Series {
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rtt_max_ns: Vec<Option<u64>>,
-    /// Messages one way, or items, that came in the interval and whose time is known; absent if none is.
+    /// Messages one way, or items, with a known time that arrived in the interval; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delay_n: Vec<u64>,
     /// Their mean time, from when they were due.
@@ -175,8 +173,8 @@ pub struct Series {
 
 macro_rules! tcp_columns {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The kernel's view of a TCP connection by column, as [`TcpView`] explains each. A column is
-        /// absent if the kernel never told it, an entry null where it had nothing to tell.
+        /// The kernel's view of a TCP connection by column, as [`TcpView`] describes each. A column is absent if the
+        /// kernel never reported it; an entry is null if the kernel had no value.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct TcpColumns {
             $(
@@ -213,35 +211,35 @@ tcp_columns! {
     srtt_ns,
     /// Mean deviation of the round-trip time.
     rttvar_ns,
-    /// The least round-trip time of late.
+    /// Recent minimum of the round-trip time.
     min_rtt_ns,
     /// Segments sent again so far.
     retransmits,
-    /// Segments in flight now taken for lost.
+    /// Segments in flight now considered lost.
     lost_segments,
-    /// Segments by which one may be overtaken before it is taken for lost.
+    /// Number of later segments after which a segment is considered lost.
     reordering_segments,
-    /// Times that a segment was seen to be overtaken so far.
+    /// Number of observed reorderings so far.
     reorderings,
-    /// Rate at which the network last delivered.
+    /// Latest rate of delivery by the network.
     delivery_rate_bps,
     /// Rate at which segments may leave.
     pacing_rate_bps,
-    /// Time during which there was something to send or unacknowledged, so far.
+    /// Time so far with data to send, or unacknowledged data.
     busy_ns,
-    /// Part of that time in which the peer's receive window held it back.
+    /// Part of that time in which the peer's receive window was the limit.
     rwnd_limited_ns,
     /// Part of that time in which the send buffer was too small.
     sndbuf_limited_ns,
-    /// Part of that time in which a library in user space admitted no more to the path.
+    /// Part of that time in which the window of a library in user space was the limit.
     library_limited_ns,
     /// Bytes that the peer acknowledged so far.
     bytes_acked,
-    /// Bytes in the send buffer that have not left.
+    /// Bytes in the send buffer that were not sent yet.
     notsent_bytes,
     /// The peer's receive window.
     snd_wnd_bytes,
-    /// Times that a loss or a mark was taken for congestion, so far.
+    /// Number of losses or marks taken as congestion, so far.
     congestion_events,
     /// Segments with data that the receiver reported as marked, so far.
     ce_delivered,
@@ -249,24 +247,24 @@ tcp_columns! {
     rounds,
 }
 
-/// Returns a column, or none where nothing in it is known.
+/// Returns a column; empty if no entry is known.
 fn known(column: impl Iterator<Item = Option<u64>>) -> Vec<Option<u64>> {
     let column: Vec<Option<u64>> = column.collect();
     if column.iter().all(Option::is_none) { Vec::new() } else { column }
 }
 
-/// Returns a column that is known throughout, or none.
+/// Returns a column; empty if any entry is unknown.
 fn whole(column: impl Iterator<Item = Option<u64>>) -> Vec<u64> {
     column.collect::<Option<Vec<u64>>>().unwrap_or_default()
 }
 
-/// Returns a column, or none where it is 0 throughout.
+/// Returns a column; empty if all entries are 0.
 fn counted(column: impl Iterator<Item = u64>) -> Vec<u64> {
     let column: Vec<u64> = column.collect();
     if column.iter().all(|n| *n == 0) { Vec::new() } else { column }
 }
 
-/// Returns the times of each interval, from their columns: number, mean, and the least and the greatest.
+/// Returns the times of each interval, from their columns: number, mean, shortest and longest.
 fn gathered(n: &[u64], mean: &[Option<u64>], ends: [&[Option<u64>]; 2]) -> Vec<RoundTrips> {
     let each = |(at, n): (usize, &u64)| {
         let of = |column: &[Option<u64>]| column.get(at).copied().flatten().unwrap_or(0);
@@ -308,7 +306,7 @@ impl Series {
         }
     }
 
-    /// Differences between neighbouring points, in order. Columns of unequal length, as a file may
+    /// Iterates over the differences between neighbouring points, in order. Columns of unequal length, as a file may
     /// have them, end it early.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let n = self.at_ns.len().min(self.sent_bytes.len()).min(self.received_bytes.len());
@@ -330,7 +328,7 @@ impl Series {
         })
     }
 
-    /// Returns the round trips of neighbouring intervals together, in `most` groups at most.
+    /// Merges the round trips of neighbouring intervals into at most `most` groups.
     pub fn round_trips(&self, most: usize) -> Vec<RoundTrips> {
         let all = self.rtts();
         let together = |group: &[RoundTrips]| {
@@ -346,13 +344,13 @@ impl Series {
         gathered(&self.rtt_n, &self.rtt_mean_ns, [&self.rtt_min_ns, &self.rtt_max_ns])
     }
 
-    /// Returns the times one way, or of items, of each interval. The shortest are not kept, and are 0 here.
+    /// Returns the times one way, or of items, of each interval. The series does not store the shortest, which are 0
+    /// here.
     pub fn delays(&self) -> Vec<RoundTrips> {
         gathered(&self.delay_n, &self.delay_mean_ns, [&[], &self.delay_max_ns])
     }
 
-    /// Returns the number of bytes received up to `at_ns` after the start, in a straight line
-    /// between two points.
+    /// Returns the number of bytes received up to `at_ns` after the start, interpolated between two points.
     pub fn received_by(&self, at_ns: u64) -> f64 {
         let mut bytes = 0.0;
         for interval in self.intervals() {
@@ -371,44 +369,44 @@ impl Series {
 /// Differences between two neighbouring points of a [`Series`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Start, in nanoseconds after the flow's.
+    /// Start, in nanoseconds after the flow's start.
     pub from_ns: u64,
-    /// End, likewise.
+    /// End, in nanoseconds after the flow's start.
     pub to_ns: u64,
-    /// Bytes handed to the transport in it.
+    /// Bytes handed to the transport in the interval.
     pub sent_bytes: u64,
-    /// Bytes received in it.
+    /// Bytes received in the interval.
     pub received_bytes: u64,
-    /// Messages handed to the transport in it; `None` if there are none to count.
+    /// Messages handed to the transport in the interval; `None` for byte streams.
     pub sent_messages: Option<u64>,
-    /// Messages received in it.
+    /// Messages received in the interval.
     pub received_messages: Option<u64>,
-    /// Messages found missing in it; 0 also where late ones made up for new losses.
+    /// Messages found missing in the interval; also 0 if late arrivals outweigh new losses.
     pub lost_messages: Option<u64>,
-    /// Datagrams dropped at this end's socket in it.
+    /// Datagrams dropped at this end's socket in the interval.
     pub socket_drops: Option<u64>,
 }
 
 impl Interval {
-    /// Bits per second handed to the transport; `None` for an interval of no length.
+    /// Returns the bits per second handed to the transport; `None` for an empty interval.
     pub fn sent_bps(&self) -> Option<f64> {
         rate_bps(self.sent_bytes as f64, self.to_ns.saturating_sub(self.from_ns))
     }
 
-    /// Bits per second received.
+    /// Returns the bits per second received.
     pub fn received_bps(&self) -> Option<f64> {
         rate_bps(self.received_bytes as f64, self.to_ns.saturating_sub(self.from_ns))
     }
 }
 
-/// Bits per second of `bytes` in `ns` nanoseconds; `None` if that is no time.
+/// Returns the bits per second of `bytes` in `ns` nanoseconds; `None` for no time.
 pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes * 8e9 / ns as f64)
 }
 
-/// Returns the goodput of all flows together over time, in bits per second: `parts` stretches of
-/// equal length from the start to the last point of any flow. Between two points bytes count as
-/// having come evenly, so a stretch shorter than an interval shows no more than that interval.
+/// Returns the goodput of all flows together over time, in bits per second: `parts` stretches of equal length from the
+/// start to the last point of any flow. Bytes are spread evenly between two points, so a stretch shorter than an
+/// interval shows no more detail.
 pub fn goodput_bps(flows: &[&Series], parts: u64) -> Vec<f64> {
     let end = flows.iter().filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0);
     let at = |part: u64| (u128::from(end) * u128::from(part) / u128::from(parts.max(1))) as u64;

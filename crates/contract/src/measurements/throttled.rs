@@ -1,4 +1,4 @@
-//! Throttling of a program by a CPU quota: how often, and for how long.
+//! Throttling of a program by a CPU quota: number of times, and total time.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::time::Nanos;
 /// Throttling of a control group by a quota of CPU time (cpu.max, cpu.cfs_quota_us).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Throttled {
-    /// Periods in which its quota was used up (`nr_throttled`).
+    /// Number of periods in which its quota was used up (`nr_throttled`).
     pub times: u64,
-    /// Time for which its CPUs were stopped for that, all together (`throttled_usec`). The kernel
-    /// adds to it when they go on, so the last time may be missing.
+    /// Total time of its throttled CPUs (`throttled_usec`). The kernel adds a stop when it ends, so the last one may be
+    /// missing.
     pub held_ns: u64,
 }
 
 impl Throttled {
-    /// Adds both together.
+    /// Returns the sums of both.
     pub fn plus(self, other: Throttled) -> Throttled {
         Throttled {
             times: self.times.saturating_add(other.times),
@@ -25,7 +25,7 @@ impl Throttled {
 }
 
 impl std::fmt::Display for Throttled {
-    /// Writes `12 times, 340 ms in all`, or the first half if the kernel counted no time yet.
+    /// Writes `12 times, 340 ms in all`, or only the first half if the kernel counted no time yet.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let times =
             if self.times == 1 { "once".to_owned() } else { format!("{} times", self.times) };

@@ -1,4 +1,4 @@
-//! Endpoint of one flow of a task: a machine without socket and clock, which decides what to do next.
+//! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
 use crate::contract::{Action, Guarantees, Lane, Side, Sink, Source, Store};
 use crate::error::Error;
@@ -15,12 +15,12 @@ pub struct Part {
     pub side: Side,
     /// The flow's index in [`TaskInfo::flows`](super::TaskInfo::flows).
     pub flow: u16,
-    /// Marks this trial's messages.
+    /// Tag of this trial's messages.
     pub tag: u32,
     /// The trial's seed.
     pub seed: u64,
-    /// Longest time that the path may hold a message that is not waiting behind others, if known: word that
-    /// the peer has finished does not travel on it, and comes at once.
+    /// Longest time of a message on an empty path, if known. The signal that the peer has finished travels on the
+    /// control connection, and may arrive earlier.
     pub transit: Nanos,
     /// Guarantees of the transport.
     pub guarantees: Guarantees,
@@ -30,34 +30,34 @@ pub struct Part {
     pub store: Option<Box<dyn Store>>,
 }
 
-/// Endpoint of a flow: decides the next action and takes what arrives. An endpoint that wraps another one denies
-/// `clippy::missing_trait_methods`, so that it forwards the methods with defaults, too.
+/// Endpoint of a flow: decides the next action and receives messages. An endpoint that wraps another one denies
+/// `clippy::missing_trait_methods`, so that it also forwards the methods with defaults.
 pub trait Endpoint: Send {
     /// Returns the action to take at `now`. A message to send is written into `out`.
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action;
 
-    /// Notes that the transport took the message of the last `poll`, at `now`.
+    /// Notes that the transport accepted the message of the last `poll`, at `now`.
     fn on_sent(&mut self, now: Nanos);
 
-    /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll`
-    /// may ask for the same one again. Returns the time from which a message of another lane is due: no wait for room is
-    /// to last longer. `None` if all wait behind this one.
+    /// Notes that the transport had no room for the message of the last `poll`, at `now`; the next `poll` may return
+    /// the same message again. Returns the due time of the next message of another lane, which ends any wait for room;
+    /// `None` if all messages wait behind this one.
     fn on_no_room(&mut self, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Takes a message that arrived.
+    /// Receives a message.
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]);
 
     /// Notes an event of the flow, at `now`.
     fn on_event(&mut self, now: Nanos, event: FlowEvent);
 
-    /// Returns the bulk data that it moves; asked for after [`Action::Pump`] and [`Action::Drain`].
+    /// Returns the bulk data that it moves; called after [`Action::Pump`] and [`Action::Drain`].
     fn bulk(&mut self) -> BulkPart<'_> {
         BulkPart::None
     }
 
-    /// Returns the error that could not be returned when it occurred; asked for after [`Action::Fail`].
+    /// Returns the error that could not be returned when it occurred; called after [`Action::Fail`].
     fn failure(&mut self) -> Option<Error> {
         None
     }
@@ -65,15 +65,15 @@ pub trait Endpoint: Send {
     /// Returns true if it will send no more, as far as it can know.
     fn has_sent_all(&self) -> bool;
 
-    /// Returns its progress, for a look in the middle of a trial: quick, and without an allocation.
+    /// Returns its progress in the middle of a trial: quick, and without an allocation.
     fn standing(&mut self, now: Nanos) -> Standing;
 
-    /// Returns the times that it has measured since the last call, as quickly.
+    /// Returns the times that it has measured since the last call; as quick.
     fn take_recent(&mut self) -> RecentTimes {
         RecentTimes::default()
     }
 
-    /// Returns the items of the work with their fates, at the end, in the half that observes them
+    /// Returns the items of the work with their outcomes, at the end, in the half that observes them
     /// ([`super::load::Observed::Items`]).
     fn items(&self) -> Vec<Item> {
         Vec::new()
@@ -83,20 +83,20 @@ pub trait Endpoint: Send {
     fn report(&mut self, now: Nanos) -> EndpointReport;
 }
 
-/// Event of a flow, beside its messages.
+/// Event of a flow other than a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowEvent {
-    /// The next connection is open: after [`Action::Open`] at the end that dials, and at the other whenever one
-    /// comes in. The first is not announced.
+    /// The next connection is open: after [`Action::Open`] at the end that dials, and at the other end whenever it
+    /// accepts one. The first connection is no event.
     Opened {
-        /// Time that its handshake took.
+        /// Time of its handshake.
         set_up: Nanos,
     },
-    /// Bulk bytes arrived; after `take` for each receiving call that brought some.
+    /// Bulk bytes arrived; sent after `take`, once for each receiving call with data.
     Drained,
     /// The peer ended its direction of the connection.
     Closed,
-    /// The other end has sent all it will, as control says.
+    /// The other end has sent all of its data, as reported on the control connection.
     PeerFinished {
         /// The messages (0 for byte streams) and bytes that it has sent.
         sent: Tally,
@@ -113,15 +113,14 @@ pub enum BulkPart<'a> {
     Receives(&'a mut dyn Sink),
 }
 
-/// Times that an endpoint has measured since it was last asked for them.
+/// Times that an endpoint has measured since the last call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecentTimes {
     /// Round trips, in halves that measure them.
     pub round_trips: RoundTrips,
     /// Times of messages one way, or of items, in halves that observe them.
     pub delays: RoundTrips,
-    /// Times since its start at which messages were due that it found missing; `None` if there are none, or it
-    /// cannot know.
+    /// Due times, since its start, of messages found missing; `None` if there are none, or if it cannot know.
     pub missing: Option<Missing>,
 }
 
@@ -132,11 +131,11 @@ pub struct Standing {
     pub sent: Tally,
     /// Data received, each message once.
     pub received: Tally,
-    /// Messages that it misses by now: past their timeout, or overtaken by later ones (which may be
-    /// taken back when they come after all). `None` where it cannot know.
+    /// Messages missing so far: past their timeout, or overtaken by later ones (the count falls if they arrive after
+    /// all). `None` if it cannot know.
     pub lost: Option<u64>,
-    /// Answers it waits for, whose time it is measuring.
+    /// Answers that it waits for.
     pub awaited: u64,
-    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; `None` where it is not measured.
+    /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; `None` if it is not measured.
     pub jitter_ns: Option<u64>,
 }

@@ -1,5 +1,4 @@
-//! The header at the front of each message that a workload sends, and the window that tells a
-//! message from its copy.
+//! The header at the front of each message of a workload, and the window that detects copies.
 //!
 //! ```text
 //! 0        4                12               20               28
@@ -7,29 +6,29 @@
 //! | tag    | sequence       | far received   | far sent       | fill
 //! +--------+----------------+----------------+----------------+----
 //! ```
-//! All big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) are there only
-//! where the message has room for them. The tag marks the trial, so that strays are told apart.
+//! All fields are big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) exist only if the
+//! message has room for them. The tag identifies the trial, so that messages of other trials are recognized.
 
 use crate::measurements::{Account, ConnStats, Tally};
 
 use crate::time::Nanos;
 use crate::workload::EndpointReport;
 
-/// Bytes that every message has.
+/// Minimum bytes of a message.
 pub const LEN: usize = 12;
 
-/// Bytes that a message with far stamps has at least.
+/// Minimum bytes of a message with far stamps.
 pub const STAMPED_LEN: usize = 28;
 
-/// Bytes that a message with the time at which it was due has at least.
+/// Minimum bytes of a message with its due time.
 pub const DUE_LEN: usize = LEN + 8;
 
 /// The front of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Marks the trial.
+    /// Tag of the trial.
     pub tag: u32,
-    /// Counts from 0.
+    /// Sequence number, from 0.
     pub seq: u64,
 }
 
@@ -40,7 +39,7 @@ impl Header {
         message[4..LEN].copy_from_slice(&self.seq.to_be_bytes());
     }
 
-    /// Reads the header of a message that may be anything.
+    /// Reads the header of a message; `None` if it is too short.
     pub fn read(message: &[u8]) -> Option<Header> {
         let (tag, rest) = message.split_first_chunk::<4>()?;
         let (seq, _) = rest.split_first_chunk::<8>()?;
@@ -48,17 +47,17 @@ impl Header {
     }
 }
 
-/// Times at which the far end received and sent, on its own clock.
+/// Times of the far end's receive and send, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FarStamps {
-    /// Received, in nanoseconds.
+    /// Time of the receive, in nanoseconds.
     pub received_ns: u64,
-    /// Sent, in nanoseconds.
+    /// Time of the send, in nanoseconds.
     pub sent_ns: u64,
 }
 
 impl FarStamps {
-    /// Writes the stamps where `message` has room for them.
+    /// Writes the stamps if `message` has room for them.
     pub fn write(self, message: &mut [u8]) {
         if let Some(room) = message.get_mut(LEN..STAMPED_LEN) {
             room[..8].copy_from_slice(&self.received_ns.to_be_bytes());
@@ -66,7 +65,7 @@ impl FarStamps {
         }
     }
 
-    /// Reads the stamps of a message that may be anything; `None` where they are not set.
+    /// Reads the stamps of a message; `None` if they are not set.
     pub fn read(message: &[u8]) -> Option<FarStamps> {
         let room = message.get(LEN..STAMPED_LEN)?;
         let (received, sent) = room.split_first_chunk::<8>()?;
@@ -86,13 +85,13 @@ pub enum Arrival {
     InOrder,
     /// The first of its number, after a higher one (RFC 4737, type-P-reordered).
     Reordered,
-    /// Copy: its number has been here.
+    /// Copy: its number arrived before.
     Duplicate,
-    /// Too far behind to be remembered; counted as reordered.
+    /// Older than the window; counted as reordered.
     Ancient,
 }
 
-/// Remembers the last 65,536 sequence numbers.
+/// Window of the last 65,536 sequence numbers.
 #[derive(Debug)]
 pub struct SeqWindow {
     seen: Box<[u64; Self::WORDS]>,
@@ -109,20 +108,20 @@ impl SeqWindow {
     const WORDS: usize = 1024;
     const SPAN: u64 = Self::WORDS as u64 * 64;
 
-    /// Creates one that has seen none.
+    /// Creates an empty window.
     pub fn new() -> SeqWindow {
         SeqWindow { seen: Box::new([0; Self::WORDS]), next: 0 }
     }
 
-    /// Returns the number of sequence numbers up to the highest that came.
+    /// Returns the number of sequence numbers up to the highest that arrived.
     pub fn expected(&self) -> u64 {
         self.next
     }
 
-    /// Takes note of `seq`.
+    /// Notes the arrival of `seq`.
     #[inline]
     pub fn note(&mut self, seq: u64) -> Arrival {
-        // The next in line: nothing to forget, as its place is taken over.
+        // The next number in order replaces the oldest, so there is nothing to clear.
         if seq == self.next && seq < u64::MAX {
             self.next = seq + 1;
             self.set(seq);
@@ -149,7 +148,7 @@ impl SeqWindow {
         Arrival::Reordered
     }
 
-    /// Clears the places of `from..=to`, which older numbers held.
+    /// Clears the bits of `from..=to`, which belonged to older numbers.
     fn forget(&mut self, from: u64, to: u64) {
         if to - from >= Self::SPAN {
             self.seen.fill(0);
@@ -186,8 +185,8 @@ pub fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
     tally.bytes += bytes as u64;
 }
 
-/// Returns the account of one direction in messages: what one end sent, the other received, and the
-/// receiver's socket had no room for.
+/// Returns the account of one direction in messages, from the tallies of sender and receiver and the drops at the
+/// receiver's socket.
 pub fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -> Account {
     let missing = sent.messages.saturating_sub(received.messages);
     let dropped = socket_drops.unwrap_or(0).min(missing);
@@ -223,7 +222,7 @@ pub fn account_of(
     )
 }
 
-/// Adds `more` to `sum`, field by field. A peer may have made up any number.
+/// Adds `more` to `sum`, field by field, without overflow: a peer may report any number.
 pub fn add(sum: &mut Tally, more: &Tally) {
     let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
     plus(&mut sum.messages, more.messages);
@@ -235,14 +234,14 @@ pub fn add(sum: &mut Tally, more: &Tally) {
     plus(&mut sum.foreign, more.foreign);
 }
 
-/// Writes when a message was due, on its sender's monotonic clock, where there is room for it.
+/// Writes the due time of a message, on its sender's monotonic clock, if there is room for it.
 pub fn write_due(message: &mut [u8], due: Nanos) {
     if let Some(room) = message.get_mut(LEN..DUE_LEN) {
         room.copy_from_slice(&due.0.to_be_bytes());
     }
 }
 
-/// Reads what [`write_due`] wrote, of a message that may be anything.
+/// Reads the due time of a message, as [`write_due`] wrote it; `None` if the message is too short.
 pub fn read_due(message: &[u8]) -> Option<Nanos> {
     let (stamp, _) = message.get(LEN..)?.split_first_chunk::<8>()?;
     Some(Nanos(u64::from_be_bytes(*stamp)))

@@ -1,5 +1,5 @@
-//! Load beside the work: bulk flows of a contender that share the path with what is measured, from before it
-//! begins until it is over. Every workload takes it.
+//! Load beside the work: bulk flows of a contender that share the path with the measured work, from before it begins
+//! until it is over. Every workload has it.
 //!
 //! ```text
 //! load      connects ─► sends ──── lead ────────────────────────────────────────► is stopped
@@ -31,7 +31,7 @@ use phased::{asked, in_phases, share_metrics};
 use phases::Phases;
 pub use phases::{Item, Items, Observed, Stint};
 
-/// The keys that every workload has beside its own.
+/// Keys that every workload has beside its own.
 pub const KEYS: &[Key] =
     &[LOAD.key(), FLOWS.key(), DIRECTION.key(), LEAD.key(), FROM.key(), FOR.key(), PHASE.key()];
 
@@ -83,17 +83,17 @@ const NONE: &str = "none";
 /// Figure of the load: its goodput in bits per second, from the end of its lead on.
 pub const GOODPUT: &str = "load_goodput_bps";
 
-/// A day: the load is stopped when the work is over.
+/// Time to send of a load, a day: the load is stopped when the work is over.
 const ENDLESS: Nanos = Nanos::from_secs(86_400);
 
-/// Load, as it was asked for.
+/// Load beside a work, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     /// The contender as it would be typed on its own: `tcp:cc=bbr`.
     pub contender: String,
     /// Workload of the load, as typed: bulk data for longer than any work.
     pub workload: String,
-    /// Time that it runs before the work begins, unless it has a stint.
+    /// Time for which it runs before the work begins, unless it has a stint.
     pub lead: Nanos,
     /// Part of the work's time for which it runs; `None` for all of it.
     pub stint: Option<Stint>,
@@ -112,15 +112,15 @@ fn contender(value: &str) -> String {
     value.replace('+', ",")
 }
 
-/// Returns the part of the work's time for which its load runs, as a result carries the workload; `None` where it
-/// has no phases, or cannot be read. A work without a load has it, too, where it keeps the phases of one.
+/// Returns the part of the work's time for which the load runs, from the settings in a result; `None` without phases,
+/// or if they cannot be read. A work with `load=none` may also have phases.
 pub fn stint_of(typed: &str) -> Option<Stint> {
     let ours = Spec::parse(typed).ok()?.split_off(KEYS);
     let settings = Settings::check(&ours, KEYS).ok()?;
     stint(&settings)
 }
 
-/// Returns the part of the work's time for which a load with these settings runs; `None` where that is all of it.
+/// Returns the part of the work's time for which a load with these settings runs; `None` for the whole time.
 fn stint(settings: &Settings) -> Option<Stint> {
     let from = settings.find(&FROM)?;
     Some(Stint { from, lasts: settings.find(&FOR).unwrap_or(from) })
@@ -129,9 +129,9 @@ fn stint(settings: &Settings) -> Option<Stint> {
 /// Bulk flows beside other work.
 #[derive(Debug, Clone, Copy)]
 pub struct Flows {
-    /// Time for which they send.
+    /// Time to send.
     pub time: Nanos,
-    /// Time before which their bytes do not count.
+    /// Time before the goodput counts.
     pub warmup: Nanos,
     /// Number of flows.
     pub flows: u64,
@@ -145,7 +145,7 @@ fn no_load() -> Error {
     )
 }
 
-/// Takes the keys of load out of `spec`; its work with them, if there were any.
+/// Takes the keys of the load out of `spec`, and returns their terms; `None` if `spec` has none of them.
 pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
     let ours = spec.split_off(KEYS);
     let Some((first, _)) = ours.options.first() else { return Ok(None) };
@@ -198,11 +198,11 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Puts the work that `parse` makes of `spec` beside the load. Where that has phases and the work's length is
-    /// open, it is as long as they are.
+    /// Returns the work that `parse` creates from `spec`, with the load beside it. If the load has phases and the
+    /// work's length is open, the work is as long as its phases.
     ///
     /// # Errors
-    /// As `parse`; [`Error::Usage`] where the phases do not fit the work.
+    /// As `parse`; [`Error::Usage`] if the phases do not fit the work.
     pub fn beside(
         self,
         spec: &Spec,
@@ -258,7 +258,7 @@ impl Terms {
 struct Loaded {
     info: TaskInfo,
     task: Box<dyn Task>,
-    /// The phases, and the way to observe the work.
+    /// Phases, and the way to observe the work in them.
     phases: Option<(Phases, Observed)>,
 }
 
@@ -275,7 +275,7 @@ impl Task for Loaded {
         self.task.misfit(promised, peer)
     }
 
-    /// Returns the forms of the work alone, which have no load in them.
+    /// Returns the predictions of the work without a load; none with a load, which the forms do not cover.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         if self.info.load.is_some() { Vec::new() } else { self.task.theory(on) }
     }

@@ -1,8 +1,8 @@
-//! What a workload is: [`Workload`] makes a [`Task`] of its settings, and a task makes an [`Endpoint`] for each end of each
-//! flow. No socket and no clock inside: time is an argument.
+//! Workloads: a [`Workload`] creates a [`Task`] from its settings, and a task creates an [`Endpoint`] for each end of
+//! each flow. No socket and no clock inside: time is an argument.
 //!
-//! No workload is in this crate. The program hands those that it has in ([`ALL`]); beside them stands here what all of them
-//! share: the header of messages, and a load beside the work.
+//! No workload is in this crate: the program registers its workloads ([`ALL`]). This module has their common parts: the
+//! header of messages, and a load beside the work.
 
 use std::collections::BTreeMap;
 
@@ -35,19 +35,19 @@ pub use shared::SharedTask;
 pub use task::{ELSEWHERE, EndMemory, NamedFile, Numbering, Purpose, Task, TaskInfo, misfit};
 pub use traffic::Traffic;
 
-/// Every workload that the program has handed in, in the order in which lists show them. The first is the default.
+/// Every workload that the program has registered, in the order of lists. The first is the default.
 pub static ALL: HandedIn<dyn Workload> = HandedIn::new();
 
 /// Description of a workload.
 #[derive(Debug)]
 pub struct Info {
-    /// The name on the command line and in results.
+    /// Name on the command line and in results.
     pub id: &'static str,
-    /// The name for people.
+    /// Name for people.
     pub label: &'static str,
     /// Summary in one line, for lists.
     pub summary: &'static str,
-    /// Its keys.
+    /// Keys of its settings.
     pub keys: &'static [Key],
 }
 
@@ -56,23 +56,23 @@ pub trait Workload: Sync {
     /// Returns its description.
     fn info(&self) -> &'static Info;
 
-    /// Creates the work with its settings; those not given follow from `setting`.
+    /// Creates the work with its settings; defaults follow from `setting`.
     ///
     /// # Errors
-    /// Fails with [`crate::error::Error::Usage`], naming what is wrong and what would be right.
+    /// [`crate::error::Error::Usage`] with the mistake and a correction.
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 
-    /// Returns the work with which it stands for traffic of an application, beside `others` of it; `None` if
-    /// such traffic is another workload's. The first of [`ALL`] that answers has it.
+    /// Returns the work that models traffic of an application, beside `others` of the same application; `None` if
+    /// another workload models it. The first workload of [`ALL`] with an answer is used.
     ///
     /// # Errors
-    /// Fails with [`crate::error::Error::Usage`], naming what is wrong and what would be right.
+    /// [`crate::error::Error::Usage`] with the mistake and a correction.
     fn stands_for(&self, _traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
         None
     }
 
-    /// Returns itself as typed, as a load beside other work: data one way for longer than any trial; `None` if it is no such
-    /// work. The first of [`ALL`] that answers has it.
+    /// Returns its settings as typed, for a load beside other work: data one way for longer than any trial; `None` if
+    /// it cannot be a load. The first workload of [`ALL`] with an answer is used.
     fn as_load(&self, _flows: &load::Flows) -> Option<String> {
         None
     }
@@ -85,23 +85,23 @@ pub struct EndpointReport {
     pub sent: Tally,
     /// Data received, each message once.
     pub received: Tally,
-    /// One-way data only: from the first receive to the last, on this end's clock.
+    /// Data one way only: from the first receive to the last, on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_span: Option<ReceiveSpan>,
     /// Bulk data only: the first send, in nanoseconds on this end's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_began_ns: Option<u64>,
-    /// One-way data only: from the first send to the last, in nanoseconds; for a schedule, from its
-    /// first slot to the end of its last, or of the last send where that was later.
+    /// Data one way only: from the first send to the last, in nanoseconds; for a schedule, from its first slot to the
+    /// end of its last, or to the last send if that was later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_span_ns: Option<u64>,
-    /// Bulk data only: what arrived of content that is kept or checked.
+    /// Bulk data only: the received content, if it is stored or checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentReport>,
-    /// The messages that warmed it up, which are in none of the other figures.
+    /// Messages that warmed it up, which are in no other figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<WarmUp>,
-    /// The claimed figure of consecutive parts of the trial, where they are known.
+    /// Claimed figure of consecutive parts of the trial, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<f64>,
     /// Round-trip times, if it measured any.
@@ -119,19 +119,19 @@ pub struct EndpointReport {
     /// RFC 3550 jitter of the round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
-    /// Outcome of its schedule, if it is to be kept to the microsecond; at the end only.
+    /// Outcome of its schedule, if it is paced to the microsecond; at the end only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
-    /// One-way delays above the least of them, if it measured any; at the end only.
+    /// Delays one way above the shortest, if it measured any; at the end only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
-    /// The far clock against the near one.
+    /// Offset of the far clock from the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
-    /// Figures of the workload's own, by the names of its metrics.
+    /// Figures of this workload, by the names of its metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
-    /// Outages, from this flow's start at this end on.
+    /// Outages since this flow's start at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
 }
@@ -141,12 +141,12 @@ pub struct EndpointReport {
 pub struct ContentReport {
     /// Content bytes that arrived, each once; headers of messages do not count.
     pub arrived: u64,
-    /// Bytes of them that were compared with what was sent, or went into `sha256`.
+    /// Bytes of them that were compared with the sent content, or are in `sha256`.
     pub checked: u64,
-    /// The first byte of the whole content that is not what was sent; absent where none was seen.
+    /// Offset of the first byte of the whole content that differs from the sent one; absent if no difference was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
-    /// SHA-256 (FIPS 180-4) of the flow's content in hexadecimal, where it was taken.
+    /// SHA-256 (FIPS 180-4) of the flow's content in hexadecimal, if it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -154,13 +154,13 @@ pub struct ContentReport {
 /// Span from the first receive of a flow to its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveSpan {
-    /// The first receive, in nanoseconds on the receiver's monotonic clock.
+    /// Time of the first receive, in nanoseconds on the receiver's monotonic clock.
     pub first_ns: u64,
-    /// The last.
+    /// Time of the last receive.
     pub last_ns: u64,
-    /// Bytes that the first receive brought; they arrived before the span began.
+    /// Bytes of the first receive; they arrived before the span began.
     pub first_bytes: u64,
-    /// Bytes that arrived in the warm-up, which is over where the span begins.
+    /// Bytes that arrived in the warm-up, before the span began.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub warmup_bytes: u64,
 }
@@ -168,10 +168,10 @@ pub struct ReceiveSpan {
 /// Relation of the clocks of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clocks {
-    /// One clock: both ends are on one host, or in virtual time.
+    /// A common clock: both ends are on one host, or in virtual time.
     #[default]
     Shared,
-    /// A clock each: times of one end say nothing about the other's.
+    /// A clock each: times of both ends cannot be compared.
     Apart,
 }
 
@@ -179,7 +179,7 @@ pub enum Clocks {
 pub struct Reports<'a> {
     /// The near end's halves.
     pub near: &'a [EndpointReport],
-    /// The far end's halves; empty where the peer is the kernel.
+    /// The far end's halves; empty if the peer is the kernel.
     pub far: &'a [EndpointReport],
     /// The near end's connections.
     pub near_conns: &'a [ConnStats],
@@ -187,7 +187,7 @@ pub struct Reports<'a> {
     pub far_conns: &'a [ConnStats],
     /// Guarantees of the transport.
     pub guarantees: &'a Guarantees,
-    /// Relation of their clocks.
+    /// Relation of the clocks of both ends.
     pub clocks: Clocks,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Reports<'a> {
 pub struct Measurements {
     /// Figures by metric name.
     pub metrics: Metrics,
-    /// Metrics whose value is censored at the timeout, by name.
+    /// Names of the metrics that are censored at the timeout.
     pub censored: Vec<String>,
     /// Round-trip times.
     pub rtt_ns: Option<Distribution>,
@@ -218,23 +218,23 @@ pub struct Measurements {
     /// Largest effect of the generator's lateness on the claimed figure, as the logarithm of a ratio; 0 if
     /// it was never late, and `None` if there is no schedule, or the figure is censored.
     pub late_effect: Option<f64>,
-    /// The claimed figure of consecutive parts of the trial, where they are known.
+    /// Claimed figure of consecutive parts of the trial, if known.
     pub segments: Vec<f64>,
-    /// The messages that warmed it up.
+    /// Messages that warmed it up.
     pub warmup: Option<WarmUp>,
     /// Outcome of the schedule of each paced flow.
     pub paced: Vec<PacedFlow>,
-    /// The far clock against the near one.
+    /// Offset of the far clock from the near one.
     pub clock: Option<ClockEstimate>,
-    /// Fate of each message.
+    /// Accounts of messages or bytes.
     pub ledger: Ledger,
-    /// Report on the content, if it was kept, checked, or read from a file.
+    /// Report on the content, if it was stored, checked, or read from a file.
     pub content: Option<Content>,
-    /// Reason why the trial fails its gate, if it does. Says nothing about how good the result is.
+    /// Reason why the trial is invalid, if it is. It does not depend on how good the result is.
     pub why_invalid: Option<String>,
 }
 
-/// A transfer's content as both endpoints of each flow know it. Whoever has the files knows more.
+/// Content of a transfer as the endpoints know it. The engine, which has the files, knows more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// Origin of the content.
@@ -246,10 +246,9 @@ pub struct Content {
 /// Origin of a transfer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Made-up content: each flow carries [`crate::buffer::pattern`] from its start, again and
-    /// again.
+    /// Generated content: each flow repeats [`crate::buffer::pattern`] from its start.
     MadeUp,
-    /// Content of one file, of which each flow carries its part.
+    /// Content of one file; each flow carries a part of it.
     File,
 }
 
@@ -264,22 +263,22 @@ pub struct Piece {
     pub report: ContentReport,
 }
 
-/// The largest share of sends that may be late in a trial that counts.
+/// Largest share of late sends in a valid trial.
 pub const MOST_LATE: f64 = 0.25;
 
 /// Reads a workload such as `ping:size=64,interval=1ms`, as on loopback.
 ///
 /// # Errors
-/// Fails under the same conditions as [`parse_on`].
+/// As [`parse_on`].
 pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
     parse_on(typed, &Setting::LOOPBACK)
 }
 
-/// Reads a workload whose keys, where they are not given, follow from where it is done. What
-/// [`TaskInfo::spec`] then says stands for the same work anywhere.
+/// Reads a workload; defaults of its keys follow from `setting`. [`TaskInfo::spec`] of the result gives the same work
+/// in any setting.
 ///
 /// # Errors
-/// Fails with [`crate::error::Error::Usage`], naming what is wrong and what would be right.
+/// [`crate::error::Error::Usage`] with the mistake and a correction.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     of_spec(Spec::parse(typed)?, setting)
 }
@@ -287,7 +286,7 @@ pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
 /// Creates the work that a specification asks for, as [`parse_on`] does.
 ///
 /// # Errors
-/// As of [`parse_on`].
+/// As [`parse_on`].
 fn of_spec(mut spec: Spec, setting: &Setting) -> Result<Box<dyn Task>> {
     let load = load::take(&mut spec, setting)?;
     let workload = find(&spec.name)?;
@@ -297,8 +296,8 @@ fn of_spec(mut spec: Spec, setting: &Setting) -> Result<Box<dyn Task>> {
     }
 }
 
-/// Returns a workload as a result carries it, with all defaults. One that knows of no warm-up is of a
-/// version that had none, and means the same with `warmup=0`. What cannot be read is left as it is.
+/// Returns a workload from a result, with all defaults. A workload without a warm-up was saved by a version that had
+/// none, which is the same as `warmup=0`. Text that cannot be parsed is returned unchanged.
 pub fn saved(typed: &str) -> String {
     let Ok(mut spec) = Spec::parse(typed) else { return typed.to_owned() };
     let Ok(keys) = find(&spec.name).map(|workload| workload.info().keys) else {
@@ -313,10 +312,10 @@ pub fn saved(typed: &str) -> String {
     spec.to_string()
 }
 
-/// Returns the keys of the workload with this name: its own, then those that every one has.
+/// Returns the keys of the workload with this name: its own, then the common ones.
 ///
 /// # Errors
-/// Fails with [`crate::error::Error::Usage`] if there is none.
+/// [`crate::error::Error::Usage`] if there is none.
 pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
     Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }

@@ -1,4 +1,4 @@
-//! Setting that defaults depend on: the place of a race, and the length that a trial has to have there.
+//! Setting of a race, on which defaults depend: its path, and the shortest length of a trial on it.
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
@@ -14,9 +14,9 @@ use crate::units::BitRate;
 pub struct Setting {
     /// The kind of path.
     pub kind: PathKind,
-    /// A round trip of an empty path; `None` where nobody has said.
+    /// Round trip of an empty path; `None` if unknown.
     pub rtt: Option<Nanos>,
-    /// The lowest rate on the way; `None` where nothing limits it, or nobody has said.
+    /// Lowest rate on the path; `None` if there is no limit, or it is unknown.
     pub rate: Option<BitRate>,
     /// Bounds of the direction from near to far.
     pub up: Bounds,
@@ -27,9 +27,9 @@ pub struct Setting {
 /// Bounds of a direction, if known for all routes that it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The least time on the way.
+    /// Shortest time on the path.
     pub delay: Option<Nanos>,
-    /// Bandwidth; `None` if nothing limits it.
+    /// Rate; `None` if there is no limit.
     pub rate: Option<BitRate>,
 }
 
@@ -43,7 +43,7 @@ impl Setting {
     pub const LOOPBACK: Setting =
         Setting { kind: PathKind::Loopback, rtt: Some(Nanos::ZERO), ..Setting::REMOTE };
 
-    /// The way to a server elsewhere, of which nothing is known before the first trial.
+    /// The path to a remote server, which is unknown before the first trial.
     pub const REMOTE: Setting = Setting {
         kind: PathKind::Remote,
         rtt: None,
@@ -60,38 +60,37 @@ impl Setting {
         }
     }
 
-    /// Returns the round trip, or that of a long way on Earth if it is not known.
+    /// Returns the round trip, or 50 ms if it is unknown, as for a long distance.
     pub fn rtt_or_long(&self) -> Nanos {
         self.rtt.unwrap_or(Nanos::from_millis(50))
     }
 
-    /// Returns the time that a connection takes to reach its steady state: twenty round trips. Slow start
-    /// doubles the window from ten segments with each round trip, so that seven fill a path of 1 Gbit/s and
-    /// 10 ms; then comes the first loss or the end of slow start, its recovery, and what CUBIC takes to
-    /// come back to where it was.
+    /// Returns the time until a connection reaches its steady state: twenty round trips. Slow start doubles the window
+    /// from ten segments with each round trip, so that seven round trips fill a path of 1 Gbit/s and 10 ms; then follow
+    /// the first loss or the end of slow start, its recovery, and the time in which CUBIC regains its window.
     pub fn start_up(&self) -> Nanos {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_START_UP, MOST_START_UP)
     }
 
-    /// Returns the shortest steady time that has a rate worth the name: as long as the start-up. Seven
-    /// blocks of two contenders and the control then fit a minute.
+    /// Returns the shortest steady time for a meaningful rate: as long as the start-up. Seven blocks of two contenders
+    /// and the control then fit into a minute.
     pub fn steady(&self) -> Nanos {
         Nanos(self.rtt_or_long().0.saturating_mul(20)).clamp(LEAST_STEADY, MOST_STEADY)
     }
 }
 
-/// A start-up at least: on loopback, windows and buffers have grown within 50 ms.
+/// Shortest start-up: on loopback, windows and buffers have grown within 50 ms.
 const LEAST_START_UP: Nanos = Nanos::from_millis(50);
 const MOST_START_UP: Nanos = Nanos::from_millis(1_300);
-/// A steady time at least: a few ticks of the scheduler (4 to 10 ms), many times over.
+/// Shortest steady time: many ticks of the scheduler (4 to 10 ms).
 const LEAST_STEADY: Nanos = Nanos::from_millis(300);
 /// Longest steady time: with the longest start-up a trial takes less than 3 s.
 const MOST_STEADY: Nanos = Nanos::from_millis(1_300);
 
-/// Length that a trial has to have, if its settings leave it open.
+/// Shortest length of a trial, if its settings do not give one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
-    /// The fewest units with which the claimed figure can be had.
+    /// Minimum number of units for the claimed figure.
     pub fewest: u64,
     /// Duration of one unit, in nanoseconds; for a closed loop an estimate.
     pub unit_ns: u64,
@@ -100,17 +99,17 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Returns true if a unit is an item of the work, and no time.
+    /// Returns true if a unit is an item of the work, and not a time.
     pub fn counts_items(&self) -> bool {
         self.key != "time"
     }
 
-    /// Returns the lengths of work that lasts for a time.
+    /// Returns the lengths of work with a duration.
     pub fn steady(setting: &Setting) -> Lengths {
         Lengths { fewest: setting.steady().0 / 1_000_000, unit_ns: 1_000_000, key: "time" }
     }
 
-    /// Extends the length to cover `span` altogether, up to the longest steady time.
+    /// Extends the length to cover `span`, up to the longest steady time.
     pub fn at_least(self, span: Nanos) -> Lengths {
         let units = span.min(MOST_STEADY).0.div_ceil(self.unit_ns);
         Lengths { fewest: self.fewest.max(units), ..self }
@@ -124,14 +123,14 @@ impl Lengths {
     }
 }
 
-/// Gives an option of a spec this value, whether it has one or not, and sorts the options.
+/// Sets an option of a spec to this value, and sorts the options.
 pub fn set(spec: &mut Spec, key: &str, value: String) {
     spec.options.retain(|(name, _)| name != key);
     spec.options.push((key.to_owned(), value));
     spec.options.sort();
 }
 
-/// Returns the settings as results show them: defaults included, and of these options those that were not given.
+/// Returns the settings for results: with defaults, and with the values in `options` of keys that were not given.
 pub fn filled(
     id: &str,
     settings: &Settings,
@@ -145,7 +144,7 @@ pub fn filled(
     Spec { name: id.to_owned(), options: all }
 }
 
-/// Formats a duration as it is said: `20 ms`.
+/// Formats a duration for people: `20 ms`.
 pub fn spoken(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
@@ -154,7 +153,7 @@ pub fn spoken(span: Nanos) -> String {
     }
 }
 
-/// Refuses work that compares times of both ends where they may have different clocks.
+/// Refuses work that compares times of both ends if they may have different clocks.
 pub fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
     if setting.kind != PathKind::Remote {
         return Ok(());
@@ -165,7 +164,8 @@ pub fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
     )))
 }
 
-/// Refuses work that opens connections while it runs, where a server lets in those of the beginning only.
+/// Refuses work that opens connections while it runs if the far end is a server, which accepts connections only at the
+/// beginning.
 pub fn reopens(work: &str, setting: &Setting) -> Result<()> {
     if setting.kind != PathKind::Remote {
         return Ok(());
@@ -176,8 +176,8 @@ pub fn reopens(work: &str, setting: &Setting) -> Result<()> {
     )))
 }
 
-/// Refuses work that offers more bits per second of data in one direction than the path is known to carry, headers
-/// aside: its queue would grow for as long as the trial lasts, and every figure with it.
+/// Refuses work that offers more bits per second of data in one direction than the path carries, without headers: the
+/// queue would grow throughout the trial, and every figure with it.
 pub fn fits_rate(
     workload: &str,
     setting: &Setting,
@@ -194,8 +194,8 @@ pub fn fits_rate(
     }
 }
 
-/// Returns the name of the first of `keys` that is set to something else than its default. A saved race names all keys,
-/// so a key that was typed with its default does not count.
+/// Returns the name of the first of `keys` that is set to a value other than its default. A saved race has all keys, so
+/// a key with its default does not count.
 pub fn set_apart(settings: &Settings, keys: &[Key]) -> Option<&'static str> {
     let is_set = |key: &&Key| {
         settings.given(key.name) && settings.text(key.name).unwrap_or_default() != key.default
@@ -203,12 +203,12 @@ pub fn set_apart(settings: &Settings, keys: &[Key]) -> Option<&'static str> {
     keys.iter().find(is_set).map(|key| key.name)
 }
 
-/// Returns the names of lanes that are all alike: their numbers; none for a single one.
+/// Returns the names of equal lanes: their numbers; empty for a single lane.
 pub fn numbered(lanes: u16) -> Vec<String> {
     (0..lanes).filter(|_| lanes > 1).map(|lane| lane.to_string()).collect()
 }
 
-/// Formats the directions of work as they are said.
+/// Formats the directions of work for people.
 pub fn ways(directions: &[Direction]) -> &'static str {
     match directions {
         [Direction::Up] => "up",
@@ -231,7 +231,7 @@ pub fn claiming(figures: &[(&str, &str, Unit, Better)], claimed: &str) -> Vec<Me
     metrics
 }
 
-/// Formats a duration as it would be typed.
+/// Formats a duration as typed.
 pub fn typed(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),

@@ -1,4 +1,4 @@
-//! Task as a value that several parts of a race hold.
+//! Task as a value that several parts of a race share.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use super::{Setting, Task, of_spec, parse, parse_on};
 use crate::error::Result;
 use crate::spec::Spec;
 
-/// Task that is cheap to clone. Two are equal where their settings are.
+/// Task that is cheap to clone. Two are equal if their settings are.
 #[derive(Clone)]
 pub struct SharedTask(Arc<dyn Task>);
 
@@ -16,23 +16,23 @@ impl SharedTask {
     /// Reads a workload as typed, as on loopback.
     ///
     /// # Errors
-    /// As of [`parse`].
+    /// As [`parse`].
     pub fn parse(typed: &str) -> Result<SharedTask> {
         parse(typed).map(SharedTask::from)
     }
 
-    /// Creates the work of settings that are all given.
+    /// Creates the work of a complete spec.
     ///
     /// # Errors
-    /// As of [`parse`].
+    /// As [`parse`].
     pub fn of(spec: Spec) -> Result<SharedTask> {
         of_spec(spec, &Setting::LOOPBACK).map(SharedTask::from)
     }
 
-    /// Reads a workload as typed, whose keys follow from where it is done.
+    /// Reads a workload as typed; defaults of its keys follow from `setting`.
     ///
     /// # Errors
-    /// As of [`parse_on`].
+    /// As [`parse_on`].
     pub fn parse_on(typed: &str, setting: &Setting) -> Result<SharedTask> {
         parse_on(typed, setting).map(SharedTask::from)
     }
@@ -59,7 +59,7 @@ impl PartialEq for SharedTask {
 }
 
 impl fmt::Display for SharedTask {
-    /// Writes it as it would be typed, with all defaults.
+    /// Writes its settings as typed, with all defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.info().spec.fmt(f)
     }

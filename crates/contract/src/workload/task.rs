@@ -1,4 +1,4 @@
-//! Work of one trial: the facts that are known before it runs, and the few things that it does.
+//! Work of one trial: the facts known before it runs, and its few methods.
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::measurements::{Metric, Role};
@@ -16,83 +16,82 @@ pub trait Task: Send + Sync {
     /// Returns the facts.
     fn info(&self) -> &TaskInfo;
 
-    /// Returns the services of the lanes of each connection with these guarantees, first to last. A message for which no
-    /// lane is given takes the first.
+    /// Returns the services of the lanes of each connection with these guarantees, first to last. A message without a
+    /// lane takes the first.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service>;
 
-    /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. Lanes
-    /// and the length of messages are [`misfit`]'s to check.
+    /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. [`misfit`] checks
+    /// lanes and the length of messages.
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String>;
 
-    /// Returns the values that closed forms give for its figures on such a path, as means over trials; none where no
-    /// form is known.
+    /// Returns predictions by closed forms for its figures on such a path, as means over trials; empty if no form is
+    /// known.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction>;
 
     /// Creates one endpoint of one flow.
     fn half(&self, part: Part) -> Box<dyn Endpoint>;
 
-    /// Makes the trial's figures of the reports of both ends.
+    /// Computes the trial's figures from the reports of both ends.
     fn conclude(&self, reports: &Reports<'_>) -> Measurements;
 }
 
 /// Facts of a task, known before it runs. A task that wraps another one copies its facts and edits them.
 #[derive(Debug, Clone)]
 pub struct TaskInfo {
-    /// The work in a few words: `64-byte ping, 1000/s`.
+    /// Description in a few words: `64-byte ping, 1000/s`.
     pub headline: String,
-    /// The settings as JSON results show them, defaults included.
+    /// Settings as in JSON results, with defaults.
     pub spec: Spec,
-    /// The figures that contenders are compared by.
+    /// Metrics by which contenders are compared.
     pub metrics: Vec<Metric>,
-    /// The length that a trial has to have; `None` if the settings fix it.
+    /// Shortest length of a trial; `None` if the settings give one.
     pub lengths: Option<Lengths>,
-    /// Names of the lanes, first to last, where a connection has as many as the work would use; empty if a single lane is
-    /// used.
+    /// Names of the lanes, first to last, on a connection with enough lanes; empty if a single lane is used.
     pub lane_names: Vec<String>,
-    /// The connections it needs, one entry each: the direction of bulk data, or `None` for both.
+    /// Connections, one entry each: the direction of bulk data, or `None` for both.
     pub flows: Vec<Option<Direction>>,
     /// Number of far nodes, each a receiver of its own: flow `f` goes to the node `f` modulo their number.
     pub receivers: u16,
-    /// True if all receivers are to get the same, so that one connection may serve them all.
+    /// True if all receivers get the same data, so that one connection may serve them all.
     pub sends_all_the_same: bool,
     /// The largest message in bytes.
     pub largest_message: usize,
-    /// Longest time that a trial lasts, waiting for the last answer included. After this it is given up.
+    /// Longest duration of a trial, including the wait for the last answer; then the trial is given up.
     pub longest: Nanos,
     /// Planned duration of the work, if the workload sets it and not the path.
     pub planned: Option<Nanos>,
     /// Time after which a sample counts as lost.
     pub timeout: Nanos,
-    /// The load that shares the path with it, if one was asked for.
+    /// Load that shares the path with it, if there is one.
     pub load: Option<Load>,
     /// Way to observe it over time, for figures of parts of a trial; `None` if there is none.
     pub observed: Option<Observed>,
-    /// Sentence where it offers more than the path carries, as it may on purpose; `None` if it does not, or the path's
+    /// Warning that it offers more than the path carries, which may be intended; `None` if it does not, or the path's
     /// rate is unknown.
     pub overload: Option<String>,
     /// True if connections are opened while it runs, one after the other.
     pub reconnects: bool,
-    /// Maximum of application bytes that one direction may carry; `None` for as many as fit in the time.
+    /// Maximum number of application bytes in one direction; `None` for as many as fit into the time.
     pub most_bytes: Option<u64>,
-    /// The files that it reads and writes, with their ends.
+    /// Files that it reads and writes, with their ends.
     pub files: Vec<NamedFile>,
-    /// Memory that each end takes during a trial, beyond its buffers.
+    /// Memory of each end during a trial, beyond its buffers.
     pub memory: EndMemory,
-    /// True if the schedule must be kept to the microsecond, so that waiting may spin.
+    /// True if the schedule is exact to the microsecond, so that waiting may spin.
     pub is_paced: bool,
-    /// Function that reads the number of a message, which is the same on the way there and back; `None` if
-    /// its messages have none.
+    /// Function that reads the number of a message, which is the same in both directions; `None` if its messages have
+    /// no numbers.
     pub numbering: Option<Numbering>,
 }
 
 impl TaskInfo {
-    /// Returns the figure that verdicts are given for: the first that is claimed.
+    /// Returns the metric for verdicts: the first with the role of a claim.
     pub fn claim(&self) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.role == Role::Claim)
     }
 
-    /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the bytes that go
-    /// over the path where a file of `source_bytes` is read.
+    /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the number of
+    /// bytes to send if a file of `source_bytes` is read.
     pub fn spec_for(&self, side: Side, source_bytes: Option<u64>) -> Spec {
         let mut spec = self.spec.clone();
         let elsewhere = self.files.iter().filter(|file| file.side != side);
@@ -107,8 +106,8 @@ impl TaskInfo {
     }
 }
 
-/// Work of one receiver, without lanes, files, a load or a schedule. Its own are headline, settings, figures, connections, largest
-/// message and longest time.
+/// Facts of a work with one receiver, without lanes, files, a load or a schedule. Headline, settings, metrics,
+/// connections, largest message and longest duration are for the workload to set.
 impl Default for TaskInfo {
     fn default() -> TaskInfo {
         TaskInfo {
@@ -137,13 +136,13 @@ impl Default for TaskInfo {
     }
 }
 
-/// Key of the bytes that go over the path, for every workload that reads a file.
+/// Key of the number of bytes to send, in every workload that reads a file.
 const BYTES: &str = "bytes";
 
-/// Function that reads the number of a message, which may be anything.
+/// Function that reads the number of a message; `None` if it has none.
 pub type Numbering = fn(&[u8]) -> Option<u64>;
 
-/// Memory that each end takes, in bytes.
+/// Memory of each end, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EndMemory {
     /// At the near end.
@@ -153,12 +152,12 @@ pub struct EndMemory {
 }
 
 impl EndMemory {
-    /// Creates the memory of a work that takes the same at both ends.
+    /// Creates the memory of a work with the same amount at both ends.
     pub fn both(bytes: u64) -> EndMemory {
         EndMemory { near: bytes, far: bytes }
     }
 
-    /// Creates the memory of a work that takes it at one end.
+    /// Creates the memory of a work that needs it at one end.
     pub fn at(side: Side, bytes: u64) -> EndMemory {
         match side {
             Side::Near => EndMemory { near: bytes, far: 0 },
@@ -175,7 +174,7 @@ impl EndMemory {
         }
     }
 
-    /// Returns that of one end.
+    /// Returns the memory of one end.
     pub fn of(self, side: Side) -> u64 {
         match side {
             Side::Near => self.near,
@@ -184,7 +183,7 @@ impl EndMemory {
     }
 }
 
-/// Placeholder for the path of a file that is the other end's: no end learns more of it.
+/// Placeholder for the path of the other end's file, which this end does not learn.
 pub const ELSEWHERE: &str = "-";
 
 /// A file that a workload names.
@@ -203,9 +202,9 @@ pub struct NamedFile {
 /// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// File whose content is sent.
+    /// Source of the content to send.
     Read,
-    /// File that keeps the data that arrives.
+    /// Destination of the received content.
     Write,
 }
 

@@ -1,17 +1,16 @@
-//! Closed forms: what theory says of a figure on a path that loses packets independently, with the range in which it
-//! holds. A workload says which form is its own ([`super::Task::theory`]); `analysis/theory.rs` holds it against what was
-//! measured.
+//! Closed forms: predictions for a figure on a path that loses packets independently, with their range of validity. A
+//! workload chooses its form ([`super::Task::theory`]); `analysis/theory.rs` compares it with the measurement.
 
 use crate::contract::{Direction, Guarantees};
 use crate::time::Nanos;
 use crate::units::BitRate;
 
-/// What the path does to packets, as far as closed forms know it, and the contender on it.
+/// Properties of the path and the contender that closed forms use.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions<'a> {
-    /// From near to far.
+    /// Path from near to far.
     pub up: Way,
-    /// From far to near.
+    /// Path from far to near.
     pub down: Way,
     /// Largest IP packet, in bytes.
     pub mtu: u64,
@@ -19,18 +18,18 @@ pub struct Conditions<'a> {
     pub ip_header: u64,
     /// Guarantees of the contender.
     pub guarantees: &'a Guarantees,
-    /// Its congestion control by the name that the field has for it, if it told one.
+    /// Its congestion control, by its usual name, if it reports one.
     pub control: Option<&'a str>,
 }
 
-/// One direction of a path.
+/// A direction of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way {
     /// Propagation delay, the same for each packet.
     pub delay: Nanos,
-    /// Probability with which each packet is lost, on its own.
+    /// Probability of loss of each packet, independent of others.
     pub loss: f64,
-    /// Rate at which packets leave; `None` if nothing limits it.
+    /// Rate at which packets leave; `None` if there is no limit.
     pub rate: Option<BitRate>,
 }
 
@@ -43,9 +42,9 @@ pub struct Prediction {
     pub value: f64,
     /// The form, with its letters explained.
     pub form: &'static str,
-    /// Where it is from.
+    /// Source of the form.
     pub source: &'static str,
-    /// Share by which measurement may part from it before that is worth a word.
+    /// Largest relative deviation of the measurement that is not reported.
     pub tolerance: f64,
     /// Reason why it does not hold here; `None` within its range.
     pub outside: Option<String>,
@@ -55,17 +54,17 @@ pub struct Prediction {
 const UDP_HEADER: u64 = 8;
 /// Bytes of a TCP header with timestamps (RFC 7323).
 const TCP_HEADER: u64 = 32;
-/// Later messages whose arrival says that one before them is lost (RFC 5681, RFC 9002).
+/// Number of later messages by which a loss is detected (RFC 5681, RFC 9002).
 const LATER_ONES: f64 = 3.0;
-/// Greatest expected number of losses in the time that one recovery takes for which forms of single losses hold.
+/// Largest expected number of losses during one recovery for which forms of single losses hold.
 const MOST_OVERLAP: f64 = 0.1;
-/// Least window in segments from which three later ones can tell of a loss at all.
+/// Smallest window in segments with which three later segments can detect a loss.
 const LEAST_WINDOW: f64 = 4.0;
-/// Greatest share of a link up to which its queue is of no account.
+/// Largest share of a link up to which its queue is negligible.
 const MOST_OF_LINK: f64 = 0.8;
 
 impl Conditions<'_> {
-    /// Returns the direction asked for.
+    /// Returns the conditions of one direction.
     pub fn way(&self, direction: Direction) -> Way {
         match direction {
             Direction::Up => self.up,
@@ -73,7 +72,8 @@ impl Conditions<'_> {
         }
     }
 
-    /// Returns the packets of a datagram with `bytes` of data: its fragments, where it does not fit into one.
+    /// Returns the number of packets of a datagram with `bytes` of data: its fragments, if it does not fit into one
+    /// packet.
     pub fn packets(&self, bytes: usize) -> u32 {
         let whole = bytes as u64 + UDP_HEADER;
         let room = self.mtu.saturating_sub(self.ip_header).max(8);
@@ -84,7 +84,7 @@ impl Conditions<'_> {
         whole.div_ceil(room / 8 * 8) as u32
     }
 
-    /// Returns the time on the way of a message with `bytes` of data that finds no queue, in nanoseconds.
+    /// Returns the time on an empty path of a message with `bytes` of data, in nanoseconds.
     pub fn transit(&self, direction: Direction, bytes: usize) -> f64 {
         let way = self.way(direction);
         let whole = bytes as u64 + UDP_HEADER + self.ip_header;
@@ -96,7 +96,7 @@ impl Conditions<'_> {
         (self.up.delay + self.down.delay).0 as f64
     }
 
-    /// Returns the reason why a queue spoils forms without one, for `bps` bits of data a second.
+    /// Returns the reason why forms without a queue do not hold for `bps` bits of data per second; `None` if they do.
     pub fn crowded(&self, direction: Direction, bps: f64) -> Option<String> {
         let rate = self.way(direction).rate?;
         (bps > MOST_OF_LINK * rate.0 as f64).then(|| {
@@ -107,18 +107,19 @@ impl Conditions<'_> {
         })
     }
 
-    /// Returns the probability that a datagram of `bytes` is lost: that of any of its packets.
+    /// Returns the probability that a datagram of `bytes` is lost, which is the probability that any of its packets is
+    /// lost.
     pub fn lost(&self, direction: Direction, bytes: usize) -> f64 {
         1.0 - (1.0 - self.way(direction).loss).powi(self.packets(bytes) as i32)
     }
 
-    /// Returns the time that a lost message takes longer than others, where every `period_ns` a later one follows on the
-    /// same connection: three of them tell of the loss, and word of it and the message take a round trip.
+    /// Returns the additional delay of a lost message, if a later message follows on the same connection every
+    /// `period_ns`: three later messages detect the loss, and the report and the repeated message take a round trip.
     pub fn recovery(&self, period_ns: f64) -> f64 {
         self.rtt() + LATER_ONES * period_ns
     }
 
-    /// Returns the goodput of one bulk flow with a congestion control whose response to loss is known, in bits per
+    /// Returns the goodput of one bulk flow with a congestion control with a known response to loss, in bits per
     /// second; `None` for others, and without losses.
     ///
     /// Reno: *sqrt(3/2) / sqrt(p)* segments in flight on average (Mathis et al. 1997; RFC 9438, section 5.1 for one
@@ -163,8 +164,8 @@ impl Conditions<'_> {
 /// and b = 0.7.
 const CUBIC: f64 = 1.054;
 
-/// Says whether losses are too many for a form that takes them one by one: `per_ns` messages of one order come per
-/// nanosecond.
+/// Returns the reason why losses are too frequent for a form of single losses; `None` if they are not. `per_ns` is the
+/// number of messages of one order per nanosecond.
 pub fn overlap(p: f64, per_ns: f64, recovery_ns: f64) -> Option<String> {
     let losses = p * per_ns * recovery_ns;
     (losses > MOST_OVERLAP).then(|| {
@@ -173,7 +174,8 @@ pub fn overlap(p: f64, per_ns: f64, recovery_ns: f64) -> Option<String> {
 }
 
 /// Returns the mean time that a message in order waits for lost ones, itself included: *p (Tr + l Tr² / 2)* for *l*
-/// messages of the order a nanosecond. A lost one comes *Tr* later, and the *l Tr* behind it wait for half of that.
+/// messages of the order per nanosecond. A lost message arrives *Tr* later, and the *l Tr* messages after it wait for
+/// half of that on average.
 pub fn held_back(p: f64, per_ns: f64, recovery_ns: f64) -> f64 {
     p * (recovery_ns + per_ns * recovery_ns * recovery_ns / 2.0)
 }

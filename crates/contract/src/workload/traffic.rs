@@ -1,5 +1,5 @@
-//! Traffic of an application in the words of the people who write it: messages of a size, so often, that may be
-//! so old. Each workload says of which traffic it is the work, and with which settings.
+//! Traffic of an application in its developers' terms: size, frequency and greatest age of messages. Each workload
+//! declares the traffic that it models, and the settings for it.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::units::{Bare, parse_bytes, parse_span};
 
-/// One kind of traffic of an application.
+/// A part of an application's traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Traffic {
-    /// Name that is unique in its application, and that of its result file: lower case, digits and dashes.
+    /// Name, unique in its application, and also of its result file: lower case, digits and dashes.
     pub name: String,
     /// Kind of the traffic.
     pub kind: Kind,
@@ -26,25 +26,25 @@ pub struct Traffic {
     /// Messages per second of each sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u64>,
-    /// Time between two messages of each sender, instead: `10s`.
+    /// Time between two messages of each sender, instead of a rate: `10s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     /// Number of senders that share the connection; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
-    /// Direction: `up`, from near to far as from a client, or `down`.
+    /// Direction: `up`, from near to far, such as from a client, or `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Way>,
-    /// True if every message has to arrive.
+    /// True if every message must arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_arrive: Option<bool>,
-    /// True if messages of a sender have to arrive in their order.
+    /// True if messages of a sender must arrive in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_order: Option<bool>,
-    /// Age beyond which a state is of no use.
+    /// Age beyond which a state is useless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<String>,
-    /// Time within which a message has to be there, a request answered, or a frame shown.
+    /// Time within which a message must arrive, a request must be answered, or a frame must be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
     /// Size of a request.
@@ -53,7 +53,7 @@ pub struct Traffic {
     /// Size of a response, or the range of sizes: `1kB..10kB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
-    /// Mean rate of a picture that moves: `2mbit`.
+    /// Mean rate of a video: `2mbit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
 }
@@ -62,15 +62,15 @@ pub struct Traffic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A state that each message tells anew, so that only the newest counts.
+    /// A state that each message carries in full, so that only the newest counts.
     State,
-    /// Messages that all have to arrive.
+    /// Messages that must all arrive.
     Events,
-    /// Requests with responses, on a connection that is open.
+    /// Requests with responses, on an open connection.
     Request,
     /// A connection for each request.
     Connect,
-    /// Files, or bytes without end.
+    /// Files, or an endless stream of bytes.
     Bulk,
     /// Voice.
     Voice,
@@ -80,7 +80,7 @@ pub enum Kind {
     Inputs,
 }
 
-/// Direction of traffic, as it is written.
+/// Direction of traffic, as in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -90,43 +90,43 @@ pub enum Way {
     Down,
 }
 
-/// Work that stands for traffic.
+/// Work that models traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     /// The workload with its settings.
     pub spec: Spec,
-    /// Greatest value of the claimed figure that the application can use, if the figure is a time.
+    /// Largest value of the claimed figure that the application accepts, if the figure is a time.
     pub limit: Option<Nanos>,
-    /// Way that the least value of the figure takes.
+    /// Path that bounds the figure from below.
     pub least: Least,
-    /// Application bits per second and direction, where the traffic says them.
+    /// Application bits per second and direction, if the traffic gives them.
     pub offered_bps: Option<f64>,
-    /// Quantile that is claimed; `None` where a mean or a share is.
+    /// Claimed quantile; `None` if the claim is a mean or a share.
     pub rare: Option<Rare>,
 }
 
-/// Claimed quantile, which takes many items.
+/// Claimed quantile, which needs many items.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rare {
-    /// Share of the items that are not beyond it: 0.99.
+    /// Share of the items up to it: 0.99.
     pub quantile: f64,
-    /// Setting that claims the mean instead, which takes few; `None` where the work has none.
+    /// Setting that claims the mean instead, which needs fewer items; `None` if the work has none.
     pub otherwise: Option<(&'static str, &'static str)>,
 }
 
-/// Way that bounds a time from below.
+/// Path that bounds a time from below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Least {
-    /// One way, in this direction.
+    /// A single way, in this direction.
     Way(Direction),
     /// There and back.
     RoundTrip,
-    /// No way: no time is claimed.
+    /// No bound: the claim is not a time.
     Nothing,
 }
 
 impl Kind {
-    /// Returns the keys that say something about traffic of this kind.
+    /// Returns the keys that apply to traffic of this kind.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Kind::State => {
@@ -151,24 +151,24 @@ impl Kind {
         }
     }
 
-    /// Returns true if all of such traffic has to arrive, whatever else is said of it.
+    /// Returns true if all traffic of this kind must arrive.
     fn arrives(self) -> bool {
         matches!(self, Kind::Events | Kind::Request | Kind::Bulk)
     }
 }
 
 impl fmt::Display for Kind {
-    /// Writes it as it is typed.
+    /// Writes it as typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
 impl Traffic {
-    /// Returns the work that stands for this traffic, beside `others` of the same application.
+    /// Returns the work that models this traffic, beside `others` of the same application.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming the traffic, what is wrong, and what would be right.
+    /// [`Error::Usage`] with the traffic, the mistake, and a correction.
     pub fn work(&self, others: &[Traffic], setting: &Setting) -> Result<Work> {
         let named = |error: Error| Error::usage(format!("traffic `{}`: {error}", self.name));
         self.check().map_err(named)?;
@@ -179,7 +179,7 @@ impl Traffic {
         Ok(work)
     }
 
-    /// Returns the state of the same application that goes the same way, and so may share its connection.
+    /// Returns the state of the same application in the same direction, which may share its connection.
     pub fn state_beside<'a>(&self, others: &'a [Traffic]) -> Option<&'a Traffic> {
         let direction = self.direction(Direction::Up);
         let shares = |other: &&Traffic| {
@@ -188,12 +188,12 @@ impl Traffic {
         others.iter().find(shares)
     }
 
-    /// Returns true if its messages have to arrive.
+    /// Returns true if its messages must arrive.
     pub fn has_to_arrive(&self) -> bool {
         self.kind.arrives() || self.must_arrive == Some(true)
     }
 
-    /// Refuses keys that mean nothing for its kind, rather than ignore them.
+    /// Refuses keys that do not apply to its kind, instead of ignoring them.
     fn check(&self) -> Result<()> {
         let given = serde_json::to_value(self).map_err(|e| Error::usage(e.to_string()))?;
         let given = given.as_object().into_iter().flat_map(|keys| keys.keys());
@@ -223,7 +223,7 @@ impl Traffic {
         }
     }
 
-    /// Refuses a time that no message could keep on this path.
+    /// Refuses a time that no message can meet on this path.
     fn check_limit(&self, work: &Work, setting: &Setting) -> Result<()> {
         let (least, what) = match work.least {
             Least::Way(Direction::Up) => (setting.up.delay, "up"),
@@ -252,7 +252,7 @@ impl Traffic {
     /// Returns messages per second, all senders together, as a whole number.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it is not said, or less than one.
+    /// [`Error::Usage`] if it is not given, or less than one.
     pub fn rate_per_second(&self) -> Result<u64> {
         let senders = self.senders.unwrap_or(1);
         let per_second = match (self.per_second, &self.every) {
@@ -297,17 +297,17 @@ impl Work {
         }
     }
 
-    /// Sets the quantile that is claimed, and the setting that claims the mean instead.
+    /// Sets the claimed quantile, and the setting that claims the mean instead.
     pub fn claiming(self, quantile: f64, otherwise: Option<(&'static str, &'static str)>) -> Work {
         Work { rare: Some(Rare { quantile, otherwise }), ..self }
     }
 
-    /// Sets the greatest time that is of use, and the way that bounds it from below.
+    /// Sets the largest accepted time, and the path that bounds it from below.
     pub fn within(self, limit: Option<Nanos>, least: Least) -> Work {
         Work { limit, least, ..self }
     }
 
-    /// Sets what it offers, from messages per second and their bytes.
+    /// Sets the offered bits, from messages per second and their bytes.
     pub fn offering(self, per_second: u64, bytes: u64) -> Work {
         Work { offered_bps: Some(per_second as f64 * bytes as f64 * 8.0), ..self }
     }

@@ -1,5 +1,4 @@
-//! Keeper of content at the receiving half: keeps it in a file or in memory, checks it, and counts how much
-//! of it is there.
+//! Content at the receiving half: written to a file or to memory, checked, and counted.
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +9,7 @@ use crate::units::hex::hex;
 
 use crate::workload::ContentReport;
 
-/// The content of one flow at the receiving end.
+/// Receiver of the content of one flow.
 pub(super) struct Keeper {
     /// Offset of its first byte in the whole content.
     start: u64,
@@ -18,7 +17,7 @@ pub(super) struct Keeper {
     bytes: u64,
     into: Into,
     check: Check,
-    /// Messages of the content, if it comes in messages.
+    /// Messages of the content, if the transport keeps boundaries.
     messages: Option<Messages>,
     arrived: u64,
     checked: u64,
@@ -28,28 +27,28 @@ pub(super) struct Keeper {
 
 /// Destination of content.
 enum Into {
-    /// None: content is looked at and forgotten.
+    /// None: content is checked or counted, and dropped.
     Nothing,
-    /// A file, each byte at its place in the whole.
+    /// A file, each byte at its offset in the whole content.
     Store(Box<dyn Store>),
-    /// Memory that is allocated once the first bytes have arrived; those wait in `early`.
+    /// Memory that is allocated once the first bytes have arrived; `early` buffers these.
     Memory { early: Vec<u8>, room: Option<Box<[u8]>> },
 }
 
-/// Reference that content is checked against.
+/// Reference for the check of content.
 enum Check {
     Nothing,
-    /// The made-up content.
+    /// The pattern.
     Pattern(Box<[u8]>),
-    /// A hash that somebody else knows.
+    /// A hash, which the lead compares with the hash of the file.
     Hash(Box<Sha256>),
 }
 
-/// Messages that are there.
+/// Messages that have arrived.
 struct Messages {
-    /// Content bytes in each but the last.
+    /// Content bytes in each message but the last.
     payload: u64,
-    /// A bit for each; none where their number is not known before.
+    /// A bit for each message; empty if their number is not known before.
     there: Vec<u64>,
 }
 
@@ -58,11 +57,11 @@ struct Messages {
 pub(super) enum Fit {
     /// Part of the content.
     Part,
-    /// Beyond the end, by its number.
+    /// Beyond the end of the content, by its number.
     Beyond,
 }
 
-/// Bytes of a page of memory, or less than that.
+/// Bytes of a page of memory, at most.
 const PAGE: usize = 4096;
 
 impl Keeper {
@@ -80,7 +79,7 @@ impl Keeper {
         }
     }
 
-    /// Sets that content comes in messages, `payload` bytes in each.
+    /// Sets that content arrives in messages, `payload` bytes in each.
     pub(super) fn in_messages(self, payload: u64) -> Keeper {
         let payload = payload.max(1);
         let count = if self.bytes == u64::MAX { 0 } else { self.bytes.div_ceil(payload) };
@@ -104,7 +103,7 @@ impl Keeper {
         Keeper { check: Check::Hash(Box::new(Sha256::new())), ..self }
     }
 
-    /// Takes the next bytes of a byte stream.
+    /// Adds the next bytes of a byte stream.
     pub(super) fn stream(&mut self, bytes: &[u8]) {
         let left = self.bytes - self.arrived;
         let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -114,8 +113,7 @@ impl Keeper {
         self.arrived += bytes.len() as u64;
     }
 
-    /// Takes the bytes that followed the header of message `seq`; each message is given once, copies may
-    /// be.
+    /// Adds the bytes after the header of message `seq`. Each message is passed once; copies may be passed, too.
     pub(super) fn message(&mut self, seq: u64, body: &[u8]) -> Fit {
         let Some(messages) = &mut self.messages else { return Fit::Beyond };
         let Some(at) = seq.checked_mul(messages.payload).filter(|at| *at < self.bytes) else {
@@ -125,7 +123,7 @@ impl Keeper {
             let bit = 1 << (seq % 64);
             match messages.there.get_mut((seq / 64) as usize) {
                 Some(word) if *word & bit == 0 => *word |= bit,
-                // A copy, and the first one is kept.
+                // A copy: the first arrival counts.
                 _ => return Fit::Part,
             }
         }
@@ -137,7 +135,7 @@ impl Keeper {
         Fit::Part
     }
 
-    /// Notes that `bytes` of a byte stream arrived without being shown.
+    /// Notes that `bytes` of a byte stream arrived that this process did not see.
     pub(super) fn passed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes - self.arrived);
         let at = self.arrived;
@@ -151,7 +149,7 @@ impl Keeper {
         self.arrived += bytes;
     }
 
-    /// Holds `bytes`, which begin at `at` in this flow's content, against what they should be.
+    /// Checks `bytes`, which begin at `at` in this flow's content.
     fn look(&mut self, at: u64, bytes: &[u8]) {
         match &mut self.check {
             Check::Nothing => return,
@@ -181,8 +179,7 @@ impl Keeper {
         }
     }
 
-    /// Allocates memory, if content goes to it: the clock runs from the first bytes on, which have been
-    /// given.
+    /// Allocates memory, if content goes to memory, after the first bytes have arrived: from then on the clock runs.
     pub(super) fn begun(&mut self) {
         let Into::Memory { early, room: room @ None } = &mut self.into else { return };
         let early = std::mem::take(early);
@@ -195,7 +192,7 @@ impl Keeper {
         }
     }
 
-    /// Returns memory for the next bytes of a byte stream, if there is some.
+    /// Returns memory for the next bytes of a byte stream, if content goes to memory.
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.into {
             Into::Memory { room: Some(room), .. } => {
@@ -205,7 +202,7 @@ impl Keeper {
         }
     }
 
-    /// Returns the place in a file for the next byte of a byte stream, if it goes to a file.
+    /// Returns the offset in a file for the next byte of a byte stream, if content goes to a file.
     pub(super) fn file(&self) -> Option<FileAt<'_>> {
         match (&self.into, &self.messages) {
             (Into::Store(store), None) => Some(store.at(self.start + self.arrived)),
@@ -238,8 +235,8 @@ impl Keeper {
     }
 }
 
-/// Allocates memory of `bytes` zeros, each page of it touched: no page fault is left for later, and no
-/// compiler or C library may promise zeros instead of writing them.
+/// Allocates `bytes` zeros and touches each page, so that no page fault happens later; neither the compiler nor the C
+/// library can replace the writes by pages that the kernel maps on demand.
 fn zeroed(bytes: u64) -> Result<Box<[u8]>, Error> {
     let cannot = || {
         Error::setup_advice(

@@ -5,36 +5,36 @@ use crate::time::Nanos;
 
 use crate::workload::ReceiveSpan;
 
-/// Warm-up of a flow, which is left out, and its measured time.
+/// Warm-up of a flow, which no figure contains, and its measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Timing {
-    /// Time left out, from the first receive on.
+    /// Duration of the warm-up, from the first receive on.
     pub(crate) warmup: Nanos,
-    /// Time measured after that; 0 if bytes decide and not time.
+    /// Measured time after that; 0 if bytes decide and not time.
     pub(crate) measured: Nanos,
 }
 
-/// Bytes of a flow at one time.
+/// Bytes of a flow up to one time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Level {
-    /// Bytes that were handed on.
+    /// Bytes that were passed to the receiver.
     had: u64,
-    /// Bytes that the path had brought, in whatever order, with all that was around them; `None` where nobody knows.
+    /// Bytes that had arrived in any order, with headers and repeats; `None` if unknown.
     brought: Option<u64>,
 }
 
-/// Notes the span of a flow as bytes arrive.
+/// Span of a flow, and its progress at some times, noted as bytes arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     timing: Timing,
-    /// The first receive of all, and the last.
+    /// First receive of all, and last.
     heard: Option<(Nanos, Nanos)>,
-    /// Bytes that the path has brought, for the next note.
+    /// Bytes that have arrived in any order, for the next note.
     brought: Option<u64>,
     /// Levels at the first receive of all, and at the end of the warm-up.
     levels: [Level; 2],
     span: Option<ReceiveSpan>,
-    /// Time and bytes at the ends of all parts but the last.
+    /// Time and bytes at the end of each part but the last.
     ends: [(u64, u64); SEGMENTS - 1],
     passed: usize,
 }
@@ -44,13 +44,13 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Notes how many bytes the path has brought, before the arrival of which that is told.
+    /// Notes the bytes that have arrived in any order; called before [`Marks::note`] of the same arrival.
     #[inline]
     pub(crate) fn arrived(&mut self, bytes: u64) {
         self.brought = Some(bytes);
     }
 
-    /// Notes an arrival, with which `bytes` have arrived in all.
+    /// Notes an arrival; `bytes` have now arrived in all.
     #[inline]
     pub(crate) fn note(&mut self, now: Nanos, bytes: u64) {
         let level = Level { had: bytes, brought: self.brought };
@@ -89,20 +89,20 @@ impl Marks {
         self.span.is_some()
     }
 
-    /// Returns the time at which something arrived last.
+    /// Returns the time of the last arrival.
     pub(crate) fn last(&self) -> Option<Nanos> {
         self.heard.map(|(_, last)| last)
     }
 
-    /// Returns the span from the first receive that counts to the last, with `bytes` in all.
+    /// Returns the span from the first receive after the warm-up to the last, with `bytes` in all.
     pub(crate) fn span(&self, bytes: u64) -> Option<ReceiveSpan> {
         let span = self.span?;
         Some(ReceiveSpan { warmup_bytes: self.there_before(span.warmup_bytes, bytes), ..span })
     }
 
-    /// Returns the bytes that were there as the warm-up ended, of `bytes` in all: the `handed_on` ones, and those that waited
-    /// behind a gap. Nobody tells how many waited, but in the end none does, and what the path brought is known for both
-    /// times: so much of it came by then, and so much of the bytes did.
+    /// Returns the bytes that had arrived as the warm-up ended, of `bytes` in all: the bytes `handed_on`, and the bytes
+    /// that waited behind a gap. Their number is estimated: at the end none wait, so the share of the path's bytes that
+    /// had arrived by then is also the share of the content.
     fn there_before(&self, handed_on: u64, bytes: u64) -> u64 {
         let [first, begin] = self.levels;
         let (Some(from), Some(then), Some(whole)) = (first.brought, begin.brought, self.brought)
@@ -117,8 +117,7 @@ impl Marks {
         (first.had + by_then as u64).clamp(handed_on, bytes.max(handed_on))
     }
 
-    /// Returns the goodput of each part in bits per second, with `bytes` in all; empty if there are no
-    /// parts.
+    /// Returns the goodput of each part in bits per second, with `bytes` in all; empty without parts.
     pub(crate) fn segments(&self, bytes: u64) -> Vec<f64> {
         let Some(span) = self.span(bytes).filter(|_| self.passed == self.ends.len()) else {
             return Vec::new();

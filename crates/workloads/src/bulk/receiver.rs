@@ -1,8 +1,7 @@
-//! The receiving half: counts what arrives, and knows when it was the last.
+//! The receiving half: counts bytes and messages, and detects the end.
 //!
-//! A byte stream says itself when it ends. For messages, control says how many were sent; the
-//! receiver then waits until they are all there or, where they may be lost, until nothing has come for
-//! a while.
+//! A byte stream signals its end. For messages, the sender's tally arrives on the control connection; the receiver then
+//! waits until all have arrived or, if they may be lost, until none has arrived for a while.
 
 use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, Sink};
 use crate::error::Error;
@@ -24,18 +23,18 @@ pub(super) struct Receiver {
     received: Tally,
     marks: Marks,
     closed: bool,
-    /// Tally of what the sender sent, and the time at which this end learned it.
+    /// Tally of the sender's messages, and the time at which this end received that tally.
     peer_finished: Option<(Tally, Nanos)>,
-    /// Keeper of the content, if it is kept or checked.
+    /// Receiver of the content, if it is stored or checked.
     keeper: Option<Box<Keeper>>,
     /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
     silence: Silence,
-    /// Times at which something came: the first, the last, and their number.
+    /// First arrival, last arrival, and number of arrivals.
     came: Option<(Nanos, Nanos, u64)>,
 }
 
-/// Time in `quiet`, besides the time that a message may be on its way.
+/// Part of `quiet` beside the longest time of a message on the path.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Receiver {
@@ -61,7 +60,7 @@ impl Receiver {
         Receiver { quiet: QUIET + transit, ..self }
     }
 
-    /// Sets the time that is left out at the start, and the length of the rest.
+    /// Sets the warm-up and the measured time.
     pub(super) fn timed(self, timing: Timing) -> Receiver {
         Receiver { marks: Marks::new(timing), ..self }
     }
@@ -108,7 +107,7 @@ impl Endpoint for Receiver {
                 }
                 self.marks.note(now, self.received.bytes);
                 let (first, last, times) = self.came.unwrap_or((now, now, 0));
-                // Data comes as the path lets it: as many arrivals were due as there were in such a time before.
+                // Data has no schedule: as many arrivals were due as in an equal time before.
                 self.silence
                     .were_due((now - last).0.saturating_mul(times) / (last - first).0.max(1));
                 self.silence.came(now, None);

@@ -1,4 +1,4 @@
-//! The sending half: hands over bytes or numbered messages until its time or bytes are used.
+//! The sending half: passes bytes or numbered messages to the transport until its time or its bytes are used up.
 
 use crate::buffer::{PERIOD, pattern};
 use crate::contract::{Action, FileAt, Lane, Source, Store};
@@ -19,14 +19,14 @@ pub(super) struct Sender {
     sent: Tally,
     start: Option<Nanos>,
     last: Nanos,
-    /// Bytes handed over per visit, so that the clock is looked at about once a millisecond.
+    /// Bytes per call of the driver, so that the clock is read about once a millisecond.
     stretch: u64,
     left_in_stretch: u64,
     freight: Option<Freight>,
     failure: Option<Error>,
 }
 
-/// Content that this endpoint gives its messages, or its byte stream where it comes from a file.
+/// Content of this endpoint's messages, or of its byte stream if it comes from a file.
 pub(super) struct Freight {
     from: From,
     /// Offset of its first byte in the whole content.
@@ -45,12 +45,12 @@ impl Freight {
         Freight { from: From::Store(store), start, bytes }
     }
 
-    /// Creates freight of `bytes` of made-up content.
+    /// Creates freight of `bytes` of the pattern.
     pub(super) fn made_up(bytes: u64) -> Freight {
         Freight { from: From::Pattern(pattern()), start: 0, bytes }
     }
 
-    /// Puts the content from `at` on into `room`. The last message has more room than content.
+    /// Copies the content from `at` on into `room`. The last message has more room than content.
     fn fill(&mut self, at: u64, room: &mut [u8]) -> Result<(), Error> {
         let left = self.bytes.saturating_sub(at);
         let len = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -104,17 +104,17 @@ impl Sender {
         }
     }
 
-    /// Returns the bytes and messages that went out.
+    /// Returns the bytes and messages that were sent.
     fn sent(&self) -> Tally {
         let mut sent = self.sent;
-        // A byte stream stamps nothing, so it has sent no messages.
+        // A byte stream has no stamps, so it has sent no messages.
         if self.header.seq > 0 {
             sent.messages = sent.bytes.div_ceil(self.size as u64);
         }
         sent
     }
 
-    /// Adapts the length of visits: longer on a fast path, shorter on a slow path.
+    /// Adapts the bytes per call to the duration of the last call: more on a fast path, fewer on a slow path.
     fn adapt(&mut self, visit: Nanos) {
         if visit < SHORT_VISIT {
             self.stretch = (self.stretch * 2).min(LONGEST_STRETCH);
@@ -195,7 +195,7 @@ impl Source for Sender {
                 let payload = (self.size - header::LEN) as u64;
                 let at = self.header.seq * payload;
                 if let Err(error) = freight.fill(at, &mut message[header::LEN..]) {
-                    // Nothing more goes out; the next poll says so.
+                    // Sends no more; the next poll returns the failure.
                     (self.failure, self.left_in_stretch) = (Some(error), 0);
                 }
             }

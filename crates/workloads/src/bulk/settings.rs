@@ -1,4 +1,4 @@
-//! The keys of a bulk transfer, and what they come to.
+//! The keys of a bulk transfer, and the settings from them.
 
 use crate::contract::{Direction, Framing, Side};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::workload::header;
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::{ELSEWHERE, EndMemory, NamedFile, Purpose, Setting};
 
-/// Value of [`CONNECT`] with which the span of the goodput begins before the connection is set up.
+/// Value of [`CONNECT`] that includes connection set-up in the span of the goodput.
 pub(super) const TIMED: &str = "timed";
 
 /// Directions of the words `up`, `down` and `both`.
@@ -25,7 +25,7 @@ pub(crate) const TIME: Optional<Nanos> = Optional::span(
     "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
 );
 
-/// Time to send before what counts.
+/// Time to send before the measured time.
 pub(crate) const WARMUP: Optional<Nanos> = Optional::span(
     "warmup",
     (0, 60 * 1_000_000_000),
@@ -98,8 +98,8 @@ pub(super) const CONNECT: Preset<Connect> = Optional::choice(
 )
 .or("apart");
 
-/// The most memory that `alloc=fresh` takes at the receiving end, all streams together. An end whose
-/// host has less than twice as much as it needs refuses, too.
+/// Maximum memory of `alloc=fresh` at the receiving end, all streams together. An end also refuses if its host has less
+/// than twice the memory needed.
 const MOST_MEMORY: u64 = 16 << 30;
 
 /// Extent of a transfer, all streams of a direction together.
@@ -107,40 +107,40 @@ const MOST_MEMORY: u64 = 16 << 30;
 pub(super) enum Extent {
     /// Number of bytes.
     Bytes(u64),
-    /// Whole of a file whose length is not known here.
+    /// A whole file of unknown length.
     WholeFile,
     /// Time to send for.
     Time(Nanos),
 }
 
-/// Content that is carried, and its use at the receiver.
+/// Content of a transfer, and its use at the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cargo {
-    /// The file that is sent; made-up content where there is none.
+    /// File to send; `None` for the pattern.
     pub(super) source: Option<String>,
-    /// The file that what arrives is written to.
+    /// File for the received content.
     pub(super) sink: Option<String>,
     pub(super) check: Check,
     pub(super) memory: Memory,
 }
 
-/// Check of what arrives, at the receiver.
+/// Check of the received content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Off,
     WhileReceiving,
 }
 
-/// Memory in which the receiver puts what arrives.
+/// Memory for the received content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// Buffers that are there before, used again and again.
+    /// Buffers from before the trial, used again and again.
     Ready,
-    /// Memory for all of it, allocated once the first bytes are there.
+    /// Memory for all of it, allocated once the first bytes have arrived.
     Fresh,
 }
 
-/// Place of connection set-up: apart from the span that rates are taken over, or part of it.
+/// Place of connection set-up: before the span of the rates, or part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Connect {
     Apart,
@@ -161,20 +161,20 @@ impl Cargo {
         }
     }
 
-    /// Returns true if content counts as such: bytes of a file, or bytes that are kept or checked. Messages
-    /// then carry it behind their header, and the headers do not count as bytes of the transfer.
+    /// Returns true if the content matters: bytes of a file, or bytes to store or check. Messages then carry it after
+    /// their header, and the headers do not count as bytes of the transfer.
     pub(super) fn is_content(&self) -> bool {
         self.source.is_some() || self.sink.is_some() || self.check == Check::WhileReceiving
     }
 }
 
-/// Settings that the keys come to.
+/// Settings of a bulk transfer.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) directions: &'static [Direction],
     pub(super) streams: u64,
     pub(super) extent: Extent,
-    /// Sent before what counts.
+    /// Time to send before the measured time.
     pub(super) warmup: Nanos,
     pub(super) size: usize,
     pub(super) call: usize,
@@ -183,12 +183,12 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Returns the direction, where there is only one.
+    /// Returns the direction, if there is only one.
     pub(super) fn one_way(&self) -> Option<Direction> {
         if let [direction] = self.directions[..] { Some(direction) } else { None }
     }
 
-    /// Returns the goodput that losses leave to a congestion control whose response to them is known.
+    /// Predicts the goodput under loss, for congestion controls with a known response to loss.
     pub(super) fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         let (Extent::Time(_), Some(direction)) = (self.extent, self.one_way()) else {
             return Vec::new();
@@ -271,7 +271,7 @@ impl Terms {
         }
     }
 
-    /// Refuses a transfer that would have no rate, before it runs.
+    /// Refuses a transfer without a rate, before it runs.
     fn check_span(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
         let is_warm = self.warmup > Nanos::ZERO;
@@ -302,7 +302,7 @@ impl Terms {
         }
     }
 
-    /// Returns the end that sends, if one alone does.
+    /// Returns the sending end of a transfer in one direction.
     fn sender(&self) -> Side {
         match self.directions.first() {
             Some(Direction::Down) => Side::Far,
@@ -327,7 +327,7 @@ impl Terms {
         .collect()
     }
 
-    /// Returns the memory that the receivers allocate for all that comes.
+    /// Returns the memory that the receivers allocate for the whole content.
     pub(super) fn memory(&self) -> EndMemory {
         let (Memory::Fresh, Extent::Bytes(bytes)) = (self.cargo.memory, self.extent) else {
             return EndMemory::default();

@@ -8,7 +8,7 @@ use crate::workload::EndpointReport;
 use crate::workload::header::{account, add};
 use crate::workload::{Clocks, Reports};
 
-/// A sum of rates that is unknown as soon as one of them is.
+/// A sum of rates; unknown if one of them is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate(pub(crate) Option<f64>);
 
@@ -31,30 +31,30 @@ pub(crate) struct OneWay {
     pub(crate) received: Tally,
     socket_drops: Option<u64>,
     send_span_ns: u64,
-    /// The first send of all, on the clock of the sender.
+    /// Time of the first send of all, on the clock of the sender.
     began_ns: Option<u64>,
     first_ns: Option<u64>,
     last_ns: u64,
     first_bytes: u64,
     warmup_bytes: u64,
-    /// The longest connection set-up, where it counts.
+    /// Longest connection set-up, if it counts.
     connect_ns: u64,
     begin: Begin,
     clocks: Clocks,
 }
 
-/// Event that the span of a direction begins with.
+/// Event at which the span of a direction begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Begin {
-    /// The first receive that counts, whose bytes arrived before the span.
+    /// The first receive after the warm-up; its bytes arrived before the span.
     #[default]
     Receive,
-    /// The first send, from which on somebody waits for a transfer of given bytes.
+    /// The first send, for a transfer of given bytes: its user waits from then on.
     Send,
 }
 
 impl Begin {
-    /// Returns the begin for a transfer of such an extent.
+    /// Returns the beginning for a transfer of this extent.
     pub(super) fn of(extent: Extent) -> Begin {
         match extent {
             Extent::Time(_) => Begin::Receive,
@@ -75,7 +75,7 @@ pub(super) fn gather(
     let ours = (0..flows.len()).filter(|flow| flows[*flow] == Some(direction));
     for flow in ours {
         sum.add(senders.get(flow), receivers.get(flow), receiver_conns.get(flow));
-        // The near end dials, and its clock has seen the whole of it.
+        // The near end dials, so its clock covers the whole set-up.
         if let (Connect::Timed, Some(dialled)) = (connect, reports.near_conns.get(flow)) {
             sum.connect_ns = sum.connect_ns.max(dialled.connect_ns);
         }
@@ -83,7 +83,7 @@ pub(super) fn gather(
     sum
 }
 
-/// Returns the goodput of all flows together in each part of the trial; empty if one of them has none.
+/// Returns the goodput of all flows together in each part of the trial; empty if a flow has no parts.
 pub(crate) fn segments(reports: &Reports<'_>, flows: &[Option<Direction>]) -> Vec<f64> {
     let mut sum = vec![0.0; SEGMENTS];
     for (flow, direction) in flows.iter().enumerate() {
@@ -128,12 +128,12 @@ impl OneWay {
         }
     }
 
-    /// Returns the time from the begin of the span to the last receive, and the bytes that arrived before it; `None` if
-    /// no time passed.
+    /// Returns the time from the beginning of the span to the last receive, and the bytes that arrived before the span;
+    /// `None` if no time passed.
     ///
-    /// A relay that stores all of a transfer before it passes anything on would have the whole of it arrive at once, so a
-    /// transfer of given bytes begins with the first send. With a clock at each end it takes at least as long as either
-    /// end was busy with it.
+    /// After a relay that stores a whole transfer before it forwards anything, all bytes arrive at once, so a transfer
+    /// of given bytes begins with the first send. With a clock at each end, it takes at least as long as either end was
+    /// busy.
     fn span(&self) -> Option<(u64, u64)> {
         let received = self.last_ns.checked_sub(self.first_ns?)?;
         let before = self.first_bytes.saturating_add(self.warmup_bytes);
@@ -142,18 +142,18 @@ impl OneWay {
             (Begin::Send, ..) if self.send_span_ns > received => (self.send_span_ns, 0),
             _ => (received, before),
         };
-        // What the first receive brought counts where the span begins with the connection set-up.
+        // The bytes of the first receive count if the span begins with the connection set-up.
         let before = if self.connect_ns > 0 { before.min(self.warmup_bytes) } else { before };
         Some((span.saturating_add(self.connect_ns), before)).filter(|(span, _)| *span > 0)
     }
 
-    /// Returns the span that goodput is taken over, in nanoseconds, with the connection set-up before it if that counts;
-    /// `None` if no time passed.
+    /// Returns the span of the goodput in nanoseconds, with the connection set-up if that counts; `None` if no time
+    /// passed.
     pub(crate) fn span_ns(&self) -> Option<u64> {
         self.span().map(|(span, _)| span)
     }
 
-    /// Returns the bits that arrived in the span, over the span.
+    /// Returns the goodput: the bits that arrived in the span, divided by the span.
     pub(crate) fn goodput_bps(&self) -> Option<f64> {
         let (span, before) = self.span()?;
         Some(self.received.bytes.saturating_sub(before) as f64 * 8e9 / span as f64)

@@ -1,4 +1,4 @@
-//! Figures of a paced trial, and the gate that decides if it counts.
+//! Figures of a paced trial, and the gate that decides whether it counts.
 
 use crate::contract::Direction;
 use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, total};
@@ -51,8 +51,8 @@ impl CbrTask {
         (data > 0).then(|| 1.0 + around as f64 / data as f64)
     }
 
-    /// Adds the outcome of the schedules to `findings`. Of several flows the one with the greatest figure
-    /// stands for the trial.
+    /// Adds the outcome of the schedules to `findings`. Of several flows, the one with the largest figure represents
+    /// the trial.
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
         let flows = &self.info.flows;
         for direction in self.directions {

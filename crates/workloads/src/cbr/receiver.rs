@@ -1,4 +1,4 @@
-//! Measurement of a constant rate at its receiver: goodput, and how delays differ from the least one.
+//! Measurement of a constant rate at its receiver: goodput, and delays above the shortest.
 
 use crate::measurements::{Recorder, Tally};
 use crate::time::Nanos;
@@ -15,7 +15,7 @@ pub(super) struct Arrivals {
     jitter: Jitter,
 }
 
-/// Jitter of arrivals: mean deviation of the difference of two delays (RFC 3550, 6.4.1), from every message on.
+/// Jitter of arrivals: mean deviation of the difference of the delays of two successive messages (RFC 3550, 6.4.1).
 #[derive(Debug, Default)]
 struct Jitter {
     last_ns: Option<i64>,
@@ -61,7 +61,7 @@ impl Measure for Arrivals {
         self.jitter.ns()
     }
 
-    /// Adds the figures; the delays are summed up at the end only, as that takes time.
+    /// Adds the figures. The delays are summed up at the end only, because that takes time.
     fn report(&mut self, ended: bool, report: &mut EndpointReport) {
         report.receive_span = self.marks.span(self.received_bytes);
         report.segments = self.marks.segments(self.received_bytes);

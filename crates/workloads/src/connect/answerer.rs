@@ -1,4 +1,4 @@
-//! The far endpoint: answers each request, on whichever connection is open.
+//! The far endpoint: answers each request on the open connection.
 
 use crate::contract::{Action, Lane};
 use crate::measurements::Tally;
@@ -12,7 +12,7 @@ use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 pub(super) struct Answerer {
     tag: u32,
     answer: usize,
-    /// The request to be answered.
+    /// Number of the request to answer.
     asked: Option<u64>,
     seen: SeqWindow,
     sent: Tally,
@@ -52,7 +52,7 @@ impl Endpoint for Answerer {
         self.sent.bytes += self.answer as u64;
     }
 
-    /// Answers a request, also one that comes again: its answer may have been lost.
+    /// Answers a request, also a repeated one: the first answer may have been lost.
     fn on_message(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8]) {
         match Header::read(bytes) {
             Some(Header { tag, seq }) if tag == self.tag => {
@@ -66,7 +66,7 @@ impl Endpoint for Answerer {
 
     fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
         match event {
-            // Forgets the question of the connection before, which has been answered there.
+            // Forgets the request of the earlier connection, which was answered there.
             FlowEvent::Opened { .. } => self.asked = None,
             // Does nothing: the near end closes each connection, and the trial goes on with the next.
             FlowEvent::Closed => {}

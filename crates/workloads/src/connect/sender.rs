@@ -1,4 +1,4 @@
-//! The near endpoint: opens, asks, takes the answer, and begins anew.
+//! The near endpoint: opens a connection, sends a request, receives the answer, and begins again.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::workload::Standing;
 use crate::workload::header::{Arrival, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
-/// Samples that lie beyond each quantile that is told.
+/// Samples beyond each reported quantile.
 const BEYOND: usize = 10;
 
-/// Phase of its connection.
+/// Phase of the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Time at which the next is opened.
+    /// No connection; the time at which the next is opened.
     Pause(Nanos),
-    /// Open, and nothing was asked yet, or not answered in time.
+    /// Open; the request was not sent yet, or not answered in time.
     Ask,
-    /// Asked, and asked again at this time.
+    /// The request was sent, and is repeated at this time.
     Await(Nanos),
 }
 
@@ -33,13 +33,13 @@ pub(super) struct Sender {
     pause: Nanos,
     retry: Nanos,
     phase: Phase,
-    /// Connections that were answered.
+    /// Number of connections with an answer.
     done: u64,
-    /// Requests sent on those before this one, each of which has a number of its own.
+    /// Number of the first request on this connection: the count of requests on earlier ones.
     first: u64,
     set_up: Nanos,
     opened: Nanos,
-    /// Requests beyond the first of a connection.
+    /// Number of repeated requests.
     repeats: u64,
     /// Times of set-up and exchange of each connection, in nanoseconds.
     times: Vec<(u64, u64)>,
@@ -133,7 +133,7 @@ impl Endpoint for Sender {
         };
         let arrival = self.seen.note(seq);
         count(&mut self.received, arrival, bytes.len());
-        // An answer to the second request may follow that to the first.
+        // The answer to a repeated request may follow the answer to the first.
         let is_awaited = matches!(self.phase, Phase::Await(_)) && seq >= self.first;
         if arrival == Arrival::Duplicate || !is_awaited {
             return;

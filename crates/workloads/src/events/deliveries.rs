@@ -1,4 +1,4 @@
-//! Deliveries of events: their times, what they waited for, and the age of the state beside them.
+//! Deliveries of events: their times, the causes of their waiting, and the age of the state beside them.
 
 use crate::measurements::Tally;
 use crate::measurements::series::RoundTrips;
@@ -11,7 +11,7 @@ use crate::workload::load::Item;
 #[derive(Debug, Clone, Copy)]
 struct Message {
     is_event: bool,
-    /// Times at which it was due, and at which it came.
+    /// Due time and arrival.
     arrival: Option<(Nanos, Nanos)>,
 }
 
@@ -20,18 +20,18 @@ pub(crate) struct Deliveries {
     messages: Vec<Message>,
     event_size: usize,
     state_size: usize,
-    /// Events that have not come.
+    /// Number of events that have not arrived.
     missing: u64,
-    /// Times that events took which came since somebody last asked.
+    /// Times of the events that arrived since the last report.
     times: RoundTrips,
 }
 
-/// The streams of which one may hold back the other.
+/// Numbers of the streams, which may hold each other back.
 const STATE: usize = 0;
 const EVENTS: usize = 1;
 
 impl Deliveries {
-    /// Creates deliveries of messages that are events if `kinds` says so, and updates of the state if not.
+    /// Creates the deliveries of messages, which are events where `kinds` is true, and else updates of the state.
     pub(crate) fn new(kinds: Vec<bool>, event_size: usize, state_size: usize) -> Deliveries {
         let missing = kinds.iter().filter(|is_event| **is_event).count() as u64;
         let message = |is_event| Message { is_event, arrival: None };

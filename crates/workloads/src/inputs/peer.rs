@@ -1,4 +1,4 @@
-//! Player: sends its inputs, and takes the other's.
+//! Player: sends its inputs, and receives the other player's.
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
@@ -16,48 +16,47 @@ use crate::workload::{Part, Standing};
 pub(super) struct Peer {
     tag: u32,
     input: usize,
-    /// Inputs that fit into a message.
+    /// Number of inputs that fit into a message.
     most: u64,
     count: u64,
     period: Period,
-    /// True if each message carries all that is not acknowledged.
+    /// True if each message carries all inputs that are not acknowledged.
     repeats: bool,
     pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
     intake: Intake,
     playing: Playing,
     /// Time at which the first input was due.
     begin: Nanos,
-    /// Number of its inputs that the other has without a gap.
+    /// Number of its inputs that the other player has without a gap.
     acknowledged: u64,
-    /// The number of the next message, and the length of the one that was polled.
+    /// Number of the next message, and length of the one from the last `poll`.
     seq: u64,
     polled: Option<usize>,
     tail: Tail,
-    /// True if nothing more will be sent.
+    /// True if no more messages will be sent.
     is_settled: bool,
 }
 
-/// Messages after the last input was due, until both players have all.
+/// Messages after the last input was due, until both players have all inputs.
 #[derive(Default)]
 struct Tail {
-    /// Time at which the next of them is due.
+    /// Time at which the next message is due.
     at: Option<Nanos>,
     sent: Tally,
-    /// Messages since there is nothing more to say: the last acknowledgement may be lost, too.
+    /// Messages since both players have all inputs: the last acknowledgement may be lost, too.
     farewells: u32,
 }
 
-/// Number of messages in a row that are not all lost if anything arrives at all: at a loss of one in two,
-/// one in a million.
+/// Number of farewells: at a loss of one in two, all of them are lost once in a million times.
 const FAREWELLS: u32 = 20;
 
-/// Time that a player that has given up waits for word of the other.
+/// Time that a player that has given up waits for messages of the other.
 const GRACE: Nanos = Nanos::from_secs(15);
 
 impl Peer {
     pub(super) fn new(task: &Lockstep, repeats: bool, part: Part) -> Peer {
         let (period, count) = (task.period(), task.count);
-        // A message that repeats what is not acknowledged stands for those that were skipped.
+        // A message that repeats inputs replaces the skipped messages.
         let otherwise = if repeats { Otherwise::Skipped } else { Otherwise::Kept };
         let slots = (0..count).map(move |input| Slot {
             due: period.times(input),
@@ -110,7 +109,7 @@ impl Peer {
         Action::Send { lane: Lane(0), len }
     }
 
-    /// All inputs were due.
+    /// Ends the game, after all inputs were due.
     fn finish(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         let end = self.begin + self.period.times(self.count);
         let has_all = self.playing.is_whole() && (!self.repeats || self.acknowledged == self.count);
@@ -191,8 +190,8 @@ impl Endpoint for Peer {
 
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {
         match event {
-            // Settles the game if a message was on offer, as the peer takes no more; else the peer has ended its
-            // own direction.
+            // Settles the game if a message was polled, because the peer takes no more; else the peer has ended its own
+            // direction.
             FlowEvent::Closed => {
                 if self.polled.take().is_some() {
                     self.pacer.give_up();

@@ -1,4 +1,4 @@
-//! Playing of a game: the times at which inputs came, and its stalls for want of them.
+//! Playing of a game: the arrivals of inputs, and the stalls for want of them.
 
 use std::ops::RangeInclusive;
 
@@ -13,17 +13,17 @@ pub(super) struct Playing {
     playout: Nanos,
     /// Bytes of an input.
     size: u64,
-    /// Time at which the first was due.
+    /// Due time of the first input.
     begin: Option<Nanos>,
     came: Vec<Option<Nanos>>,
-    /// Number of inputs that are here without a gap.
+    /// Number of inputs that have arrived without a gap.
     have: u64,
 }
 
 /// Stalls of a game with a playout delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stalls {
-    /// Time in which it stood still, in sum and at the most, and how often.
+    /// Total time of the stalls, longest stall, and their number.
     sum: u64,
     longest: u64,
     count: u64,
@@ -34,8 +34,8 @@ impl Playing {
         Playing { period, playout, size, begin: None, came: vec![None; count as usize], have: 0 }
     }
 
-    /// Notes a message that came at `now` with the inputs from `first` to before `next`, the last of which
-    /// was due at `due`.
+    /// Notes a message that arrived at `now` with the inputs from `first` to before `next`; the last of them was due at
+    /// `due`.
     #[inline]
     pub(super) fn note(&mut self, now: Nanos, due: Nanos, first: u64, next: u64) {
         let Some(last) = next.checked_sub(1) else { return };
@@ -49,18 +49,17 @@ impl Playing {
         }
     }
 
-    /// Returns the number of inputs that are here without a gap.
+    /// Returns the number of inputs that have arrived without a gap.
     pub(super) fn have(&self) -> u64 {
         self.have
     }
 
-    /// Returns true if all are here.
+    /// Returns true if all inputs have arrived.
     pub(super) fn is_whole(&self) -> bool {
         self.have == self.came.len() as u64
     }
 
-    /// Returns the time after which each can be played, from when it was due, as all before it are there,
-    /// too.
+    /// Returns for each input the time from when it was due until it and all earlier ones have arrived.
     fn delays(&self) -> Option<Vec<u64>> {
         let begin = self.begin?;
         let mut ready = Nanos::ZERO;
@@ -73,7 +72,7 @@ impl Playing {
         (!delays.is_empty()).then_some(delays)
     }
 
-    /// Returns the inputs, each of which can be played once all before it are there.
+    /// Returns the inputs as items; each can be played once all earlier ones have arrived.
     pub(super) fn items(&self) -> Vec<Item> {
         let Some(begin) = self.begin else { return Vec::new() };
         let delays = self.delays().unwrap_or_default();
@@ -85,8 +84,8 @@ impl Playing {
         (0..self.came.len() as u64).map(item).collect()
     }
 
-    /// Returns the stalls if each input is played `delay` after it was due, or as soon as it is there: it
-    /// has then caught up at once.
+    /// Returns the stalls if each input is played `delay` after it was due, or as soon as it has arrived; the game
+    /// catches up at once after a stall.
     fn stalls(&self, delays: &[u64], delay: u64) -> Stalls {
         let (mut stalls, mut running, mut until) = (Stalls::default(), 0, 0);
         for (input, ready) in (0..).zip(delays) {
@@ -106,11 +105,11 @@ impl Playing {
         stalls
     }
 
-    /// Returns the figures of this end; `None` if no input came.
+    /// Returns the figures of this end; `None` if no input arrived.
     pub(super) fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let mut delays = self.delays()?;
         let least = *delays.iter().min()?;
-        // What never came stops the game until its end.
+        // An input that never arrives stops the game until its end.
         let total = self.period.times(self.came.len() as u64).0;
         let missing = self.came.len() - delays.len();
         let end = total + least + self.playout.0;
@@ -131,7 +130,7 @@ impl Playing {
         Some(figures)
     }
 
-    /// Returns the least of these delays with which the game stands still for `most` altogether.
+    /// Returns the shortest delay among these with which the game stands still for at most `most` in total.
     fn delay_for(&self, delays: &[u64], most: u64, among: RangeInclusive<u64>) -> u64 {
         let (mut low, mut high) = among.into_inner();
         while low < high {

@@ -6,7 +6,7 @@
 //! | head | newest was due  | after newest  | acknowledged | inputs, oldest first
 //! +------+-----------------+---------------+--------------+--------------------
 //! ```
-//! All big-endian. `acknowledged` is how many of the other end's inputs are here without a gap.
+//! All fields are big-endian. `acknowledged` is the number of the other end's inputs that have arrived without a gap.
 
 use crate::time::Nanos;
 
@@ -19,7 +19,7 @@ pub(super) const FRONT: usize = STAMPED_LEN + 8;
 /// Content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tick {
-    /// Time at which its newest input was due, or the newest of all if it has none.
+    /// Due time of its newest input, or of the newest of all if it has none.
     pub(super) due: Nanos,
     /// Range of its inputs: from `first` to before `next`.
     pub(super) first: u64,
@@ -33,7 +33,7 @@ fn content(input: u64) -> u8 {
 }
 
 impl Tick {
-    /// Writes the message with this header and inputs of `size` bytes; its length.
+    /// Writes the message with this header and inputs of `size` bytes; returns its length.
     pub(super) fn write(self, header: Header, size: usize, out: &mut [u8]) -> usize {
         let len = FRONT + (self.next - self.first) as usize * size;
         header.write(out);
@@ -46,7 +46,7 @@ impl Tick {
         len
     }
 
-    /// Reads a message that may be anything, with inputs of `size` bytes; `None` where it is none of `count` inputs.
+    /// Reads a message with inputs of `size` bytes; `None` if it is not a valid message of a game of `count` inputs.
     pub(super) fn read(bytes: &[u8], size: usize, count: u64) -> Option<Tick> {
         let due = read_stamp(bytes)?;
         let (next, rest) = bytes.get(STAMPED_LEN..)?.split_first_chunk::<4>()?;

@@ -1,13 +1,13 @@
-//! Waiting of messages for those before them, as their receiver sees it.
+//! Waiting of messages for earlier ones, as the receiver observes it.
 //!
-//! A message that came together with an earlier one, or before it, is taken to have been there in the least
-//! time that any message took, and to have waited since. It would have waited for its own stream, whose order
-//! was asked for, in any case; the rest of its waiting is for other streams, whose order nobody asked for: at
-//! the receiver, until what is missing has come, or at the sender, in a queue behind them.
+//! A message that arrived together with an earlier one, or before it, is assumed to have reached the receiver's host in
+//! the shortest time that any message took, and to have waited since. The wait for its own stream is part of the order
+//! that the application wants. The rest is a wait for other streams: at the receiver, until missing data has arrived,
+//! or at the sender, in a queue.
 
 use crate::time::Nanos;
 
-/// Threshold below which waiting is the receiver's own: it takes messages one after the other.
+/// Threshold below which the wait is the receiver's own: it takes messages one after the other.
 pub(crate) const LEAST_HELD: Nanos = Nanos::from_micros(50);
 
 /// A message that arrived.
@@ -36,14 +36,14 @@ pub(crate) fn held(
     least: Nanos,
 ) -> Vec<Held> {
     let mut held = vec![Held::default(); streams.max(1)];
-    // When the messages so far came, and when those of each stream would have come without others.
+    // The latest arrival so far, and for each stream the latest arrival without the other streams.
     let mut latest = Nanos::ZERO;
     let mut alone = vec![Nanos::ZERO; streams.max(1)];
     for Arrived { stream, due, came } in arrivals {
         let (Some(held), Some(before)) = (held.get_mut(stream), alone.get_mut(stream)) else {
             continue;
         };
-        // What came together with an earlier one had waited for it; what came later was late itself.
+        // A message that arrived together with an earlier one waited for it; a later message was late itself.
         let is_held = came <= latest + LEAST_HELD;
         let itself = if is_held { (due + least).min(came) } else { came };
         let without_others = itself.max(*before).min(came);

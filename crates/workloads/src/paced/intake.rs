@@ -1,4 +1,4 @@
-//! Messages that one end receives, each once, and the decision whether more will come.
+//! Messages that one end receives, each counted once, and the decision whether more will arrive.
 
 use crate::contract::Delivery;
 use crate::measurements::series::Missing;
@@ -15,26 +15,26 @@ pub(crate) struct Intake {
     received: Tally,
     last: Option<Nanos>,
     closed: bool,
-    /// Tally of what the sender sent, and the time at which this end learned it.
+    /// Tally of the sender's messages, and the time at which this end received that tally.
     peer_finished: Option<(Tally, Nanos)>,
     /// Time without an arrival, once the sender has ended, after which the rest is lost.
     quiet: Nanos,
     transit: Nanos,
     /// Time between two messages, if all are equally far apart.
     period: Option<Nanos>,
-    /// Time in which something is due at the least, if the work has such a beat.
+    /// Longest time between two due messages, if the work has such a beat.
     beat: Option<Nanos>,
     silence: Silence,
-    /// Messages that were overtaken since the last look.
+    /// Messages that were overtaken since the last report.
     missing: Option<Missing>,
 }
 
-/// Time in `quiet`, besides the time that a message may be on its way.
+/// Part of `quiet` beside the longest time of a message on the path.
 const QUIET: Nanos = Nanos::from_millis(200);
 
 impl Intake {
-    /// Creates an intake of messages with this tag, which the path may hold for `transit`, and lanes that
-    /// deliver them so.
+    /// Creates an intake of messages with this tag, over a path that may hold a message for `transit`, and lanes with
+    /// this `delivery`.
     pub(crate) fn new(tag: u32, transit: Nanos, delivery: Delivery) -> Intake {
         Intake {
             tag,
@@ -53,13 +53,13 @@ impl Intake {
         }
     }
 
-    /// Sets the time between two messages, from which this end knows which ones it misses.
+    /// Sets the interval between two messages, by which this end knows which are missing.
     pub(crate) fn every(self, period: Nanos) -> Intake {
         let period = Some(period).filter(|period| *period > Nanos::ZERO);
         Intake { period, beat: period, ..self }
     }
 
-    /// Sets the time in which something is due, one message or several, from which this end knows an outage.
+    /// Sets the time in which at least one message is due, by which this end detects outages.
     pub(crate) fn beating(self, beat: Nanos) -> Intake {
         Intake { beat: Some(beat).filter(|beat| *beat > Nanos::ZERO), ..self }
     }
@@ -72,7 +72,7 @@ impl Intake {
         }
     }
 
-    /// Counts a message; its number where it is one of this trial's and came for the first time.
+    /// Counts a message; returns its number if it belongs to this trial and is no copy.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, bytes: &[u8]) -> Option<u64> {
         let seq = match Header::read(bytes) {
@@ -101,24 +101,24 @@ impl Intake {
         Some(seq)
     }
 
-    /// Returns the number of beats since the last arrival, in each of which something was due.
+    /// Returns the number of beats since the last arrival, in each of which a message was due.
     fn due_since_last(&self, now: Nanos, beat: Nanos) -> u64 {
         (now - self.last.unwrap_or(now)).0 / beat.0
     }
 
-    /// Returns the number of messages that later ones have overtaken and that have not come; `None` where they are
-    /// not equally far apart, or will come.
+    /// Returns the number of missing messages that later ones have overtaken; `None` if messages are not equally far
+    /// apart, or if all arrive in the end.
     pub(crate) fn lost(&self) -> Option<u64> {
         let may_be_lost = self.delivery != Delivery::Reliable && self.period.is_some();
         may_be_lost.then(|| self.seen.expected().saturating_sub(self.received.messages))
     }
 
-    /// Returns the times at which messages were due that were overtaken since the last call.
+    /// Returns the due times of the messages that were overtaken since the last call.
     pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.missing.take()
     }
 
-    /// Returns the outages so far. One that lasts ends when the sender has sent all, as far as this end knows.
+    /// Returns the outages so far. An outage that goes on ends when the sender has sent all, as far as this end knows.
     pub(crate) fn outages(&mut self) -> Vec<Outage> {
         match (self.peer_finished, self.beat) {
             (Some((sent, told)), Some(beat)) if self.received.messages < sent.messages => {
@@ -129,7 +129,7 @@ impl Intake {
         }
     }
 
-    /// Notes that the message that was taken last is damaged.
+    /// Notes that the last message is damaged.
     pub(crate) fn damaged(&mut self) {
         self.received.corrupted += 1;
     }
@@ -143,25 +143,25 @@ impl Intake {
         self.closed = true;
     }
 
-    /// Notes that the peer has sent all that it will.
+    /// Notes that the peer has sent all of its messages, with their tally.
     pub(crate) fn peer_finished(&mut self, now: Nanos, sent: Tally) {
         self.peer_finished = Some((sent, now));
     }
 
-    /// Returns true if the peer will send no more, as far as is known here.
+    /// Returns true if the peer will send no more, as far as this end knows.
     pub(crate) fn has_ended(&self) -> bool {
         self.closed || self.peer_finished.is_some()
     }
 
-    /// Returns true if no more will come; what is lost never does, what is sent again does in the end.
+    /// Returns true if no more messages will arrive. Lost messages never do; messages that are sent again do in the
+    /// end.
     pub(crate) fn is_over(&self) -> bool {
         let all_here =
             self.peer_finished.is_some_and(|(sent, _)| self.received.messages >= sent.messages);
         self.closed || all_here
     }
 
-    /// Returns the time to give up on what has not come; `None` as long as it may come, and while
-    /// `is_waiting`.
+    /// Returns the time to give up on missing messages; `None` as long as they may arrive, and while `is_waiting`.
     pub(crate) fn give_up_at(&self, is_waiting: bool) -> Option<Nanos> {
         let may_be_lost = self.delivery != Delivery::Reliable && !is_waiting;
         let (_, told) = self.peer_finished.filter(|_| may_be_lost)?;

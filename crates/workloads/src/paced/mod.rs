@@ -1,6 +1,5 @@
-//! Messages at times that are fixed at the start: the common part of all workloads but `ping` and `bulk`. A
-//! workload brings a [`Measure`], which says what it makes of each arrival, and a [`Plan`] where its
-//! messages are not all alike and equally far apart.
+//! Messages at times that are fixed at the start: the common part of all workloads but `ping` and `bulk`. A workload
+//! brings a [`Measure`] of arrivals, and a [`Plan`] if its messages are not all alike and equally far apart.
 
 use crate::contract::Direction;
 use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
@@ -30,14 +29,13 @@ pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
 pub(super) use task::{Asked, LOST, Pace, Paced, Planned, Work, WorkFacts};
 
-/// Bytes that a message with the time of sending has at least: the header and 64 bits.
+/// Minimum bytes of a message with its due time: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::DUE_LEN;
 
-/// Maximum number of messages: each message of a [`Paced`] workload is remembered until the end, with its
-/// times.
+/// Maximum number of messages: the times of each message of a [`Paced`] workload are stored until the end.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
-/// Declares the number of messages that a [`Paced`] workload sends; `doc` says what decides if it is not given.
+/// Declares the number of messages that a [`Paced`] workload sends; `doc` describes the default.
 pub(super) const fn count_key(doc: &'static str) -> Optional<u64> {
     Optional::count("count", (20, MOST_MESSAGES), doc)
 }
@@ -53,12 +51,12 @@ pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> P
     Optional::choice("direction", &["up", "down"], values, doc).or(default)
 }
 
-/// Figure that verdicts may be given for, as a word of the key `claim` stands for it.
+/// Figure for verdicts, as a word of the key `claim` selects it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
     /// Name of the figure.
     pub(super) figure: &'static str,
-    /// The fewest messages that have it.
+    /// Minimum number of messages for it.
     pub(super) fewest: u64,
 }
 
@@ -68,15 +66,13 @@ impl Claim {
     }
 }
 
-/// Longest time that messages under way may take after the last send: a reliable transport sends its queue
-/// however slow the path is.
+/// Longest time from the last send to the last arrival: a reliable transport empties its queue at the path's rate.
 pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
 
-/// The largest share of messages that may be missed for want of CPU time in a trial that counts.
+/// Largest share of messages missed for want of CPU time in a valid trial.
 const MOST_MISSED: f64 = 0.09;
 
-/// Returns the figures of all receivers as those of the trial: of several flows, their mean by the messages
-/// of each.
+/// Returns the figures of the trial from the receivers' figures: with several flows their mean, weighted by messages.
 fn joined<'a>(receivers: &[EndpointReport], metrics: impl Iterator<Item = &'a Metric>) -> Metrics {
     let mean = |name: &str| {
         let known = receivers
@@ -90,7 +86,7 @@ fn joined<'a>(receivers: &[EndpointReport], metrics: impl Iterator<Item = &'a Me
     metrics.filter_map(|metric| Some((metric.name.clone(), mean(&metric.name)?))).collect()
 }
 
-/// Adds what became of the schedules of a direction's senders, and whether they make a trial.
+/// Adds the outcome of the schedules of a direction's senders, and whether the trial is valid.
 fn conclude(findings: &mut Measurements, direction: Direction, senders: &[EndpointReport]) {
     let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
@@ -98,7 +94,7 @@ fn conclude(findings: &mut Measurements, direction: Direction, senders: &[Endpoi
     judge(findings);
 }
 
-/// Adds what became of the schedules of the senders of a direction, and the figures that they have themselves.
+/// Adds the outcome of the schedules of a direction's senders, and the figures that the senders report.
 pub(super) fn conclude_one<'a>(
     findings: &mut Measurements,
     direction: Direction,
@@ -109,7 +105,7 @@ pub(super) fn conclude_one<'a>(
     findings.metrics = joined(senders, metrics);
 }
 
-/// Adds what became of the schedules of both ends where both send, and their figures, which are means of both.
+/// Adds the outcome of the schedules of both ends if both send, and the means of both ends' figures.
 pub(super) fn conclude_both<'a>(
     findings: &mut Measurements,
     reports: &Reports<'_>,
@@ -121,9 +117,9 @@ pub(super) fn conclude_both<'a>(
     findings.metrics = joined(&both, metrics);
 }
 
-/// Says whether the schedules that are in `findings` make a trial, how late they were, and what that did to
-/// figures at most. A message that was missed for want of CPU time takes its share of the figures with it,
-/// which is known and is carried into the intervals; only a trial that is made of such does not count.
+/// Decides by the schedules in `findings` whether the trial is valid, how late sends were, and the largest effect of
+/// that on figures. The share of messages missed for want of CPU time is known and widens the intervals; only a trial
+/// with too large a share is invalid.
 pub(super) fn judge(findings: &mut Measurements) {
     let counts: [fn(&Pacing) -> u64; 3] =
         [|one| one.slots, |one| one.missed_no_time, |one| one.late];

@@ -1,5 +1,5 @@
-//! Pacer of messages: sends each when it is due, and decides the fate of those that cannot leave on time.
-//! Knows nothing of their content.
+//! Pacer of messages: sends each when it is due, and decides the fate of a message that cannot leave on time. It does
+//! not know their content.
 
 use crate::contract::Lane;
 use crate::measurements::{Pacing, Recorder, Tally};
@@ -9,13 +9,12 @@ use crate::time::Nanos;
 use crate::workload::EndpointReport;
 use crate::workload::Part;
 
-/// Message that is to leave.
+/// Message to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// Time at which it is due, from the start.
     pub(crate) due: Nanos,
-    /// Its number and its lane; `None` for the number after that of the message that left before, and for the lane
-    /// whose turn it is.
+    /// Its number and its lane; `None` for the number after the last one sent, and for the next lane in turn.
     pub(crate) place: Option<(u64, Lane)>,
     /// Its length in bytes.
     pub(crate) len: usize,
@@ -26,15 +25,15 @@ pub(crate) struct Slot {
 /// Fate of a message that cannot leave on time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// Skipped once a message before it has waited for room past its time, or a step after it was due.
+    /// Skipped if it is a step late, or if an earlier message waited for space past its time.
     Skipped,
-    /// Sent as soon as it can be.
+    /// Sent as soon as possible.
     Kept,
-    /// Sent as soon as it can be within this time after it was due.
+    /// Sent as soon as possible, within this time after it was due.
     KeptFor(Nanos),
 }
 
-/// All messages that are to leave, in their order.
+/// All messages to send, in their order.
 pub(crate) struct Plan<I> {
     pub(crate) slots: I,
     /// Number of messages.
@@ -50,17 +49,17 @@ pub(crate) struct Plan<I> {
 /// Decision of a pacer at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Message that leaves now, and the time at which it was due.
+    /// Message to send now, and its due time.
     Now(Slot, Nanos),
     /// Time before which nothing is due.
     At(Nanos),
-    /// End of the plan: all have left, or will not.
+    /// End of the plan: every message was sent or given up.
     Over,
 }
 
 pub(crate) struct Pacer<I> {
     plan: Plan<I>,
-    /// The message that leaves next.
+    /// Next message to send.
     next: Option<Slot>,
     left: u64,
     phase: SplitMix64,
@@ -74,7 +73,7 @@ pub(crate) struct Pacer<I> {
     last: Option<Nanos>,
     /// True if the transport had no room for the message that is due.
     waits_for_room: bool,
-    /// Time until which the transport had no room; slots before are not this sender's to miss.
+    /// Time until which the transport had no room; the sender is not to blame for slots missed before.
     had_no_room_until: Nanos,
 }
 
@@ -82,10 +81,9 @@ pub(crate) struct Pacer<I> {
 /// (1 to 10 ms) is random.
 const PHASE: Nanos = Nanos::from_millis(4);
 
-/// A message is late if it goes later than a tenth of the step after its time, or than a hundredth
-/// of the path's round trip, which nobody feels there, or than this where both are short: the tenth is
-/// then less than what a system call takes, and a message that is late by a whole step is missed
-/// anyway.
+/// Least lateness of a late message. A message is late if it leaves more than a tenth of the step after its time, or
+/// more than a hundredth of the path's round trip if that is longer, or more than this: a shorter tenth would be less
+/// than the time of a system call, and a message that is late by a whole step is missed anyway.
 const LATE: Nanos = Nanos::from_micros(50);
 
 impl<I: Iterator<Item = Slot>> Pacer<I> {
@@ -109,12 +107,12 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         }
     }
 
-    /// Returns true if the first turn has been.
+    /// Returns true after the first turn.
     pub(crate) fn has_begun(&self) -> bool {
         self.start.is_some()
     }
 
-    /// All flows of a direction draw the same phase, so that they stay in turns.
+    /// Draws the phase of the start, the same for all flows of a direction, so that they stay in turns.
     fn begin(&mut self, now: Nanos) -> Nanos {
         let within = self.plan.step.min(PHASE);
         *self.start.insert(now + Nanos(self.phase.below(within.0.max(1))))
@@ -137,7 +135,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         }
     }
 
-    /// Leaves out the messages whose time has passed.
+    /// Skips the messages with a past time.
     fn miss(&mut self, now: Nanos, start: Nanos) {
         while let Some(slot) = self.next {
             let due = start + slot.due;
@@ -161,7 +159,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.next = self.plan.slots.next();
     }
 
-    /// Notes that the message that was due left at `now`, with this many bytes.
+    /// Notes that the due message was sent at `now`, with this number of bytes.
     #[inline]
     pub(crate) fn sent(&mut self, now: Nanos, bytes: usize) {
         let (Some(start), Some(slot)) = (self.start, self.next) else { return };
@@ -171,7 +169,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
             self.waits_for_room = false;
             self.had_no_room_until = now;
         }
-        // What was kept behind a message without room is as late as the room was, and that is not its sender's doing.
+        // A message that waited behind one without room is late because of the room, not because of its sender.
         let ready = match slot.otherwise {
             Otherwise::Skipped => due,
             _ => due.max(self.had_no_room_until),
@@ -189,28 +187,28 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         self.advance();
     }
 
-    /// Notes that the transport had no room for the message that was due.
+    /// Notes that the transport had no room for the due message.
     pub(crate) fn no_room(&mut self) {
         self.waits_for_room = true;
     }
 
-    /// Gives up the rest: the peer takes no more, so what is left finds no room.
+    /// Gives up the rest: the peer takes no more messages, so they count as without room.
     pub(crate) fn give_up(&mut self) {
         self.missed_no_room += std::mem::take(&mut self.left);
         self.next = None;
     }
 
-    /// Returns true if no more will leave.
+    /// Returns true if no more messages will be sent.
     pub(crate) fn is_over(&self) -> bool {
         self.start.is_some() && self.next.is_none()
     }
 
-    /// Returns the tally of what has left so far.
+    /// Returns the tally of the messages sent so far.
     pub(crate) fn tally(&self) -> Tally {
         self.sent
     }
 
-    /// Returns the length of the plan, or the time until a step after the last message if that went later.
+    /// Returns the length of the plan, or the time until a step after the last message if that was sent later.
     fn span_ns(&self) -> Option<u64> {
         let start = self.start?;
         let last = self.last.map_or(Nanos::ZERO, |last| last + self.plan.step - start);
@@ -229,8 +227,8 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
         }
     }
 
-    /// Returns the report of the sender. The distributions are added at the end only: summing them up takes
-    /// time, and the schedule does not wait.
+    /// Returns the report of the sender. The distributions are added at the end only: to sum them up takes time that
+    /// would delay sends.
     pub(crate) fn report(&self) -> EndpointReport {
         EndpointReport {
             sent: self.sent,

@@ -1,8 +1,8 @@
-//! Times summed up, by nearest rank as everywhere.
+//! Quantiles of times, by nearest rank as in all other quantiles.
 
 use crate::stats::quantile::nearest_rank;
 
-/// Times in nanoseconds, of which there is one at least.
+/// Sorted times in nanoseconds, at least one.
 pub(crate) struct Quantiles(Vec<u64>);
 
 impl Quantiles {
@@ -32,13 +32,13 @@ impl Quantiles {
         self.0.last().copied().unwrap_or(0)
     }
 
-    /// Returns the quantile `q`: the time that this share of them does not pass.
+    /// Returns the quantile `q`: the share `q` of the times is at most this.
     pub(crate) fn at(&self, q: f64) -> f64 {
         self.among(q, self.0.len()).unwrap_or(0) as f64
     }
 
-    /// Returns the quantile if there should be `expected` of them, and the missing ones would have been the
-    /// longest; `None` if the quantile falls among those.
+    /// Returns the quantile among `expected` times, with missing ones as the longest; `None` if the quantile falls
+    /// among the missing ones.
     pub(crate) fn among(&self, q: f64, expected: usize) -> Option<u64> {
         let rank = nearest_rank(expected as u64, q)? as usize;
         self.0.get(rank - 1).copied()

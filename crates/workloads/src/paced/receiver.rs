@@ -16,37 +16,36 @@ pub(crate) trait Measure: Send {
     /// Bytes of memory for each message.
     const BYTES_EACH: u64 = 0;
 
-    /// Returns the number by which it knows a message, which is its sequence number unless the message says
-    /// otherwise.
+    /// Returns the number of a message: its sequence number, unless the content has another.
     fn number(&self, seq: u64, _bytes: &[u8]) -> u64 {
         seq
     }
 
-    /// Notes that message `seq` arrived at `now`, for the first time. It was due at `due` on its sender's
-    /// clock, where it says so. `received` counts it already.
+    /// Notes the first arrival of message `seq` at `now`. It was due at `due` on its sender's clock, if it has a stamp.
+    /// `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);
 
-    /// Returns the length of message `seq`, if not all have the same.
+    /// Returns the length of message `seq`, if lengths differ.
     fn length(&self, _seq: u64) -> Option<usize> {
         None
     }
 
-    /// Returns true if messages that will arrive are still missing, while others may be lost.
+    /// Returns true if messages that cannot be lost are missing, while others may be lost.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Returns what the work is about, item by item, and what became of it; none where that is its messages.
+    /// Returns the items of the work with their outcomes; empty if its items are its messages.
     fn items(&self) -> Vec<Item> {
         Vec::new()
     }
 
-    /// Returns the times that items took which were whole since the last call.
+    /// Returns the times of the items that were complete since the last call.
     fn take_times(&mut self) -> RoundTrips {
         RoundTrips::default()
     }
 
-    /// Returns the jitter of arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` where it is not measured.
+    /// Returns the jitter of arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` if it is not measured.
     fn jitter_ns(&self) -> Option<u64> {
         None
     }
@@ -56,7 +55,7 @@ pub(crate) trait Measure: Send {
         None
     }
 
-    /// Adds its figures. That takes time only where the flow has `ended`.
+    /// Adds its figures. That takes time only if the flow has `ended`.
     fn report(&mut self, ended: bool, report: &mut EndpointReport) {
         if ended {
             let figures = self.figures().into_iter().flatten();
@@ -72,8 +71,8 @@ pub(crate) struct Receiver<M> {
 }
 
 impl<M: Measure> Receiver<M> {
-    /// Creates a receiver of messages of `size` bytes with this tag, which the path may hold for `transit`,
-    /// and lanes that deliver them so.
+    /// Creates a receiver of messages of `size` bytes with this tag, over a path that may hold a message for `transit`,
+    /// and lanes with this `delivery`.
     pub(crate) fn new(
         size: usize,
         tag: u32,
@@ -84,12 +83,12 @@ impl<M: Measure> Receiver<M> {
         Receiver { size, intake: Intake::new(tag, transit, delivery), measure }
     }
 
-    /// Sets the time between two messages, if all are equally far apart.
+    /// Sets the interval between two messages, if all are equally far apart.
     pub(crate) fn every(self, period: Nanos) -> Receiver<M> {
         Receiver { intake: self.intake.every(period), ..self }
     }
 
-    /// Sets the time in which something is due, where messages are not equally far apart.
+    /// Sets the time in which at least one message is due, if messages are not equally far apart.
     pub(crate) fn beating(self, beat: Nanos) -> Receiver<M> {
         Receiver { intake: self.intake.beating(beat), ..self }
     }

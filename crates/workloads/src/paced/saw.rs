@@ -1,19 +1,18 @@
-//! Age of information over time: it grows with time and falls with each newer arrival, so that it has the
-//! shape of a saw.
+//! Age of information over time: it grows with time and falls with each newer arrival, so its graph is a saw.
 
 use crate::time::Nanos;
 
-/// A stretch of time in which nothing newer came.
+/// A stretch of time without a newer arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tooth {
-    /// The age at its start, in nanoseconds.
+    /// Age at its start, in nanoseconds.
     pub(crate) from: u64,
     /// Duration of the stretch, in nanoseconds.
     pub(crate) lasted: u64,
 }
 
-/// Returns the age over time as stretches, from arrivals in their order, each with the time it was due and
-/// the time it came, from the first to the last.
+/// Returns the age over time as stretches, from the first arrival to the last. `arrivals` are due times and arrival
+/// times, in the order of arrival.
 pub(crate) fn teeth(arrivals: impl Iterator<Item = (Nanos, Nanos)> + Clone) -> Vec<Tooth> {
     let mut newest = Nanos::ZERO;
     let pairs = arrivals.clone().zip(arrivals.skip(1)).map(|(this, next)| {
@@ -32,7 +31,7 @@ pub(crate) fn mean(teeth: &[Tooth]) -> Option<f64> {
     (total > 0.0).then(|| area.sum::<f64>() / total)
 }
 
-/// Returns the age that is not passed in the share `q` of the time.
+/// Returns the quantile of the age: it is at most this in the share `q` of the time.
 pub(crate) fn quantile(teeth: &[Tooth], q: f64) -> f64 {
     let total: u128 = teeth.iter().map(|tooth| u128::from(tooth.lasted)).sum();
     let below = |age: u64| -> u128 {

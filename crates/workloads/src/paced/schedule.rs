@@ -1,5 +1,5 @@
-//! Schedule of messages: a grid of due times that is fixed at the start, in whole numbers, so that no
-//! rounding adds up.
+//! Schedule of messages: a grid of due times that is fixed at the start, in whole numbers, so that rounding errors do
+//! not add up.
 
 use crate::time::Nanos;
 
@@ -8,7 +8,7 @@ use crate::time::Nanos;
 pub(crate) struct Period {
     /// Nanoseconds, times [`Period::over`].
     pub(crate) ns: u64,
-    /// The denominator; not 0.
+    /// Denominator; not 0.
     pub(crate) over: u64,
 }
 
@@ -31,7 +31,7 @@ impl Period {
         (Nanos(whole), (exact % over) as u64)
     }
 
-    /// Returns the duration of `slots` of it.
+    /// Returns the duration of `slots` periods.
     pub(crate) fn times(self, slots: u64) -> Nanos {
         self.at(slots).0
     }
@@ -57,7 +57,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the slots of flow `flow` of `flows`, of `total` that all flows of the direction have.
+    /// Creates the slots of flow `flow` of `flows`, out of `total` slots of all flows of the direction.
     pub(crate) fn new(period: Period, total: u64, flow: u64, flows: u64) -> Schedule {
         let slots = total.saturating_sub(flow).div_ceil(flows);
         let (step, step_rest) = period.at(flows);
@@ -70,7 +70,7 @@ impl Schedule {
         (self.left > 0).then_some(self.due)
     }
 
-    /// Goes on to the slot after.
+    /// Moves on to the next slot.
     pub(crate) fn advance(&mut self) {
         self.left = self.left.saturating_sub(1);
         self.due += self.step;
@@ -86,7 +86,7 @@ impl Schedule {
         self.step
     }
 
-    /// Returns the number of all slots of this flow.
+    /// Returns the number of slots of this flow.
     pub(crate) fn slots(&self) -> u64 {
         self.slots
     }

@@ -1,5 +1,4 @@
-//! The sending half: one message at a time, each when it is due, with its number and the time at which it was
-//! due.
+//! The sending half: sends each message when it is due, with its number and its due time.
 
 use crate::contract::{Action, Lane};
 use crate::time::Nanos;
@@ -14,15 +13,15 @@ use crate::workload::{Part, Standing};
 pub(crate) struct Sender<I> {
     tag: u32,
     pacer: Pacer<I>,
-    /// Messages without a lane of their own take them in turns.
+    /// Number of lanes, which messages without a lane of their own take in turns.
     lanes: u16,
-    /// The number after that of the last message.
+    /// Number after the last message's.
     next: u64,
-    /// Number and length of the message of the last `poll`.
+    /// Number and length of the message from the last `poll`.
     polled: (u64, usize),
 }
 
-/// Messages of one size on a grid of times, none of which makes up for another.
+/// Messages of one size on a grid of times; a missed message is not sent later.
 pub(crate) struct Grid {
     schedule: Schedule,
     size: usize,
@@ -40,7 +39,7 @@ impl Iterator for Grid {
 }
 
 impl Sender<Grid> {
-    /// Sends a message of `size` bytes in each slot, on `lanes` lanes in turns.
+    /// Creates the sender of a message of `size` bytes in each slot, on `lanes` lanes in turns.
     pub(crate) fn new(schedule: Schedule, size: usize, lanes: u16, part: Part) -> Sender<Grid> {
         let plan = Plan {
             count: schedule.slots(),
@@ -54,14 +53,14 @@ impl Sender<Grid> {
 }
 
 impl<I: Iterator<Item = Slot>> Sender<I> {
-    /// Sends what `plan` says.
+    /// Creates the sender of the messages of `plan`.
     pub(crate) fn of(plan: Plan<I>, part: Part) -> Sender<I> {
         let tag = part.tag;
         Sender { tag, pacer: Pacer::new(plan, part), lanes: 1, next: 0, polled: (0, 0) }
     }
 }
 
-/// Fills a message with what is under header and stamp.
+/// Fills a whole message, before the header and the stamp are written over its start.
 pub(crate) fn fill(out: &mut [u8]) {
     for (i, byte) in out.iter_mut().enumerate() {
         *byte = (i % 251) as u8;

@@ -1,5 +1,4 @@
-//! Task of messages one way, at times that are fixed at the start: everything of it but the measurement of
-//! arrivals.
+//! Task of messages one way, at times that are fixed at the start: everything but the measurement of arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::measurements::{Better, Unit};
@@ -15,12 +14,12 @@ use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
 use crate::workload::{Endpoint, Measurements};
 
-/// Part of a paced workload that is its own.
+/// Part of a paced workload that differs from the others.
 pub(crate) trait Work: Send + Sync {
     /// Measurement taken of arrivals.
     type Measure: Measure + 'static;
 
-    /// Returns its facts, beside those that follow from the pace.
+    /// Returns its facts, except those given by the pace.
     fn facts(&self, pace: &Pace) -> WorkFacts;
 
     /// Returns the services of the lanes, as [`Task::lanes`] does.
@@ -28,16 +27,16 @@ pub(crate) trait Work: Send + Sync {
         vec![promised.service]
     }
 
-    /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot
-    /// of the pace, on the lanes in turns. Both ends have the same seed.
+    /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot of the pace,
+    /// on the lanes in turns. `seed` is the same at both ends.
     fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
         None
     }
 
-    /// Returns the measurement for a flow with this many slots of the pace.
+    /// Returns the measurement for a flow with this number of slots.
     fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
 
-    /// Returns the values that closed forms give for its figures, as [`Task::theory`] does.
+    /// Returns predictions of its figures, as [`Task::theory`] does.
     fn theory(&self, _pace: &Pace, _on: &Conditions<'_>) -> Vec<Prediction> {
         Vec::new()
     }
@@ -57,15 +56,15 @@ pub(crate) trait Work: Send + Sync {
 /// Names of the times of items, with their label, and the time after which an item is too late.
 pub(crate) type ItemNames = ([&'static str; 2], Option<Nanos>);
 
-/// Facts of a paced workload, beside those that follow from the pace.
+/// Facts of a paced workload, except those given by the pace.
 pub(crate) struct WorkFacts {
     /// Name of the workload.
     pub(crate) id: &'static str,
-    /// The work in a few words.
+    /// Description in a few words.
     pub(crate) headline: String,
-    /// Its figures: name, label, unit and the better end.
+    /// Figures: name, label, unit and the better end.
     pub(crate) figures: &'static [(&'static str, &'static str, Unit, Better)],
-    /// Name of the figure that verdicts are given for.
+    /// Name of the figure for verdicts.
     pub(crate) claimed: String,
     /// Names of the lanes, as in [`TaskInfo::lane_names`].
     pub(crate) lane_names: Vec<String>,
@@ -73,12 +72,11 @@ pub(crate) struct WorkFacts {
     pub(crate) messages: Option<u64>,
     /// True if it has no plan of its own.
     pub(crate) is_even: bool,
-    /// Names of the times of its items, and when they are too late, where its measure reports each
-    /// ([`Measure::items`]).
+    /// Names of the times of its items, and their deadline, if its measure reports items ([`Measure::items`]).
     pub(crate) items: Option<ItemNames>,
 }
 
-/// The plan of a work's own.
+/// Plan of a workload with a plan of its own.
 pub(crate) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
 
 /// Pace of messages: their times, number and direction.
@@ -92,11 +90,11 @@ pub(crate) struct Pace {
     pub(crate) flows: u16,
     /// Number of slots, all connections together.
     pub(crate) count: u64,
-    /// Length that a trial has to have, if the settings leave it open.
+    /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
 }
 
-/// Settings that all paced workloads have.
+/// Settings that all paced workloads share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// Number of messages, if one is given.
@@ -124,7 +122,7 @@ impl Pace {
         }
     }
 
-    /// Bits of data per second that all messages make together.
+    /// Returns the bits of data per second of all messages together.
     pub(crate) fn offered_bps(&self) -> f64 {
         let Period { ns, over } = self.period;
         8e9 * self.size as f64 * over as f64 / ns as f64
@@ -168,7 +166,7 @@ impl<W: Work> Paced<W> {
             Direction::Up => Side::Far,
             Direction::Down => Side::Near,
         };
-        // Messages on a grid of times are told apart by their numbers, whether they arrive or not.
+        // On a grid of times a message's number gives its due time, whether it arrives or not.
         let observed = match facts.items {
             _ if pace.flows > 1 => None,
             Some((names, deadline)) => {
@@ -222,7 +220,7 @@ impl<W: Work> Task for Paced<W> {
         if self.pace.sends(part.side) {
             return self.work.sender(&self.pace, &lanes, part);
         }
-        // Where messages of one lane may be lost, the receiver must not wait for all.
+        // If messages of one lane may be lost, the receiver must not wait for all.
         let mut deliveries = lanes.iter().map(|service| service.delivery);
         let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
         let measure = self.work.measure(self.pace.schedule(part.flow).slots(), part.seed);
@@ -255,5 +253,5 @@ impl<W: Work> Task for Paced<W> {
     }
 }
 
-/// The figure of messages that never arrived, for workloads that list it.
+/// Name of the figure of messages that never arrived, for workloads that list it.
 pub(crate) use crate::measurements::name::LOST;

@@ -1,21 +1,20 @@
-//! Settings of a ping that follow from the path where none are given.
+//! Default settings of a ping, which follow from the path.
 
 use crate::time::Nanos;
 
 use crate::workload::Setting;
 
-/// The interval on loopback, and the least that a path's round trip makes of it.
+/// Shortest default interval, which is also the one on loopback.
 pub(super) const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
-/// The longest interval by default: a trial of 120 messages takes 2.4 s.
+/// Longest default interval: a trial of 120 messages takes 2.4 s.
 const LONGEST_INTERVAL: Nanos = Nanos::from_millis(20);
-/// Bytes of headers that a message takes on the way at most, about.
+/// Approximate maximum of the bytes of headers per message on the path.
 const HEADERS: u64 = 60;
 
-/// Returns the time between sends if none is given. A stream that waits for a lost segment holds back all
-/// messages behind it for about two round trips. With two fifths of one between sends, 1 % of loss each way
-/// holds back one in ten of them, and the median is the path's; with a message each millisecond it would
-/// hold back most, and the question would be another. No message is to wait for the one before it at the
-/// path's rate, either.
+/// Returns the default interval between sends. A stream that waits for a lost segment holds back all later messages for
+/// about two round trips. With two fifths of a round trip between sends, 1 % of loss each way holds back one message in
+/// ten, and the median is the path's; with a message each millisecond it would hold back most, and the ping would
+/// measure something else. Nor may a message queue behind the message before it at the path's rate.
 pub(super) fn default_interval(setting: &Setting, size: usize) -> Nanos {
     let fifths = Nanos(setting.rtt_or_long().0 / 5 * 2);
     let by_path = fifths.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
@@ -26,9 +25,9 @@ pub(super) fn default_interval(setting: &Setting, size: usize) -> Nanos {
     Nanos::from_millis(whole)
 }
 
-/// Returns the time after which an answer counts as lost, if none is given: eight round trips are time for
-/// a stream to send a lost segment again three times over. A trial with a loss near its end waits this long
-/// for it, so more would cost time and nothing else. Of the way to a server elsewhere little is known.
+/// Returns the default time after which an answer counts as lost: within eight round trips a stream can send a lost
+/// segment again three times. A trial with a loss near its end waits this long, so a longer timeout would only cost
+/// time. The path to a remote server is not known before.
 pub(super) fn default_timeout(setting: &Setting) -> Nanos {
     match setting.rtt {
         Some(rtt) => Nanos(rtt.0.saturating_mul(8)).max(Nanos::from_secs(1)),

@@ -1,4 +1,4 @@
-//! Figures of a trial, and the gate that decides if it counts.
+//! Figures of a trial, and the gate that decides whether it counts.
 
 use crate::measurements::{Distribution, Percentile, Quantile, name};
 use crate::time::Nanos;
@@ -7,14 +7,14 @@ use super::{Pace, PingTask, rtt as name_of};
 use crate::workload::MOST_LATE;
 use crate::workload::{EndpointReport, Measurements};
 
-/// The most that lateness may do to the claimed figure in a trial that counts, as a ratio: a fifth of
-/// the figure is the generator's then. All contenders of a race are late alike on a host that wakes
-/// late, so less is no reason to lose a trial; where one is later than another, the interval says so.
+/// Largest effect of lateness on the claimed figure in a valid trial, as a ratio: a fifth of the figure is then due to
+/// the generator. On a host that wakes late, all contenders of a race are late alike, so a smaller effect does not
+/// invalidate a trial; if one contender is later than another, the interval is wider.
 const MOST_LATE_EFFECT: f64 = 1.25;
 
 impl PingTask {
-    /// Returns the lateness from which a send counts as late: the longer of the interval, because messages
-    /// then meet that are to be apart, and the round trip of the path, beside which less does not matter.
+    /// Returns the lateness from which a send counts as late: the longer of the interval, because messages then
+    /// coincide with the next ones, and the round trip of the path, beside which less does not matter.
     pub(super) fn late_from(&self, transit: Nanos) -> Nanos {
         match self.pace {
             Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
@@ -22,10 +22,9 @@ impl PingTask {
         }
     }
 
-    /// Returns the reason why the trial fails its gate, if the questions were not asked in time. The gate
-    /// cannot favour anybody: a late send is in the round trip, which runs from the intended time, and what
-    /// it does to the figure is known. Only a trial that is made of the generator's lateness does not
-    /// count.
+    /// Returns the reason why the trial fails its gate, if the questions were not sent in time. The gate favours no
+    /// contender: lateness is part of the round trip, which runs from the intended time, and its effect on the figure
+    /// is known. Only a trial that consists mostly of the generator's lateness is invalid.
     pub(super) fn why_invalid(&self, near: &EndpointReport) -> Option<String> {
         if let Some(effect) = near.late_effect.filter(|effect| effect.exp() > MOST_LATE_EFFECT) {
             return Some(format!(

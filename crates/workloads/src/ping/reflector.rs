@@ -1,5 +1,4 @@
-//! The far endpoint: answers each question with itself, its own two clock stamps filled in, after the
-//! time it was told to think.
+//! The far endpoint: sends each question back, with two stamps of its own clock, after the think time of the settings.
 
 use std::collections::VecDeque;
 
@@ -12,7 +11,7 @@ use crate::workload::Standing;
 use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
-/// An answer that waits for its time.
+/// An answer that waits for its think time to end.
 struct Answer {
     lane: Lane,
     received: Nanos,
@@ -24,10 +23,10 @@ pub(super) struct Reflector {
     size: usize,
     think: Nanos,
     tag: u32,
-    /// Questions before this one warm up, and are not counted.
+    /// Number of the first question after the warm-up; earlier ones are in no figure.
     warmup: u64,
     queue: VecDeque<Answer>,
-    /// Buffers of answers that are gone, so that the warm reflector allocates nothing.
+    /// Buffers of answers that have been sent, for use again: after the warm-up the reflector allocates nothing.
     spare: Vec<Vec<u8>>,
     seen: SeqWindow,
     sent: Tally,
@@ -35,8 +34,8 @@ pub(super) struct Reflector {
     peer_finished: bool,
 }
 
-/// The most bytes that may wait. A peer that sends faster than this end answers loses the rest,
-/// here and in the open, rather than this process its memory.
+/// Maximum number of bytes that may wait. If a peer sends faster than this end answers, further questions are dropped
+/// and counted, so that this process does not run out of memory.
 const MOST_WAITING: usize = 64 << 20;
 
 impl Reflector {
@@ -97,7 +96,7 @@ impl Endpoint for Reflector {
             count(&mut self.received, arrival, bytes.len());
         }
         let full = self.queue.len().saturating_mul(self.size) > MOST_WAITING;
-        // A copy gets no second answer: the path's duplicates must not be multiplied here.
+        // A copy gets no second answer: the reflector must not multiply the path's duplicates.
         if arrival == Arrival::Duplicate || full {
             return;
         }

@@ -1,5 +1,5 @@
-//! The near endpoint: asks on schedule, matches answers, and hands each round trip to the recorder in
-//! the order of its sequence number.
+//! The near endpoint: sends questions on schedule, matches answers, and passes the round trips to the recorder in the
+//! order of their sequence numbers.
 
 use crate::contract::{Action, Lane};
 use crate::measurements::series::{Missing, RoundTrips};
@@ -33,12 +33,12 @@ pub(super) struct Sender {
     size: usize,
     pace: Pace,
     stop: Stop,
-    /// Questions before this one warm up, and are counted apart.
+    /// Number of the first question after the warm-up; earlier ones are in no figure.
     warmup: u64,
     warmed: WarmUp,
     /// The claimed quantile, in thousandths.
     claimed: u64,
-    /// A send that is later than this is late.
+    /// Lateness from which a send counts as late.
     late_from: Nanos,
     timeout: Nanos,
     tag: u32,
@@ -59,14 +59,14 @@ pub(super) struct Sender {
     seen: SeqWindow,
     sent: Tally,
     received: Tally,
-    /// Questions given up, and the round trips since the last look.
+    /// Questions given up, and round trips since the last report.
     lost: u64,
     round_trips: RoundTrips,
     late_sends: u64,
     asked_all: bool,
     clock: ClockOffset,
     silence: Silence,
-    /// Times at which questions were due that were given up since the last look.
+    /// Due times of the questions that were given up since the last report.
     missing: Option<Missing>,
 }
 
@@ -133,7 +133,7 @@ impl Sender {
         seq as usize & (self.ring.len() - 1)
     }
 
-    /// Returns true if another question is to be asked at all.
+    /// Returns true if another question will be sent.
     fn goes_on(&self, now: Nanos) -> bool {
         if self.next < self.warmup {
             return true;
@@ -145,7 +145,7 @@ impl Sender {
         }
     }
 
-    /// Gives up on questions past their timeout and records what is settled, in order.
+    /// Gives up on questions past their timeout, and records answered and lost questions in order.
     fn settle(&mut self, now: Nanos) {
         while self.oldest < self.next {
             let place = self.place(self.oldest);
@@ -293,7 +293,7 @@ impl Endpoint for Sender {
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {
         match event {
             FlowEvent::Closed => {
-                // Nothing more will come: whatever is open is lost, and asking is pointless.
+                // No answer will arrive any more: open questions are lost, and no more are sent.
                 self.asked_all = true;
                 for seq in self.oldest..self.next {
                     let place = self.place(seq);
@@ -308,7 +308,7 @@ impl Endpoint for Sender {
     }
 
     fn has_sent_all(&self) -> bool {
-        // Answers are still awaited, but the far end need not stay up once they are all settled.
+        // The far end may end as soon as every question is answered or lost.
         self.asked_all && self.oldest == self.next
     }
 

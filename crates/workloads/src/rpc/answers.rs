@@ -1,34 +1,35 @@
-//! Responses as they came, and their figures.
+//! Responses, and their figures.
 
 use crate::time::Nanos;
 
 use crate::paced::Quantiles;
 use crate::workload::load::Item;
 
-/// A request and what has come of its response.
+/// A request, and the received part of its response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
-    /// Bytes of the response, and of those the ones that are here.
+    /// Bytes of the response, and bytes that have arrived.
     pub(super) size: u64,
     here: u64,
     pub(super) due: Nanos,
-    /// Times at which the first of its messages came, and the last.
+    /// Arrival of its first message, and of its last.
     first: Nanos,
     last: Nanos,
 }
 
 impl Answer {
-    /// Creates an answer of `size` bytes to a request that is due then, of which nothing has come.
+    /// Creates an answer of `size` bytes to a request that is due at `due`, without any arrival.
     pub(super) fn of(due: Nanos, size: u64) -> Answer {
         Answer { size, here: 0, due, first: Nanos::ZERO, last: Nanos::ZERO }
     }
 
-    /// Returns the time that the whole of it took from when it was due.
+    /// Returns the time from the due time of the request to the last arrival.
     pub(super) fn took(&self) -> Nanos {
         self.last - self.due
     }
 
-    /// Takes `part` bytes that came at `now`; whether it is whole then, or `None` if there is no room for them in it.
+    /// Adds `part` bytes that arrived at `now`. Returns true if the response is complete, and `None` if it is longer
+    /// than it should be.
     pub(super) fn take(&mut self, now: Nanos, part: u64) -> Option<bool> {
         if part == 0 || self.here + part > self.size {
             return None;
@@ -42,7 +43,7 @@ impl Answer {
     }
 }
 
-/// Returns the requests that were asked as items, whose times are after `begin`.
+/// Returns the requests that were sent as items, with due times after `begin`.
 pub(super) fn items(answers: &[Answer], begin: Nanos) -> Vec<Item> {
     let item = |answer: &Answer| Item {
         due: Some(begin + answer.due),

@@ -1,7 +1,6 @@
-//! The near endpoint: asks at its times, and takes the responses.
+//! The near endpoint: sends requests when they are due, and receives the responses.
 //!
-//! A request has the size of its response behind the header; a message of a response has the number of its
-//! request there.
+//! After the header a request has the size of its response, and a message of a response has the number of its request.
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::series::RoundTrips;
@@ -25,13 +24,13 @@ pub(super) struct Client {
     intake: Intake,
     requests: Vec<Answer>,
     answered: u64,
-    /// The request of the last `poll`, until it is sent.
+    /// Request of the last `poll`, until it is sent.
     polled: Option<u64>,
-    /// Time at which it gives up on responses that have not come.
+    /// Time at which it gives up on missing responses.
     gives_up_at: Option<Nanos>,
     is_settled: bool,
     silence: Silence,
-    /// Response times since somebody last asked.
+    /// Response times since the last report.
     times: RoundTrips,
 }
 
@@ -72,7 +71,7 @@ impl Client {
         }
     }
 
-    /// All requests have left.
+    /// Waits for the missing responses, after all requests were sent.
     fn finish(&mut self, now: Nanos) -> Action {
         let at = *self.gives_up_at.get_or_insert(now + DRAIN);
         let is_answered = self.answered >= self.pacer.tally().messages;

@@ -1,5 +1,5 @@
-//! The near endpoint where each request has a connection of its own: opens one when the request is due and the one
-//! before has its response, asks, takes the response, and leaves it.
+//! The near endpoint if each request has a connection of its own: opens a connection when the request is due and the
+//! earlier one has its response, sends the request, receives the response, and leaves the connection.
 //!
 //! ```text
 //! due     | request 1                      | 2, while 1 is under way
@@ -7,8 +7,8 @@
 //!                                          |◄ waited
 //! ```
 //!
-//! What a connection takes besides set-up and exchange, as a trial's token does, is taken out of the times of its own
-//! request and of those that waited for it.
+//! Time of a connection beside set-up and exchange, such as for a trial's token, is subtracted from the response times
+//! of its own request and of the requests that waited for it.
 
 use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
@@ -23,16 +23,16 @@ use crate::workload::load::Item;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 use crate::workload::{Part, Standing};
 
-/// Progress with the request under way.
+/// Progress with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not due yet, or about to be asked.
+    /// Not due yet, or the connection is not being opened yet.
     Rests,
     /// The connection is being opened.
     Opens,
     /// The connection is open.
     Asks,
-    /// Asked, and given up at this time.
+    /// The request was sent, and is given up at this time.
     Awaits(Nanos),
 }
 
@@ -42,17 +42,17 @@ pub(super) struct Redialler {
     intake: Intake,
     start: Option<Nanos>,
     answers: Vec<Answer>,
-    /// The request under way, or the next.
+    /// Index of the current request, or of the next.
     at: usize,
     phase: Phase,
-    /// Set-up of the connection, and the time at which it was open.
+    /// Set-up time of the connection, and the time at which it was open.
     set_up: Nanos,
     opened: Nanos,
-    /// Time at which the connection of the request before was through, as far as its set-up and exchange took it.
+    /// Time at which the earlier request would have been done with set-up and exchange alone.
     free: Nanos,
     answered: u64,
     sent: Tally,
-    /// Response times since somebody last asked.
+    /// Response times since the last report.
     times: RoundTrips,
 }
 
@@ -79,14 +79,14 @@ impl Redialler {
         self.at >= self.answers.len()
     }
 
-    /// Leaves the request under way, answered or not.
+    /// Leaves the current request, answered or not, and moves on to the next.
     fn go_on(&mut self) {
         self.at += 1;
         self.phase = Phase::Rests;
     }
 
-    /// Returns the time that is told where it is `now`: set-up and exchange after the later of when the request was due and when
-    /// the connection before was through.
+    /// Returns the time to report for an arrival at `now`: set-up and exchange, added to the later of the request's due
+    /// time and the end of the earlier request.
     fn told(&self, now: Nanos, due: Nanos) -> Nanos {
         due.max(self.free) + self.set_up + (now - self.opened)
     }
@@ -158,7 +158,7 @@ impl Endpoint for Redialler {
             FlowEvent::Opened { set_up } => {
                 (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Asks)
             }
-            // Goes on with the next request where the peer has left this one without a whole response.
+            // Goes on with the next request if the peer has left this one without a complete response.
             FlowEvent::Closed => {
                 if matches!(self.phase, Phase::Asks | Phase::Awaits(_)) {
                     self.go_on();

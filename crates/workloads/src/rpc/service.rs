@@ -1,6 +1,6 @@
-//! The far endpoint: answers each request with as many messages as its response takes. Where there are several lanes,
-//! responses take turns message by message, so that a short one need not wait for a long one; where there is
-//! one, they go one after the other, as those of HTTP/1.1 do on a connection (RFC 9112, 9.3.2).
+//! The far endpoint: answers each request with as many messages as its response takes. With several lanes, responses
+//! take turns message by message, so that a short one need not wait for a long one; with one lane, they go one after
+//! the other, as in HTTP/1.1 (RFC 9112, 9.3.2).
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::workload::Standing;
 use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
-/// A response of which something is left.
+/// A response with bytes left to send.
 #[derive(Debug, Clone, Copy)]
 struct Response {
     lane: Lane,
@@ -26,10 +26,10 @@ pub(super) struct Server {
     tag: u32,
     request: usize,
     largest: u64,
-    /// Bytes of a response that one message carries.
+    /// Bytes of a response per message.
     room: u64,
     takes_turns: bool,
-    /// True if a request comes on a connection of its own.
+    /// True if each request has a connection of its own.
     is_redialled: bool,
     queue: VecDeque<Response>,
     intake: Intake,
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    /// Returns the bytes that the next message carries of the response in front.
+    /// Returns the bytes of `response` in its next message.
     fn part(&self, response: &Response) -> u64 {
         response.left.min(self.room)
     }
@@ -96,7 +96,7 @@ impl Endpoint for Server {
         let Some(request) = self.intake.take(now, bytes) else { return };
         let size = read_stamp(bytes).map_or(0, |size| size.0);
         let is_sound = bytes.len() == self.request && (1..=self.largest).contains(&size);
-        // As many as there are at most fit without more memory.
+        // The queue has the capacity for the maximum number of responses, and does not grow.
         if !is_sound || self.queue.len() == self.queue.capacity() {
             self.intake.damaged();
             return;
@@ -106,9 +106,9 @@ impl Endpoint for Server {
 
     fn on_event(&mut self, _now: Nanos, event: FlowEvent) {
         match event {
-            // Nobody waits for what is left on the connection before.
+            // The rest of the responses of the earlier connection is not needed any more.
             FlowEvent::Opened { .. } => self.queue.clear(),
-            // Nobody waits for what is left; the next connection may still come in.
+            // The rest is not needed any more; the next connection may still arrive.
             FlowEvent::Closed => {
                 self.is_over |= !self.is_redialled;
                 self.queue.clear();

@@ -1,4 +1,4 @@
-//! Parts of a session, and what a message says of its part.
+//! Parts of a session, and their header in a message.
 //!
 //! ```text
 //! 0                20       21              28
@@ -12,7 +12,7 @@ use crate::contract::Lane;
 
 use crate::paced::STAMPED_LEN;
 
-/// Bytes that a message has at least.
+/// Minimum bytes of a message.
 pub(super) const LEAST: usize = STAMPED_LEN + 8;
 
 /// Bits of an index.
@@ -31,31 +31,31 @@ impl Kind {
     /// Every part, in the order of their lanes.
     pub(super) const ALL: [Kind; 4] = [Kind::Picture, Kind::Voice, Kind::Pose, Kind::Pen];
 
-    /// Returns the lane that it takes of this many.
+    /// Returns its lane, out of `lanes`.
     pub(super) fn lane(self, lanes: usize) -> Lane {
         Lane((self as usize).min(lanes.max(1) - 1) as u16)
     }
 
-    /// Returns the number by which both ends know message `index` of this part.
+    /// Returns the number of message `index` of this part, the same at both ends.
     pub(super) fn number(self, index: u64) -> u64 {
         (self as u64) << INDEX | index
     }
 
-    /// Returns part and index of a number that may be anything.
+    /// Returns the part and the index of a number from a message; `None` if it is invalid.
     pub(super) fn of(number: u64) -> Option<(Kind, u64)> {
         let kind = Kind::ALL.get((number >> INDEX) as usize)?;
         Some((*kind, number & ((1 << INDEX) - 1)))
     }
 }
 
-/// Writes the number into a message, which has [`LEAST`] bytes at least.
+/// Writes the number into a message of at least [`LEAST`] bytes.
 pub(super) fn write(message: &mut [u8], number: u64) {
     if let Some(room) = message.get_mut(STAMPED_LEN..LEAST) {
         room.copy_from_slice(&number.to_be_bytes());
     }
 }
 
-/// Reads the number of a message that may be anything; one that is no part's if it has none.
+/// Reads the number of a message; returns the number of no part if the message has none.
 pub(super) fn read(message: &[u8]) -> u64 {
     let found = message.get(STAMPED_LEN..).and_then(|rest| rest.split_first_chunk::<8>());
     found.map_or(u64::MAX, |(number, _)| u64::from_be_bytes(*number))

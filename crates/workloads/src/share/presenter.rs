@@ -1,7 +1,7 @@
-//! The sending endpoint: what is live when it is due, and pictures in the room that it leaves.
+//! The sending endpoint: sends live messages when they are due, and pictures with the remaining capacity.
 //!
-//! Each part waits for room on its own, since each may have a connection of its own: where a picture has filled one,
-//! a voice in another still leaves on time.
+//! Each part waits for room separately, because each may have a connection of its own: if a picture has filled one, a
+//! voice on another still leaves on time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,24 +16,24 @@ use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 use crate::workload::{Part, Standing};
 
-/// Time after which a part that found no room is tried again, though another has something to send: a part that takes
-/// all it is given must not keep the others waiting.
+/// Time after which a part that found no room is tried again although another has something to send: a part that always
+/// has room must not keep the others waiting.
 const AGAIN: Nanos = Nanos::from_millis(1);
 
 pub(super) struct Presenter {
     tag: u32,
-    /// Lanes of the connection, one at least.
+    /// Number of lanes of the connection, at least one.
     lanes: usize,
     /// Live parts, the most urgent first.
     live: Vec<Stream>,
     album: Album,
-    /// Time at which each lane had no room, until it has some.
+    /// Time since which each lane has had no room; `None` if it has some.
     full: Vec<Option<Nanos>>,
     has_begun: bool,
     sent: Tally,
-    /// The message of the last `poll`.
+    /// Message of the last `poll`.
     polled: Option<Polled>,
-    /// The earliest time at which something of another part is due.
+    /// Earliest due time of the other parts.
     next: Option<Nanos>,
 }
 
@@ -43,11 +43,11 @@ struct Stream {
     pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
 }
 
-/// Pictures that are being sent.
+/// Sending of the pictures.
 struct Album {
     pictures: Pictures,
     start: Nanos,
-    /// The next message of all of them.
+    /// Index of the next message, over all pictures.
     next: u64,
     last: Option<Nanos>,
 }
@@ -58,7 +58,7 @@ struct Polled {
     len: usize,
 }
 
-/// A message that may leave.
+/// A message that may be sent.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
     kind: Kind,
@@ -67,7 +67,7 @@ struct Ready {
     len: usize,
 }
 
-/// One recorder for what several parts note.
+/// Recorder that several parts share.
 #[derive(Clone)]
 struct Common(Arc<Mutex<Box<dyn Recorder>>>);
 
@@ -112,7 +112,7 @@ impl Recorder for Common {
 }
 
 impl Presenter {
-    /// Creates the sender of a session on this many lanes.
+    /// Creates the sender of a session on `lanes` lanes.
     pub(super) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
         let Part { tag, side, flow, seed, transit, guarantees, recorder, .. } = part;
         let common = Common(Arc::new(Mutex::new(recorder)));
@@ -132,7 +132,7 @@ impl Presenter {
                 is_even: true,
             };
             let recorder = Box::new(common.clone());
-            // No part keeps time with another.
+            // The phases of the parts are independent.
             let seed = seed ^ kind as u64;
             let part = Part { side, flow, tag, seed, transit, guarantees, recorder, store: None };
             Stream { kind, pacer: Pacer::new(plan, part) }
@@ -156,7 +156,7 @@ impl Presenter {
         }
     }
 
-    /// Returns what leaves now, and the time at which more is due; neither at the end.
+    /// Returns the message to send now, and the time at which more is due; neither at the end.
     fn turn(&mut self, now: Nanos) -> (Option<Ready>, Option<Nanos>) {
         let mut ready: [Option<Ready>; Kind::ALL.len()] = [None; Kind::ALL.len()];
         let mut next: Option<Nanos> = None;
@@ -176,8 +176,8 @@ impl Presenter {
         (first, next)
     }
 
-    /// Returns the place of a part among those that have something to send, the lowest first: what is live, then what
-    /// has waited for room for a while, the longest first, then pictures, and last what has just found none.
+    /// Returns the rank of a part among those with something to send, the lowest first: live parts, then parts that
+    /// have waited for room for a while, the longest first, then pictures, and last parts that have just found no room.
     fn rank(&self, kind: Kind, now: Nanos) -> (u8, Nanos) {
         match self.full.get(usize::from(kind.lane(self.lanes).0)).copied().flatten() {
             None if kind == Kind::Picture => (2, Nanos::ZERO),
@@ -187,7 +187,7 @@ impl Presenter {
         }
     }
 
-    /// Notes since when the lane of a part has had no room.
+    /// Notes the time since which the lane of a part has had no room.
     fn note_room(&mut self, kind: Kind, full: Option<Nanos>) {
         if let Some(lane) = self.full.get_mut(usize::from(kind.lane(self.lanes).0)) {
             *lane = full;
@@ -202,7 +202,7 @@ impl Presenter {
         self.has_begun && self.album.is_over() && self.live.iter().all(|one| one.pacer.is_over())
     }
 
-    /// Returns the outcome of the schedules together; pictures have none.
+    /// Returns the joint outcome of the schedules; pictures have none.
     fn pacing(&self) -> Option<Pacing> {
         let each = self.live.iter().map(|stream| stream.pacer.report().pacing);
         each.reduce(|sum, one| {
@@ -213,7 +213,7 @@ impl Presenter {
                 missed_no_room: sum.missed_no_room + one.missed_no_room,
                 missed_no_time: sum.missed_no_time + one.missed_no_time,
                 late: sum.late + one.late,
-                // Of all of them in each.
+                // The shared recorder has the sends of all parts, so each part reports the same distribution.
                 lateness_ns: one.lateness_ns,
                 gap_error_ns: one.gap_error_ns,
             })
@@ -275,7 +275,7 @@ impl Endpoint for Presenter {
         self.note_room(kind, Some(now));
         let lane = kind.lane(self.lanes);
         for stream in self.live.iter_mut().filter(|one| one.kind.lane(self.lanes) == lane) {
-            // What is due on the same lane waits for the same room.
+            // Other messages due on the same lane wait for the same room.
             if matches!(stream.pacer.turn(now), Turn::Now(..)) {
                 stream.pacer.no_room();
             }

@@ -1,4 +1,4 @@
-//! What the others see and hear: each part measured as the workload of its own kind measures it.
+//! Measurement of a session at the receivers: each part as the workload of its kind measures it.
 
 use crate::measurements::series::RoundTrips;
 use crate::measurements::{Better, Tally, Unit};
@@ -25,10 +25,10 @@ pub(super) struct Seen {
     pen: Deliveries,
 }
 
-/// The figure of a picture that can be claimed.
+/// Name of the figure of pictures that can be claimed.
 pub(super) const PICTURE: &str = "picture_mean_ns";
 
-/// Its figures: name, label, unit and the better end.
+/// Figures of the workload: name, label, unit and the better end.
 pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("pen_mean_ns", "pen: mean delivery", Unit::Nanos, Better::Lower),
     ("pen_p50_ns", "pen: delivery p50", Unit::Nanos, Better::Lower),
@@ -67,7 +67,7 @@ const OF_VOICE: &[(&str, &str)] = &[
     ("voice_late_share", "late_share"),
 ];
 
-/// Returns the figures of a part that are told, by their names here.
+/// Returns the figures of a part that a session reports, with their names here.
 fn told(
     part: &impl Measure,
     names: &'static [(&'static str, &'static str)],
@@ -97,7 +97,7 @@ impl Seen {
                 Kind::Pose => (session.pose.count, session.pose.size),
                 Kind::Pen => (session.pen.count, session.pen.size),
             }),
-            // Each is shown once it is whole, and refers to none.
+            // Each picture is shown once it is complete, and refers to no other.
             pictures: Pictures::new(parts, messages, 1, Nanos(u64::MAX / 2), every),
             voice: Frames::new(session.voice.count, Codec::G711_PLC, FRAME, session.buffer),
             pose: Ages::new(session.pose.count, showing),
@@ -105,7 +105,7 @@ impl Seen {
         }
     }
 
-    /// Returns the figures of the pictures; none where there are none, or none is whole.
+    /// Returns the figures of the pictures; empty if no picture is complete.
     fn of_pictures(&self) -> Vec<(&'static str, f64)> {
         let unfinished = self.pictures.missing() as f64;
         let Some(times) = self.pictures.latencies() else { return Vec::new() };
@@ -140,7 +140,7 @@ impl Measure for Seen {
         }
     }
 
-    /// Returns 0, which no message has, for one that is of no part.
+    /// Returns 0, the length of no message, for a number of no part.
     fn length(&self, number: u64) -> Option<usize> {
         let known = Kind::of(number).and_then(|(kind, index)| {
             let (count, size) = self.parts[kind as usize];
@@ -152,7 +152,7 @@ impl Measure for Seen {
         Some(known.unwrap_or(0))
     }
 
-    /// Points of the pen and pictures arrive, whatever becomes of voice and pose.
+    /// Waits for points of the pen and pictures, which arrive even if voice and pose are lost.
     fn is_waiting(&self) -> bool {
         self.pen.is_waiting() || self.pictures.missing() > 0
     }

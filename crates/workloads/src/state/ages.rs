@@ -1,8 +1,8 @@
-//! The age of what a receiver has, over time, and the error of what it shows.
+//! Age of a receiver's state over time, and error of the shown position.
 //!
-//! The age at a time is that time less the time of the newest update that has arrived (age of information:
-//! Kaul, Yates and Gruteser, INFOCOM 2012). It grows with time and falls with each newer update, so its mean
-//! is the area of a saw over its length, and a quantile of it is one of time, not of updates.
+//! The age at a time is the time since the newest arrived update was due (age of information: Kaul, Yates and Gruteser,
+//! INFOCOM 2012). It grows with time and falls with each newer update, so its mean is the area of a saw divided by its
+//! length, and its quantiles are over time, not over updates.
 
 use crate::measurements::Tally;
 use crate::stats::quantile::{nearest_rank, quantile_sorted};
@@ -17,7 +17,7 @@ use crate::paced::saw::{self, Tooth};
 pub(crate) struct Showing {
     pub(crate) motion: Motion,
     pub(crate) display: Display,
-    /// Time by which its motion is ahead of that of others.
+    /// Phase by which its motion is ahead of the others'.
     pub(crate) phase: Nanos,
     /// Interval between two updates.
     pub(crate) period: Nanos,
@@ -26,13 +26,13 @@ pub(crate) struct Showing {
 /// Arrivals in their order.
 pub(crate) struct Ages {
     showing: Showing,
-    /// Times at which each was due, and at which it came.
+    /// Due time and arrival of each update.
     arrivals: Vec<(Nanos, Nanos)>,
-    /// Updates that were or will be sent.
+    /// Number of updates that were or will be sent.
     count: u64,
 }
 
-/// Frames per second that are shown.
+/// Frames per second of the display.
 const FRAMES: u64 = 60;
 
 impl Ages {
@@ -45,15 +45,15 @@ impl Ages {
         saw::teeth(self.arrivals.iter().copied())
     }
 
-    /// Returns the time for which the newest state was older than two periods and the least delay, in sum
-    /// and at the most: one update may be missing, and two must not.
+    /// Returns the total and the longest time in which the newest state was older than two periods and the least delay:
+    /// one update may be missing, two may not.
     fn stalls(&self, teeth: &[Tooth]) -> (u64, u64) {
         let delays = self.arrivals.iter().map(|(due, came)| (*came - *due).0);
         let bound = delays.min().unwrap_or(0) + 2 * self.showing.period.0;
         let (mut sum, mut longest, mut running) = (0, 0, 0);
         for tooth in teeth {
             let stalled = (tooth.from + tooth.lasted).saturating_sub(bound.max(tooth.from));
-            // An arrival that changes nothing does not end a stall.
+            // An arrival that leaves the age above the bound does not end a stall.
             running = if tooth.from > bound { running + stalled } else { stalled };
             sum += stalled;
             longest = longest.max(running);
@@ -61,8 +61,7 @@ impl Ages {
         (sum, longest)
     }
 
-    /// Returns the delay behind which at most one update in a hundred is late, lost ones included; `None`
-    /// if more are lost.
+    /// Returns the playout delay with which at most one update in a hundred is late or lost; `None` if more are lost.
     fn playout(&self) -> Option<u64> {
         let mut delays: Vec<u64> =
             self.arrivals.iter().map(|(due, came)| (*came - *due).0).collect();
@@ -76,7 +75,7 @@ impl Ages {
         self.showing.motion.at(time + self.showing.phase)
     }
 
-    /// Returns the error of what is shown, in each frame.
+    /// Returns the error of the shown position, in each frame.
     pub(super) fn errors(&self) -> Vec<f64> {
         let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
             return Vec::new();
@@ -84,7 +83,7 @@ impl Ages {
         let frame = Nanos(1_000_000_000 / FRAMES);
         let mut errors = Vec::new();
         let (mut now, mut arrived) = (first.1, 0);
-        // What has arrived, by its time.
+        // Due times of the updates that have arrived.
         let mut known: Vec<Nanos> = Vec::new();
         while now <= last.1 {
             while let Some((due, _)) = self.arrivals.get(arrived).filter(|(_, came)| *came <= now) {
@@ -100,7 +99,7 @@ impl Ages {
         errors
     }
 
-    /// Returns the position shown at `now`; `None` if nothing is known yet.
+    /// Returns the position shown at `now`; `None` before the first update.
     fn shown(&self, known: &[Nanos], now: Nanos) -> Option<f64> {
         let newest = *known.last()?;
         match self.showing.display {
@@ -126,7 +125,7 @@ impl Ages {
     }
 }
 
-/// Returns mean and 99th percentile of errors; nothing where there are none.
+/// Returns the mean and the 99th percentile of errors; empty without errors.
 pub(super) fn summed(mut errors: Vec<f64>) -> Vec<(&'static str, f64)> {
     errors.sort_unstable_by(f64::total_cmp);
     let Some(p99) = quantile_sorted(&errors, 0.99) else { return Vec::new() };

@@ -1,5 +1,4 @@
-//! Motion of a state over time, and its display. Positions are in parts of the range that the motion
-//! covers, from 0 to 1.
+//! Motion of a state over time, and its display. Positions are fractions of the range of the motion, from 0 to 1.
 
 use std::f64::consts::TAU;
 
@@ -8,13 +7,13 @@ use crate::time::Nanos;
 /// A motion that repeats every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Motion {
-    /// Swing from one end to the other and back, as a pendulum.
+    /// Swing from one end to the other and back, like a pendulum.
     Sine,
-    /// Jump from one end to the other, every half second, and still in between.
+    /// Jump from one end to the other every half second, at rest in between.
     Step,
     /// Thrown up, falling under gravity, and thrown up again where it lands.
     Bounce,
-    /// From one end to the other and back, at the same speed all the time.
+    /// From one end to the other and back, at a constant speed.
     Linear,
     /// A hand that reaches from one end to the other in 0.4 s, rests for a tenth of a second, and reaches back. Each reach
     /// has the least jerk, 10 t³ − 15 t⁴ + 6 t⁵ (Flash and Hogan, J. Neurosci. 5(7), 1985).
@@ -29,7 +28,7 @@ impl Motion {
             Motion::Sine => (0.5 + 0.5 * (TAU * phase).sin(), 0.5 * TAU * (TAU * phase).cos()),
             Motion::Step if phase < 0.5 => (0.0, 0.0),
             Motion::Step => (1.0, 0.0),
-            // A parabola through 0 at both ends, and 1 in the middle.
+            // A parabola with 0 at both ends and 1 in the middle.
             Motion::Linear if phase < 0.5 => (2.0 * phase, 2.0),
             Motion::Linear => (2.0 - 2.0 * phase, -2.0),
             Motion::Hand if phase < 0.5 => reach(phase),
@@ -42,10 +41,10 @@ impl Motion {
     }
 }
 
-/// Time that a reach takes, in seconds.
+/// Duration of a reach, in seconds.
 const REACH: f64 = 0.4;
 
-/// Returns position and speed of a reach, this long after it began.
+/// Returns the position and the speed of a reach, at this time after its beginning.
 fn reach(seconds: f64) -> (f64, f64) {
     let t = (seconds / REACH).min(1.0);
     let position = t.powi(3) * (10.0 - 15.0 * t + 6.0 * t * t);
@@ -57,9 +56,9 @@ fn reach(seconds: f64) -> (f64, f64) {
 pub(crate) enum Display {
     /// Position of the newest update.
     Hold,
-    /// Position of the newest update, moved on by now at its speed (dead reckoning).
+    /// Position of the newest update, extrapolated to now with its speed (dead reckoning).
     Extrapolate,
-    /// Position between the two updates around the time this far back.
+    /// Position between the two updates around the time now less this delay.
     Interpolate(Nanos),
 }
 

@@ -1,8 +1,8 @@
-//! Many objects that share a budget: which of them are in each update, and how old each is.
+//! Many objects that share a budget: the choice of objects for each update, and their ages.
 //!
-//! A priority accumulator decides (Fiedler, *State Synchronization*, 2015): with each tick an object's accumulator grows
-//! by its priority, the highest are in the update as far as the budget goes, and theirs begin at nothing again. So what is
-//! important goes often, and nothing is forgotten.
+//! A priority accumulator decides (Fiedler, *State Synchronization*, 2015): with each tick an object's accumulator
+//! grows by its priority; the objects with the highest accumulators fill the budget of the update, and their
+//! accumulators start again at 0. So important objects are sent often, and no object starves.
 
 use std::cmp::Reverse;
 
@@ -12,18 +12,18 @@ use crate::time::Nanos;
 use super::ages::{Ages, Showing, summed};
 use crate::paced::{Measure, saw};
 
-/// Objects with a budget of some in each update.
+/// Objects, with a budget for each update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crowd {
-    /// Objects in all.
+    /// Number of objects.
     pub(super) objects: usize,
-    /// Objects that are near, and as many times as important.
+    /// Number of near objects, which have the priority [`NEAR`].
     pub(super) near: usize,
     /// Objects in each update.
     pub(super) each: usize,
 }
 
-/// Priority of what is near, where that of the rest is 1: Fiedler's for objects that the player moves.
+/// Priority of near objects, if the others have 1: Fiedler's value for objects that the player moves.
 const NEAR: u64 = 100;
 
 impl Crowd {
@@ -35,7 +35,7 @@ impl Crowd {
                 *waiting += if object < self.near { NEAR } else { 1 };
             }
             let mut order: Vec<usize> = (0..self.objects).collect();
-            // Of equal ones the first; the order is the same at both ends.
+            // Among equals the first is taken; the order is the same at both ends.
             order.sort_by_key(|object| Reverse(waiting[*object]));
             order.truncate(self.each);
             for object in &order {
@@ -61,7 +61,7 @@ impl Objects {
         for object in updates.iter().flatten() {
             counts[*object] += 1;
         }
-        // No object moves as another does.
+        // Each object has a phase of its own.
         let phase = |object: usize| Nanos(1_000_000_000 / crowd.objects as u64 * object as u64);
         let of = |(object, count)| Ages::new(count, Showing { phase: phase(object), ..showing });
         Objects { crowd, ages: counts.into_iter().enumerate().map(of).collect(), updates }
@@ -75,7 +75,7 @@ impl Measure for Objects {
         }
     }
 
-    /// Each object's age counts over its own time, from its first arrival to its last.
+    /// Returns the figures. Each object's age counts over its own time, from its first arrival to its last.
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let teeth = |of: &[Ages]| of.iter().flat_map(Ages::teeth).collect::<Vec<_>>();
         let all = teeth(&self.ages);

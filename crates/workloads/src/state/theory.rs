@@ -5,7 +5,7 @@ use crate::contract::{Delivery, Ordering, Service};
 use crate::paced::Pace;
 use crate::workload::theory::{Conditions, Prediction, overlap};
 
-/// Returns the mean age of a state that is told on a lane of this `service`, and what is lost of it.
+/// Predicts the mean age of a state on a lane of this `service`, and the share of lost updates.
 pub(super) fn of(pace: &Pace, service: Service, on: &Conditions<'_>) -> Vec<Prediction> {
     let (way, size, period) = (pace.direction, pace.size, pace.period_ns());
     let (delay, lost) = (on.transit(way, size), on.lost(way, size));

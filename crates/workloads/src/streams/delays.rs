@@ -1,4 +1,4 @@
-//! One-way delays of the messages of some streams, and how much of them is waiting for others.
+//! Delays of the messages of several streams, and the part of the delays due to waiting for others.
 
 use crate::measurements::Tally;
 use crate::time::Nanos;
@@ -8,7 +8,7 @@ use crate::paced::{Arrived, Held, Measure, Quantiles, held};
 /// Arrivals by number.
 pub(super) struct Delays {
     streams: u16,
-    /// Times at which each message was due, and at which it came.
+    /// Due time and arrival of each message.
     arrivals: Vec<Option<(Nanos, Nanos)>>,
 }
 
@@ -17,7 +17,7 @@ impl Delays {
         Delays { streams, arrivals: vec![None; messages as usize] }
     }
 
-    /// Returns the time that messages waited for those before them, if the path takes `least`.
+    /// Returns the time that messages waited for earlier ones, if the path takes `least`.
     fn held(&self, least: Nanos) -> Held {
         let streams = usize::from(self.streams.max(1));
         let all = self.arrivals.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Frames of a video as they came, and the quality as seen.
+//! Arrivals of the frames of a video, and the quality for the viewer.
 
 use crate::measurements::Tally;
 use crate::measurements::series::RoundTrips;
@@ -10,28 +10,28 @@ use crate::workload::load::Item;
 /// A frame.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
-    /// Messages that have not come.
+    /// Number of messages that have not arrived.
     missing: u64,
     due: Nanos,
-    /// Time at which its last message so far came.
+    /// Time of the last arrival so far.
     came: Nanos,
-    /// Bytes that came.
+    /// Bytes that have arrived.
     here: u64,
 }
 
 /// Frames by number.
 pub(crate) struct Pictures {
     frames: Vec<Frame>,
-    /// The frame of each message, and its length; of those that have come, no frame.
+    /// Frame and length of each message; [`HERE`] in place of the frame if it has arrived.
     messages: Vec<(u32, u32)>,
     gop: usize,
     deadline: Nanos,
     period: Period,
-    /// Times that frames took which were whole since somebody last asked.
+    /// Times of the frames that were complete since the last report.
     times: RoundTrips,
 }
 
-/// Placeholder for the frame of a message that has come.
+/// Placeholder for the frame of a message that has arrived.
 const HERE: u32 = u32::MAX;
 
 /// Counts of frames late, lost and frozen if each is shown a fixed time after it was due.
@@ -39,13 +39,14 @@ const HERE: u32 = u32::MAX;
 struct Seen {
     late: u64,
     lost: u64,
-    /// Frames that cannot be shown, and the most in a row.
+    /// Number of frames that cannot be shown, and the longest run of them.
     frozen: u64,
     longest: u64,
 }
 
 impl Pictures {
-    /// Creates pictures whose frames have `parts` messages each, with the frame and length of each message.
+    /// Creates the frames of a video: `parts` has the number of messages of each, `messages` the frame and the length
+    /// of each message.
     pub(crate) fn new(
         parts: Vec<u64>,
         messages: Vec<(u32, u32)>,
@@ -59,20 +60,20 @@ impl Pictures {
         Pictures { frames, messages, gop: gop as usize, deadline, period, times }
     }
 
-    /// Returns the times from when each frame was due until it was whole; `None` if none is.
+    /// Returns the times from the due time of each frame until it was complete; `None` if no frame is complete.
     pub(crate) fn latencies(&self) -> Option<Quantiles> {
         let whole = self.frames.iter().filter(|frame| frame.missing == 0);
         Quantiles::of(whole.map(|frame| (frame.came - frame.due).0).collect())
     }
 
-    /// Returns the number of frames that are not whole.
+    /// Returns the number of incomplete frames.
     pub(crate) fn missing(&self) -> usize {
         self.frames.iter().filter(|frame| frame.missing > 0).count()
     }
 
     fn seen(&self) -> Seen {
         let mut seen = Seen::default();
-        // When the last of the frames came to which the next one refers; `None` where one is missing.
+        // Time at which all frames that the next one refers to were complete; `None` if one is missing.
         let mut ready = None;
         let mut row = 0;
         for (number, frame) in self.frames.iter().enumerate() {
@@ -95,7 +96,7 @@ impl Pictures {
 }
 
 impl Measure for Pictures {
-    /// Frames have fewer than messages, so that theirs is less than this again.
+    /// Bytes for a message and a frame: there are no more frames than messages.
     const BYTES_EACH: u64 = (size_of::<(u32, u32)>() + size_of::<Frame>()) as u64;
 
     #[inline]
@@ -131,14 +132,14 @@ impl Measure for Pictures {
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        // Frames of which none is whole are all missed, which is a figure; a path that brings nothing has none.
+        // If no frame is complete, all are missed, which is a figure; without any arrival there is no figure.
         if self.frames.iter().all(|frame| frame.here == 0) {
             return None;
         }
         let (seen, n) = (self.seen(), self.frames.len());
         let share = |frames: u64| frames as f64 / n as f64;
         let mut figures = vec![
-            // Half a frame more of one more, so that a trial in which all were in time has a ratio to others.
+            // Adds half a missed frame out of one more frame, so that a trial without misses has a ratio to others.
             ("missed_share", ((seen.late + seen.lost) as f64 + 0.5) / (n as f64 + 1.0)),
             ("late_share", share(seen.late)),
             ("lost_share", share(seen.lost)),

@@ -1,5 +1,5 @@
-//! The E-model of ITU-T G.107 (06/2015), with its default values, without echo: a rating from 0 to 100 of what
-//! delay and lost frames leave of a conversation.
+//! The E-model of ITU-T G.107 (06/2015), with its default values, without echo: a rating from 0 to 100 of a
+//! conversation under delay and lost frames.
 
 use crate::time::Nanos;
 
@@ -13,15 +13,15 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    /// G.711, whose decoder hides no lost frame.
+    /// G.711 without packet loss concealment.
     pub(crate) const G711: Codec = Codec { impairment: 0.0, robustness: 4.3 };
     /// G.711 with packet loss concealment (G.711, appendix I).
     pub(crate) const G711_PLC: Codec = Codec { impairment: 0.0, robustness: 25.1 };
     /// G.729A, of 8 kbit/s.
     pub(crate) const G729A: Codec = Codec { impairment: 11.0, robustness: 19.0 };
 
-    /// Ie,eff (7.4.3): impairment by the codec and lost frames, for their share and the ratio of the length
-    /// of their bursts to that under random loss.
+    /// Returns Ie,eff (7.4.3): impairment by the codec and lost frames, for the share of lost frames, and the mean
+    /// length of bursts over the mean length under random loss.
     fn impaired(self, lost: f64, burst_ratio: f64) -> f64 {
         let percent = 100.0 * lost;
         if percent <= 0.0 {
@@ -32,10 +32,10 @@ impl Codec {
     }
 }
 
-/// Rating if nothing but the default values impairs: Ro − Is.
+/// Rating with the default values alone: Ro − Is.
 const BASE: f64 = 93.2;
 
-/// Idd (7.4.2): impairment by a delay from mouth to ear alone.
+/// Returns Idd (7.4.2): impairment by the delay from mouth to ear alone.
 fn delayed(delay: Nanos) -> f64 {
     let ms = delay.0 as f64 / 1e6;
     if ms <= 100.0 {

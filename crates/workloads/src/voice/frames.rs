@@ -1,4 +1,4 @@
-//! Frames of a voice as they came, and the quality as heard.
+//! Arrivals of the frames of a voice, and the quality for the listener.
 
 use crate::measurements::Tally;
 use crate::time::Nanos;
@@ -11,13 +11,13 @@ pub(crate) struct Frames {
     codec: Codec,
     frame: Nanos,
     buffer: Nanos,
-    /// The delay of each; `None` where it did not come.
+    /// Delay of each frame; `None` if it did not arrive.
     delays: Vec<Option<Nanos>>,
-    /// The number after the last that came.
+    /// Number after the last frame that arrived.
     seen: usize,
 }
 
-/// Quality that a listener hears with a playout delay.
+/// Quality for the listener with a playout delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Heard {
     rating: f64,
@@ -25,7 +25,7 @@ struct Heard {
     mouth_to_ear: Nanos,
 }
 
-/// Buffers that are tried for the best one, in milliseconds.
+/// Buffers among which the best is searched, in milliseconds.
 const BUFFERS: std::ops::RangeInclusive<u64> = 0..=500;
 
 impl Frames {
@@ -33,7 +33,7 @@ impl Frames {
         Frames { codec, frame, buffer, delays: vec![None; count as usize], seen: 0 }
     }
 
-    /// Frames that were sent, as far as the receiver can know: up to the last that came.
+    /// Returns the frames that were sent, as far as the receiver can know: up to the last that arrived.
     fn sent(&self) -> &[Option<Nanos>] {
         &self.delays[..self.seen]
     }
@@ -50,7 +50,7 @@ impl Frames {
         }
         let n = self.sent().len().max(1) as f64;
         let lost = gaps as f64 / n;
-        // The mean length of bursts over that of random loss, 1 / (1 - p) (G.107, 7.4.3).
+        // Mean length of bursts over the mean length under random loss, 1 / (1 - p) (G.107, 7.4.3).
         let burst_ratio = gaps as f64 / bursts.max(1) as f64 * (1.0 - lost);
         let mouth_to_ear = self.frame + playout;
         let rating = rating(self.codec, mouth_to_ear, lost, burst_ratio);

@@ -1,5 +1,4 @@
-//! The log of one flow's messages, each with the time at which it was due and what became of it, from which figures
-//! of phases are made at the end.
+//! Log of one flow's messages, with the due time and the fate of each, for the figures of phases at the end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +15,18 @@ use super::marks::Marks;
 use super::phases::{Facts, Fate, Item, LOST, Observed, Phases};
 use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
-/// Maximum number of messages that a log tells apart.
+/// Maximum number of messages in a log.
 pub(super) const MOST: u64 = 1 << 20;
 
-/// A message: its number, and its fate, with the time at which it was due on the clock of this host.
+/// A message: its number, and its fate, with its due time on the clock of this host.
 type Entry = (u64, Fate);
 
-/// Returns the maximum number of messages of a direction; `None` where nobody knows.
+/// Returns the maximum number of messages of a direction; `None` if unknown.
 pub(super) fn most(info: &TaskInfo) -> Option<u64> {
     Some(info.most_bytes?.div_ceil(info.largest_message.max(1) as u64))
 }
 
-/// Returns the messages that a log holds: none where the work tells items of its own, or has only bytes.
+/// Returns the capacity of a log in messages: 0 if the work reports its own items, or has only bytes.
 fn known_most(info: &TaskInfo) -> u64 {
     match info.observed {
         Some(Observed::RoundTrips | Observed::OneWay(_)) => most(info).unwrap_or(MOST).min(MOST),
@@ -35,16 +34,16 @@ fn known_most(info: &TaskInfo) -> u64 {
     }
 }
 
-/// Bytes of memory that the log of a task takes, with what is sorted of it in the end.
+/// Returns the memory of a task's log in bytes, with the sorted fates at the end.
 pub(super) fn memory(info: &TaskInfo) -> u64 {
     let each = 2 * size_of::<Entry>() + size_of::<Fate>() + size_of::<u64>();
     (known_most(info) + SPARE) * each as u64
 }
 
-/// Arrivals beyond the number of messages that a log holds: copies that the path made.
+/// Capacity of a log beyond the number of messages, for copies by the path.
 const SPARE: u64 = 1 << 10;
 
-/// Creates the endpoint of `task`, with a log where its messages are observed.
+/// Creates the endpoint of `task`, with a log at the end that observes its messages.
 pub(super) fn watched(
     task: &dyn Task,
     phases: &Phases,
@@ -79,18 +78,18 @@ pub(super) fn watched(
 
 struct Log {
     entries: Vec<Entry>,
-    /// Numbers of messages are below this.
+    /// Bound on the numbers of messages: all are below.
     most: u64,
     /// Bytes of a message.
     size: u64,
-    /// True if there were more entries than there is room for: then nothing is said of any.
+    /// True if there were more entries than room: then there are no figures.
     is_over_full: bool,
 }
 
 impl Log {
     fn new(most: u64, size: u64) -> Log {
         let room = (most + SPARE) as usize;
-        // Written once, so that the pages are there.
+        // Written once, so that the pages are in memory.
         let mut entries = vec![(1, Fate { due: Nanos(1), took: LOST, bytes: 1 }); room];
         entries.clear();
         Log { entries, most, size, is_over_full: false }
@@ -105,8 +104,8 @@ impl Log {
         }
     }
 
-    /// Returns the fates of all messages by their numbers, with due times after `begin`. Those of which there is no
-    /// entry are lost, up to the number `sent`; they were due at even distances between their neighbours.
+    /// Returns the fates of all messages by their numbers, with due times after `begin`. Messages up to the number
+    /// `sent` without an entry are lost; their due times are interpolated between their neighbours'.
     fn fates(&mut self, begin: Nanos, sent: u64) -> Vec<Fate> {
         self.entries.sort_by_key(|(seq, _)| *seq);
         self.entries.dedup_by_key(|(seq, _)| *seq);
@@ -133,8 +132,8 @@ impl Log {
     }
 }
 
-/// Returns the fates of items, with due times after `begin`, in their order. One of which nobody said when it was due was
-/// at an even distance between its neighbours, or with the nearest that is known.
+/// Returns the fates of items, with due times after `begin`, in their order. An unknown due time is interpolated
+/// between its neighbours', or equal to the nearest known one.
 fn fates_of(items: &[Item], begin: Nanos) -> Vec<Fate> {
     let mut known = items.iter().enumerate().filter_map(|(at, item)| Some((at, item.due?)));
     let Some(mut before) = known.next() else { return Vec::new() };
@@ -160,25 +159,25 @@ fn fates_of(items: &[Item], begin: Nanos) -> Vec<Fate> {
     fates
 }
 
-/// Endpoint and recorder of a log are of one thread, and neither ever waits for the other.
+/// Locks a log. Its endpoint and its recorder run in one thread, so neither ever waits for the other.
 fn locked(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An endpoint whose messages are logged.
+/// An endpoint that logs the messages of another one.
 struct Watched {
     inner: Box<dyn Endpoint>,
     log: Arc<Mutex<Log>>,
-    /// Bounds of phases, where bytes are observed.
+    /// Bounds of phases, if bytes are observed.
     marks: Option<Marks>,
     phases: Phases,
     facts: Facts,
     tag: u32,
     /// Time of its first turn.
     begin: Option<Nanos>,
-    /// Number of messages that the peer has sent one way, once it has said so.
+    /// Number of messages that the peer has sent one way, once it has reported that.
     sent: u64,
-    /// Delays of messages one way since somebody last asked for them.
+    /// Delays of messages one way since the last report.
     delays: RoundTrips,
 }
 
@@ -196,7 +195,7 @@ impl Watched {
         self.phases.figures(&self.facts, &fates)
     }
 
-    /// Notes bytes that have arrived, where a phase begins or ends.
+    /// Notes the bytes that have arrived, when a phase begins or ends.
     #[inline]
     fn mark(&mut self, now: Nanos) {
         let (Some(marks), Some(begin)) = (&mut self.marks, self.begin) else { return };
@@ -280,7 +279,7 @@ impl Endpoint for Watched {
     }
 }
 
-/// A recorder that logs each round trip, too.
+/// A recorder that also logs each round trip.
 struct Logging {
     inner: Box<dyn Recorder>,
     log: Arc<Mutex<Log>>,

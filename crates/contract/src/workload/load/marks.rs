@@ -1,4 +1,4 @@
-//! Bytes that had arrived at the bounds of phases, of work that has no messages to tell apart.
+//! Bytes that had arrived at the bounds of phases, for work without numbered messages.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::time::Nanos;
 use super::phases::{Phases, goodput_name};
 use crate::measurements::Phase;
 
-/// Bounds of the phases in order of time, with what had arrived when each was passed.
+/// Bounds of the phases in order of time, with the bytes that had arrived at each.
 pub(super) struct Marks {
     bounds: [Nanos; BOUNDS],
     passed: [(Nanos, u64); BOUNDS],
@@ -18,8 +18,8 @@ pub(super) struct Marks {
 const BOUNDS: usize = 2 * Phase::ALL.len();
 
 impl Marks {
-    /// Creates the bounds of the phases of work that lasts for `whole`. The last phase ends before the work does, as an
-    /// end that has nothing left to do looks at no clock.
+    /// Creates the bounds of the phases of work that lasts for `whole`. The last phase ends before the work does,
+    /// because an idle end does not read the clock.
     pub(super) fn new(phases: &Phases, whole: Nanos) -> Marks {
         let mut bounds = [Nanos::ZERO; BOUNDS];
         for (at, phase) in Phase::ALL.into_iter().enumerate() {
@@ -29,13 +29,13 @@ impl Marks {
         Marks { bounds, passed: [(Nanos::ZERO, 0); BOUNDS], next: 0 }
     }
 
-    /// Returns true if a bound has been passed at `since_begin`, so that [`Marks::pass`] is to be told.
+    /// Returns true if a bound has been passed at `since_begin`, so that [`Marks::pass`] must be called.
     #[inline]
     pub(super) fn is_due(&self, since_begin: Nanos) -> bool {
         self.next < BOUNDS && since_begin >= self.bounds[self.next]
     }
 
-    /// Notes the bytes that have arrived by then.
+    /// Notes the bytes that have arrived by `since_begin`.
     pub(super) fn pass(&mut self, since_begin: Nanos, bytes: u64) {
         while self.is_due(since_begin) {
             self.passed[self.next] = (since_begin, bytes);

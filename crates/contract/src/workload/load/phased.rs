@@ -1,4 +1,4 @@
-//! Work in phases: what it takes to have them, and the figures of a trial that follow from them.
+//! Work in phases: its conditions, and the figures of a trial that follow.
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
@@ -15,10 +15,10 @@ use super::phases::{
 use super::{FOR, FROM, GOODPUT, PHASE};
 use crate::workload::Measurements;
 
-/// Returns the phases that `settings` ask for, beside work of this name; `typed` is what was given.
+/// Returns the phases that `settings` ask for, beside work of this name; `typed` has the keys that were given.
 ///
 /// # Errors
-/// [`Error::Usage`] where a key that belongs to phases stands without `load-from`.
+/// [`Error::Usage`] if a key of phases is given without `load-from`.
 pub(super) fn asked(
     work: &str,
     typed: &Spec,
@@ -38,10 +38,11 @@ pub(super) fn asked(
     Ok(Some(Phases { stint, guard, judged: settings.get(&PHASE) }))
 }
 
-/// Returns the work that `parse` makes of `spec`, as long as its phases where its length is open, and the way to observe it.
+/// Returns the work that `parse` creates from `spec`, as long as its phases if its length is open, and the way to
+/// observe it.
 ///
 /// # Errors
-/// [`Error::Usage`] where the work has no phases, is over too soon, or has too few messages in one.
+/// [`Error::Usage`] if the work cannot have phases, is over too soon, or has too few messages in a phase.
 pub(super) fn in_phases(
     phases: &Phases,
     spec: &Spec,
@@ -51,7 +52,7 @@ pub(super) fn in_phases(
     let unit = unit(spec, &parse);
     let mut task = parse(spec);
     if let Some(lengths) = task.as_ref().ok().and_then(|task| task.info().lengths) {
-        // As long after the load as before it, and what drains then.
+        // As long after the load as before it, and the time to drain the queue.
         let whole = phases.stint.end() + phases.guard + phases.stint.from;
         task = parse(&lengths.apply(spec.clone(), whole.0.div_ceil(lengths.unit_ns.max(1))));
     }
@@ -88,10 +89,10 @@ pub(super) fn in_phases(
     }
 }
 
-/// Returns the percentile of a phase that stands for the claim of the work.
+/// Returns the percentile of a phase that corresponds to the claim of the work.
 ///
 /// # Errors
-/// [`Error::Usage`] where phases do not have it.
+/// [`Error::Usage`] if phases do not have it.
 fn claimed(phases: &Phases, info: &TaskInfo) -> Result<Percentile> {
     let claim = info.claim();
     let percentile = claim.and_then(|metric| MetricName::parse(&metric.name).percentile);
@@ -104,7 +105,7 @@ fn claimed(phases: &Phases, info: &TaskInfo) -> Result<Percentile> {
     Ok(percentile.filter(|one| PERCENTILES.contains(one)).unwrap_or(Percentile::P50))
 }
 
-/// Returns the length of the work in its units, as if its settings left that open.
+/// Returns the lengths that the work would have if its settings did not give one.
 fn unit(spec: &Spec, parse: impl Fn(&Spec) -> Result<Box<dyn Task>>) -> Option<Lengths> {
     let mut open = spec.clone();
     open.options.retain(|(key, _)| key != "count" && key != "time");
@@ -129,7 +130,7 @@ fn too_short(work: &str, phases: &Phases, phase: Phase, whole: Nanos, needs: Nan
 }
 
 impl Phases {
-    /// Adds the figures of each phase to those of the work, and has verdicts given for the phase that is asked for.
+    /// Returns the metrics of the work with the metrics of each phase; the claim moves to the phase for verdicts.
     pub(super) fn add_metrics(&self, observed: Observed, work: &TaskInfo) -> Vec<Metric> {
         let mut all = work.metrics.clone();
         all.extend(metrics(observed));
@@ -143,7 +144,7 @@ impl Phases {
         all
     }
 
-    /// Returns the name of the figure that verdicts are given for, where it is a phase's.
+    /// Returns the name of the metric for verdicts, if it is a phase's.
     fn claim(&self, observed: Observed, work: &TaskInfo) -> Option<String> {
         let judged = self.judged?;
         if observed.deadline().is_some() && work.claim().is_some_and(|one| one.unit == Unit::Share)
@@ -155,7 +156,7 @@ impl Phases {
         Some(name.unwrap_or_else(|| goodput_name(judged)))
     }
 
-    /// Adds the figures of the phases that the observing end reports, and what follows from several of them.
+    /// Adds the figures of the phases that the observing end reports, and the comparisons of phases.
     pub(super) fn conclude(
         &self,
         observed: Observed,
@@ -169,7 +170,7 @@ impl Phases {
                 let (senders, receivers, _) = reports.of(direction);
                 (senders, receivers)
             }
-            // What never left is missing all the same.
+            // Items that were never sent count as missing, too.
             Observed::Items(_) | Observed::Bytes(_) => match observed.side() {
                 Side::Near => (&[][..], reports.near),
                 Side::Far => (&[][..], reports.far),
@@ -180,13 +181,13 @@ impl Phases {
         let reported = |name: &str| {
             let all = observers.iter().map(|half| half.figures.get(name).copied());
             match observed {
-                // Of several flows the sum, where all have it.
+                // With several flows the sum, if all report it.
                 Observed::Bytes(_) => all.sum::<Option<f64>>().filter(|_| !observers.is_empty()),
                 _ => observers.first().and_then(|half| half.figures.get(name).copied()),
             }
         };
         for metric in metrics(observed) {
-            // The numbers of messages that never left are those of others then, and the times of lost ones unknown.
+            // Unsent messages use no numbers, so gaps in the numbers and the due times of lost messages are unknown.
             let is_unknown = was_silent && counts_gaps(&metric.name);
             let figure = reported(&metric.name).filter(|_| !is_unknown);
             let Some(figure) = figure else { continue };
@@ -198,7 +199,7 @@ impl Phases {
         }
         compare(observed, findings);
         let Some(claim) = self.claim(observed, work) else { return };
-        // Parts of a trial that differ on purpose say nothing about how a figure drifts.
+        // Segments of a trial with phases differ by design, so they do not show drift.
         findings.segments = Vec::new();
         if findings.why_invalid.is_none() && !findings.metrics.contains_key(&claim) {
             findings.why_invalid = Some(format!(
@@ -208,7 +209,7 @@ impl Phases {
     }
 }
 
-/// Adds what compares the phase during the load with the one before it.
+/// Adds the figures that compare the phase during the load with the phase before it.
 fn compare(observed: Observed, findings: &mut Measurements) {
     let of = |name: String| findings.metrics.get(&name).copied();
     let both =
@@ -228,12 +229,12 @@ fn compare(observed: Observed, findings: &mut Measurements) {
     findings.metrics.extend(induced.map(|induced| (INDUCED.to_owned(), induced)));
 }
 
-/// Figure of the load: its share of all that arrives while it runs.
+/// Figure of the load: its share of all goodput while it runs.
 const SHARE: &str = "load_goodput_share";
 /// Figure of the load: Jain's index of the goodputs of its flows.
 const JAIN: &str = "load_jain_share";
 
-/// Returns the figures of how load and work share the path.
+/// Returns the metrics of how load and work share the path.
 pub(super) fn share_metrics() -> [Metric; 2] {
     let share = |name: &str, label: &str, better| {
         descriptive(name.to_owned(), label.to_owned(), Unit::Share, better)
@@ -244,8 +245,8 @@ pub(super) fn share_metrics() -> [Metric; 2] {
     ]
 }
 
-/// Adds the share of the load in what arrived while it ran, once its goodput is known, and how evenly its flows
-/// shared that, by the `rates` of each: (Σx)² / (n Σx²) (Jain, Chiu and Hawe 1984, DEC-TR-301).
+/// Adds the share of the load in all goodput while it ran, if its goodput is known, and Jain's index of the `rates` of
+/// its flows: (Σx)² / (n Σx²) (Jain, Chiu and Hawe 1984, DEC-TR-301).
 pub fn add_shares(rates: &[f64], metrics: &mut Metrics) {
     let work = metrics.get(&goodput_name(Phase::During)).copied();
     let Some((load, work)) = metrics.get(GOODPUT).copied().zip(work) else { return };

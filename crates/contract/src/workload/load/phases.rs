@@ -4,9 +4,10 @@
 //! load     ............................|#################################|....................
 //! phase    <------- before -------> gg | ggggggg <----- during -----> gg | ggggggg <- after ->
 //! ```
-//! A message belongs to the phase in which it was due. Near an edge (`g`) it belongs to none: for `load-lead` after
-//! it, in which the load finds its rate or the queue drains, and for a quarter of that before it, so that no round
-//! trip that began in a phase ends in the next, and none hangs on how fast the word to start or to stop came.
+//! A message belongs to the phase in which it was due. Near an edge of the load (`g`) it belongs to none: for
+//! `load-lead` after the edge, in which the load finds its rate or the queue drains, and for a quarter of that before
+//! it, so that no round trip that began in a phase ends in the next, and the delay of the signal to start or to stop
+//! has no effect.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +22,14 @@ use super::{FOR, FROM, PHASE};
 /// Part of the work's time for which a load runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
-    /// Time from the work's begin to the load's.
+    /// Time from the beginning of the work to the beginning of the load.
     pub from: Nanos,
-    /// Time that the load then runs.
+    /// Time for which the load then runs.
     pub lasts: Nanos,
 }
 
 impl Stint {
-    /// Returns the time from the work's begin to the end of the load.
+    /// Returns the time from the beginning of the work to the end of the load.
     pub fn end(&self) -> Nanos {
         self.from + self.lasts
     }
@@ -39,39 +40,38 @@ impl Stint {
 pub enum Observed {
     /// Messages there and back, at the near end.
     RoundTrips,
-    /// Messages one way at an even rate, on one clock, where they arrive.
+    /// Messages one way at an even rate, on one clock, at their receiver.
     OneWay(Direction),
-    /// What the work is about, told by the end that knows it ([`super::super::Endpoint::items`]).
+    /// Items of the work, at the end that reports them ([`super::super::Endpoint::items`]).
     Items(Items),
-    /// Bytes that arrive, of work that has no messages to tell apart.
+    /// Bytes at their receiver, for work without numbered messages.
     Bytes(Direction),
 }
 
-/// Items that a work is about: frames, events, requests.
+/// Kind of the items of a work: frames, events, requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Items {
-    /// The end that tells them.
+    /// End that reports them.
     pub side: Side,
-    /// First part of the names of their times, and the label of those.
+    /// First part of the names of their times, and label of the times.
     pub names: [&'static str; 2],
-    /// Time after which one is too late, where there is such a time.
+    /// Time after which an item is too late, if there is one.
     pub deadline: Option<Nanos>,
 }
 
-/// An item, and what became of it.
+/// An item, and its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    /// Time at which it was due, on the clock of this host; `None` where nobody said, so that it was between those of its
-    /// neighbours.
+    /// Due time, on the clock of this host; `None` if unknown: then it is interpolated between its neighbours'.
     pub due: Option<Nanos>,
-    /// Time that it took from then on; `None` where it never was whole.
+    /// Time from then until it was complete; `None` if it never was.
     pub took: Option<Nanos>,
     /// Bytes of it that arrived.
     pub bytes: u64,
 }
 
 impl Observed {
-    /// Returns the first part of the names of its times, and their label; `None` where it has none.
+    /// Returns the first part of the names of its times, and their label; `None` if it has no times.
     pub(super) fn names(self) -> Option<[&'static str; 2]> {
         match self {
             Observed::RoundTrips => Some(["rtt", "RTT"]),
@@ -81,7 +81,7 @@ impl Observed {
         }
     }
 
-    /// Returns what it is described by over time, in words.
+    /// Returns the label of its figure over time.
     pub fn label(self) -> &'static str {
         self.names().map_or("goodput", |[_, label]| label)
     }
@@ -96,19 +96,19 @@ impl Observed {
         }
     }
 
-    /// Returns the time after which an item is too late, where there is such a time.
+    /// Returns the time after which an item is too late, if there is one.
     pub(super) fn deadline(self) -> Option<Nanos> {
         if let Observed::Items(items) = self { items.deadline } else { None }
     }
 }
 
-/// Phases that were asked for.
+/// Phases of a work.
 #[derive(Debug, Clone)]
 pub(super) struct Phases {
     pub(super) stint: Stint,
     /// Time after an edge of the load in which a message is in no phase.
     pub(super) guard: Nanos,
-    /// The phase that verdicts are given for; `None` for the trial as a whole.
+    /// Phase for verdicts; `None` for the trial as a whole.
     pub(super) judged: Option<Phase>,
 }
 
@@ -118,28 +118,28 @@ pub(super) const PERCENTILES: [Percentile; 3] = [Percentile::P50, Percentile::P9
 /// Fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fate {
-    /// Time at which it was due, after the work's begin.
+    /// Due time after the beginning of the work.
     pub(super) due: Nanos,
-    /// Time that it took, in nanoseconds; [`LOST`] if it never came.
+    /// Time from then to its arrival, in nanoseconds; [`LOST`] if it never arrived.
     pub(super) took: u64,
     /// Bytes of it that arrived.
     pub(super) bytes: u64,
 }
 
-/// Longer than any time, so that lost messages are sorted last.
+/// Time of a lost message, longer than any other, so that lost messages are sorted last.
 pub(super) const LOST: u64 = u64::MAX;
 
-/// Facts of the messages whose figures are wanted.
+/// Facts of a work that figures of phases depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) observed: Observed,
-    /// Time that the work lasts.
+    /// Duration of the work.
     pub(super) whole: Nanos,
     /// Time after which an answer counts as lost.
     pub(super) timeout: Nanos,
 }
 
-/// Share of round trips that the trimmed mean of [`per_minute`] keeps, in thousandths, and the fewest of them.
+/// Share of round trips in the trimmed mean of [`per_minute`], and minimum number of them.
 const KEPT: f64 = 0.95;
 const FEWEST_KEPT: usize = 20;
 
@@ -177,7 +177,7 @@ impl Phases {
         format!("from {} on for {}", spoken(self.stint.from), spoken(self.stint.lasts))
     }
 
-    /// Returns the figures of all phases, of messages in the order in which they were due.
+    /// Returns the figures of all phases. `fates` are in the order of due times.
     pub(super) fn figures(&self, facts: &Facts, fates: &[Fate]) -> BTreeMap<String, f64> {
         let mut figures = BTreeMap::new();
         for phase in Phase::ALL {
@@ -202,7 +202,7 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
         let at = quantile_sorted(&times, percentile.per_mille() as f64 / 1000.0)
             .filter(|_| times.len() as u64 >= percentile.fewest());
         let value = match at {
-            // The least that it can be. What goes one way has no timeout, and then no figure.
+            // The lower bound. Messages one way have no timeout, and then no figure.
             Some(LOST) if is_there_and_back => Some(facts.timeout.0),
             Some(LOST) | None => None,
             Some(took) => Some(took),
@@ -220,7 +220,8 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
     figures.extend(mean.map(|mean| (burst_name("burst_mean", phase), mean)));
     if let Some(deadline) = facts.observed.deadline() {
         let missed = times.iter().filter(|took| **took > deadline.0).count();
-        // Half an item more of one more, as for the whole trial, so that none missed has a ratio to others.
+        // Adds half a missed item out of one more item, as for the whole trial, so that a phase without misses has a
+        // ratio to others.
         figures.push((missed_name(phase), (missed as f64 + 0.5) / (times.len() as f64 + 1.0)));
     }
     let bits = own.iter().fold(0u64, |sum, fate| sum.saturating_add(fate.bytes.saturating_mul(8)));
@@ -228,12 +229,12 @@ fn of_phase(phase: Phase, facts: &Facts, own: &[Fate], span: Nanos) -> Vec<(Stri
     figures
 }
 
-/// Returns the round trips that would fit into a minute one after the other, at the mean of those that are no longer
-/// than their 95th percentile; `None` where that is not known, or lost. `times` are sorted.
+/// Returns the number of successive round trips per minute, from the mean up to the 95th percentile; `None` if that is
+/// unknown, or lost. `times` are sorted.
 ///
-/// The Responsiveness under Working Conditions of draft-ietf-ippm-responsiveness is 60 000 over such a mean in
-/// milliseconds, of times to connect, to negotiate TLS and to answer on connections of their own, and of answers on
-/// the connections that carry the load. This is that of one probe on one connection of its own.
+/// Responsiveness under Working Conditions in draft-ietf-ippm-responsiveness is 60 000 divided by such a mean in
+/// milliseconds, of the times to connect, to negotiate TLS and to answer on separate connections, and to answer on the
+/// connections of the load. This figure is for a single probe on a connection of its own.
 fn per_minute(times: &[u64]) -> Option<f64> {
     let rank = nearest_rank(times.len() as u64, KEPT)? as usize;
     let kept = times.get(..rank).filter(|_| times.len() >= FEWEST_KEPT)?;
@@ -255,10 +256,10 @@ fn bursts(fates: &[Fate]) -> (u64, Option<f64>) {
     (longest, (runs > 0).then(|| lost as f64 / runs as f64))
 }
 
-/// Name of the losses during the load less those before it.
+/// Name of the figure of losses during the load less losses before it.
 pub(super) const INDUCED: &str = "loss_induced_share";
 
-/// Name of the goodput of the work during the load over that before.
+/// Name of the ratio of the work's goodput during the load to its goodput before.
 pub(super) const GOODPUT_RATIO: &str = "goodput_under_load_ratio";
 
 pub(super) fn ratio_name(observed: Observed) -> Option<String> {
@@ -287,9 +288,9 @@ pub(super) fn goodput_name(phase: Phase) -> String {
     of_a_phase("goodput", Suffix::BitRate, phase)
 }
 
-/// Quantity of what is lost in a phase.
+/// Quantity of the losses in a phase.
 const LOSS: &str = "loss";
-/// Quantities of losses one after the other in a phase, with their labels.
+/// Quantities of runs of losses in a phase, with their labels.
 const BURSTS: [(&str, &str); 2] = [("burst_max", "longest"), ("burst_mean", "mean")];
 
 pub(super) fn loss_name(phase: Phase) -> String {
@@ -314,7 +315,7 @@ pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Bette
     Metric { name, label, unit, better, role: Role::Descriptive }
 }
 
-/// Returns the figures of all phases.
+/// Returns the metrics of all phases.
 pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
     let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
     let higher = |name: String, label: String, unit| descriptive(name, label, unit, Better::Higher);
@@ -353,7 +354,7 @@ pub(super) fn metrics(observed: Observed) -> Vec<Metric> {
     metrics
 }
 
-/// Returns the figures of what is lost in a phase.
+/// Returns the metrics of the losses in a phase.
 fn of_losses(phase: Phase) -> [Metric; 3] {
     let when = format!("{} the load", phase.name());
     let lower = |name: String, label: String, unit| descriptive(name, label, unit, Better::Lower);
