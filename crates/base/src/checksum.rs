@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit words.
 
-/// Sums 16-bit words, an odd last byte padded with zero, not folded. 65,536 bytes are 32,768 words, whose sum stays
-/// below 2^31.
+/// Sums 16-bit words, with an odd last byte padded with zero, without folding. The sum of 65,536 bytes, 32,768 words,
+/// is below 2^31.
 pub fn sum(bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(2);
     let sum: u32 =

@@ -1,11 +1,10 @@
-//! Control messages beside data (cmsg(3)): the room for them, putting one in, and reading those that the kernel put
-//! there.
+//! Control messages beside data (cmsg(3)): a buffer for them, writing one, and reading the kernel's.
 
 use std::mem::size_of;
 
 use libc::{c_int, msghdr};
 
-/// Size that a control message with so many bytes of data takes (`CMSG_SPACE`).
+/// Returns the size of a control message with `data` bytes of data (`CMSG_SPACE`).
 pub const fn space(data: usize) -> usize {
     // SAFETY: CMSG_SPACE only computes.
     unsafe { libc::CMSG_SPACE(data as u32) as usize }
@@ -17,7 +16,7 @@ pub fn header() -> msghdr {
     unsafe { std::mem::zeroed() }
 }
 
-/// Buffer for control messages, aligned as they are.
+/// Buffer for control messages, with their alignment.
 #[derive(Debug, Clone)]
 #[repr(align(8))]
 pub struct Room<const N: usize>([u8; N]);
@@ -29,22 +28,22 @@ impl<const N: usize> Default for Room<N> {
 }
 
 impl<const N: usize> Room<N> {
-    /// Offers the whole room to a receiving call.
+    /// Gives the whole buffer to a receiving call.
     pub fn offer(&mut self, to: &mut msghdr) {
         to.msg_control = self.0.as_mut_ptr().cast();
         to.msg_controllen = N as _; // size_t with glibc, socklen_t with musl
     }
 
-    /// Makes the first `len` bytes the control messages of a sending call, which only reads them.
+    /// Sets the first `len` bytes as the control messages of a sending call, which only reads them.
     pub fn beside(&self, header: &mut msghdr, len: usize) {
         header.msg_control = self.0.as_ptr().cast_mut().cast();
         header.msg_controllen = len.min(N) as _;
     }
 
-    /// Puts a message behind the first `at` bytes; returns where the next one would begin.
+    /// Writes a message after the first `at` bytes; returns the offset of the next one.
     ///
     /// # Panics
-    /// Panics if the room is too small for it, or if `at` is no end of a message.
+    /// Panics if the buffer is too small for it, or if `at` is not the end of a message.
     pub fn put(&mut self, at: usize, level: c_int, kind: c_int, data: &[u8]) -> usize {
         assert!(at.is_multiple_of(size_of::<usize>()), "a control message begins aligned");
         let place = &mut self.0[at..][..space(data.len())];
@@ -60,7 +59,7 @@ impl<const N: usize> Room<N> {
     }
 }
 
-/// One control message.
+/// A control message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Protocol that it belongs to, such as `SOL_SOCKET`.
@@ -98,7 +97,7 @@ impl Message<'_> {
         Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
     }
 
-    /// Returns the data as values of `T`, without what is left over.
+    /// Iterates over the data as values of `T`, without an incomplete last one.
     pub fn values<T: Plain>(&self) -> impl Iterator<Item = T> {
         let Message { level, kind, data } = *self;
         data.chunks_exact(size_of::<T>())
@@ -106,10 +105,10 @@ impl Message<'_> {
     }
 }
 
-/// Goes through the control messages that a receiving call brought.
+/// Iterates over the control messages of a receiving call.
 ///
 /// # Safety
-/// `header` has no control buffer, or one that lives as long as the result and that the kernel filled in.
+/// `header` has no control buffer, or a buffer that lives as long as the result and that the kernel has filled in.
 pub unsafe fn messages<'a>(header: &'a msghdr) -> impl Iterator<Item = Message<'a>> {
     // SAFETY: the caller vouches for the buffer.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };

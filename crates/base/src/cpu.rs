@@ -1,11 +1,10 @@
-//! CPUs that a thread may run on, and holding one on a CPU.
+//! CPUs that a thread may run on, and pinning of a thread to a CPU.
 
 use std::io;
 
 use crate::error::{Error, Result};
 
-/// Returns the CPUs that the calling thread may run on (sched_getaffinity(2)); all of them where the kernel does not
-/// answer.
+/// Returns the CPUs that the calling thread may run on (sched_getaffinity(2)); all of them if the call fails.
 pub fn allowed_cpus() -> Vec<usize> {
     let mut mask = [0u64; MASK_WORDS];
     // SAFETY: `mask` is writable for the length given, and the kernel writes no more than that.
@@ -17,14 +16,13 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..64 * MASK_WORDS).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
-/// Number of words of a CPU mask: 8192 CPUs, the most that Linux is built for, where `cpu_set_t` ends at 1024.
+/// Number of words of a CPU mask: 8192 CPUs, the maximum of Linux, while `cpu_set_t` ends at 1024.
 pub const MASK_WORDS: usize = 128;
 
-/// Holds the calling thread, and the threads and processes it starts later, on `cpu`
-/// (sched_setaffinity(2)).
+/// Pins the calling thread, and the threads and processes that it starts later, to `cpu` (sched_setaffinity(2)).
 ///
 /// # Errors
-/// [`Error::Setup`] where the CPU is not there or not allowed.
+/// [`Error::Setup`] if the CPU does not exist or is not allowed.
 pub fn pin(cpu: usize) -> Result<()> {
     let op = || format!("pin to CPU {cpu}");
     let mut mask = [0u64; MASK_WORDS];

@@ -1,4 +1,4 @@
-//! Descriptors: handing one to another process (`SCM_RIGHTS`, unix(7)), and waiting for one.
+//! Descriptors: passing one to another process (`SCM_RIGHTS`, unix(7)), and waiting for one.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -26,8 +26,8 @@ pub fn send(over: BorrowedFd<'_>, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> i
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Receives the bytes and the descriptor of one [`send`]. Returns the number of bytes, 0 where the other end is gone,
-/// and the descriptor, which programs started from here do not inherit.
+/// Receives the bytes and the descriptor of one [`send`]. Returns the number of bytes, 0 if the other end is closed,
+/// and the descriptor, which is closed on exec.
 ///
 /// # Errors
 /// The error of recvmsg(2).
@@ -47,7 +47,7 @@ pub fn receive(over: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Opti
     let number = unsafe { cmsg::messages(&header) }
         .find(|message| message.kind == libc::SCM_RIGHTS)
         .and_then(|message| message.read::<i32>());
-    // SAFETY: it was received just now, and nobody else has it.
+    // SAFETY: it was received just now, and has no other owner.
     Ok((got, number.map(|number| unsafe { OwnedFd::from_raw_fd(number) })))
 }
 

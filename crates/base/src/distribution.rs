@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Quantile {
     /// Number of nanoseconds.
     Ns(u64),
-    /// Bound: it falls among samples that had not come back after this many nanoseconds.
+    /// Bound: it falls among samples without an answer after this number of nanoseconds.
     Beyond(u64),
 }
 
 impl Quantile {
-    /// Returns the value, or the least it can be.
+    /// Returns the value, or its lower bound.
     pub fn at_least_ns(self) -> u64 {
         match self {
             Quantile::Ns(ns) | Quantile::Beyond(ns) => ns,
@@ -21,7 +21,7 @@ impl Quantile {
 }
 
 impl Serialize for Quantile {
-    /// Writes an integer, or the string `>3000000000` where it lies beyond the timeout.
+    /// Writes an integer, or the string `>3000000000` beyond the timeout.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Quantile::Ns(ns) => serializer.serialize_u64(*ns),
@@ -51,21 +51,21 @@ impl<'de> Deserialize<'de> for Quantile {
     }
 }
 
-/// Summary of a sample of times in nanoseconds. Quantiles are order statistics (nearest rank), and absent where fewer
-/// than ten samples lie beyond them.
+/// Summary of a sample of times in nanoseconds. Quantiles are order statistics (nearest rank), and absent with fewer
+/// than ten samples beyond them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of samples, lost ones included.
     pub n: u64,
     /// Number of samples censored at the timeout.
     pub censored: u64,
-    /// Least value; absent where nothing came back.
+    /// Shortest time; absent without answers.
     pub min: Option<u64>,
-    /// Greatest value that came back.
+    /// Longest time of an answer.
     pub max: Option<u64>,
-    /// Mean of the samples that came back; absent where any sample is censored, as it would be biased.
+    /// Mean of the samples; absent if any sample is censored, because it would be biased.
     pub mean: Option<f64>,
-    /// Standard deviation of the samples that came back; absent where any sample is censored.
+    /// Standard deviation of the samples; absent if any sample is censored.
     pub stddev: Option<f64>,
     /// Median.
     pub p50: Option<Quantile>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Near end: dials and, for round trips, holds the clock.
+    /// Near end: dials and, for round trips, measures the time.
     Near,
     /// Far end: listens.
     Far,

@@ -1,4 +1,4 @@
-//! Errors, sorted by who must act: the user, this host's set-up, the peer, or a file.
+//! Errors, by the party that must act: the user, this host's set-up, the peer, or a file.
 //!
 //! Each message names the operation, the address or file, and the remedy.
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error, by who must act on it.
+/// Error, by the party that must act.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Usage: the user typed something that cannot be meant. Exit code 2.
+    /// Usage: invalid input by the user. Exit code 2.
     #[error("{0}")]
     Usage(String),
 
@@ -24,76 +24,75 @@ pub enum Error {
         op: String,
         /// Error of the system.
         source: io::Error,
-        /// Advice that would help; empty where nothing is known.
+        /// Advice; empty if there is none.
         advice: String,
     },
 
-    /// Peer error: the far end refused, vanished, or said something that is not the protocol.
+    /// Peer error: the far end refused, vanished, or violated the protocol.
     #[error("{who}: {what}")]
     Peer {
         /// Address or role of the peer.
         who: String,
-        /// Fault of the peer, and what would be right.
+        /// Fault of the peer, and the correct behaviour.
         what: String,
     },
 
-    /// Nonsense: the far end said what has no meaning. Whoever asks again hears the same.
+    /// Nonsense: the far end sent text without a meaning. A repeated request gets the same text.
     #[error("{who}: {what}")]
     Nonsense {
         /// Address or role of the peer.
         who: String,
-        /// Text in question, where it is, and what would be right.
+        /// Text in question, its position, and correct text.
         what: String,
     },
 
-    /// Breakdown of a contender: the endpoint that carries it panicked, ended, or hangs. The others are none the worse.
+    /// Breakdown of a contender: its endpoint panicked, ended, or hangs. Other contenders are not affected.
     #[error("{who}: {what}")]
     Broken {
         /// Contender or end that broke.
         who: String,
-        /// Evidence of what it did.
+        /// Evidence of the breakdown.
         what: String,
     },
 
     /// Blocked: control works, but the contender's own packets do not get through.
     #[error("blocked: {evidence}")]
     Blocked {
-        /// Evidence: what was sent, what came back, and over which time.
+        /// Evidence: packets sent and received, and the time.
         evidence: String,
     },
 
-    /// Limit of the far end's operator, which a contender went beyond: its value, and the option that raises it.
+    /// Limit of the far end's operator, which a contender exceeded: its value, and the option that raises it.
     #[error("{what}")]
     Limited {
         /// The limit.
         what: String,
     },
 
-    /// Stop of the far end by its operator: no trial goes on there.
+    /// Stop of the far end by its operator: no trial can continue there.
     #[error("{who}: {what}")]
     Stopped {
         /// Address of the far end.
         who: String,
-        /// Words of the far end.
+        /// Message of the far end.
         what: String,
     },
 
-    /// Unsupported: this host or kernel lacks something; names it, and what works instead.
+    /// Unsupported: a feature that this host or kernel lacks.
     #[error("{what}: {lacks}")]
     Unsupported {
         /// Transport, knob or option.
         what: String,
-        /// Name of what is missing, and what works instead.
+        /// Missing feature, and an alternative.
         lacks: String,
     },
 
-    /// Data error: a file's content is not what it should be, or a file that a trial carries cannot be read or
-    /// written.
+    /// Data error: a file has wrong content, or the file of a transfer cannot be read or written.
     #[error("{file}: {what}")]
     Data {
         /// Name of the file.
         file: String,
-        /// Fault in the file, where it is, and what would be right.
+        /// Fault in the file, its position, and correct content.
         what: String,
     },
 
@@ -113,7 +112,7 @@ impl Error {
         Error::Setup { op: op.into(), source, advice: String::new() }
     }
 
-    /// Creates the error of a failed operation on this host, with what would help.
+    /// Creates the error of a failed operation on this host, with advice.
     pub fn setup_advice(
         op: impl Into<String>,
         source: io::Error,
@@ -122,7 +121,7 @@ impl Error {
         Error::Setup { op: op.into(), source, advice: advice.into() }
     }
 
-    /// Creates the error of a peer that did not keep to the protocol.
+    /// Creates the error of a peer that violated the protocol.
     pub fn peer(who: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Peer { who: who.into(), what: what.into() }
     }
@@ -132,12 +131,12 @@ impl Error {
         Error::Broken { who: who.into(), what: what.into() }
     }
 
-    /// Creates the error of a contender whose packets do not arrive.
+    /// Creates the error of a contender without arriving packets.
     pub fn blocked(evidence: impl Into<String>) -> Self {
         Error::Blocked { evidence: evidence.into() }
     }
 
-    /// Creates the error of a contender that went beyond a limit of the far end's operator.
+    /// Creates the error of a contender that exceeded a limit of the far end's operator.
     pub fn limited(what: impl Into<String>) -> Self {
         Error::Limited { what: what.into() }
     }
@@ -152,7 +151,7 @@ impl Error {
         Error::Unsupported { what: what.into(), lacks: lacks.into() }
     }
 
-    /// Creates the error of a file whose content is wrong.
+    /// Creates the error of a file with wrong content.
     pub fn data(file: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Data { file: file.into(), what: what.into() }
     }
@@ -189,7 +188,7 @@ impl Error {
 /// Fault: an [`Error`] in a form that crosses a process boundary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Kind of the error: who must act.
+    /// Kind of the error, by the party that must act.
     pub kind: FaultKind,
     /// Message as a person reads it.
     #[serde(deserialize_with = "crate::foreign::text")]

@@ -5,13 +5,13 @@
 
 use crate::time::Nanos;
 
-/// Placeholder for a figure that is no number.
+/// Placeholder for a figure that is not a number.
 pub const NOTHING: &str = "–";
 
-/// Share, in percent, below which a difference from a bound is the arithmetic's.
+/// Difference from a bound, in percent, below which it is due to rounding.
 const NOISE: f64 = 1e-9;
 
-/// Ratio from which on a change is written in times: `+900 %` is harder to read than `10 times`.
+/// Smallest ratio that is written in times: `+900 %` is harder to read than `10 times`.
 pub const IN_TIMES: f64 = 10.0;
 
 /// Formats a share in percent: `5 %`, `3.4 %`, `41 %`, `0.008 %`, `99.98 %`.
@@ -34,10 +34,11 @@ pub fn in_percent(share: f64) -> String {
     format!("{sign}{}", unbounded(size, usize::from(size < 9.95)))
 }
 
-/// Formats percent, more than 0, with so many digits after the point, or as many more as tell them from 0 and 100.
+/// Formats percent, more than 0, with `digits` digits after the point, or as many more as distinguish it from 0 and
+/// 100.
 fn unbounded(size: f64, digits: usize) -> String {
     let shown = |digits: usize| format!("{size:.digits$}");
-    // As many digits as the first one of the distance from the bound takes.
+    // Number of digits up to the first significant one of the distance from the bound.
     let of = |distance: f64| (-distance.log10().floor()).max(0.0) as usize;
     let text = match shown(digits).parse::<f64>() {
         Ok(0.0) => shown(of(size)),
@@ -52,7 +53,7 @@ pub fn percent_range(low: f64, high: f64) -> String {
     format!("{} to {}", in_percent(low), percent(high))
 }
 
-/// Formats the change that a ratio stands for, with its sign: `−3 %`, `+6 %`, `1,157 times`.
+/// Formats a ratio as a change, with its sign: `−3 %`, `+6 %`, `1,157 times`.
 pub fn change(ratio: f64) -> String {
     if ratio >= IN_TIMES {
         return format!("{} times", times(ratio));
@@ -71,7 +72,7 @@ pub fn change_range(low: f64, high: f64) -> String {
     format!("{} to {}", signed(low), change(high))
 }
 
-/// Formats the change that a ratio stands for in percent, without the unit: `−3`, `+0.6`, `0`.
+/// Formats a ratio as a change in percent, without the unit: `−3`, `+0.6`, `0`.
 fn signed(ratio: f64) -> String {
     let change = ratio - 1.0;
     match in_percent(change.abs()) {
@@ -81,7 +82,7 @@ fn signed(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio with as many digits as it deserves: `0.99`, `3.4`, `28`, `1,157`, `0.00087`.
+/// Formats a ratio with two significant digits, or all whole ones: `0.99`, `3.4`, `28`, `1,157`, `0.00087`.
 pub fn times(ratio: f64) -> String {
     if !ratio.is_finite() {
         return NOTHING.to_owned();
@@ -95,7 +96,7 @@ pub fn times(ratio: f64) -> String {
     grouped(&format!("{ratio:.digits$}"))
 }
 
-/// Formats a resolution, a difference that a race finds: `±4.5 %`, `a factor of 7.8`.
+/// Formats a resolution, the smallest difference that a race finds: `±4.5 %`, `a factor of 7.8`.
 pub fn resolution(fraction: f64) -> String {
     if fraction >= 1.0 {
         return format!("a factor of {}", times(1.0 + fraction));
@@ -127,7 +128,7 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// Writes commas between the thousands of a whole number; a number with a point stays as it is.
+/// Writes commas between the thousands of a whole number; a number with a point is unchanged.
 fn grouped(number: &str) -> String {
     if number.len() <= 3 || !number.bytes().all(|digit| digit.is_ascii_digit()) {
         return number.to_owned();

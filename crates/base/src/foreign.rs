@@ -1,8 +1,8 @@
-//! Text that somebody else wrote: a server, a client, a file. It is shown, and never obeyed.
+//! Text of foreign origin: from a server, a client, a file. It is displayed, and never interpreted by a terminal.
 //!
-//! Every foreign text passes [`visible`] on its way to a terminal, a log, a CSV file or a page, and what a
-//! peer says is cut to a length as it is read ([`text`]). `tests/common/hostile.rs` sends text that would forge lines,
-//! colours and titles through every way out.
+//! Every foreign text passes [`visible`] on its way to a terminal, a log, a CSV file or a page, and a peer's text is
+//! shortened as it is read ([`text`]). `tests/common/hostile.rs` sends text that would forge lines, colours and titles
+//! through every way out.
 
 use serde::{Deserialize, Deserializer};
 
@@ -11,8 +11,8 @@ pub mod file;
 /// Largest number of characters in a peer's text; the rest is cut off.
 pub const LONGEST: usize = 1_000;
 
-/// Returns `text` with everything that would move the cursor, hide, or turn the reading direction written out: `\n`,
-/// `\u{1b}`.
+/// Returns `text` with escapes in place of characters that move the cursor, are invisible, or change the reading
+/// direction: `\n`, `\u{1b}`.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -25,8 +25,8 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Shortens as [`visible`] text to at most [`LONGEST`] characters, with `…` where some were cut off. What was
-/// shortened once stays as it is.
+/// Returns [`visible`] text of at most [`LONGEST`] characters, with `…` if some were cut off. Shortened text is not
+/// shortened again.
 pub fn short(text: &str) -> String {
     let (mut shown, mut length) = (String::new(), 0);
     for c in text.chars() {
@@ -40,7 +40,7 @@ pub fn short(text: &str) -> String {
     shown
 }
 
-/// Returns the context of byte `at` of `bytes`, for an error that points there: a few dozen characters before it and
+/// Returns the context of byte `at` of `bytes`, for an error at that position: a few dozen characters before it and
 /// some after, made [`visible`].
 pub fn around(bytes: &[u8], at: usize) -> String {
     let at = at.min(bytes.len());
@@ -49,8 +49,7 @@ pub fn around(bytes: &[u8], at: usize) -> String {
     format!("{before}{}{after}", visible(&String::from_utf8_lossy(&bytes[from..to])))
 }
 
-/// Cleans a message that may have lines of its own: each is made [`visible`], and the rest after 10,000 characters is
-/// cut off.
+/// Cleans a message of several lines: each is made [`visible`], and the rest after 10,000 characters is cut off.
 pub fn lines(text: &str) -> String {
     let end = text.char_indices().nth(10 * LONGEST).map_or(text.len(), |(end, _)| end);
     let all: Vec<String> = text[..end].lines().map(visible).collect();
@@ -60,17 +59,17 @@ pub fn lines(text: &str) -> String {
 /// Reads a peer's text as [`short`] text, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// Fails if it is no text.
+/// Fails if it is not text.
 pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(short(&String::deserialize(from)?))
 }
 
-/// Returns true if a terminal would act on it instead of showing it.
+/// Returns true if a terminal would interpret the character instead of displaying it.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Returns true for format characters that print nothing themselves but change what is around them: zero-width ones,
+/// Returns true for format characters, which are invisible but change the text around them: zero-width ones,
 /// bidirectional controls (Unicode UAX #9), line and paragraph separators.
 fn is_invisible(c: char) -> bool {
     matches!(

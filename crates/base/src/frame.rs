@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::foreign;
 
-/// Largest message in bytes. Below 2^24, so that the first byte on the wire is 0, and what starts with another one
-/// cannot be taken for a message.
+/// Largest message in bytes. It is below 2^24, so that the first byte on the wire is 0, and other data is not mistaken
+/// for a message.
 pub const LARGEST: u32 = 1 << 20;
 
 /// Writes one message: a 32-bit big-endian length, then JSON.
@@ -31,13 +31,13 @@ pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<(
 /// Reads one message.
 ///
 /// # Errors
-/// `InvalidData` naming what is wrong with the peer's bytes; `UnexpectedEof` where it stopped in
-/// the middle; otherwise what the reader says.
+/// `InvalidData` with the fault in the peer's bytes; `UnexpectedEof` if the peer stopped in the middle; otherwise the
+/// error of the reader.
 pub fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T> {
     parse(&read_frame(reader)?)
 }
 
-/// Reads one message's JSON without looking into it, for relays.
+/// Reads one message's JSON without parsing it, for relays.
 ///
 /// # Errors
 /// As [`read`].
@@ -74,7 +74,7 @@ pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
 /// Reads a message from its JSON.
 ///
 /// # Errors
-/// `InvalidData` naming what is wrong.
+/// `InvalidData` with the fault.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
     serde_json::from_slice(body).map_err(|e| {
         let shown = foreign::around(body, place(body, &e));
@@ -85,7 +85,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
     })
 }
 
-/// Returns the byte that an error of `serde_json` points to. It counts lines and columns from 1.
+/// Returns the offset of an error of `serde_json`, which counts lines and columns from 1.
 fn place(body: &[u8], error: &serde_json::Error) -> usize {
     let before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     before.map(<[u8]>::len).sum::<usize>() + error.column()

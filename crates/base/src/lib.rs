@@ -2,19 +2,19 @@
 //!
 //! # Where things are
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`units`], [`mod@time`] | sizes, rates and shares as typed and as newtypes; `Nanos` and clocks |
-//! | [`error`], [`foreign`] | errors by who must act; text of peers and files, cleaned on its way to a person |
+//! | [`error`], [`foreign`] | errors by the party that must act; text of peers and files, cleaned for display |
 //! | [`figures`] | measured shares, ratios and their intervals in words |
 //! | [`spec`] | the grammar `NAME:key=value,…`, and typed access to it |
 //! | [`ends`] | the two ends, and the two directions |
-//! | [`distribution`], [`moments`] | a sample of times summed up, and what sums it up |
+//! | [`distribution`], [`moments`] | the summary of a sample of times, and its computation |
 //! | [`rng`] | fresh seeds, and SplitMix64 |
-//! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to watch the clock; CPUs; pages |
-//! | [`process`] | processes of this program that serve it, and threads |
+//! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to poll the clock; CPUs; pages |
+//! | [`process`] | helper processes of this program, and threads |
 //! | [`panics`] | panics of other people's code as errors |
-//! | [`ports`] | sockets of this host that wait for a peer |
+//! | [`ports`] | sockets of this host that listen |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |

@@ -1,4 +1,4 @@
-//! Memory in pages of its own, straight from the kernel.
+//! Memory in separate pages, directly from the kernel.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -9,8 +9,8 @@ const PAGE: usize = 4_096;
 
 /// Anonymous memory (mmap(2)).
 ///
-/// Not from the allocator: what zero-copy calls still refer to when this is dropped stays as it was
-/// until the kernel is done with it, because nobody else gets these pages before.
+/// It does not come from the allocator: pages that zero-copy calls still refer to when this is dropped remain unchanged
+/// until the kernel is done with them, because they are not reused before.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<u8>,
@@ -23,7 +23,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len` bytes of zero, at least one, all of them in place (`MAP_POPULATE`).
+    /// Maps `len` bytes of zero, at least one, all of them in memory (`MAP_POPULATE`).
     ///
     /// # Errors
     /// The error of mmap(2).
@@ -31,8 +31,7 @@ impl Region {
         Region::mapped(len, libc::MAP_POPULATE)
     }
 
-    /// Maps `len` bytes of zero, at least one, of which each page takes memory from when it is first touched
-    /// (`MAP_NORESERVE`).
+    /// Maps `len` bytes of zero, at least one; each page takes memory once it is first touched (`MAP_NORESERVE`).
     ///
     /// # Errors
     /// The error of mmap(2).
@@ -40,7 +39,7 @@ impl Region {
         Region::mapped(len, libc::MAP_NORESERVE)
     }
 
-    /// Puts the first `len` bytes in place, which are zero afterwards on each page's first byte.
+    /// Brings the first `len` bytes into memory; afterwards the first byte of each page is zero.
     pub fn populate(&mut self, len: usize) {
         let len = len.min(self.len);
         self[..len].iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
@@ -87,7 +86,7 @@ impl DerefMut for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this start and length, and no slice of it is left.
+        // SAFETY: the mapping was made with this start and length, and no slice of it exists any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! Summaries of times as they come, in memory of fixed size.
+//! Running summaries of times, in memory of fixed size.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use crate::distribution::{Distribution, Quantile};
 use crate::error::{Error, Result};
 
-/// Longest time that a histogram tells apart; longer ones count as this. One hour, the longest timeout.
+/// Longest time of a histogram; longer ones count as this. One hour, the longest timeout.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// A histogram with exact extremes and moments. The moments are sums of differences from the first
@@ -25,10 +25,10 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Creates an empty histogram that tells times apart by so many significant decimal digits, 1 to 5.
+    /// Creates an empty histogram with a resolution of `digits` significant decimal digits, 1 to 5.
     ///
     /// # Errors
-    /// [`Error::Setup`] where there cannot be such a histogram.
+    /// [`Error::Setup`] if the histogram cannot be created.
     pub fn new(digits: u8) -> Result<Moments> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits)
             .map_err(|e| Error::setup("make a histogram", io::Error::other(e.to_string())))?;
@@ -54,7 +54,7 @@ impl Moments {
         self.histogram.len()
     }
 
-    /// Returns true if there are none yet.
+    /// Returns true if there are no times yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,12 +68,12 @@ impl Moments {
         ((self.squares - self.sum * self.sum / n) / (n - 1.0)).max(0.0).sqrt()
     }
 
-    /// Sums up, with `censored` more samples known only to exceed `timeout_ns`.
+    /// Returns the summary, with `censored` more samples known only to exceed `timeout_ns`.
     pub fn distribution(&self, censored: u64, timeout_ns: u64) -> Distribution {
         self.distribution_by(censored, timeout_ns, |rank| self.at_rank(rank))
     }
 
-    /// Sums up as [`Moments::distribution`], with the value at each rank (from 1) from `at_rank`.
+    /// Returns the summary as [`Moments::distribution`], with the value at each rank (from 1) from `at_rank`.
     pub fn distribution_by(
         &self,
         censored: u64,
@@ -112,11 +112,10 @@ impl Moments {
     }
 }
 
-/// Delays on two clocks whose difference is not known: only what lies between them counts.
+/// Delays between two clocks with an unknown offset: only differences between delays are known.
 ///
-/// A histogram tells times apart to a share of their size, so it has to count from near the least
-/// delay, which may be any number. The first delays are kept as they are, and the least of them is
-/// where the rest is counted from, up and down.
+/// The resolution of a histogram is relative to the time, so its origin must be near the shortest delay, which may be
+/// any number. The first delays are stored exactly; the shortest of them is the origin for the rest, up and down.
 #[derive(Debug, Clone)]
 pub struct Delays {
     early: Vec<i64>,
@@ -126,22 +125,22 @@ pub struct Delays {
     least: i64,
     most: i64,
     n: u64,
-    /// Offsets from the first value, for the mean and the deviation.
+    /// First delay, from which offsets are counted, for the mean and the deviation.
     first: i64,
     sum: f64,
     squares: f64,
 }
 
-/// Number of delays that are kept before the histograms begin.
+/// Number of delays that are stored before the histograms begin.
 const EARLY: usize = 4096;
-/// Significant decimal digits of a delay's distance from where the counting begins.
+/// Significant decimal digits of a delay's distance from the origin.
 const DELAY_DIGITS: u8 = 3;
 
 impl Delays {
     /// Creates a summary with no delays yet.
     ///
     /// # Errors
-    /// As of [`Moments::new`].
+    /// As [`Moments::new`].
     pub fn new() -> Result<Delays> {
         Ok(Delays {
             early: Vec::with_capacity(EARLY),
@@ -190,7 +189,7 @@ impl Delays {
         }
     }
 
-    /// Sums up how far the delays are above the least of them.
+    /// Returns the summary of the delays above the shortest.
     pub fn above_least(&self) -> Distribution {
         if self.n == 0 {
             return Distribution::default();
@@ -221,7 +220,7 @@ impl Delays {
         }
     }
 
-    /// Returns the value at a rank, once the histograms hold them all.
+    /// Returns the value at a rank, once all delays are in the histograms.
     fn at_rank(&self, rank: u64) -> i64 {
         let below = self.below.len();
         if rank <= below {

@@ -1,4 +1,4 @@
-//! Panics of other people's code, turned into errors of whoever runs it.
+//! Panics of foreign code, converted into errors.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -11,14 +11,14 @@ thread_local! {
     static WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `run`. Where it panics, nothing is printed, and `who` has the error.
+/// Runs `run`. If it panics, nothing is printed, and the result is the error of `who`.
 ///
 /// # Errors
-/// The error of `run`; [`Error::Broken`] where it panics, with the place in the code and the message.
+/// The error of `run`; [`Error::Broken`] if it panics, with the position in the code and the message.
 pub fn contained<T>(who: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     keep_words();
     let outer = CONTAINS.replace(true);
-    // What a panic leaves half done is dropped with `run`, and never seen again.
+    // State that a panic leaves inconsistent is dropped with `run`, and never used again.
     let ran = catch_unwind(AssertUnwindSafe(run));
     CONTAINS.set(outer);
     ran.unwrap_or_else(|_| {
@@ -27,7 +27,8 @@ pub fn contained<T>(who: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Has threads that contain panics keep the words of one, and all others print them as before.
+/// Installs a hook with which threads inside [`contained`] store the message of a panic, and all others print it as
+/// before.
 fn keep_words() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,9 +1,9 @@
-//! Sockets of this network namespace that wait for a peer, from the kernel's tables (proc_net(5)).
+//! Listening sockets of this network namespace, from the kernel's tables (proc_net(5)).
 
 /// A table of sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketTable {
-    /// TCP; sockets that listen are meant.
+    /// TCP; only listening sockets count.
     Tcp,
     /// UDP.
     Udp,
@@ -13,7 +13,7 @@ pub enum SocketTable {
     Packet,
 }
 
-/// State of a TCP socket that listens.
+/// State of a listening TCP socket.
 const LISTENS: &str = "0A";
 
 impl SocketTable {
@@ -26,8 +26,8 @@ impl SocketTable {
         }
     }
 
-    /// Returns true if a socket of this kind waits at the local `port`, or at any port for `None`. False where
-    /// the kernel has no such table.
+    /// Returns true if a socket of this kind listens at the local `port`, or at any port for `None`. False if the
+    /// kernel has no such table.
     pub fn has(self, port: Option<u16>) -> bool {
         let texts = self.files().iter().filter_map(|file| std::fs::read_to_string(file).ok());
         texts.into_iter().any(|text| self.holds(&text, port))

@@ -1,4 +1,4 @@
-//! Processes of this program that serve it, over a socket pair at their standard input, and threads.
+//! Helper processes of this program, with a socket pair at their standard input, and threads.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -14,10 +14,10 @@ use crate::time::Nanos;
 
 /// Path of the running program.
 const ITSELF: &str = "/proc/self/exe";
-/// Number of bytes that are kept of a process's last words.
+/// Maximum number of stored bytes of a process's last output.
 const LAST_WORDS: usize = 4096;
 
-/// A process that serves this one. Dropping it kills it.
+/// A process that serves this one. Drop kills it.
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
@@ -26,11 +26,11 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts it: control on its standard input, no standard output, standard error kept as
+    /// Starts the process: control on its standard input, no standard output, standard error stored for
     /// [`Helper::last_words`].
     ///
     /// # Errors
-    /// [`Error::Setup`] where it cannot be started; `what` says what it is: `an agent`.
+    /// [`Error::Setup`] if it cannot be started; `what` is its name in the message: `an agent`.
     pub fn start(what: &str, mut command: Command) -> Result<Helper> {
         let failed = |e| Error::setup(format!("start {what} process"), e);
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -38,10 +38,10 @@ impl Helper {
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
         let failed = |e| Error::setup(format!("start {what} process from {program}"), e);
         let mut child = command.spawn().map_err(failed)?;
-        // With it goes this process's copy of the other end.
+        // Also closes this process's copy of the other end.
         drop(command);
         let stderr = child.stderr.take();
-        // From here on a failure ends the child, too.
+        // From here on a failure also ends the child.
         let helper = Helper { child, control: ours, last_words: Arc::default() };
         if let Some(stderr) = stderr {
             keep_last_words(stderr, Arc::clone(&helper.last_words))?;
@@ -65,7 +65,7 @@ impl Helper {
         let _ = self.child.wait();
     }
 
-    /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
+    /// Waits until it has exited, at most `timeout`; returns true if it has.
     pub fn ended(&mut self, timeout: Nanos) -> bool {
         let ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
         if ended(&mut self.child) {
@@ -77,7 +77,7 @@ impl Helper {
         if fd < 0 {
             return false;
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is fresh and has no other owner.
         let pidfd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
         let _ = readable(pidfd.as_fd(), timeout);
         ended(&mut self.child)
@@ -97,10 +97,10 @@ impl Drop for Helper {
     }
 }
 
-/// Returns the running program, to be started once more as `what`.
+/// Returns the path of the running program, to start it once more as `what`.
 ///
 /// # Errors
-/// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.
+/// [`Error::Setup`] if `/proc` is not mounted.
 pub fn itself(what: &str) -> Result<PathBuf> {
     match std::fs::read_link(ITSELF) {
         Ok(_) => Ok(ITSELF.into()),
@@ -116,7 +116,7 @@ pub fn itself(what: &str) -> Result<PathBuf> {
 /// Starts a thread.
 ///
 /// # Errors
-/// [`Error::Setup`] where the host lets this user or service have no more of them.
+/// [`Error::Setup`] if the host's limit for this user or service is reached.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
@@ -147,19 +147,19 @@ fn keep_last_words(mut from: impl Read + Send + 'static, words: Arc<Mutex<Vec<u8
     Ok(())
 }
 
-/// Makes this process leave Ctrl-C on the terminal to the one that it serves, which then ends it.
+/// Makes this process ignore Ctrl-C on the terminal: its parent handles it, and then ends this process.
 pub fn ignore_interrupts() {
     // SAFETY: the call takes integers and touches no memory of ours.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
-/// Makes this process end when the thread does that started it (`PR_SET_PDEATHSIG`, prctl(2)). A change of user namespace
-/// takes it back.
+/// Makes this process end when the thread that started it ends (`PR_SET_PDEATHSIG`, prctl(2)). A change of user
+/// namespace reverts this.
 pub fn die_with_parent() {
     signal_at_parents_end(libc::SIGKILL);
 }
 
-/// Lets this process live on when the thread ends that started it.
+/// Lets this process continue when the thread that started it ends.
 pub fn live_without_parent() {
     signal_at_parents_end(0);
 }
@@ -169,7 +169,7 @@ fn signal_at_parents_end(signal: libc::c_int) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) };
 }
 
-/// Returns true if the process at the other end of `control` has closed it, as it does by ending. What it wrote before
+/// Returns true if the process at the other end of `control` has closed it, for example by exiting. Its earlier output
 /// can still be read.
 pub fn is_hung_up(control: &UnixStream) -> bool {
     let mut entry = libc::pollfd { fd: control.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };

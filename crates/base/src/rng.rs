@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 
 pub use deadheat_stats::rng::{STEP, SplitMix64, first};
 
-/// Draws a seed that can be typed again: 32 bits of the kernel's.
+/// Draws a seed that is short enough to type: 32 bits from the kernel.
 ///
 /// # Errors
-/// [`Error::Setup`] where the kernel gives none.
+/// [`Error::Setup`] if the kernel provides no random numbers.
 pub fn fresh_seed() -> Result<u64> {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes)

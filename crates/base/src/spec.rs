@@ -1,8 +1,8 @@
-//! The grammar `NAME[:key=value,…]` that contenders and workloads share, and typed access to it
-//! (paths use the keys, with a grammar of their own around them).
+//! The grammar `NAME[:key=value,…]` of contenders and workloads, and typed access to it (paths use the keys, within a
+//! grammar of their own).
 //!
-//! [`Spec::parse`] knows only the shape. [`Settings::check`] holds a spec against the keys that a
-//! transport or workload declares: nothing unknown, nothing twice, nothing silently ignored.
+//! [`Spec::parse`] checks only the syntax. [`Settings::check`] compares a spec with the keys that a transport or
+//! workload declares: it refuses unknown and repeated keys, and ignores none silently.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::units::{
 pub mod outside;
 pub mod typed;
 
-/// Longest spec that is read at all.
+/// Maximum length of a spec in bytes.
 const LONGEST: usize = 4096;
 
 /// Spec as typed: a name and its options in the order given.
@@ -68,7 +68,7 @@ impl Spec {
         Ok(Spec { name: name.to_owned(), options })
     }
 
-    /// Takes the options with these keys out of it, as a spec of their own under the same name.
+    /// Removes the options with these keys, and returns them as a spec with the same name.
     pub fn split_off(&mut self, keys: &[Key]) -> Spec {
         let is_theirs = |name: &str| keys.iter().any(|key| key.name == name);
         let (theirs, own) =
@@ -95,24 +95,24 @@ pub struct Key {
     pub name: &'static str,
     /// Kind of its value.
     pub kind: Kind,
-    /// Default value, as it would be typed; empty for "not set".
+    /// Default value, as typed; empty for "not set".
     pub default: &'static str,
     /// Description of its effect, in one line.
     pub doc: &'static str,
 }
 
-/// Kind of a value: its shape, with the range that makes sense.
+/// Kind of a value: its syntax, and its range.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// `on` or `off`.
     Switch,
-    /// Word out of a few.
+    /// One of a few words.
     Choice(&'static [&'static str]),
     /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
     Word,
-    /// Path of a file. The grammar leaves no way to write a comma in it.
+    /// Path of a file. The grammar has no escape for a comma in it.
     Path,
-    /// Command that is run. The grammar leaves no way to write a comma in it.
+    /// Command to run. The grammar has no escape for a comma in it.
     Command,
     /// A whole number from `.0` to `.1`.
     Count(u64, u64),
@@ -127,7 +127,7 @@ pub enum Kind {
     Span(u64, u64),
     /// A share, `0%` to `100%`.
     Share,
-    /// Values of kind `.0` that `.1` finds right, too.
+    /// Values of kind `.0` that `.1` also accepts.
     Narrow(&'static Kind, fn(&str) -> Result<()>),
     /// Form that the owner of the key defines.
     Own {
@@ -135,7 +135,7 @@ pub enum Kind {
         form: &'static str,
         /// Check of a value against the form.
         check: fn(&str) -> Result<()>,
-        /// Things outside of the program that a value refers to: [`plain`] where there is none.
+        /// Thing outside of the program that a value refers to; [`plain`] if values refer to none.
         refers: fn(&str) -> Reference<'_>,
     },
 }
@@ -143,7 +143,7 @@ pub enum Kind {
 /// Thing outside of the program that a value refers to, so that using the value acts on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference<'a> {
-    /// None: the value is all there is.
+    /// None.
     Nothing,
     /// File of this name, which is read or written.
     File(&'a str),
@@ -153,18 +153,18 @@ pub enum Reference<'a> {
     Contender(&'a str),
 }
 
-/// Returns that a value refers to nothing outside of the program.
+/// Returns [`Reference::Nothing`], for values that refer to nothing outside of the program.
 pub fn plain(_: &str) -> Reference<'_> {
     Reference::Nothing
 }
 
-/// Returns that a value is a contender.
+/// Returns [`Reference::Contender`], for values that are contenders.
 pub fn contender(value: &str) -> Reference<'_> {
     Reference::Contender(value)
 }
 
 impl Kind {
-    /// Returns the values as help shows them.
+    /// Returns the description of the values in help.
     pub fn describe(&self) -> String {
         match self {
             Kind::Switch => "on|off".into(),
@@ -211,7 +211,7 @@ impl Kind {
     /// Checks that a value is of this kind.
     ///
     /// # Errors
-    /// [`Error::Usage`] with what is wrong and what would be right.
+    /// [`Error::Usage`] with the mistake and a correction.
     pub fn check(&self, value: &str) -> Result<()> {
         self.read(value).map(drop)
     }
@@ -288,10 +288,10 @@ impl Kind {
     }
 }
 
-/// Value of a key, read once, where the settings are checked.
+/// Value of a key, parsed once, when the settings are checked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Value {
-    /// Words and forms that the owner of the key reads.
+    /// Words and forms that the owner of the key parses.
     Text,
     Switch(bool),
     Count(u64),
@@ -302,7 +302,7 @@ enum Value {
     Share(f64),
 }
 
-/// Each returns the value if it is of that kind.
+/// Accessors; each returns the value if it is of that kind.
 impl Value {
     fn switch(self) -> Option<bool> {
         if let Value::Switch(switch) = self { Some(switch) } else { None }
@@ -351,7 +351,7 @@ fn within(value: u64, low: u64, high: u64, typed: &str, kind: &Kind) -> Result<(
 /// A checked spec: every declared key has a value of its kind, or is not set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// Each value as it would be typed, and as it was read.
+    /// Each value as typed, and as parsed.
     values: BTreeMap<&'static str, (String, Value)>,
     given: Vec<&'static str>,
 }
@@ -360,7 +360,7 @@ impl Settings {
     /// Checks `spec` against the declared `keys`.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming the option, what is wrong with it and what would be right.
+    /// [`Error::Usage`] with the option, the mistake and a correction.
     pub fn check(spec: &Spec, keys: &'static [Key]) -> Result<Settings> {
         let mut settings = Settings::default();
         for key in keys.iter().filter(|key| !key.default.is_empty()) {
@@ -384,10 +384,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Replaces the default of a key by another one, empty for "not set". What the user typed stays.
+    /// Replaces the default of a key by another one, empty for "not set". A value that the user typed is unchanged.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the value is not of the key's kind.
+    /// [`Error::Usage`] if the value is not of the key's kind.
     pub fn assume(&mut self, key: &Key, value: &str) -> Result<()> {
         if self.given(key.name) {
             return Ok(());
@@ -404,12 +404,12 @@ impl Settings {
         self.given.contains(&key)
     }
 
-    /// Returns the value as typed or as the default says; `None` where neither is.
+    /// Returns the value as typed, or else the default; `None` without either.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(|(text, _)| text.as_str())
     }
 
-    /// Returns the value of a key as it was read. A getter of another kind than its key is a fault of the program.
+    /// Returns the parsed value of a key. A getter of a kind other than the key's is a bug.
     fn read<T>(&self, key: &str, of_kind: impl Fn(Value) -> Option<T>) -> Option<T> {
         let (_, value) = self.values.get(key)?;
         let read = of_kind(*value);
@@ -417,42 +417,42 @@ impl Settings {
         read
     }
 
-    /// Returns a switch; `None` where not set.
+    /// Returns a switch; `None` if not set.
     pub fn switch(&self, key: &str) -> Option<bool> {
         self.read(key, Value::switch)
     }
 
-    /// Returns a count; `None` where not set.
+    /// Returns a count; `None` if not set.
     pub fn count(&self, key: &str) -> Option<u64> {
         self.read(key, Value::count)
     }
 
-    /// Returns a size; `None` where not set.
+    /// Returns a size; `None` if not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
         self.read(key, Value::size)
     }
 
-    /// Returns a rate; `None` where not set.
+    /// Returns a rate; `None` if not set.
     pub fn rate(&self, key: &str) -> Option<BitRate> {
         self.read(key, Value::rate)
     }
 
-    /// Returns a rate to offer; `None` where not set.
+    /// Returns a rate to offer; `None` if not set.
     pub fn offered(&self, key: &str) -> Option<OfferedRate> {
         self.read(key, Value::offered)
     }
 
-    /// Returns a duration; `None` where not set.
+    /// Returns a duration; `None` if not set.
     pub fn span(&self, key: &str) -> Option<Nanos> {
         self.read(key, Value::span)
     }
 
-    /// Returns a share as a fraction; `None` where not set.
+    /// Returns a share as a fraction; `None` if not set.
     pub fn share(&self, key: &str) -> Option<f64> {
         self.read(key, Value::share)
     }
 
-    /// Iterates over every key with its value, defaults included, in alphabetical order.
+    /// Iterates over all keys with their values, with defaults, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(key, (text, _))| (*key, text.as_str()))
     }

@@ -49,7 +49,7 @@ impl Nanos {
         self.0.wrapping_sub(earlier.0) as i64
     }
 
-    /// Returns the point `span` from here, at the end of time rather than past it.
+    /// Returns the point `span` later, at most the end of time.
     pub const fn saturating_add(self, span: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(span.0))
     }
@@ -88,7 +88,7 @@ impl From<Nanos> for Duration {
 }
 
 impl fmt::Display for Nanos {
-    /// Writes three significant digits in the unit that fits: `12.3 µs`, `1.00 s`.
+    /// Writes three significant digits in a suitable unit: `12.3 µs`, `1.00 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;
         let (value, unit) = match self.0 {
@@ -107,17 +107,17 @@ pub trait Clock {
     /// Returns the present, on a clock that never steps back.
     fn now(&self) -> Nanos;
 
-    /// Lets this much time pass, or a little more. Virtual time moves on by itself.
+    /// Waits for `span`, or a little longer. Virtual time advances by itself.
     fn pass(&self, span: Nanos) {
         std::thread::sleep(span.into());
     }
 }
 
-/// Reads a clock of the kernel (clock_gettime(2)); `None` if it has none of this number.
+/// Reads a clock of the kernel (clock_gettime(2)); `None` if there is no clock with this number.
 #[inline]
 pub fn read(clock: libc::clockid_t) -> Option<Nanos> {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid timespec to write to; the call fails for a number that is no clock's.
+    // SAFETY: `ts` is a valid timespec to write to; the call fails for an unknown clock.
     let known = unsafe { libc::clock_gettime(clock, &mut ts) == 0 };
     known.then_some(Nanos(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64))
 }
@@ -133,21 +133,21 @@ impl Clock for Monotonic {
     }
 }
 
-/// `CLOCK_REALTIME`, in nanoseconds since 1970: the clock of the kernel's packet stamps. It may be
-/// stepped, so spans on it count only where [`Realtime::ahead_of_monotonic`] stayed as it was.
+/// `CLOCK_REALTIME`, in nanoseconds since 1970: the clock of the kernel's packet stamps. It may be stepped, so spans on
+/// it are valid only if [`Realtime::ahead_of_monotonic`] is unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Realtime;
 
 impl Realtime {
     /// Returns the lead of this clock over [`Monotonic`], in nanoseconds, to about 0.1 µs. Both run at the same rate,
-    /// so this changes only where the time of day is set.
+    /// so this changes only when the time of day is set.
     pub fn ahead_of_monotonic() -> i64 {
         let sample = |_| {
             let (before, real, after) = (Monotonic.now(), Realtime.now(), Monotonic.now());
             let middle = Nanos(before.0 + (after - before).0 / 2);
             (after - before, real.signed_since(middle))
         };
-        // The reading that was interrupted least.
+        // The reading with the shortest interruption.
         (0..5).map(sample).min().map_or(0, |(_, ahead)| ahead)
     }
 }
@@ -159,7 +159,7 @@ impl Clock for Realtime {
     }
 }
 
-/// Virtual time: moves only when told to. Clones share the same present.
+/// Virtual time, which moves only by [`Manual::advance_to`]. Clones share the same present.
 #[derive(Debug, Clone, Default)]
 pub struct Manual(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! Sizes, rates, durations and shares as people type them, and as newtypes from there on.
+//! Sizes, rates, durations and shares: parsed from text into newtypes, and formatted.
 //!
 //! `kB MB GB` are powers of ten, `KiB MiB GiB` powers of two, rates are bits per second. A bare
 //! number is refused wherever it could mean two things.
@@ -72,7 +72,7 @@ const SPANS: &[(&str, f64)] = &[
     ("d", 86_400e9),
 ];
 
-/// Parses a size such as `64kB`. A bare number is bytes only where `bare` says that it can mean nothing else.
+/// Parses a size such as `64kB`. A bare number is bytes only if `bare` allows it.
 pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
     let (value, unit) = split(typed, "size", "64, 1400B, 64kB, 1MiB")?;
     if unit.is_empty() && bare == Bare::Refused {
@@ -84,7 +84,7 @@ pub fn parse_bytes(typed: &str, bare: Bare) -> Result<Bytes> {
     Ok(Bytes(scaled(typed, "size", value, unit, SIZES)?))
 }
 
-/// Formats a size as it can be typed, to the byte, in the unit that makes it shortest: `4KiB`, `1500B`, `100GB`.
+/// Formats a size as typed, to the byte, in the unit with the shortest text: `4KiB`, `1500B`, `100GB`.
 pub fn exact_bytes(bytes: u64) -> String {
     let in_unit = |(unit, factor): &(&str, f64)| {
         let factor = *factor as u64;
@@ -142,8 +142,8 @@ pub fn parse_share(typed: &str) -> Result<f64> {
         .strip_suffix('%')
         .ok_or_else(|| Error::usage(format!("share `{typed}` needs a percent sign, such as 5%")))?;
     let number = number.trim();
-    // Read as the decimal fraction that it stands for, and not divided afterwards, a share is the
-    // nearest float, which `percent` writes back.
+    // Parsed as a decimal fraction instead of divided by 100, a share is the nearest float, which `percent` writes
+    // back.
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let share: Result<f64, _> = if plain {
         format!("{number}e-2").parse()
@@ -171,8 +171,8 @@ pub fn percent(share: f64) -> String {
     if rest.is_empty() { format!("{whole}%") } else { format!("{whole}.{rest}%") }
 }
 
-/// Formats a duration as [`parse_span`] reads it, exactly: in the largest unit up to seconds of which it is a whole
-/// number.
+/// Formats a duration as [`parse_span`] reads it, exactly: as a whole number of the largest possible unit up to
+/// seconds.
 pub fn span_text(span: Nanos) -> String {
     match span.0 {
         ns if ns % 1_000_000_000 == 0 && ns > 0 => format!("{}s", ns / 1_000_000_000),
@@ -194,7 +194,7 @@ pub fn bytes_text(size: Bytes) -> String {
     format!("{}{unit}", size.0 / factor)
 }
 
-/// Returns the largest unit of which `value` is a whole number, and how many of the base unit it is.
+/// Returns the largest unit that divides `value`, and the size of that unit.
 fn exact_unit<'a>(value: u64, table: &[(&'a str, f64)]) -> (&'a str, u64) {
     let fits = |factor: u64| value > 0 && value.is_multiple_of(factor);
     let exact = table.iter().rev().map(|(unit, factor)| (*unit, *factor as u64));
@@ -208,7 +208,7 @@ pub fn parse_count(typed: &str) -> Result<u64> {
     })
 }
 
-/// Treatment of a number without a unit: taken as the base unit, or refused.
+/// Treatment of a number without a unit: read in the base unit, or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bare {
     /// Allowed: it can only mean bytes here, as in `size=64`.

@@ -1,6 +1,6 @@
-//! Values that a file leaves out.
+//! Values that are omitted in files.
 
-/// Returns true if a value is that of its type by default, which a file leaves out: 0, false, empty, none.
+/// Returns true if a value is the default of its type, which is omitted in files: 0, false, empty, none.
 pub fn is_unset<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

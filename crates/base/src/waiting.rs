@@ -1,17 +1,15 @@
-//! Waiting of a thread for a point in time that it must not miss.
+//! Exact waiting of a thread for a point in time.
 //!
-//! No sleep ends on time: in a 2-vCPU KVM guest a timer with the least slack fires 22 to 27 µs late
-//! at the median, with the default slack 73 to 78 µs. So a paced sender sleeps only until
-//! [`SPIN_WINDOW`] before its next send, then looks at socket and clock in turn, and for the last
-//! [`CLOCK_ONLY`] at the clock alone, because a receiving call that finds a message takes about that
-//! long and would make the send late. That leaves a median lateness of 0.05 µs.
+//! No sleep ends on time: in a 2-vCPU KVM guest a timer with the least slack fires 22 to 27 µs late at the median, with
+//! the default slack 73 to 78 µs. So a paced sender sleeps only until [`SPIN_WINDOW`] before its next send, then polls
+//! socket and clock in turn, and for the last [`CLOCK_ONLY`] the clock alone, because a receiving call with a message
+//! takes about that long and would delay the send. The median lateness is then 0.05 µs.
 //!
-//! And the longer a CPU has been idle, the later it wakes: a guest on an otherwise quiet host was
-//! 28 µs late after 1 ms of sleep, 65 after 5, 120 after 25 and 170 after 50. So a sleep longer than
-//! [`LONG_SLEEP`] ends [`NAP`] early, and a second, short one follows: 38 to 45 µs late at the median
-//! whatever the first was, for one more system call.
+//! The longer a CPU has been idle, the later it wakes: a guest on an otherwise idle host was 28 µs late after 1 ms of
+//! sleep, 65 after 5, 120 after 25 and 170 after 50. So a sleep longer than [`LONG_SLEEP`] ends [`NAP`] early, and a
+//! second, short one follows: 38 to 45 µs late at the median, independent of the first, for one more system call.
 //!
-//! [`plan`] is that policy, a pure function.
+//! [`plan`] implements this policy as a pure function.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +26,7 @@ pub enum WaitMode {
 }
 
 impl WaitMode {
-    /// Returns the word for it in a path and in results.
+    /// Returns its name in a path and in results.
     pub fn name(self) -> &'static str {
         match self {
             WaitMode::Hybrid => "hybrid",
@@ -37,43 +35,41 @@ impl WaitMode {
     }
 }
 
-/// Longest time that a blocking call may sleep before the driver looks around again.
+/// Longest sleep of a blocking call, after which the driver checks for other work.
 pub const GUARD: Nanos = Nanos::from_millis(100);
 
 /// Time before a due time at which a hybrid wait stops to sleep.
 ///
-/// The 99th percentile of the lateness of a 1 ns slack timer, 59 µs in a KVM guest that has to
-/// leave HLT to wake up, the worst common case; on bare metal it is a few µs. `deadheat doctor`
-/// measures it: where the kernel wakes later than this, sends are late, and a trial's gate says so.
+/// The 99th percentile of the lateness of a 1 ns slack timer, 59 µs in a KVM guest that has to leave HLT to wake up,
+/// the worst common case; on bare metal it is a few µs. `deadheat doctor` measures it: if the kernel wakes later than
+/// this, sends are late, and a trial's gate reports that.
 pub const SPIN_WINDOW: Nanos = Nanos::from_micros(60);
 
-/// Longest sleep that is one part; a longer one is in two.
+/// Longest single sleep; a longer one is split in two.
 pub const LONG_SLEEP: Nanos = Nanos::from_micros(1_500);
 
-/// Time before a due time at which the first part of a long sleep ends: later than it is late, and so shortly that
-/// the CPU is still awake for the second.
+/// Time before a due time at which the first part of a long sleep ends: longer than the lateness of the first part, and
+/// short enough for a fast wake-up from the second.
 pub const NAP: Nanos = Nanos::from_micros(400);
 
-/// Time before a due time in which even the socket is left alone: a receiving call that finds a datagram takes
-/// 1 to 2 µs.
+/// Time before a due time in which not even the socket is polled: a receiving call with a datagram takes 1 to 2 µs.
 pub const CLOCK_ONLY: Nanos = Nanos::from_micros(2);
 
-/// Action at a moment on the way to a due time.
+/// Action before a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// Sleep in the kernel until a message comes, at most until this time.
+    /// Sleep in the kernel until a message arrives, at most until this time.
     Sleep(Nanos),
-    /// Look at the socket without blocking, then at the clock again.
+    /// Poll the socket without blocking, then the clock.
     Poll,
-    /// Look at nothing but the clock.
+    /// Poll only the clock.
     ClockOnly,
     /// Due: the time has come.
     Due,
 }
 
-/// Decides how to wait at `now` for `due`; `None` is for a message only. A sleep never lasts
-/// longer than [`GUARD`], and one that is longer than [`LONG_SLEEP`] ends early, to be followed by
-/// another.
+/// Decides how to wait at `now` for `due`; without `due`, for a message only. A sleep never lasts longer than
+/// [`GUARD`]; a sleep longer than [`LONG_SLEEP`] ends early, and another one follows.
 pub fn plan(now: Nanos, due: Option<Nanos>, mode: WaitMode) -> Plan {
     let left = match due {
         Some(due) if due <= now => return Plan::Due,

@@ -1,5 +1,5 @@
-//! Hands in every transport and workload of this repository before `main`, for test binaries and benches, which have no
-//! `main` of their own to do it in: `use deadheat_everything as _;`. A program hands in what it has by itself.
+//! Registers every transport and workload of this repository before `main`, for test binaries and benches, which have
+//! no `main` of their own: `use deadheat_everything as _;`. A program registers its own.
 
 use deadheat_datapath::transport::{self, optional};
 
@@ -9,7 +9,7 @@ use deadheat_datapath::transport::{self, optional};
 static CONSTRUCTOR: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    // Nothing of this process was handed in before, so that no list is filled twice.
+    // Nothing was registered before in this process, so no registry is filled twice.
     let _ = deadheat_contract::workload::ALL.fill(deadheat_workloads::ALL.to_vec());
     let _ = transport::ALL.fill(deadheat_transports::ALL.to_vec());
     let _ = optional::ALL.fill(deadheat_transports::OPTIONAL.to_vec());

@@ -1,8 +1,8 @@
 //! Test for an effect of the place in a block: the aligned rank test of Hodges & Lehmann (1962, Ann. Math. Statist.
 //! 33).
 //!
-//! Friedman's test ranks within each block alone, which tells little where a block has two or three
-//! trials. Here each block is first moved to a centre of zero, and then all values are ranked together.
+//! Friedman's test ranks within each block alone, which has little power for blocks of two or three trials. Here each
+//! block is first shifted to a mean of zero, and then all values are ranked together.
 
 use super::changes::doubled_ranks;
 use super::normal;
@@ -10,14 +10,14 @@ use super::normal;
 /// Returns the p-value of "no place differs from another", for blocks with one value for each place. `None` with
 /// fewer than two places, fewer than ten blocks, blocks of unequal length, or values that are all equal.
 ///
-/// By the χ² limit of the statistic, in the approximation of Wilson & Hilferty (1931, PNAS 17),
-/// whose tail of 0.001 is right to 12 %.
+/// By the χ² limit of the statistic, in the approximation of Wilson & Hilferty (1931, PNAS 17); its error is 12 % at a
+/// tail of 0.001.
 pub fn aligned_ranks(blocks: &[Vec<f64>]) -> Option<f64> {
     let places = blocks.first()?.len();
     if places < 2 || blocks.len() < 10 || blocks.iter().any(|block| block.len() != places) {
         return None;
     }
-    // Twice the ranks: their scale is in both sums, and cancels.
+    // Twice the ranks: the factor is in both sums, and cancels.
     let ranks: Vec<f64> = doubled_ranks(&aligned(blocks)).into_iter().map(|r| r as f64).collect();
     let (n, k) = (blocks.len() as f64, places as f64);
     let middle = n * k + 1.0;

@@ -1,52 +1,52 @@
 //! Changes of level in a series: the same race run again and again, one figure each time.
 //!
-//! The series is watched as it grows. After each value every cut near its end is looked at: the ranks of the values after it
-//! against those before it (Mann & Whitney 1947), in the tail probability that chance has for them. The smallest of these
-//! probabilities is a change if it is below a limit ([`Detector`]), and then the series goes on from there, as in
-//! the change-point model of Hawkins & Deng (2010, J. Qual. Technol. 42). What was found is never taken back, so that a series
-//! tested every night gives the same answer as a series tested once.
+//! The test is repeated as the series grows. After each value it computes, for every cut near the end, the tail
+//! probability of the ranks of the values after the cut against the values before it (Mann & Whitney 1947). The
+//! smallest of these probabilities is a change if it is below a limit ([`Detector`]), and then the series restarts from
+//! there, as in the change-point model of Hawkins & Deng (2010, J. Qual. Technol. 42). A change is never revoked, so
+//! that a series tested every night gives the same result as a series tested once.
 //!
-//! Ranks do not care how heavy the tails are. Values that follow one another are alike, though: the correlation of
-//! neighbours is estimated from what is left without the change, and the distance from chance is shortened by what it adds
-//! ([`super::serial`]). The limit is such that, on the average, a stationary series shows a change once in as
-//! many values as was asked for, or later; a test holds it to that for normal and skewed values, independent and with
-//! a correlation of 0.3.
+//! Ranks are robust to heavy tails, but not to serial dependence: the correlation of neighbours is estimated from the
+//! residuals without the change, and the distance from chance is reduced accordingly ([`super::serial`]). With the
+//! limit, a stationary series shows on average at most one change in the requested number of values; a test checks that
+//! for normal and skewed values, independent and with a correlation of 0.3.
 
 use super::Estimate;
 use super::quantile::{MAD_TO_SD, mad, median};
 use super::{mann_whitney, normal, serial};
 
-/// Fewest values on each side of a change: one or two races that stand out are races that stand out.
+/// Minimum number of values on each side of a change: one or two unusual races are outliers.
 pub const SHORTEST: usize = 3;
 
-/// Values that are looked at after each new one: the last so many since the last change.
+/// Maximum number of values, since the last change, in the test after each new value.
 const WINDOW: usize = 300;
 
-/// Numbers of values after a cut that are looked at.
+/// Numbers of values after a cut that are tested.
 const AFTER: [usize; 21] =
     [3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 100, 120];
 
-/// Probability at a cut, times the mean number of values until the first false change, as simulations have it at least.
+/// Limit of the probability at a cut, times the mean number of values until the first false change: a lower bound from
+/// simulations.
 const SHARE: f64 = 0.08;
 
 /// Distance from chance, in standard deviations, below which no tail is computed.
 const NEAR: f64 = 2.0;
 
-/// Change of level, at one place in the series.
+/// Change of level, at one index of the series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Index of the first value on the new level.
     pub at: usize,
-    /// Index of the value with which the change was found.
+    /// Index of the value at which the change was found.
     pub found: usize,
     /// Median of the stretch before, in the unit of the values.
     pub from: f64,
     /// Median of the stretch after.
     pub to: f64,
-    /// Shift between the two stretches (Hodges–Lehmann) with its interval at 95 %, widened for serial dependence; absent where
-    /// the stretches are too short for that level.
+    /// Shift between the two stretches (Hodges–Lehmann) with its interval at 95 %, widened for serial dependence;
+    /// absent if the stretches are too short for that level.
     pub shift: Option<Estimate>,
-    /// Tail probability of the cut when it was found, serial dependence taken into account: the p-value of that cut alone.
+    /// Tail probability of the cut when it was found, corrected for serial dependence: the p-value of that cut alone.
     pub p: f64,
 }
 
@@ -68,7 +68,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// Returns the scatter of the values from index `from` on. `None` with fewer than two, and where they do not scatter.
+    /// Returns the scatter of the values from index `from` on. `None` with fewer than two, or without scatter.
     pub fn of(values: &[f64], from: usize) -> Option<Steady> {
         let last = values.get(from..).filter(|last| last.len() > 1)?;
         let deviation = MAD_TO_SD * mad(last)?;
@@ -78,13 +78,12 @@ impl Steady {
 }
 
 impl Detector {
-    /// Returns the detector that finds a change where there is none once in so many values of a stationary series, on
-    /// the average, or more rarely.
+    /// Returns the detector that finds on average at most one false change in `values` values of a stationary series.
     pub fn one_in(values: f64) -> Detector {
         Detector { limit: (SHARE / values.max(1.0)).min(0.05) }
     }
 
-    /// Finds the changes of level of `values`, in order. Empty where a value is not finite.
+    /// Finds the changes of level of `values`, in order. Empty if a value is not finite.
     pub fn changes(&self, values: &[f64]) -> Vec<Change> {
         if values.iter().any(|value| !value.is_finite()) {
             return Vec::new();
@@ -105,7 +104,7 @@ impl Detector {
         around.filter_map(|(cut, ends)| told(values, cut, ends[0], ends[2])).collect()
     }
 
-    /// Returns the cut of a stretch near its end that chance would hardly make, and its probability.
+    /// Returns the most improbable cut near the end of a stretch, and its probability, if that is below the limit.
     fn cut(&self, stretch: &[f64]) -> Option<(usize, f64)> {
         let ranks = doubled_ranks(stretch);
         let mut best: Option<(usize, f64)> = None;
@@ -124,8 +123,8 @@ impl Detector {
         (p <= self.limit).then_some((at, p))
     }
 
-    /// Returns the number of values after a shift by so much with which it is found, as a rule; `None` where that
-    /// takes more than is looked at.
+    /// Returns the typical number of values after a shift of this size until it is found; `None` if that is more than
+    /// are tested.
     pub fn delay(&self, steady: &Steady, shift: f64) -> Option<usize> {
         // Share of pairs in which the later value is the larger one.
         let above = 1.0 - normal::upper_tail(shift.abs() / (steady.deviation * 2.0f64.sqrt()));
@@ -138,7 +137,7 @@ impl Detector {
         AFTER.into_iter().find(finds)
     }
 
-    /// Returns the fewest values of a series in which a change can be found at all.
+    /// Returns the minimum number of values of a series in which a change can be found.
     pub fn fewest(&self) -> usize {
         let splits = |n: usize| {
             let half = n / 2;
@@ -155,7 +154,7 @@ struct Cut {
     p: f64,
 }
 
-/// Returns what is said of a cut between the stretches from `start` and up to `end`.
+/// Returns the change at a cut between the stretches from `start` and up to `end`.
 fn told(values: &[f64], cut: &Cut, start: usize, end: usize) -> Option<Change> {
     let (before, after) = (&values[start..cut.at], &values[cut.at..end]);
     let widening = inflation(&values[start..end], cut.at - start);
@@ -170,7 +169,7 @@ fn told(values: &[f64], cut: &Cut, start: usize, end: usize) -> Option<Change> {
     })
 }
 
-/// Returns the tail probability of the ranks after the first `before`, in the direction in which they lie.
+/// Returns the tail probability of the ranks after the first `before`, in the direction of their deviation.
 fn tail(ranks: &[u64], before: usize) -> f64 {
     let after = ranks.len() - before;
     let sum: u64 = ranks[before..].iter().sum();
@@ -184,8 +183,7 @@ fn tail(ranks: &[u64], before: usize) -> f64 {
     mann_whitney::upper_tail(before, after, u)
 }
 
-/// Returns the cut near `before` at which the ranks are furthest from chance: the numbers of values that are looked
-/// at have gaps.
+/// Returns the cut near `before` at which the ranks are furthest from chance: the tested numbers of values have gaps.
 fn place(ranks: &[u64], before: usize) -> usize {
     let after = ranks.len() - before;
     let earliest = ranks.len().saturating_sub(after * 4 / 3).max(SHORTEST);
@@ -194,12 +192,13 @@ fn place(ranks: &[u64], before: usize) -> usize {
     if seen > 0.0 { at } else { before }
 }
 
-/// Returns the probability of a distance from chance that serial dependence makes shorter.
+/// Returns the probability of a distance from chance, reduced for serial dependence.
 fn shortened(p: f64, inflation: f64) -> f64 {
     normal::upper_tail(normal::upper_quantile(p) / inflation)
 }
 
-/// Returns what serial dependence widens an interval by, from what is left of a stretch without its change.
+/// Returns the factor by which serial dependence widens an interval, from the residuals of a stretch without its
+/// change.
 fn inflation(stretch: &[f64], at: usize) -> f64 {
     let (before, after) = stretch.split_at(at);
     let rest = |part: &[f64]| -> Vec<f64> {
@@ -209,7 +208,7 @@ fn inflation(stretch: &[f64], at: usize) -> f64 {
     serial::inflation(&[rest(before), rest(after)].concat())
 }
 
-/// Moves each cut to where its own two stretches say that it is: when it was found, few values after it were there.
+/// Moves each cut to its best index between the neighbouring cuts: when it was found, few values after it were known.
 fn settle(values: &[f64], cuts: &mut [Cut]) {
     for index in 0..cuts.len() {
         let start = index.checked_sub(1).map_or(0, |before| cuts[before].at);
@@ -222,8 +221,8 @@ fn settle(values: &[f64], cuts: &mut [Cut]) {
     }
 }
 
-/// Finds the cut within `places` at which the ranks before it are furthest from chance, and how far: the square of the distance
-/// over its variance, up to a factor that all orders of the same ranks share.
+/// Finds the cut within `places` at which the ranks before it are furthest from chance, and that distance: its square
+/// over its variance, up to a factor common to all orders of the same ranks.
 fn peak(ranks: &[u64], places: std::ops::RangeInclusive<usize>) -> (usize, f64) {
     let n = ranks.len();
     let expected = (n + 1) as f64;
@@ -244,7 +243,7 @@ fn peak(ranks: &[u64], places: std::ops::RangeInclusive<usize>) -> (usize, f64) 
     best
 }
 
-/// Returns twice the rank of each value, from 1; equal values share the mean of theirs.
+/// Returns twice the rank of each value, from 1; equal values have the mean of their ranks.
 pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

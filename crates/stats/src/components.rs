@@ -1,10 +1,10 @@
 //! Variance components, and the length of a trial that follows from them.
 //!
-//! A trial of many messages averages what varies from message to message; what varies from trial to
-//! trial (placement, ports, memory) it does not. So there is a length beyond which a longer trial
-//! only takes the time of another one (Kalibera & Jones 2013, §9). With the variance `w` of a
-//! segment within its trial, `b` between trials, and the cost `o + L c` of a trial of `L` segments, a
-//! second is worth most where `(b + w / L) (o + L c)` is least: at `L = √(w o / (b c))`.
+//! A trial of many messages averages the variation from message to message, but not the variation from trial to trial
+//! (placement, ports, memory). So beyond some length, a longer trial only takes the time of another one (Kalibera &
+//! Jones 2013, §9). With the variance `w` of a segment within its trial, `b` between trials, and the cost `o + L c` of
+//! a trial of `L` segments, a second of measurement is most effective at the minimum of `(b + w / L) (o + L c)`: at `L
+//! = √(w o / (b c))`.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 pub struct Components {
     /// Variance from segment to segment of one trial.
     pub within: f64,
-    /// Variance from one trial to the next, beyond what segments explain. Zero where they explain all.
+    /// Variance from one trial to the next, beyond the variance within trials. Zero if that explains all.
     pub between: f64,
     /// Variance over the trials as a whole, beyond the differences of neighbours: interleaving cancels it.
     pub drift: f64,
@@ -31,8 +31,8 @@ pub fn components(trials: &[Vec<f64>]) -> Option<Components> {
     }
     let within = trials.iter().map(|trial| variance(trial)).sum::<f64>() / trials.len() as f64;
     let means: Vec<f64> = trials.iter().map(|trial| mean(trial)).collect();
-    // Half the mean square of successive differences (von Neumann 1941, Ann. Math. Statist. 12) is a
-    // variance that a slow drift is not in.
+    // Half the mean square of successive differences (von Neumann 1941, Ann. Math. Statist. 12) is a variance without
+    // slow drift.
     let steps: Vec<f64> = means.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).collect();
     let neighbours = 0.5 * mean(&steps);
     Some(Components {
@@ -42,8 +42,8 @@ pub fn components(trials: &[Vec<f64>]) -> Option<Components> {
     })
 }
 
-/// Returns the number of segments per trial, among those allowed, with the least variance of the mean for the time
-/// that it takes. `trial_overhead_ns` is what a trial costs before its first segment.
+/// Returns the allowed number of segments per trial with the least variance of the mean per time. `trial_overhead_ns`
+/// is the time of a trial before its first segment.
 pub fn best_length(
     components: &Components,
     segment_cost_ns: u64,
@@ -54,7 +54,7 @@ pub fn best_length(
     let Components { within, between, .. } = *components;
     let (cost, overhead) = (segment_cost_ns as f64, trial_overhead_ns as f64);
     let best = (within * overhead / (between * cost)).sqrt();
-    // Nothing varies: the shortest is the cheapest.
+    // Without variation the shortest is the cheapest.
     if best.is_nan() || most <= fewest {
         return fewest;
     }

@@ -1,16 +1,16 @@
-//! E-processes: evidence that may be looked at after every block.
+//! E-processes: evidence that is valid after every block.
 //!
-//! A bet on the next sign. Between identical contenders in random order the sign of each log-ratio is a fair coin,
-//! whatever its size and whatever came before. So a player who puts a share `λ g` of the fortune on "above", with
-//! `g` in `[0, 1]` known before the sign is, has after n blocks the fortune
+//! The evidence is a bet on the next sign. Between identical contenders in random order the sign of each log-ratio is a
+//! fair coin, independent of its size and of earlier ones. So a player who bets a share `λ g` of the fortune on
+//! "above", with `g` in `[0, 1]` known before the sign, has after n blocks the fortune
 //!
 //! ```text
 //! E = Π (1 + λ gᵢ sᵢ),   sᵢ = +1 above the shift, −1 below it, 0 on it
 //! ```
 //!
-//! which is a martingale with mean 1: it ever reaches `1/a` with a probability of at most `a` (Ville 1939), at
-//! whatever block the race stops, and however often the evidence was read before. Two kinds of bets are mixed, half of the
-//! fortune on each:
+//! which is a martingale with mean 1: the probability that it ever reaches `1/a` is at most `a` (Ville 1939), at any
+//! block at which the race stops, and with any number of earlier readings of the evidence. Two kinds of bets are mixed,
+//! with half of the fortune each:
 //!
 //! * *sign*: `g = 1`;
 //! * *signed rank*: `g = Rᵢ / i`, with the rank of the distance `|dᵢ − θ|` among the first `i` distances, mid-ranks for
@@ -18,16 +18,16 @@
 //!   larger where the evidence is (Ramdas, Ruf, Larsson & Koolen 2020, arXiv:2009.03167, on symmetric
 //!   distributions).
 //!
-//! Each over a grid of `λ`, because the best one depends on the difference (the method of mixtures; Waudby-Smith &
+//! Each kind uses a grid of `λ`, because the best one depends on the difference (the method of mixtures; Waudby-Smith &
 //! Ramdas 2024, J. R. Stat. Soc. B 86). A mean of fair fortunes is fair.
 //!
 //! **Confidence sequence.** The shifts that the evidence does not reject at level `a` are an interval that holds at all
-//! blocks together with probability `1 − a` (Howard, Ramdas, McAuliffe & Sekhon 2021, Ann. Statist. 49; Johari,
-//! Koomen, Pekelis & Walsh 2022, Oper. Res. 70, on its use in experiments that people watch). It is found exactly:
-//! evidence for "above θ" grows as θ falls. It changes only where θ passes a Walsh average `(dᵢ + dⱼ) / 2`. There a
-//! positive distance overtakes a negative one, so either the positive one's rank grows or the negative one's falls; or,
-//! for `i = j`, a sign turns from below to above. Each multiplies the fortune by more than 1. So the sorted averages are searched
-//! by halving.
+//! blocks together with probability `1 − a` (Howard, Ramdas, McAuliffe & Sekhon 2021, Ann. Statist. 49; Johari, Koomen,
+//! Pekelis & Walsh 2022, Oper. Res. 70, on its use in monitored experiments). It is computed exactly: evidence for
+//! "above θ" grows as θ falls. It changes only where θ passes a Walsh average `(dᵢ + dⱼ) / 2`. There a positive
+//! distance overtakes a negative one, so either the positive one's rank grows or the negative one's falls; or, for `i =
+//! j`, a sign turns from below to above. Each multiplies the fortune by more than 1. So the sorted averages are
+//! searched by bisection.
 //!
 //! Several claims share the level as they do at looks (Bonferroni); e-values of dependent claims may be averaged
 //! or given to the e-BH procedure (Wang & Ramdas 2022, J. R. Stat. Soc. B 84), which [`evidence`] is made for.
@@ -36,8 +36,8 @@ use super::Estimate;
 use super::selection::Ranked;
 use super::signed_rank::Walsh;
 
-/// Shares of the fortune that are bet, `λ`: from all of it, which finds large differences in the fewest blocks, to
-/// little, which finds small ones in many.
+/// Shares of the fortune to bet, `λ`: from all of it, which finds large differences in the fewest blocks, to a small
+/// part, which finds small ones in many.
 const STAKES: [f64; 9] =
     [1.0, 0.75, 0.5, 1.0 / 3.0, 0.25, 1.0 / 6.0, 0.125, 1.0 / 16.0, 1.0 / 32.0];
 
@@ -59,7 +59,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Creates the evidence before the first difference: none.
+    /// Creates the evidence before the first difference.
     pub fn new(shift: f64, side: Side) -> Evidence {
         Evidence { shift, side, fortunes: Fortunes::new(0) }
     }
@@ -78,9 +78,9 @@ impl Evidence {
     }
 }
 
-/// Returns the natural logarithm of the [`Evidence`] that the centre of `diffs`, in the order in which they came, lies on
-/// this side of `shift`: at least `ln(1/a)` with a probability of at most `a`, if it does not, over all lengths of
-/// `diffs` together. `None` with values that are not finite; 0 without values.
+/// Returns the natural logarithm of the [`Evidence`] that the centre of `diffs`, in order of measurement, lies on this
+/// side of `shift`. If it does not, the probability of at least `ln(1/a)` is at most `a`, over all lengths of `diffs`
+/// together. `None` with values that are not finite; 0 without values.
 pub fn evidence(diffs: &[f64], shift: f64, side: Side) -> Option<f64> {
     if !shift.is_finite() || !diffs.iter().all(|d| d.is_finite()) {
         return None;
@@ -90,8 +90,8 @@ pub fn evidence(diffs: &[f64], shift: f64, side: Side) -> Option<f64> {
     Some(evidence.ln())
 }
 
-/// Returns the confidence sequence after these differences, around the Hodges–Lehmann estimate: the shifts that neither
-/// side's evidence rejects at `level / 2`. `None` with fewer than [`fewest`].
+/// Returns the confidence sequence after these differences, around the Hodges–Lehmann estimate: the shifts that the
+/// evidence of neither side rejects at `level / 2`. `None` with fewer than [`fewest`].
 pub fn interval(diffs: &[f64], level: f64) -> Option<Estimate> {
     sequence(&Walsh::of(diffs)?, diffs, level)
 }
@@ -105,8 +105,8 @@ pub(super) fn sequence(walsh: &Walsh, diffs: &[f64], level: f64) -> Option<Estim
     let averages = walsh.averages();
     let point = walsh.centre()?;
     let rejects = |shift: f64, side| evidence(diffs, shift, side).is_some_and(|e| e >= bound);
-    // Between two averages the evidence is the same everywhere, so each gap is asked at its middle. Beyond them all
-    // differences are on one side, and as many as these reject that whatever their order.
+    // Between two averages the evidence is constant, so it is computed at the middle of each gap. Beyond all averages
+    // the differences are on one side, and this number of them rejects that in any order.
     let average = |at: usize| averages.at(at + 1);
     let gap = |at: usize| Some(0.5 * (average(at)? + average(at + 1)?));
     let rejects = |at: usize, side| gap(at).is_some_and(|shift| rejects(shift, side));
@@ -116,7 +116,7 @@ pub(super) fn sequence(walsh: &Walsh, diffs: &[f64], level: f64) -> Option<Estim
     Some(Estimate { point, low, high, confidence: 1.0 - level })
 }
 
-/// Returns the first number below `count` from which on `holds`, by halving; `count` if there is none.
+/// Returns the first number below `count` from which `holds` is true, by bisection; `count` if there is none.
 fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut least, mut most) = (0, count);
     while least < most {
@@ -126,15 +126,15 @@ fn first(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     most
 }
 
-/// Returns the fewest differences that reject a shift at the two-sided `level` where all lie on one side of it, whatever their
-/// order. `None` if no number does.
+/// Returns the minimum number of differences that reject a shift at the two-sided `level` if all lie on one side of it,
+/// in any order. `None` if no number does.
 pub fn fewest(level: f64) -> Option<usize> {
     if !(level > 0.0 && level < 1.0) {
         return None;
     }
     let mut fortunes = Fortunes::new(0);
     (1..=1_000).find(|n| {
-        // Ranks are least where distances fall from block to block.
+        // Ranks are least if distances fall from block to block.
         fortunes.grow(1.0, 1.0 / *n as f64);
         fortunes.log_mean() >= (2.0 / level).ln() - 1e-9
     })
@@ -149,7 +149,7 @@ struct Fortunes {
     distances: Vec<f64>,
 }
 
-/// Fortune of a player: a product, with the logarithm of what was taken out of it to keep it in range.
+/// Fortune of a player: a product, with the logarithm of factors that were moved out to keep it in range.
 #[derive(Debug, Clone, Copy)]
 struct Fortune {
     product: f64,
@@ -163,13 +163,13 @@ impl Fortunes {
         Fortunes { sign: each, rank: each, distances: Vec::with_capacity(room) }
     }
 
-    /// Plays one round: the sign of `d`, with its distance known before.
+    /// Plays one round: the bet on the sign of `d`, with its distance known before.
     fn bet(&mut self, d: f64) {
         let distance = d.abs();
         let below = self.distances.partition_point(|other| *other < distance);
         let up_to = self.distances.partition_point(|other| *other <= distance);
         self.distances.insert(up_to, distance);
-        // The mean of the first and the last rank that it shares.
+        // The mean of the first and the last of its tied ranks.
         let rank = 0.5 * (below + 1 + up_to + 1) as f64;
         if d != 0.0 {
             self.grow(d.signum(), d.signum() * rank / self.distances.len() as f64);

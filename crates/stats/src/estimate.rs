@@ -11,8 +11,8 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the interval, included.
     pub high: f64,
-    /// Two-sided level of the interval, in `[0, 1)`. The coverage is at least this, because the
-    /// exact tests behind it are discrete.
+    /// Two-sided level of the interval, in `[0, 1)`. The coverage is at least this, because the underlying exact tests
+    /// are discrete.
     pub confidence: f64,
 }
 
@@ -37,7 +37,7 @@ impl Estimate {
         self.low > low && self.high < high
     }
 
-    /// Widens the interval: the same point with both ends `factor` times as far from it.
+    /// Widens the interval: both ends are `factor` times as far from the point.
     pub fn widened(self, factor: f64) -> Estimate {
         let low = self.point - factor * (self.point - self.low);
         let high = self.point + factor * (self.high - self.point);
@@ -46,10 +46,10 @@ impl Estimate {
 }
 
 /// Returns the largest `c` with `P(T < c) <= tail`: the number of the smallest pairwise averages (or differences)
-/// that a two-sided interval with `tail` on each side leaves out, plus one.
+/// outside a two-sided interval with `tail` on each side, plus one.
 ///
-/// `distribution[t]` is `P(T = t)`. `None` when even `P(T = 0)` is more than `tail`: no interval
-/// of that level exists for so few samples.
+/// `distribution[t]` is `P(T = t)`. `None` if even `P(T = 0)` is more than `tail`: for so few samples no interval of
+/// that level exists.
 pub(super) fn order_rank(distribution: &[f64], tail: f64) -> Option<usize> {
     // `1 - confidence` carries rounding; a p-value that equals the level on paper must count.
     let tail = tail * (1.0 + 1e-9);

@@ -3,8 +3,8 @@
 
 /// Returns the p-value of "both have the same share", for `a` successes of `of_a` and `b` of `of_b`.
 ///
-/// All tables with the same margins that are no more probable than the one seen count. 1 where one
-/// has no trials, or where none or all succeeded.
+/// All tables with the same margins that are at most as probable as the observed one count. 1 if one has no trials, or
+/// if none or all succeeded.
 pub fn fisher(a: u64, of_a: u64, b: u64, of_b: u64) -> f64 {
     let successes = a.saturating_add(b);
     let (least, most) = (successes.saturating_sub(of_b), successes.min(of_a));
@@ -16,7 +16,7 @@ pub fn fisher(a: u64, of_a: u64, b: u64, of_b: u64) -> f64 {
     let all: f64 = (least..=most).map(|k| (log_weight(k) - seen).exp()).sum();
     let as_rare: f64 = (least..=most)
         .map(|k| log_weight(k) - seen)
-        // As rare as what was seen, up to rounding.
+        // At most as probable as the observed table, up to rounding.
         .filter(|log| *log <= 1e-7)
         .map(f64::exp)
         .sum();

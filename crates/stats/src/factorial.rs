@@ -1,23 +1,21 @@
 //! Sums of squares of a randomised block factorial, complete or not.
 //!
-//! The model is `value = block + cell + noise`, where a cell is a combination of levels. Blocks are
-//! taken out first, because they are conditions of the time and not of the experiment. What the
-//! cells account for is split in two: what adds up factor by factor, and the rest, which is the
-//! interactions. With every cell in every block this is the classical analysis of variance. Where
-//! cells are missing, the factors are no longer orthogonal and each one's sum of squares depends on
-//! the order in which they enter; then it is the average over all orders (Lindeman, Merenda &
-//! Gold 1980; Grömping 2007, Am. Stat. 61(2)), which is Shapley's value of the factor. Its degrees of
-//! freedom are averaged alike, so that under "this factor does nothing" the sum of squares is
-//! expected to be the noise variance times them.
+//! The model is `value = block + cell + noise`, where a cell is a combination of levels. Blocks are removed first,
+//! because they are conditions of the time and not of the experiment. The variation of the cells is split in two: the
+//! additive part, factor by factor, and the rest, the interactions. With every cell in every block this is the
+//! classical analysis of variance. If cells are missing, the factors are not orthogonal and each one's sum of squares
+//! depends on their order; then it is the average over all orders (Lindeman, Merenda & Gold 1980; Grömping 2007, Am.
+//! Stat. 61(2)), which is Shapley's value of the factor. Its degrees of freedom are averaged in the same way, so that
+//! for a factor without an effect the expected sum of squares is the noise variance times them.
 
 use super::variance::Observation;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Largest number of factors: more would take `2^factors` fits too many.
+/// Maximum number of factors: the number of fits is `2^factors`.
 pub(super) const MOST_FACTORS: usize = 8;
 
-/// Least share of its length that a column keeps beside the others; with less it is their combination.
+/// Least share of a column's length that is independent of the others; with less it is their combination.
 const COLLINEAR: f64 = 1e-9;
 
 /// Observations, sorted into blocks and cells.
@@ -25,7 +23,7 @@ const COLLINEAR: f64 = 1e-9;
 pub(super) struct Factorial {
     /// Columns of the design by factor, one for each level.
     columns: Vec<Range<usize>>,
-    /// Number of cells that were observed at all.
+    /// Number of cells with observations.
     cells: usize,
     blocks: Vec<Block>,
     gaps: Gaps,
@@ -38,12 +36,12 @@ enum Gaps {
     Some,
 }
 
-/// Block: its observations, and what the fit needs of it with its mean taken out.
+/// Block: its observations, and the terms of the fit without its mean.
 #[derive(Debug)]
 struct Block {
-    /// Values by cell, each less the block's mean.
+    /// Values by cell, minus the block's mean.
     values: Vec<(usize, f64)>,
-    /// Mean of the block, less the mean of the first block.
+    /// Mean of the block, minus the mean of the first block.
     mean: f64,
     /// Sum of squares about the mean.
     within: f64,
@@ -60,7 +58,7 @@ pub(super) struct Squares {
     pub(super) freedom: f64,
 }
 
-/// Sums of squares of the whole variation and its parts, which add up to it.
+/// Sums of squares of the whole variation and of its parts, which add up to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sums {
     pub(super) total: f64,
@@ -80,7 +78,7 @@ impl Factorial {
         }
         let mut blocks: BTreeMap<u64, Vec<&Observation>> = BTreeMap::new();
         let mut cells: BTreeMap<&[usize], usize> = BTreeMap::new();
-        // Levels as they occur: one that was never observed has no column.
+        // Levels in order of occurrence: a level without observations has no column.
         let mut levels: Vec<BTreeMap<usize, usize>> = vec![BTreeMap::new(); factors];
         for observation in observations {
             blocks.entry(observation.block).or_default().push(observation);
@@ -111,7 +109,7 @@ impl Factorial {
         Some(Factorial { columns, cells: cells.len(), blocks, gaps })
     }
 
-    /// Returns the number of blocks that have observations.
+    /// Returns the number of blocks with observations.
     pub(super) fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -143,7 +141,7 @@ impl Factorial {
         Sums { total: between + within, factors, interactions, blocks, residual }
     }
 
-    /// Returns each factor's part, and that of all together.
+    /// Returns the part of each factor, and the part of all together.
     fn factors(&self, drawn: &[(&Block, f64)]) -> (Vec<Squares>, Squares) {
         let width = self.columns.last().map_or(0, |last| last.end);
         let (mut gram, mut moments) = (vec![0.0; width * width], vec![0.0; width]);
@@ -160,7 +158,7 @@ impl Factorial {
                 explained(&gram, &moments, width, &columns)
             })
             .collect();
-        // How many of the k! orders have a given set of `before` factors first, then this one.
+        // Share of the k! orders with a given set of `before` factors first, then this one.
         let orders = |before: usize| 1.0 / (k as f64 * binomial(k - 1, before));
         let part = |factor: usize| {
             let mut part = Squares::default();
@@ -176,11 +174,11 @@ impl Factorial {
         ((0..k).map(part).collect(), fits.last().copied().unwrap_or_default())
     }
 
-    /// Returns the sum of squares that the cells account for beyond the blocks.
+    /// Returns the sum of squares of the cells, beyond the blocks.
     ///
-    /// Without gaps that is what the cells' means account for. Else it takes the normal equations
-    /// with the blocks eliminated, by conjugate gradients (Hestenes & Stiefel 1952) scaled by the
-    /// cells' counts: a few missing trials cost a few steps.
+    /// Without gaps that is the sum of squares of the cells' means. Else it solves the normal equations with the blocks
+    /// eliminated, by conjugate gradients (Hestenes & Stiefel 1952) scaled by the cells' counts: a few missing trials
+    /// cost a few steps.
     fn cells(&self, drawn: &[(&Block, f64)]) -> Squares {
         let mut counts = vec![0.0; self.cells];
         let mut rest = vec![0.0; self.cells];
@@ -223,8 +221,8 @@ impl Factorial {
         Squares { sum: dot(&solution, &moments).max(0.0), freedom: self.contrasts(drawn) }
     }
 
-    /// Returns the number of differences between cells that can be estimated within blocks: the cells less the groups
-    /// of cells that no block connects.
+    /// Returns the number of differences between cells that can be estimated within blocks: the number of cells minus
+    /// the number of groups of cells that no block connects.
     fn contrasts(&self, drawn: &[(&Block, f64)]) -> f64 {
         let mut parent: Vec<usize> = (0..self.cells).collect();
         let root = |parent: &mut Vec<usize>, mut cell: usize| {
@@ -291,7 +289,7 @@ impl Block {
     }
 }
 
-/// Returns the image of cell effects under the normal equations, the blocks eliminated.
+/// Returns the image of cell effects under the normal equations, with the blocks eliminated.
 fn eliminated(drawn: &[(&Block, f64)], effects: &[f64]) -> Vec<f64> {
     let mut image = vec![0.0; effects.len()];
     for (block, weight) in drawn {
@@ -304,8 +302,8 @@ fn eliminated(drawn: &[(&Block, f64)], effects: &[f64]) -> Vec<f64> {
     image
 }
 
-/// Returns the sum of squares that some columns account for, and their rank: elimination on the normal equations, the
-/// column with most of its own left first (Cholesky with diagonal pivoting).
+/// Returns the sum of squares of some columns, and their rank: elimination on the normal equations, with the column
+/// with the largest remainder first (Cholesky with diagonal pivoting).
 fn explained(gram: &[f64], moments: &[f64], width: usize, columns: &[usize]) -> Squares {
     let m = columns.len();
     let mut left: Vec<f64> =

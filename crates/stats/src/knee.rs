@@ -1,22 +1,22 @@
-//! The knee of a contender under rising load: up to where what is delivered follows what is offered.
+//! The knee of a contender under rising load: the largest load at which the delivered load follows the offered load.
 //!
 //! The model of one block is a broken stick, `delivered = min(offered * (1 - e), C)`: a share `e` is
 //! lost at any load, and no more than `C` gets through. The knee is where the two lines meet,
 //! `C / (1 - e)`.
 //!
-//! | part | how it is found, block by block |
+//! | part | estimate, block by block |
 //! |---|---|
-//! | `e` | the share lost at the lowest load |
-//! | saturated | the loads from which on each loses more than `e` by at least 1 %, or three times the noise where that is more |
-//! | noise | the scatter, over blocks, of the share lost at the lowest load (from its median absolute deviation) |
-//! | `C` | the median of what saturated loads delivered, each weighted by the share of it that was delivered: far beyond the knee, queues and the receiver's own losses tell more than the path |
+//! | `e` | share lost at the lowest load |
+//! | saturated | the loads from the first one on that all lose more than `e` by at least 1 %, or by three times the noise if that is more |
+//! | noise | scatter, over blocks, of the share lost at the lowest load (from its median absolute deviation) |
+//! | `C` | median of the deliveries of saturated loads, each weighted by its delivered share: far beyond the knee, deliveries depend more on queues and the receiver's own losses than on the path |
 //!
-//! The knee is never put below the highest load that got through, nor above the lowest that did not.
-//! Where the lowest load loses more than 1 % and delivers as much as the plateau, within 5 % or three
-//! times the noise, it is on the plateau, and the knee is below it.
+//! The knee is never below the highest load that was delivered, nor above the lowest that was not. If the lowest load
+//! loses more than 1 % and delivers as much as the plateau, within 5 % or three times the noise, it is on the plateau,
+//! and the knee is below it.
 //!
-//! The estimate is the median over blocks, its interval that of order statistics. A block in which
-//! the knee is outside of the loads tried counts as such, so that neither hides the other.
+//! The estimate is the median over blocks, with an interval from order statistics. A block with a knee outside of the
+//! tested loads counts as below or above them.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +27,12 @@ use super::quantile::{self, MAD_TO_SD};
 pub struct Load {
     /// Load that the sender was asked to offer.
     pub offered: f64,
-    /// Load that the receiver got.
+    /// Load that arrived at the receiver.
     pub delivered: f64,
 }
 
 impl Load {
-    /// Returns the share that was not delivered. Noise may make it negative, and cutting that off would move the knee
-    /// up.
+    /// Returns the share that was not delivered. Noise may make it negative, and to clamp it would move the knee up.
     fn lost(&self) -> f64 {
         1.0 - self.delivered / self.offered
     }
@@ -43,11 +42,11 @@ impl Load {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// Below the lowest load, which is this: every load saturates.
+    /// Below the lowest load, given here: every load saturates.
     Below(f64),
     /// At this load.
     At(f64),
-    /// Above the highest load, which is this: none saturates.
+    /// Above the highest load, given here: none saturates.
     Above(f64),
 }
 
@@ -66,18 +65,18 @@ impl Place {
 /// A knee with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// Median over blocks; of an even number whose middle two are not both `At`, the lower.
+    /// Median over blocks; with an even number of blocks, the lower of the middle two unless both are `At`.
     pub estimate: Place,
-    /// Interval of that median from order statistics; absent with too few blocks (95 % takes six).
+    /// Interval of that median from order statistics; absent with too few blocks (95 % needs six).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<(Place, Place)>,
     /// Number of blocks that it is based on.
     pub blocks: usize,
 }
 
-/// Least share of a load that has to be lost before it is called saturated.
+/// Least lost share of a saturated load.
 const LEAST_LOSS: f64 = 0.01;
-/// Largest distance of the lowest load from the plateau, as a share, at which it is on the plateau.
+/// Largest distance from the plateau, as a share, of a lowest load on the plateau.
 const ON_PLATEAU: f64 = 0.05;
 /// Number of standard deviations within which a difference is noise.
 const DEVIATIONS: f64 = 3.0;
@@ -85,8 +84,7 @@ const DEVIATIONS: f64 = 3.0;
 /// Estimates the knee of one contender from its `blocks`, each with one figure per load in any order; `error` is one
 /// minus the confidence of the interval.
 ///
-/// Loads that are not positive and finite are left out, and blocks with fewer than two others.
-/// `None` where no block is left.
+/// Loads that are not positive and finite are omitted, and blocks with fewer than two others. `None` without any block.
 pub fn knee(blocks: &[Vec<Load>], error: f64) -> Option<Knee> {
     let blocks: Vec<Vec<Load>> = blocks.iter().filter_map(|block| usable(block)).collect();
     let noise = noise(&blocks);

@@ -1,32 +1,32 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # The way through
+//! # Modules
 //!
-//! | file | question it answers |
+//! | module | question |
 //! |---|---|
-//! | [`sequential`] | after which blocks may we look, and how much error does each look spend? |
+//! | [`sequential`] | after which blocks are the looks, and how much error does each look spend? |
 //! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
-//! | [`eprocess`] | what may be said after any block, at any number of looks? |
-//! | [`planning`] | which difference do so many blocks find, and how many blocks find one? |
+//! | [`eprocess`] | which rulings are valid after any block, with any number of looks? |
+//! | [`planning`] | which difference does a number of blocks find, and how many blocks find a difference? |
 //! | [`mod@components`] | how long should a trial be? |
 //! | [`serial`] | how much wider is an interval because neighbouring blocks are alike? |
 //! | [`fn@persistence`] | does a contender stay in a state of its own for several blocks? |
 //! | [`signed_rank`] | paired blocks: estimate, interval and p-value |
 //! | [`mann_whitney`] | two saved races: the same three for independent samples |
-//! | [`runs`] | several runs of an old and a new thing: did it change by more than runs differ? |
+//! | [`runs`] | several runs of an old and a new version: is the change larger than the differences between runs? |
 //! | [`mod@changes`] | a race run again and again: where does its level change? |
 //! | [`mod@regimes`] | do the trials fall into two clusters that one figure would hide? |
 //! | [`variance`] | of several factors varied at once, how much does each account for? |
 //! | [`spread`] | does one scatter more from block to block than another? |
-//! | [`mod@knee`] | up to which load does what is delivered follow what is offered? |
+//! | [`mod@knee`] | up to which load does the delivered load follow the offered load? |
 //! | [`fn@aligned_ranks`] | does the place in a block make a difference? |
 //! | [`quantile`] | percentiles, their definition, and when one may be printed |
-//! | [`fn@pooled_quantile`] | a percentile of all trials together, too rare for one of them |
+//! | [`fn@pooled_quantile`] | a percentile of all trials together, too rare for a single trial |
 //!
-//! The replicate is the block, never the packet: everything here works on one figure per trial
-//! or one log-ratio per block. Ranks are used throughout because trials have outliers that must
-//! not be deleted; with fresh processes in random order, identical contenders are exchangeable
-//! within a block, so the signed-rank test is exact for them whatever the noise looks like.
+//! The replicate is the block, never the packet: everything here works on one figure per trial or one log-ratio per
+//! block. Ranks are used throughout because trials have outliers that must not be deleted; with fresh processes in
+//! random order, identical contenders are exchangeable within a block, so the signed-rank test is exact for them
+//! whatever the noise looks like.
 //!
 //! Everything is pure: no I/O, no clock, no global state. A sample that is too small, empty or
 //! not finite gives `None`, never a panic and never a NaN.
@@ -72,7 +72,7 @@ pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
 pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule, rule_any_time};
 
-/// Direction in which a figure is better.
+/// Direction of better figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

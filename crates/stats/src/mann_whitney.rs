@@ -1,10 +1,10 @@
-//! Independent samples: two saved races, whose blocks are not pairs.
+//! Independent samples: two saved races, with unpaired blocks.
 //!
 //! Mann & Whitney (1947, Ann. Math. Statist. 18) on one figure per trial, with the shift estimate
 //! of Hodges & Lehmann (1963): the median of all differences `a_i - b_j`. On logarithms the shift
 //! is a log-ratio.
 //!
-//! The differences are never written down (`selection`): with 100,000 values on each side there are 10^10 of them.
+//! The differences are never stored (`selection`): 100,000 values on each side have 10^10 of them.
 
 use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
@@ -21,8 +21,8 @@ pub fn hodges_lehmann_shift(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// Returns the shift of `a` against `b` with its interval at `confidence` (two-sided, in (0, 1)).
 ///
-/// `None` where no interval from so few values has that confidence: three against three allow
-/// 90 % at most, four against four 97.1 %.
+/// `None` if no interval from so few values has that confidence: three against three allow 90 % at most, four against
+/// four 97.1 %.
 pub fn interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate> {
     let tail = 0.5 * (1.0 - confidence);
     if !(tail > 0.0 && tail < 0.5) {
@@ -63,11 +63,11 @@ pub fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((2.0 * normal::upper_tail(excess / deviation)).min(1.0))
 }
 
-/// Returns the probability that the statistic of Mann & Whitney, the number of pairs in which the second of two samples
-/// without ties has the larger value, is at least `u` (in half pairs where ties count one half): both are from the same distribution.
+/// Returns the probability under the null hypothesis that the statistic of Mann & Whitney, the number of pairs in which
+/// the second of two samples without ties has the larger value, is at least `u` (a multiple of one half with ties).
 ///
 /// By the saddlepoint of its generating function, a product (Mann & Whitney 1947), with the second correction for
-/// continuity of Daniels (1987, Int. Stat. Rev. 55): within 8 % of the exact tail wherever that is below 0.2, where the normal
+/// continuity of Daniels (1987, Int. Stat. Rev. 55): within 8 % of the exact tail below 0.2, where the normal
 /// approximation is wrong by orders of magnitude. Exact for samples that do not overlap; 0.5 below the mean.
 pub(super) fn upper_tail(n: usize, m: usize, u: f64) -> f64 {
     let (many, few) = (n.max(m) as f64, n.min(m));
@@ -107,8 +107,8 @@ pub(super) fn upper_tail(n: usize, m: usize, u: f64) -> f64 {
 
 /// Returns `P(U = u)` for `u` in `0..=n m`, where `U` counts the pairs that the first sample wins.
 ///
-/// The largest of all values is one of the first sample's with probability `i / (i + j)` and
-/// then wins against all `j`; else it belongs to the second and wins nothing.
+/// The largest of all values belongs to the first sample with probability `i / (i + j)` and then wins against all `j`;
+/// else it belongs to the second sample and wins no pair.
 fn null_distribution(n: usize, m: usize) -> Vec<f64> {
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
@@ -142,7 +142,7 @@ fn normal_rank(n: usize, m: usize, tail: f64) -> Option<usize> {
     (rank >= 1.0).then_some(rank as usize)
 }
 
-/// Differences `a_i - b_j`, all of them in ascending order, by rank. Both samples are sorted.
+/// All differences `a_i - b_j` in ascending order, by rank. Both samples are sorted.
 struct Differences {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -156,12 +156,12 @@ impl Differences {
         (least.is_finite() && most.is_finite()).then_some(sorted)
     }
 
-    /// Counts the differences that satisfy `holds`, which no larger difference does once one does not. Rounding keeps
-    /// the order of differences, so the count is exact.
+    /// Counts the differences that satisfy `holds`, which must be true up to some difference and false beyond it.
+    /// Rounding preserves the order of differences, so the count is exact.
     fn count(&self, holds: impl Fn(f64) -> bool) -> usize {
         let (mut count, mut from) = (0, 0);
         for a in &self.a {
-            // The larger `a`, the larger the `b` that keeps the difference small.
+            // The larger `a`, the larger the smallest `b` with a small enough difference.
             while from < self.b.len() && !holds(a - self.b[from]) {
                 from += 1;
             }

@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 /// Returns `P(Z > x)`, accurate to about 1e-15 near the centre and relatively in the tail.
 ///
-/// Centre: the series of Marsaglia (2004, J. Stat. Softw. 11(4)). Tail: Laplace's continued
-/// fraction for Mills' ratio, since `0.5 - series` would cancel there.
+/// Centre: the series of Marsaglia (2004, J. Stat. Softw. 11(4)). Tail: Laplace's continued fraction for Mills' ratio,
+/// because `0.5 - series` would cancel there.
 pub(super) fn upper_tail(x: f64) -> f64 {
     if x < 0.0 {
         return 1.0 - upper_tail(-x);

@@ -1,31 +1,30 @@
-//! Persistence: a contender that stays in a state of its own for several blocks.
+//! Persistence: a contender that remains in a state of its own for several blocks.
 //!
-//! A path chosen by address, a CPU that one process keeps, a cache that one of them owns: such a state slows one
-//! contender for a while and none beside it. Then blocks are no independent repeats, the race is decided by how often the
-//! state changed in it, and neither random order nor the copy shows it. Intervals are widened for a correlation of
-//! neighbouring blocks ([`super::serial`]), which holds up to [`super::serial::HOLDS_UP_TO`]; beyond it they promise
-//! too much.
+//! A path chosen by address, a CPU or a cache of one process: such a state slows one contender for a while and no
+//! other. Then blocks are not independent repetitions, the race depends on the number of changes of that state, and
+//! neither random order nor the copy reveals it. Intervals are widened for a correlation of neighbouring blocks
+//! ([`super::serial`]), which is enough up to [`super::serial::HOLDS_UP_TO`]; beyond that they are too narrow.
 //!
 //! The test is Bartels's (1982, J. Am. Stat. Assoc. 77): von Neumann's ratio of the ranks, the sum of squared steps
-//! from each value to the next over the sum of squares about the mean. It is about 2 where the order is random, and
-//! small where neighbours are alike. Ranks, because one slow trial must neither make nor hide a state.
+//! from each value to the next over the sum of squares about the mean. It is about 2 for a random order, and small if
+//! neighbours are similar. It uses ranks, because one slow trial must neither mimic nor hide a state.
 
 use super::normal;
 
-/// Fewest values of which a state can be told.
+/// Minimum number of values to detect a state.
 const FEWEST: usize = 8;
 
-/// Likeness of neighbouring values.
+/// Similarity of neighbouring values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Persistence {
     /// Correlation of the ranks of neighbours, `1 - RVN / 2`.
     pub correlation: f64,
-    /// Probability of neighbours that are as much alike, or more, if the order of the values is random.
+    /// Probability of at least this similarity of neighbours if the order of the values is random.
     pub p: f64,
 }
 
-/// Returns how much neighbours are alike among these values, in the order in which they came. `None` with fewer than eight, with
-/// values that are not finite, and where all are equal.
+/// Returns the similarity of neighbours among these values, in order of measurement. `None` with fewer than eight, with
+/// values that are not finite, or if all are equal.
 pub fn persistence(values: &[f64]) -> Option<Persistence> {
     if values.len() < FEWEST || !values.iter().all(|value| value.is_finite()) {
         return None;
@@ -46,7 +45,7 @@ pub fn persistence(values: &[f64]) -> Option<Persistence> {
     Some(Persistence { correlation: 1.0 - 0.5 * ratio, p })
 }
 
-/// Returns the rank of each value, from 1; equal ones share the mean of theirs.
+/// Returns the rank of each value, from 1; equal values have the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));

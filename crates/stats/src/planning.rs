@@ -1,34 +1,33 @@
 //! Blocks, scatter and resolution: each follows from the other two.
 //!
-//! The resolution of a race is the difference that it finds with a chance of 80 %: the true ratio from
-//! which on the interval leaves out 1. By the normal formula for the signed-rank test it is
-//! `(t_level + t_power) s / √(n 3/π)` in logarithms, with Student's t for the few blocks from which the
-//! scatter `s` is known.
+//! The resolution of a race is the smallest difference that it finds with a probability of 80 %: the true ratio at
+//! which the interval excludes 1. By the normal formula for the signed-rank test it is `(t_level + t_power) s / √(n
+//! 3/π)` in logarithms, with Student's t because the scatter `s` is known from few blocks.
 
 use super::signed_rank::{self, Walsh};
 use super::verdict::Slack;
 use super::{Estimate, normal, serial, student};
 
-/// Largest number of blocks that is advised; where more are needed, the estimate lies on the margin, or nearly.
+/// Largest number of blocks to advise; if more are needed, the estimate lies on the margin, or near it.
 pub const REASONABLE_BLOCKS: u64 = 100_000;
 
-/// Chance that a difference of the resolution is found, and that the blocks asked for decide.
+/// Probability that a difference of the resolution is found, and that the advised blocks decide.
 pub const POWER: f64 = 0.8;
 
 /// Efficiency of the signed-rank test against the t-test on normal data: 3/π (Hodges & Lehmann 1956).
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
-/// Degrees of freedom from which on Student's t is taken for the normal distribution.
+/// Degrees of freedom from which Student's t is treated as the normal distribution.
 const MANY: f64 = 1_000.0;
 
-/// Two-sided error of the interval whose width tells the scatter: three blocks have one.
+/// Two-sided error of the interval from which the scatter is estimated: three blocks have one.
 const SCATTER_ERROR: f64 = 0.25;
 
-/// Returns the standard deviation of independent normal log-ratios that would leave the centre as uncertain as these
-/// do, serial dependence included. `None` with fewer than three.
+/// Returns the standard deviation of independent normal log-ratios with the same uncertainty of the centre as these,
+/// with serial dependence. `None` with fewer than three.
 ///
-/// It is read from the width of an interval (Lehmann 1963, Ann. Math. Statist. 34), which is the same
-/// wherever the values lie: it does not see who leads. Outliers count as little as in the estimate.
+/// It follows from the width of an interval (Lehmann 1963, Ann. Math. Statist. 34), which does not depend on the
+/// location of the values, and so not on which contender leads. Outliers have as little weight as in the estimate.
 pub fn scatter(log_ratios: &[f64]) -> Option<f64> {
     scatter_of(&Walsh::of(log_ratios)?, serial::inflation(log_ratios))
 }
@@ -42,34 +41,34 @@ pub(super) fn scatter_of(walsh: &Walsh, inflation: f64) -> Option<f64> {
 }
 
 /// Returns the difference, as a fraction, that `blocks` blocks of this scatter find with 80 % power at a two-sided
-/// `level` for one claim. `None` with fewer blocks than that level takes.
+/// `level` for one claim. `None` with too few blocks for that level.
 pub fn resolution(scatter: f64, blocks: usize, level: f64) -> Option<f64> {
     distance(scatter, blocks as u64, level, 1.0 - POWER).map(f64::exp_m1)
 }
 
-/// Returns the fewest blocks of this scatter that find a difference of `resolution` (a fraction) with 80 % power at a
-/// two-sided `level`; never fewer than the exact test takes. `u64::MAX` where no number would do.
+/// Returns the minimum number of blocks of this scatter that find a difference of `resolution` (a fraction) with 80 %
+/// power at a two-sided `level`; never fewer than the exact test needs. `u64::MAX` if no number is enough.
 pub fn blocks_for(scatter: f64, resolution: f64, level: f64) -> u64 {
     needed(scatter, resolution.ln_1p(), level, 1.0 - POWER)
 }
 
-/// Returns the fewest blocks whose [`distance`] is at most `distance`.
+/// Returns the minimum number of blocks with a [`distance`] of at most `wanted`.
 pub(super) fn needed(scatter: f64, wanted: f64, level: f64, beta: f64) -> u64 {
     let Some(fewest) = signed_rank::fewest(level).filter(|_| wanted > 0.0 && !scatter.is_nan())
     else {
         return u64::MAX;
     };
     let z = normal::upper_quantile(level / 2.0) + normal::upper_quantile(beta);
-    // What a float is too large for ends at u64::MAX.
+    // A float beyond the range becomes u64::MAX.
     let mut blocks = (((z * scatter / wanted).powi(2) / EFFICIENCY) as u64).max(fewest as u64);
-    // Few blocks take a few more, because they know the scatter less well.
+    // A small number needs a few more blocks, because the scatter is less certain.
     while blocks < u64::MAX && distance(scatter, blocks, level, beta).is_none_or(|d| d > wanted) {
         blocks += 1;
     }
     blocks
 }
 
-/// Knowledge of a claim that is not decided. Logarithms throughout.
+/// Data of an undecided claim. All values are logarithms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     /// Estimate so far.
@@ -78,25 +77,26 @@ pub(super) struct Known {
     pub scatter: f64,
     /// Number of blocks behind both.
     pub done: u64,
-    /// Interval that a difference is shown by; absent with too few blocks for one.
+    /// Interval that can show a difference; absent with too few blocks.
     pub wide: Option<Estimate>,
-    /// Interval that a tie is shown by.
+    /// Interval that can show a tie.
     pub narrow: Option<Estimate>,
-    /// Amount by which both are widened for lateness of the generator; more blocks do not change it.
+    /// Amount by which both intervals are widened for lateness of the generator; it does not depend on the number of
+    /// blocks.
     pub slack: Slack,
 }
 
-/// Chance to decide that is planned for, so that promises come true in four races of five: the scatter, too, is an estimate.
+/// Planned probability of a decision, so that predictions hold in four races of five: the scatter is an estimate, too.
 const PLANNED: f64 = 0.85;
 
-/// Returns the fewest blocks in all that are likely to decide the claim: `ahead` beyond `limit` on either side, or a dead heat
-/// within. `u64::MAX` where no number would do.
+/// Returns the minimum total number of blocks that are likely to decide the claim: `ahead` beyond `limit` on either
+/// side, or a dead heat within. `u64::MAX` if no number is enough.
 ///
-/// The truth is not the estimate. Given the blocks so far and nothing else it lies about the estimate as the estimate lay
-/// about it; so the estimate after n blocks in all will lie about the present one with a variance of
-/// `s² (1/done − 1/n)` (predictive power: Spiegelhalter, Freedman & Blackburn 1986, Control. Clin. Trials 7). The chance
-/// that the truth is the estimate and nothing else (conditional power) promises too much near the margin. Intervals are taken
-/// as they are now and shrink by `√(done/n)`.
+/// The true value is not the estimate. Given only the blocks so far, its distribution about the estimate is the
+/// estimate's distribution about it; so the estimate after n blocks in total is distributed about the present one with
+/// a variance of `s² (1/done − 1/n)` (predictive power: Spiegelhalter, Freedman & Blackburn 1986, Control. Clin. Trials
+/// 7). To assume that the true value equals the estimate (conditional power) is too optimistic near the margin.
+/// Intervals have their present width, reduced by `√(done/n)`.
 pub(super) fn deciding(known: &Known, limit: f64, level: f64) -> u64 {
     let doubt = known.doubt();
     let does = |blocks: u64| known.chance(blocks, limit, level, doubt) >= PLANNED;
@@ -125,7 +125,7 @@ impl Known {
         self.scatter * (variance / EFFICIENCY).sqrt()
     }
 
-    /// Returns the lengths of an interval's arms after so many blocks.
+    /// Returns the distances of an interval's ends from its point after `blocks` blocks.
     fn arms(&self, interval: Option<Estimate>, blocks: f64, level: f64) -> (f64, f64) {
         let (below, above) = match interval {
             Some(now) => {
@@ -144,13 +144,14 @@ impl Known {
         (below + self.slack.below, above + self.slack.above)
     }
 
-    /// Returns the factor by which the scatter may be larger than it seems: from few blocks it is known little, which
-    /// Student's t has in it.
+    /// Returns the factor by which the scatter may be larger than its estimate: from few blocks it is uncertain, as in
+    /// Student's t.
     fn doubt(&self) -> f64 {
         quantile(1.0 - PLANNED, self.done as f64) / normal::upper_quantile(1.0 - PLANNED)
     }
 
-    /// Returns the chance that so many blocks in all decide the claim, by the [`doubt`](Known::doubt) in the scatter.
+    /// Returns the probability that a total of `blocks` blocks decides the claim, with the [`doubt`](Known::doubt)
+    /// about the scatter.
     fn chance(&self, blocks: u64, limit: f64, level: f64, doubt: f64) -> f64 {
         let (done, n) = (self.done as f64, blocks as f64);
         let spread = self.after(1.0 / done - 1.0 / n) * doubt;
@@ -169,8 +170,8 @@ impl Known {
     }
 }
 
-/// Returns the distance from a limit, as a logarithm, at which `blocks` blocks tell the truth from the limit at a
-/// two-sided `level`, but for a chance of `beta`.
+/// Returns the distance from a limit, as a logarithm, at which `blocks` blocks distinguish the true value from the
+/// limit at a two-sided `level`, except with probability `beta`.
 pub(super) fn distance(scatter: f64, blocks: u64, level: f64, beta: f64) -> Option<f64> {
     let fewest = signed_rank::fewest(level)?;
     let n = blocks as f64;

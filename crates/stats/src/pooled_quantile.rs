@@ -1,24 +1,23 @@
-//! A percentile of all trials of one contender together. A rare one has too few samples beyond it in a
-//! single trial; all trials together have enough. The samples of one trial are not independent, so the
-//! interval comes from resampling whole trials (the cluster bootstrap: Davison & Hinkley 1997,
-//! "Bootstrap Methods and their Application", 3.8).
+//! A percentile of all trials of one contender together. A high percentile has too few samples beyond it in a single
+//! trial; all trials together have enough. The samples of one trial are not independent, so the interval comes from
+//! resampling whole trials (the cluster bootstrap: Davison & Hinkley 1997, "Bootstrap Methods and their Application",
+//! 3.8).
 
 use super::estimate::Estimate;
 use super::quantile;
 use crate::rng::SplitMix64;
 
-/// Number of resamples: the ends of the interval are then known to about a twentieth of its width.
+/// Number of resamples: the ends of the interval are then accurate to about a twentieth of its width.
 const RESAMPLES: usize = 1_000;
 
-/// Fewest trials that an interval takes: of fewer, resampling knows too little of how they differ.
+/// Minimum number of trials for an interval: with fewer, resampling underestimates their differences.
 const FEWEST_TRIALS: usize = 10;
 
 /// Returns the `q` quantile (nearest rank) of all samples of all `trials`, each in ascending order, with a percentile
 /// interval of this `confidence`. A lost sample is `f64::INFINITY`, and so is a quantile or an end of the interval
 /// that falls among such samples.
 ///
-/// `None` where fewer than ten samples lie beyond the quantile, with fewer than ten trials, or where a
-/// sample is not a number.
+/// `None` with fewer than ten samples beyond the quantile, with fewer than ten trials, or if a sample is not a number.
 pub fn pooled_quantile(
     trials: &[Vec<f64>],
     q: f64,
@@ -56,7 +55,7 @@ pub fn pooled_quantile(
     })
 }
 
-/// Samples of all trials in ascending order, each with the trial that it is of.
+/// Samples of all trials in ascending order, each with its trial.
 struct Pool {
     samples: Vec<(f64, u32)>,
     lens: Vec<u64>,
@@ -72,8 +71,8 @@ impl Pool {
         Pool { samples, lens: trials.iter().map(|trial| trial.len() as u64).collect() }
     }
 
-    /// Returns the quantile where each trial is there so many times. It is looked for from above: beyond a rare one
-    /// lie few samples.
+    /// Returns the quantile if each trial is counted `weights` times. The search starts from above, because few samples
+    /// lie beyond a high quantile.
     fn quantile(&self, weights: &[u64], q: f64) -> Option<f64> {
         let n: u64 = self.lens.iter().zip(weights).map(|(len, weight)| len * weight).sum();
         let beyond = n - quantile::nearest_rank(n, q)?;

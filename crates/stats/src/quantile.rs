@@ -4,14 +4,14 @@ use super::estimate::{Estimate, sorted_finite};
 use super::serial;
 
 /// Definition of [`quantile_sorted`]; printed beside every percentile, because nine definitions are in use and they
-/// differ most where it matters, in the tail.
+/// differ most in the tail.
 pub const DEFINITION: &str = "nearest rank (Hyndman-Fan type 1): the smallest sample with at least a share q of all samples at or below it";
 
 /// Number of samples that must lie beyond a percentile before it may be printed.
 const SAMPLES_BEYOND: u64 = 10;
 
 /// Returns the `q` quantile of samples in ascending order, by [`DEFINITION`] (Hyndman & Fan 1996, Am. Stat. 50(4)):
-/// always a value that was measured, in its unit.
+/// always a measured value.
 ///
 /// `None` for an empty sample or `q` outside `[0, 1]`.
 pub fn quantile_sorted<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
@@ -38,9 +38,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_sorted(&sorted_finite(values.to_vec())?)
 }
 
-/// Returns the ranks of `n` sorted values that enclose their median, as indices from 0, so that the chance of missing
-/// it is at most `error` (the sign test turned round; David & Nagaraja, "Order Statistics", 7.1). `None` with too few
-/// values: 5 % takes six.
+/// Returns the ranks of `n` sorted values that enclose the median of their distribution, as indices from 0, except with
+/// a probability of at most `error` (the inverted sign test; David & Nagaraja, "Order Statistics", 7.1). `None` with
+/// too few values: 5 % needs six.
 pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
     let tail = error / 2.0 * (1.0 + 1e-9);
     // Binomial(n, 1/2) probabilities by their logarithms: 2^-n alone underflows for long races.
@@ -54,15 +54,15 @@ pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
     Some((rank.checked_sub(1)?, n - rank))
 }
 
-/// Returns the median of values in the order in which they were measured, with the interval of the order statistics that
-/// miss it with a chance of `error`, widened for serial dependence. What none of the values crosses, zero, is not crossed
-/// by the wider end. `None` with too few values, and where one is not finite.
+/// Returns the median of values in order of measurement, with an interval of order statistics that misses it with a
+/// probability of `error`, widened for serial dependence. If all values have the same sign, so have the ends. `None`
+/// with too few values, or if one is not finite.
 pub fn median_interval(values: &[f64], error: f64) -> Option<Estimate> {
     let sorted = sorted_finite(values.to_vec())?;
     let (low, high) = median_ranks(sorted.len(), error)?;
     let (low, high, point) = (*sorted.get(low)?, *sorted.get(high)?, median_sorted(&sorted)?);
     let wide = Estimate { point, low, high, confidence: 1.0 - error };
-    // Figures scatter by factors, where they have logarithms. An end that is the median stays so to the last digit.
+    // Positive figures are widened on a logarithmic scale. An end that equals the median remains exactly equal.
     if sorted.first().is_some_and(|least| *least > 0.0) {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let factor = serial::inflation(&logs);
@@ -75,7 +75,7 @@ pub fn median_interval(values: &[f64], error: f64) -> Option<Estimate> {
 }
 
 /// Returns the median absolute deviation from the median, in the unit of the values and not rescaled: times
-/// [`MAD_TO_SD`] it estimates the standard deviation of normal data and ignores outliers.
+/// [`MAD_TO_SD`] it estimates the standard deviation of normal data, robust to outliers.
 pub fn mad(values: &[f64]) -> Option<f64> {
     let centre = median(values)?;
     let distances: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
@@ -102,7 +102,7 @@ pub fn nearest_rank(n: u64, q: f64) -> Option<u64> {
     if n == 0 || !(0.0..=1.0).contains(&q) {
         return None;
     }
-    // 0.07 × 100 is 7.000000000000001 in f64; without the allowance it would be rank 8.
+    // 0.07 × 100 is 7.000000000000001 in f64; without the allowance the rank would be 8.
     let exact = q * n as f64;
     let rank = (exact - 1e-12 * exact.max(1.0)).ceil() as u64;
     Some(rank.clamp(1, n))

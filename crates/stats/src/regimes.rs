@@ -1,14 +1,14 @@
-//! Regimes: two clusters of trials that one figure would hide.
+//! Regimes: two clusters of trials, which a single figure would hide.
 //!
-//! A transport whose threads are sometimes placed well and sometimes badly has two latencies and
-//! no typical one. Here that is detected and named, so that it can be said and looked into. It
-//! decides nothing: the verdict's rank tests hold their level with regimes too.
+//! A transport with threads that are sometimes placed well and sometimes badly has two latencies and no typical one.
+//! This module detects that for a report. It does not affect verdicts: their rank tests also hold their level with
+//! regimes.
 
 use super::estimate::sorted_finite;
 use super::quantile::median_sorted;
 use serde::{Deserialize, Serialize};
 
-/// Regime: a cluster of two.
+/// Regime: one of two clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Regime {
     /// Median of the cluster, in the unit of the values.
@@ -19,32 +19,30 @@ pub struct Regime {
     pub count: usize,
 }
 
-/// Fewest values that can be told from noise.
+/// Minimum number of values to distinguish regimes from noise.
 const FEWEST: usize = 6;
 
 /// Smallest ratio of the centres that is reported.
 const SMALLEST_RATIO: f64 = 1.15;
 
-/// Smallest count of a cluster; a smaller one is outliers.
+/// Smallest count of a cluster; smaller ones are outliers.
 const SMALLEST_COUNT: usize = 2;
 const SMALLEST_SHARE: f64 = 0.1;
 
-/// Smallest value of Ashman's D. Two normal components stand apart at 2 (Ashman, Bird & Zepf 1994, Astron. J. 108),
-/// if they are given; the best split of one cluster already has more, hence the stricter bound.
+/// Smallest value of Ashman's D. Two given normal components are separate at 2 (Ashman, Bird & Zepf 1994, Astron. J.
+/// 108); the best split of one cluster already has more, hence the stricter bound.
 const SMALLEST_D: f64 = 5.0;
 
-/// Largest share of the variance that may be left within the clusters: this times the number of
-/// values, at most [`MOST_WITHIN`].
+/// Largest share of the variance within the clusters: this times the number of values, at most [`MOST_WITHIN`].
 ///
-/// The best of all splits explains much of any small sample: of six values from one Pareto
-/// distribution, 98 % and more in one sample of 60. The bound is the 98.5 % quantile or stricter
-/// of what single clusters give, the worst of normal, log-normal, uniform, Student t (2 and 3
-/// degrees) and Pareto (exponents 1.5 and 2), for 6 to 40 values.
+/// The best split explains much of the variance of any small sample: of six values from one Pareto distribution, at
+/// least 98 % in one sample of 60. The bound is the 98.5 % quantile, or stricter, over single clusters: the worst of
+/// normal, log-normal, uniform, Student t (2 and 3 degrees) and Pareto (exponents 1.5 and 2), for 6 to 40 values.
 const WITHIN_PER_VALUE: f64 = 0.003;
 const MOST_WITHIN: f64 = 0.12;
 
-/// Returns the two regimes of positive `values`, the lower first, or `None` if there is one cluster, too little to
-/// tell, or a value that is not positive and finite.
+/// Returns the two regimes of positive `values`, the lower first. `None` for a single cluster, too few values, or a
+/// value that is not positive and finite.
 ///
 /// The split is the best of all in two groups by squared distance of logarithms: two-means,
 /// which in one dimension needs only the `n - 1` cuts of the sorted values (Fisher 1958, JASA 53).
@@ -68,7 +66,7 @@ pub fn regimes(values: &[f64]) -> Option<[Regime; 2]> {
     (high.centre / low.centre >= SMALLEST_RATIO).then_some([low, high])
 }
 
-/// Returns the size of the lower group in the best split.
+/// Returns the number of values in the lower group of the best split.
 fn best_cut(logs: &[f64]) -> usize {
     let (below, above) = (squares(logs.iter()), squares(logs.iter().rev()));
     let within = |cut: usize| below[cut - 1] + above[logs.len() - cut - 1];

@@ -1,8 +1,7 @@
-//! Seeded random numbers that stay the same for ever.
+//! Seeded random numbers that never change between versions.
 //!
-//! A race records its seed; the order of contenders and the losses of a path must come out the
-//! same on every later version, so the generator is written here instead of taken from a crate
-//! that may change its algorithm. Not for cryptography.
+//! A race records its seed; the order of contenders and the losses of a path must be the same in every later version,
+//! so the generator is implemented here instead of in a crate that may change its algorithm. Not for cryptography.
 
 /// Increment that [`SplitMix64`] adds to its state for each number.
 pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -20,7 +19,7 @@ pub fn first(seed: u64) -> u64 {
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Creates a generator whose whole future is `seed`.
+    /// Creates a generator that `seed` determines completely.
     #[inline]
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
@@ -58,8 +57,8 @@ impl SplitMix64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Draws a standard normal number, by Marsaglia's polar method (1964). The second value of each pair is thrown
-    /// away, so that the state remains one word.
+    /// Draws a standard normal number, by Marsaglia's polar method (1964). The second value of each pair is discarded,
+    /// so that the state is a single word.
     #[inline]
     pub fn normal(&mut self) -> f64 {
         loop {

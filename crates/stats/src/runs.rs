@@ -1,41 +1,41 @@
-//! Runs: the same race run several times, and the difference between runs of an old thing and of a new one.
+//! Runs: the same race run several times, and the difference between runs of an old version and of a new one.
 //!
-//! Two runs of the same thing differ by more than their trials scatter: placement, memory and the host's other work last
-//! as long as a run does. So the run is the replicate here, with one figure each: the median of its logarithms.
-//! From several runs of the old thing follows how much runs differ, and from that how far the next one may be away.
+//! Two runs of the same version differ by more than the scatter of their trials: placement, memory and the host's other
+//! work are constant within a run. So the replicate here is the run, with one figure: the median of its logarithms.
+//! Several runs of the old version give the differences between runs, and with them the range of the next run.
 //!
-//! [`reach`] says how far, in standard deviations between runs: the quantile of the distance between old and new over
-//! the deviation as so few runs estimate it. Under a normal distribution that is Student's t (for one new run) and the
-//! simultaneous prediction limit of Hahn (1969, J. Am. Stat. Assoc. 64; 1970, J. Qual. Technol. 2) for the next
-//! `n` runs. Runs have heavier tails, so here it is computed for a Laplace distribution, whose tails fall off
-//! exponentially; the limits for Student's t with five degrees of freedom are about the same. They are drawn, with a
-//! fixed seed: a closed form does not exist.
+//! [`reach`] gives that range, in standard deviations between runs: the quantile of the distance between old and new
+//! over the deviation estimated from few runs. Under a normal distribution that is Student's t (for one new run) and
+//! the simultaneous prediction limit of Hahn (1969, J. Am. Stat. Assoc. 64; 1970, J. Qual. Technol. 2) for the next `n`
+//! runs. Runs have heavier tails, so here it is computed for a Laplace distribution, with exponential tails; the limits
+//! for Student's t with five degrees of freedom are about the same. They are simulated with a fixed seed: no closed
+//! form exists.
 //!
-//! The scatter of runs is never taken as smaller than the error of a median that the trials within a run show.
+//! The scatter of runs is at least the error of a median as estimated from the trials within a run.
 
 use super::estimate::{Estimate, sorted_finite};
 use super::quantile::{median_ranks, median_sorted};
 use super::rng::SplitMix64;
 use super::{normal, serial};
 
-/// Fewest runs of a baseline from which a gate can judge: two give a deviation with one degree of freedom, which may be
-/// a hundredth of the true one.
+/// Minimum number of runs of a baseline for a gate: two give a deviation with one degree of freedom, which may be a
+/// hundredth of the true one.
 pub const FEWEST_RUNS: usize = 3;
 
-/// Fewest draws of which a quantile is taken.
+/// Minimum number of draws for a quantile.
 const DRAWS: u64 = 40_000;
 
-/// Draws beyond the quantile, at least, as far as [`MOST_DRAWS`] allows.
+/// Minimum number of draws beyond the quantile, as far as [`MOST_DRAWS`] allows.
 const BEYOND: f64 = 100.0;
 
 const MOST_DRAWS: u64 = 400_000;
 
-/// Draws where each look has several new runs.
+/// Number of draws if each look has several new runs.
 const DRAWS_OF_SEVERAL: u64 = 10_000;
 
 const SEED: u64 = 0x7275_6e73_5f61_7061;
 
-/// Share of changes that are found at the size called found.
+/// Share of changes of the size [`RunsApart::found`] that are found.
 const POWER: f64 = 0.8;
 
 /// Figure of one run.
@@ -43,13 +43,13 @@ const POWER: f64 = 0.8;
 pub struct RunCentre {
     /// Median of the logarithms of its trials.
     pub centre: f64,
-    /// Variance of that median, as the trials of the run tell it; 0 with too few trials to tell.
+    /// Variance of that median, estimated from the trials of the run; 0 with too few trials.
     pub variance: f64,
 }
 
 impl RunCentre {
     /// Returns the figure of a run from the logarithms of its trials, in the order in which they ran. `None` without
-    /// trials, or where a logarithm is not finite.
+    /// trials, or if a logarithm is not finite.
     pub fn of(logs: &[f64]) -> Option<RunCentre> {
         let sorted = sorted_finite(logs.to_vec())?;
         let end = |rank: usize| sorted.get(rank).copied();
@@ -63,25 +63,25 @@ impl RunCentre {
 /// Scope of the level of a comparison of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
-    /// For one comparison, in both directions.
+    /// A single comparison, in both directions.
     Once,
-    /// For so many comparisons with the same old runs together, in one direction.
+    /// This number of comparisons with the same old runs together, in one direction.
     Runs(u64),
 }
 
 /// Distance of new runs from old ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunsApart {
-    /// Mean of the new runs less that of the old ones, in logarithms.
+    /// Mean of the new runs minus the mean of the old ones, in logarithms.
     pub shift: f64,
-    /// Standard deviation between runs of the same thing.
+    /// Standard deviation between runs of the same version.
     pub deviation: f64,
     /// Numbers of runs: old, new.
     pub runs: [usize; 2],
 }
 
 impl RunsApart {
-    /// Returns the distance. `None` where no thing has two runs, so that nothing says how runs differ.
+    /// Returns the distance. `None` if neither version has two runs, so that the differences between runs are unknown.
     pub fn of(old: &[RunCentre], new: &[RunCentre]) -> Option<RunsApart> {
         let freedom = (old.len() + new.len()).checked_sub(2).filter(|freedom| *freedom > 0)?;
         let shift = mean(new, |run| run.centre)? - mean(old, |run| run.centre)?;
@@ -97,14 +97,13 @@ impl RunsApart {
         Some(RunsApart { shift, deviation: variance.sqrt(), runs: [old.len(), new.len()] })
     }
 
-    /// Returns the shift with the interval that ends `reach` deviations from it on both sides.
+    /// Returns the shift, with an interval of `reach` deviations on both sides.
     pub fn interval(&self, reach: f64, confidence: f64) -> Estimate {
         let arm = reach * self.deviation;
         Estimate { point: self.shift, low: self.shift - arm, high: self.shift + arm, confidence }
     }
 
-    /// Returns the shift that four new comparisons of five would find with `reach`, at least `margin`: both in
-    /// logarithms.
+    /// Returns the shift that four of five comparisons would find with `reach`, at least `margin`: both in logarithms.
     pub fn found(&self, reach: f64, margin: f64) -> f64 {
         let [old, new] = self.runs.map(|runs| 1.0 / runs as f64);
         let scatter = self.deviation * (old + new).sqrt();
@@ -116,9 +115,9 @@ fn mean(runs: &[RunCentre], of: fn(&RunCentre) -> f64) -> Option<f64> {
     (!runs.is_empty()).then(|| runs.iter().map(of).sum::<f64>() / runs.len() as f64)
 }
 
-/// Returns the number of deviations between runs by which new runs may be away from old ones, so that the chance
-/// of any further one among all comparisons of the promise is `error`. `runs` are the numbers of old and new
-/// ones; infinite where they give no deviation.
+/// Returns the largest distance of unchanged new runs from old ones, in deviations between runs: the probability of a
+/// larger one among all comparisons of the promise is `error`. `runs` are the numbers of old and new runs; infinite if
+/// they give no deviation.
 pub fn reach(runs: [usize; 2], promise: Promise, error: f64) -> f64 {
     let [old, new] = runs;
     if old == 0 || new == 0 || old + new < 3 || !(error > 0.0 && error < 1.0) {
@@ -143,7 +142,8 @@ pub fn reach(runs: [usize; 2], promise: Promise, error: f64) -> f64 {
     distances.get(at).or(distances.last()).copied().unwrap_or(f64::INFINITY)
 }
 
-/// Draws the largest distance of `looks` comparisons with the same old runs, over the deviation that the runs show.
+/// Draws the largest distance of `looks` comparisons with the same old runs, over the deviation estimated from the
+/// runs.
 fn distance(rng: &mut SplitMix64, [old, new]: [usize; 2], looks: u64) -> f64 {
     let mut moments = |count: usize| {
         let drawn: Vec<f64> = (0..count).map(|_| laplace(rng.unit())).collect();
@@ -154,7 +154,7 @@ fn distance(rng: &mut SplitMix64, [old, new]: [usize; 2], looks: u64) -> f64 {
     let (mut after, more) = moments(new);
     squares += more;
     if new == 1 {
-        // The largest of so many draws, by one.
+        // A single draw of the largest of `looks` values.
         after = largest(rng.unit(), looks);
     } else {
         for _ in 1..looks {
@@ -174,7 +174,7 @@ fn laplace(probability: f64) -> f64 {
 /// Returns the quantile of the largest of `n` draws from the Laplace distribution.
 fn largest(probability: f64, n: u64) -> f64 {
     let log = probability.max(f64::MIN_POSITIVE).ln() / n as f64;
-    // 1 - p^(1/n), which is too near to 0 for a difference.
+    // 1 - p^(1/n), which is too near to 0 for a subtraction.
     let above = -log.exp_m1();
     if above > 0.5 { laplace(1.0 - above) } else { -(2.0 * above.max(f64::MIN_POSITIVE)).ln() }
 }

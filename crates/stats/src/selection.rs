@@ -1,9 +1,9 @@
-//! Selection by rank among the values that all pairs of a sample make, or of two samples: sums, averages, differences.
+//! Selection by rank among the values of all pairs of one sample, or of two samples: sums, averages, differences.
 //!
-//! The values are never written down: 10,000 blocks have 50 million averages of pairs. They are ordered by the
-//! samples that make them, so one walk over sorted samples counts the values up to a limit, and bisection of
-//! the limit finds the value at any rank (as Monahan 1984, ACM Trans. Math. Softw. 10, but over the bits of the
-//! limit: 64 walks at most, and no draws).
+//! The values are never stored: 10,000 blocks have 50 million averages of pairs. They are monotonic in the samples, so
+//! one pass over sorted samples counts the values up to a limit, and bisection of the limit finds the value at any rank
+//! (as Monahan 1984, ACM Trans. Math. Softw. 10, but over the bits of the limit: at most 64 passes, and no random
+//! draws).
 
 use super::Estimate;
 
@@ -12,13 +12,13 @@ pub(super) trait Ranked {
     /// Returns the number of values.
     fn len(&self) -> usize;
 
-    /// Returns the least and the largest value, both finite; `None` without values.
+    /// Returns the smallest and the largest value, both finite; `None` without values.
     fn ends(&self) -> Option<(f64, f64)>;
 
-    /// Returns the number of values up to `limit`, itself included.
+    /// Returns the number of values up to `limit`, inclusive.
     fn up_to(&self, limit: f64) -> usize;
 
-    /// Returns the value at `rank`, from 1: the least number that so many do not exceed.
+    /// Returns the value at `rank`, from 1: the smallest number with at least `rank` values up to it.
     fn at(&self, rank: usize) -> Option<f64> {
         self.select(rank)
     }
@@ -34,11 +34,11 @@ pub(super) trait Ranked {
             let middle = low + (high - low) / 2;
             if self.up_to(from_ordered(middle)) >= rank { high = middle } else { low = middle + 1 }
         }
-        // Of the two zeros the positive one.
+        // Returns the positive one of the two zeros.
         Some(from_ordered(low) + 0.0)
     }
 
-    /// Returns the median: the mean of the two values in the middle where their number is even.
+    /// Returns the median: the mean of the two values in the middle if their number is even.
     fn median(&self) -> Option<f64> {
         let (n, half) = (self.len(), self.len() / 2);
         let upper = self.at(half + 1)?;
@@ -74,7 +74,7 @@ fn from_ordered(key: u64) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// Holds every rank, the counts and the median of `ranked` against `all` its values, written down.
+    /// Compares every rank, the counts and the median of `ranked` with `all` its values.
     pub(in super::super) fn assert_is_sorted(ranked: &impl Ranked, mut all: Vec<f64>) {
         all.sort_unstable_by(f64::total_cmp);
         assert_eq!(ranked.len(), all.len());

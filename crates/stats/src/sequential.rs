@@ -1,44 +1,42 @@
-//! Looks at a race: the blocks after which they are taken, and the error that each may spend.
+//! Looks at a race: the blocks after which they take place, and the error that each may spend.
 //!
-//! Testing after every block and stopping at the first success finds a winner between identical
-//! contenders in far more than 5 % of races. Here the looks are declared before the first block
-//! and share one error: by the share `t` of the blocks done, `alpha t^3` may have been spent
-//! (Lan & DeMets 1983, Biometrika 70; the power family is that of Kim & DeMets 1987, Biometrika
-//! 74), and a look has whatever was added since the one before.
+//! A test after every block that stops at the first success finds a winner between identical contenders in far more
+//! than 5 % of races. Here the looks are declared before the first block and share one error: after the share `t` of
+//! the blocks, `alpha t^3` may have been spent (Lan & DeMets 1983, Biometrika 70; the power family of Kim & DeMets
+//! 1987, Biometrika 74), and a look has the increase since the previous one.
 //!
-//! Group-sequential theory would give the later looks a little more, out of the correlation
-//! between looks; that correlation is known for normal sums, not for exact tests on few blocks
-//! with any noise. The levels are therefore simply added up (union bound): the race as a whole
-//! keeps `alpha` whatever the correlation.
+//! Group-sequential theory would give the later looks a little more, out of the correlation between looks; that
+//! correlation is known for normal sums, not for exact tests on few blocks with any noise. The levels are therefore
+//! simply added up (union bound): the race as a whole keeps `alpha` whatever the correlation.
 //!
-//! A race long enough has, beside the looks, a ruling after every block, by evidence that may be looked at as often as one
-//! likes ([`super::eprocess`]). It has a fifth of the error to itself. Large differences end a race there after a dozen
-//! blocks, however many were planned, and looks come late, where small ones are found: at 70 and 100 %. Of the rules
-//! compared (`tests/rules.rs`) that one needs the fewest blocks of those that find no less at the planned end.
+//! Beside the looks, a race that is long enough has a ruling after every block, by evidence that is valid after any
+//! number of readings ([`super::eprocess`]), with a fifth of the error. Large differences end a race there after a
+//! dozen blocks, independent of the planned number, and the looks are late, where they find small differences: at 70
+//! and 100 %. Among the compared rules (`tests/rules.rs`) with the same power at the planned end, this one needs the
+//! fewest blocks.
 //!
-//! Exponent 3 is close to O'Brien & Fleming's boundary: little is spent early, and half is left
-//! for the last look. A difference large enough to end a race early has a tiny p-value anyway;
-//! one that is not needs the last look's power.
+//! Exponent 3 is close to O'Brien & Fleming's boundary: little is spent early, and half remains for the last look. A
+//! difference that is large enough to end a race early has a tiny p-value anyway; a smaller difference needs the last
+//! look's power.
 //!
 //! Half-way, and before the last look, the number of blocks may be changed by their scatter alone
-//! ([`Plan::replanned`]). Scatter does
-//! not see who leads: given how far the log-ratios lie from their centre, their signs are as random as before, so
-//! what it decides spends no error. Looks that are past keep their level, and the new ones share what is left.
+//! ([`Plan::replanned`]). Scatter does not depend on which contender leads: given the distances of the log-ratios from
+//! their centre, their signs are as random as before, so the change spends no error. Past looks keep their level, and
+//! the new looks share the rest.
 
 use super::{eprocess, signed_rank};
 use serde::{Deserialize, Serialize};
 
-/// Shares of the blocks after which a look is taken.
+/// Shares of the blocks after which a look takes place.
 const SHARES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
 
-/// The same in a race that may be decided after any block: what is found early is found there, and the level is left to
-/// late looks.
+/// Shares in a race with rulings after any block, which find large differences early, so that the looks can be late.
 const LATE_SHARES: [f64; 2] = [0.7, 1.0];
 
-/// Share of the error that rulings after any block have, in a race long enough for them to come before the first look.
+/// Share of the error for rulings after any block, in a race that is long enough for a ruling before the first look.
 const ANY_TIME: f64 = 0.2;
 
-/// Fewest blocks of a race that may be replanned; half of fewer are too few to tell a scatter.
+/// Minimum number of blocks of a race that may be replanned; half of fewer blocks are too few to estimate the scatter.
 const FEWEST_TO_REPLAN: usize = 10;
 
 /// Exponent of the spending function.
@@ -47,7 +45,7 @@ const EXPONENT: i32 = 3;
 /// Planned look at the results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Number of blocks after which it is taken.
+    /// Number of blocks after which it takes place.
     pub blocks: usize,
     /// Family-wise level that this look may spend over all claims, for each of the two kinds of
     /// error (false `ahead`, false `dead heat`).
@@ -59,7 +57,7 @@ pub struct Look {
 pub struct Plan {
     /// Looks in order of blocks; their levels and `any_time` add up to `alpha`. Empty only for a race of no blocks.
     pub looks: Vec<Look>,
-    /// Level that rulings after any block share ([`crate::rule_any_time`]); 0 for a race that has none of them.
+    /// Level that rulings after any block share ([`crate::rule_any_time`]); 0 for a race without them.
     pub any_time: f64,
     /// Level of the whole race.
     pub alpha: f64,
@@ -68,19 +66,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans rulings after any block with a fifth of the error, and looks after about 70 and 100 % of `max_blocks`; in a
-    /// race so short that none of the former would come first, looks after 40, 60, 80 and 100 %.
+    /// Plans rulings after any block with a fifth of the error, and looks after about 70 and 100 % of `max_blocks`; in
+    /// a race that is too short for such a ruling before the first look, looks after 40, 60, 80 and 100 %.
     ///
-    /// A look so early that not even blocks all on one side could decide a claim is left out, and its share goes to the next. The last look is always there.
+    /// A look is omitted if not even blocks all on one side could decide a claim, and the next look gets its share. The
+    /// last look always exists.
     pub fn new(max_blocks: usize, claims: usize, alpha: f64) -> Plan {
         Plan { looks: Vec::new(), any_time: 0.0, alpha, claims }.with_looks(0, max_blocks)
     }
 
-    /// Replans for another number of blocks, decided after `done` of them and before any look at these. Looks before
-    /// then stay; the error that they left is spent over new ones, in proportion to what the spending function adds.
-    /// The same plan if `max_blocks` are done already.
+    /// Replans for another number of blocks, after `done` of them and before any look at these. Earlier looks are
+    /// unchanged; the remaining error is spent over new ones, in proportion to the spending function. Returns the same
+    /// plan if `max_blocks` are done already.
     ///
-    /// Valid as long as nothing but the scatter chose the number.
+    /// Valid only if the number depends on nothing but the scatter.
     pub fn replanned(&self, done: usize, max_blocks: usize) -> Plan {
         if max_blocks <= done {
             return self.clone();
@@ -90,8 +89,8 @@ impl Plan {
         past.with_looks(done, max_blocks)
     }
 
-    /// Returns the number of blocks after which to decide again about their number: half of them, which lies between
-    /// two looks. `None` for races of fewer than ten.
+    /// Returns the number of blocks after which to replan: half of them, which is between two looks. `None` for races
+    /// of fewer than ten.
     pub fn replan_at(&self) -> Option<usize> {
         let whole = self.looks.last()?.blocks;
         (whole >= FEWEST_TO_REPLAN).then(|| whole.div_ceil(2))
@@ -114,7 +113,7 @@ impl Plan {
                 continue;
             }
             let unspent = self.last(blocks);
-            // The last look takes the rest as it is, so that the sum is alpha to the last digit.
+            // The last look takes the exact rest, so that the sum is alpha to the last digit.
             let level = if blocks == max_blocks {
                 unspent
             } else {
@@ -134,26 +133,26 @@ impl Plan {
         self.looks.iter().find(|look| look.blocks == blocks)
     }
 
-    /// Returns the level left if the race ends now, after `blocks` blocks, because its time ran out: all that looks
-    /// after fewer blocks have not spent.
+    /// Returns the remaining level if the race ends now, after `blocks` blocks, because its time is over: the level
+    /// that looks after fewer blocks have not spent.
     ///
-    /// Valid as long as the reason to end is not the result. A look already taken after this very
-    /// block may be repeated at this higher level: its rejections are among the new ones.
+    /// Valid only if the reason to end is not the result. A look after this very block may be repeated at this higher
+    /// level: its rejections are among the new ones.
     pub fn last(&self, blocks: usize) -> f64 {
         let spent: f64 =
             self.looks.iter().filter(|look| look.blocks < blocks).map(|look| look.alpha).sum();
         (self.alpha - self.any_time - spent).max(0.0)
     }
 
-    /// Returns the fewest blocks with which `claims` claims could all be decided at level `alpha`: `2 / 2^n <= alpha
-    /// / claims`. `usize::MAX` if no number of blocks would do.
+    /// Returns the minimum number of blocks that could decide all of `claims` claims at level `alpha`: `2 / 2^n <=
+    /// alpha / claims`. `usize::MAX` if no number is enough.
     pub fn fewest_blocks(claims: usize, alpha: f64) -> usize {
         signed_rank::fewest(alpha / claims.max(1) as f64).unwrap_or(usize::MAX)
     }
 }
 
 fn blocks_at(share: f64, max_blocks: usize) -> usize {
-    // 0.6 × 10 must be 6 whatever the rounding of 0.6.
+    // 0.6 × 10 must be 6 in spite of the rounding of 0.6.
     (share * max_blocks as f64 - 1e-9).ceil() as usize
 }
 

@@ -1,44 +1,43 @@
-//! Serial dependence: blocks that follow one another are alike, so a race has fewer independent blocks
-//! than blocks.
+//! Serial dependence: successive blocks are similar, so the effective number of independent blocks is smaller than
+//! their number.
 //!
-//! A warm cache or a neighbour may favour one contender for a while. Its log-ratios then stay on one
-//! side for several blocks, and an interval that takes them for independent is too narrow. Where the
-//! correlation falls off as in an AR(1) series, the variance of a centre is `(1 + r) / (1 - r)` times
-//! what independent blocks would give, with `r` the correlation of neighbours (Bartlett 1946, J. R.
-//! Stat. Soc. Suppl. 8). What a block's trials share, however slowly it changes, cancels in the ratio and
-//! does not matter here.
+//! A warm cache or another load may favour one contender for a while. The log-ratios are then on one side for several
+//! blocks, and an interval for independent blocks is too narrow. If the correlation falls off as in an AR(1) series,
+//! the variance of a centre is `(1 + r) / (1 - r)` times the variance with independent blocks, with `r` the correlation
+//! of neighbours (Bartlett 1946, J. R. Stat. Soc. Suppl. 8). Common effects on all trials of a block cancel in the
+//! ratio, however slowly they change.
 //!
-//! `r` is estimated from clipped values, so that one outlier neither makes nor hides it. Its bias in short
-//! series, `-(1 + 3 r) / n` (Marriott & Pope 1954, Biometrika 41; Kendall 1954, ibid.), is taken
-//! out. An estimate that is too small costs coverage and one that is too large costs power; so
-//! `ALLOWANCE` of a standard error is added, and what remains below zero is zero.
+//! `r` is estimated from clipped values, so that one outlier neither mimics nor hides it. Its bias in short series,
+//! `-(1 + 3 r) / n` (Marriott & Pope 1954, Biometrika 41; Kendall 1954, ibid.), is corrected. Too small an estimate
+//! costs coverage and too large an estimate costs power; so `ALLOWANCE` of a standard error is added, and negative
+//! results are set to zero.
 //!
-//! `tests/simulation` holds the coverage of 95 % intervals to this. From [`HOLDS_FROM`] blocks on it
-//! is 95 % at correlations of 0, 0.2 and 0.4, within the error of the simulation. With fewer the correlation
-//! cannot be estimated well enough: at 12 blocks and 0.4 the coverage is 92 to 93 % (without all this 83 %).
+//! `tests/simulation` checks the coverage of 95 % intervals. From [`HOLDS_FROM`] blocks on it is 95 % at correlations
+//! of 0, 0.2 and 0.4, within the error of the simulation. With fewer blocks the correlation cannot be estimated well
+//! enough: at 12 blocks and 0.4 the coverage is 92 to 93 % (83 % without the correction).
 
 use super::quantile::{MAD_TO_SD, mad, median};
 
-/// Number of blocks from which on intervals hold their level at correlations up to 0.4.
+/// Minimum number of blocks with which intervals hold their level at correlations up to 0.4.
 pub const HOLDS_FROM: usize = 40;
 
 /// Largest correlation of neighbouring blocks at which intervals hold their level, from [`HOLDS_FROM`] blocks on.
 pub const HOLDS_UP_TO: f64 = 0.4;
 
-/// Fewest blocks of which a correlation can be estimated; with fewer the exact test stands as it is.
+/// Minimum number of blocks to estimate a correlation; with fewer the exact test is not corrected.
 const FEWEST: usize = 8;
 
 /// Allowance in standard errors of the correlation, `1 / √n`, that is added to its estimate.
 const ALLOWANCE: f64 = 0.35;
 
-/// Largest correlation that is assumed: intervals grow threefold at most.
+/// Largest assumed correlation: intervals grow threefold at most.
 const LARGEST: f64 = 0.8;
 
 /// Largest distance from the median, in robust standard deviations; values further away are moved there.
 const CLIP: f64 = 2.5;
 
-/// Returns the factor by which serial dependence widens an interval of these values, in the order in which they came:
-/// 1 where they are independent, or fewer than eight.
+/// Returns the factor by which serial dependence widens an interval of these values, in order of measurement: 1 if they
+/// are independent, or fewer than eight.
 pub fn inflation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let Some(seen) = correlation(values).filter(|_| values.len() >= FEWEST) else {

@@ -1,4 +1,4 @@
-//! Paired blocks: the Wilcoxon signed-rank test and the estimate that belongs to it.
+//! Paired blocks: the Wilcoxon signed-rank test and its estimate.
 //!
 //! The statistic is `T(θ)`, the number of Walsh averages `(d_i + d_j) / 2`, `i <= j`, above `θ`
 //! (half a point where equal). The estimate of Hodges & Lehmann (1963, Ann. Math. Statist. 34) is
@@ -23,7 +23,7 @@ const EXACT_UP_TO: usize = 60;
 /// Alternative to "the centre is `shift`".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// Two-sided: the centre is elsewhere.
+    /// Two-sided: the centre differs from `shift`.
     Two,
     /// Upper: the centre is above `shift`.
     Greater,
@@ -33,21 +33,20 @@ pub enum Tail {
 
 /// Returns the median of the Walsh averages, in the unit of the differences.
 ///
-/// 95.5 % as efficient as the mean on normal data, and never below 86.4 % on any symmetric
-/// distribution. `None` without data or with values that are not finite.
+/// Its efficiency relative to the mean is 95.5 % on normal data, and at least 86.4 % on any symmetric distribution.
+/// `None` without data or with values that are not finite.
 pub fn hodges_lehmann(diffs: &[f64]) -> Option<f64> {
     Averages::of(diffs)?.median()
 }
 
 /// Returns the Hodges–Lehmann estimate with the interval at `confidence` (two-sided, in (0, 1)).
 ///
-/// `None` where no interval from so few differences has that confidence: five allow 93.75 % at
-/// most, six 96.9 %.
+/// `None` if no interval from so few differences has that confidence: five allow 93.75 % at most, six 96.9 %.
 pub fn interval(diffs: &[f64], confidence: f64) -> Option<Estimate> {
     Walsh::of(diffs)?.interval(confidence)
 }
 
-/// Walsh averages of some differences by rank, with the null distribution of their number above the centre: made once
+/// Walsh averages of differences by rank, with the null distribution of their number above the centre: computed once
 /// for intervals at several levels.
 #[derive(Debug, Clone)]
 pub struct Walsh {
@@ -58,8 +57,8 @@ pub struct Walsh {
 }
 
 impl Walsh {
-    /// Makes ready the averages of all pairs, each difference with itself too. `None` without data or with values that
-    /// are not finite.
+    /// Prepares the averages of all pairs, including each difference with itself. `None` without data or with values
+    /// that are not finite.
     pub fn of(diffs: &[f64]) -> Option<Walsh> {
         let (averages, count) = (Averages::of(diffs)?, diffs.len());
         let ranks: Vec<usize> = (1..=count).collect();
@@ -88,14 +87,14 @@ impl Walsh {
         self.averages.estimate(rank, confidence)
     }
 
-    /// Returns the tail that an interval with at most `tail` on each side really has.
+    /// Returns the actual tail of an interval with at most `tail` on each side.
     pub(super) fn tail(&self, tail: f64) -> Option<f64> {
         let rank = self.rank(tail)?;
         Some(if self.null.is_empty() { tail } else { self.null.iter().take(rank).sum() })
     }
 
-    /// Returns the whole span of the differences, with the confidence that it has: `1 - 2 / 2^n`. The widest interval
-    /// there is, for when [`Walsh::interval`] has none at the level wished for.
+    /// Returns the range of the differences, with its confidence: `1 - 2 / 2^n`. It is the widest interval, in case
+    /// [`Walsh::interval`] has none at the requested level.
     pub fn widest(&self) -> Option<Estimate> {
         let confidence = (1.0 - smallest_p(self.count)).max(0.0);
         self.averages.estimate(1, confidence)
@@ -121,8 +120,8 @@ pub fn widest_interval(diffs: &[f64]) -> Option<Estimate> {
 
 /// Returns the p-value of "the centre of the differences is `shift`" against `tail`.
 ///
-/// Exact up to 60 differences, ties and zeros included. `None` without data or with values that
-/// are not finite; 1 if every difference equals `shift`.
+/// Exact up to 60 differences, with ties and zeros. `None` without data or with values that are not finite; 1 if every
+/// difference equals `shift`.
 pub fn p_value(diffs: &[f64], shift: f64, tail: Tail) -> Option<f64> {
     if diffs.is_empty() || !shift.is_finite() || !diffs.iter().all(|d| d.is_finite()) {
         return None;
@@ -140,20 +139,21 @@ pub fn p_value(diffs: &[f64], shift: f64, tail: Tail) -> Option<f64> {
     })
 }
 
-/// Returns the smallest two-sided p-value that `n` differences can give: `2 / 2^n`, all on one side.
+/// Returns the smallest possible two-sided p-value of `n` differences: `2 / 2^n`, with all on one side.
 pub fn smallest_p(n: usize) -> f64 {
     let exponent = i32::try_from(n).unwrap_or(i32::MAX);
     (2.0 * 0.5f64.powi(exponent)).min(1.0)
 }
 
-/// Returns the fewest differences whose two-sided p-value can be as small as `level`; `None` if no number can.
+/// Returns the minimum number of differences with a possible two-sided p-value of at most `level`; `None` if no number
+/// has one.
 pub fn fewest(level: f64) -> Option<usize> {
     (1..=1_000).find(|n| smallest_p(*n) <= level * (1.0 + 1e-9))
 }
 
 /// Ranks of the distances from the hypothesised centre, doubled so that mid-ranks are whole.
 struct SignedRanks {
-    /// Ranks of the differences that are not at the centre, doubled.
+    /// Ranks of the differences that differ from the centre, doubled.
     doubled: Vec<usize>,
     /// Sum of the ranks of differences above the centre.
     above: usize,
@@ -199,7 +199,7 @@ impl SignedRanks {
     }
 }
 
-/// Returns the probability of every sum of a random half of the ranks: each in or out with probability ½.
+/// Returns the distribution of the sum of a random subset of the ranks: each is in it with probability ½.
 fn null_distribution(ranks: &[usize]) -> Vec<f64> {
     let mut distribution = vec![1.0];
     for rank in ranks {
@@ -221,7 +221,7 @@ fn normal_rank(n: usize, tail: f64) -> Option<usize> {
     (rank >= 1.0).then_some(rank as usize)
 }
 
-/// Averages of all pairs of differences. Few are written down; of many only the differences are.
+/// Averages of all pairs of differences: all of them for few differences, else only the differences.
 #[derive(Debug, Clone)]
 enum Averages {
     /// All averages in ascending order.
@@ -250,7 +250,7 @@ impl Ranked for Averages {
     }
 
     fn ends(&self) -> Option<(f64, f64)> {
-        // The extreme averages are those of the extreme differences with themselves.
+        // The extreme averages are the averages of the extreme differences with themselves.
         let (Averages::Few(sorted) | Averages::Many(sorted)) = self;
         Some((*sorted.first()?, *sorted.last()?))
     }
@@ -262,7 +262,8 @@ impl Ranked for Averages {
         };
         let (mut count, mut to) = (0, diffs.len());
         for (i, a) in diffs.iter().enumerate() {
-            // The larger one, the smaller the other that keeps the average low. Rounding keeps this order.
+            // The larger one difference, the smaller the largest other with a low enough average. Rounding preserves
+            // this order.
             while to > i && average(*a, diffs[to - 1]) > limit {
                 to -= 1;
             }
@@ -282,7 +283,7 @@ impl Ranked for Averages {
     }
 }
 
-/// Returns the averages of all pairs, each difference with itself too.
+/// Returns the averages of all pairs, including each difference with itself.
 fn all_averages(diffs: &[f64]) -> Vec<f64> {
     let mut averages = Vec::with_capacity(diffs.len() * (diffs.len() + 1) / 2);
     for (i, a) in diffs.iter().enumerate() {
@@ -291,7 +292,8 @@ fn all_averages(diffs: &[f64]) -> Vec<f64> {
     averages
 }
 
-/// Returns the average of two; halved before they are added, as the sum of two finite values may not be finite.
+/// Returns the average of two values, halved before they are added, because the sum of two finite values may not be
+/// finite.
 fn average(a: f64, b: f64) -> f64 {
     0.5 * a + 0.5 * b
 }

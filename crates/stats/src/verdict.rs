@@ -1,27 +1,25 @@
 //! Verdict: from log-ratios to `ahead`, `dead heat` or `undecided`.
 //!
-//! Everything follows from one kind of interval: that of the signed-rank test around the Hodges–Lehmann
-//! estimate, widened for serial dependence ([`super::serial`]) and for what lateness of the
-//! generator could have done to the figures ([`Slack`]). Between looks that is the confidence sequence of
-//! [`super::eprocess`], widened likewise, which may be asked after any block ([`rule_any_time`]). With `m` claims each is held to the level `a / m`
-//! of the look (Bonferroni), so that all intervals of a race hold together.
+//! Every verdict follows from one kind of interval: the interval of the signed-rank test around the Hodges–Lehmann
+//! estimate, widened for serial dependence ([`super::serial`]) and for the possible effect of the generator's lateness
+//! on the figures ([`Slack`]). Between looks it is the confidence sequence of [`super::eprocess`], widened in the same
+//! way, which is valid after any block ([`rule_any_time`]). With `m` claims each has the level `a / m` of the look
+//! (Bonferroni), so that all intervals of a race hold together.
 //!
-//! * `ahead`: the interval at `1 - a / m` leaves out a ratio of 1, and the estimate is beyond the
-//!   margin.
-//! * `dead heat`: the interval at `1 - 2 a / m` lies within the margin, which are two one-sided
-//!   tests at `a / m` (TOST: Schuirmann 1987, J. Pharmacokin. Biopharm. 15). A difference that was
-//!   measured and yet lies within the margin is a dead heat with `detectable_but_small`.
-//! * `undecided`: neither, with what would decide. Where the interval leaves out 1 the direction is known
-//!   all the same.
+//! * `ahead`: the interval at `1 - a / m` excludes a ratio of 1, and the estimate is beyond the margin.
+//! * `dead heat`: the interval at `1 - 2 a / m` lies within the margin, which is equivalent to two one-sided tests at
+//!   `a / m` (TOST: Schuirmann 1987, J. Pharmacokin. Biopharm. 15). A significant difference within the margin is a
+//!   dead heat with `detectable_but_small`.
+//! * `undecided`: neither, with the number of blocks that would decide. If the interval excludes 1 the direction is
+//!   known nevertheless.
 //!
-//! The chance of any false `ahead` in a race is at most the level, and so is that of any false
-//! `dead heat`.
+//! The probability of any false `ahead` in a race is at most the level, and so is the probability of any false `dead
+//! heat`.
 //!
-//! The interval shown is the one at `1 - a / m`; only where a dead heat needs the one at `1 - 2 a / m`
-//! that one is shown. Looks and claims share the error, so its confidence is more than that of
-//! the race: over all of them the statement holds at the race's level (repeated confidence intervals:
-//! Jennison & Turnbull 1989, J. R. Stat. Soc. B 51). Where blocks are too few for it, the
-//! interval is the span of the blocks, with the confidence that it has.
+//! The reported interval is at `1 - a / m`, or at `1 - 2 a / m` if a dead heat needs that. Looks and claims share the
+//! error, so its confidence is higher than the race's: over all looks and claims the statement holds at the race's
+//! level (repeated confidence intervals: Jennison & Turnbull 1989, J. R. Stat. Soc. B 51). With too few blocks, the
+//! interval is the range of the blocks, with its actual confidence.
 
 use super::eprocess::{self, Side, evidence};
 use super::planning::{self, Known, POWER, REASONABLE_BLOCKS, distance, scatter_of};
@@ -34,11 +32,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Ahead: one contender is better, by more than the margin as far as the estimate goes.
+    /// Ahead: one contender is better, with an estimate beyond the margin.
     Ahead,
     /// Dead heat: equivalent within the margin.
     DeadHeat,
-    /// Undecided: not enough blocks to say either.
+    /// Undecided: not enough blocks for either.
     Undecided,
 }
 
@@ -58,13 +56,14 @@ pub enum Winner {
 pub enum Missing {
     /// None: it is decided.
     Nothing,
-    /// About as many more: they decide it in four races of five.
+    /// About this number of further blocks, which decide it in four races of five.
     Blocks(u64),
-    /// About as many more, which may decide it: the estimate lies within its standard error of the margin, where half of
-    /// such races are still undecided then, or blocks are so few that their scatter is hardly known.
+    /// About this number of further blocks, which may decide it: the estimate lies within its standard error of the
+    /// margin, so that half of such races are then still undecided, or the blocks are too few to estimate their
+    /// scatter.
     Perhaps(u64),
-    /// No reasonable number: the estimate lies on the margin, or so near to it that more than
-    /// [`REASONABLE_BLOCKS`] would be needed.
+    /// No reasonable number: the estimate lies on the margin, or so near to it that more than [`REASONABLE_BLOCKS`] are
+    /// needed.
     Never,
 }
 
@@ -78,21 +77,21 @@ impl Missing {
     }
 }
 
-/// Bounds on the error of every log-ratio from lateness of the generator: how far the truth may lie from what was
-/// measured, at least 0.
+/// Bounds on the error of every log-ratio from lateness of the generator: the largest distances of the true value from
+/// the measured one, at least 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slack {
-    /// Bound below: the truth may be lower by as much.
+    /// Bound below: the true value may be lower by this.
     pub below: f64,
-    /// Bound above: the truth may be higher by as much.
+    /// Bound above: the true value may be higher by this.
     pub above: f64,
 }
 
 /// Claim: a comparison of contenders a and b.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
-    /// Log-ratios `ln(a / b)`, one per block in which both trials are valid, in the order of the blocks. Must be
-    /// finite: what has no ratio (a trial without a result) has to be excluded by the gate before.
+    /// Log-ratios `ln(a / b)`, one per block with two valid trials, in the order of the blocks. They must be finite:
+    /// the gate excludes trials without a ratio before.
     pub log_ratios: &'a [f64],
     /// Bounds on the effect of lateness on them.
     pub slack: Slack,
@@ -105,31 +104,30 @@ pub struct Ruling {
     pub outcome: Outcome,
     /// Contender that is ahead; set if and only if the outcome is `Ahead`.
     pub winner: Option<Winner>,
-    /// Ratio of a over b, with the interval that decided. With no usable block it is 1 with confidence 0.
+    /// Ratio of a over b, with the decisive interval. Without a usable block it is 1 with confidence 0.
     pub ratio: Estimate,
-    /// Better contender wherever the interval at `1 - a / m` leaves out a ratio of 1, decided or not.
+    /// Better contender if the interval at `1 - a / m` excludes a ratio of 1, decided or not.
     pub direction: Option<Winner>,
-    /// Difference, as a fraction, that these blocks find with 80 % power. `None` with too few.
+    /// Difference, as a fraction, that these blocks find with 80 % power. `None` with too few blocks.
     pub resolution: Option<f64>,
     /// Number of blocks that would decide.
     pub missing: Missing,
-    /// True for a dead heat whose difference was nevertheless measured: real, but below the margin.
+    /// True for a dead heat with a significant difference: real, but below the margin.
     pub detectable_but_small: bool,
 }
 
-/// Share of a difference from which on a resolution is fine enough for it, however small the margin.
+/// Largest resolution that is sharp enough, as a share of the difference, independent of the margin.
 const SHARP: f64 = 0.25;
 
-/// Fewest blocks from which the scatter is known well enough for a promise: with fewer, seven of ten came true
-/// (`tests/rules.rs`).
+/// Minimum number of blocks with a reliable scatter: with fewer, seven of ten predictions held (`tests/rules.rs`).
 const KNOWN_FROM: u64 = 40;
 
 impl Ruling {
-    /// Returns true if the resolution is at most `wanted` (a fraction), or a quarter of the difference seen.
+    /// Returns true if the resolution is at most `wanted` (a fraction), or a quarter of the measured difference.
     ///
-    /// A race that ends early because of what it found ends only on a sharp ruling. It then gives the
-    /// resolution that was asked for, and few blocks, which cannot show how alike neighbours are
-    /// ([`super::serial`]), decide only what is far from open.
+    /// A race that ends early because of its result ends only on a sharp ruling. It then has the requested resolution,
+    /// and few blocks, from which serial dependence ([`super::serial`]) cannot be estimated, decide only clear
+    /// differences.
     pub fn is_sharp(&self, wanted: f64) -> bool {
         let seen = self.ratio.point.ln().abs().exp_m1();
         self.resolution.is_some_and(|resolution| resolution <= wanted.max(SHARP * seen))
@@ -144,11 +142,11 @@ pub fn rule(claims: &[Claim], better: Better, margin: f64, alpha_now: f64) -> Ve
     claims.iter().map(|claim| criterion.rule(claim)).collect()
 }
 
-/// Rules on all claims of a race together after any block, by the confidence sequence of [`eprocess`]; `None` for a claim that
-/// it leaves undecided.
+/// Rules on all claims of a race together after any block, by the confidence sequence of [`eprocess`]; `None` for an
+/// undecided claim.
 ///
-/// `alpha` is the level that all such rulings of a race share, however many there are and whatever makes the race end;
-/// `whole` is the level of the race, at which the resolution is told.
+/// `alpha` is the level that all such rulings of a race share, for any number of them and any reason to end; `whole` is
+/// the level of the race, for the resolution.
 pub fn rule_any_time(
     claims: &[Claim],
     better: Better,
@@ -162,23 +160,23 @@ pub fn rule_any_time(
     claims.iter().map(|claim| criterion.rule_if_decided(claim)).collect()
 }
 
-/// Intervals that claims are decided by.
+/// Intervals that decide claims.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Intervals {
-    /// Those of the signed-rank test, at a planned look.
+    /// Intervals of the signed-rank test, at a planned look.
     Planned,
-    /// The confidence sequence, at any block.
+    /// Confidence sequence, at any block.
     AnyTime,
 }
 
-/// Values that are the same for all claims. Logarithms throughout.
+/// Values common to all claims, as logarithms.
 struct Criterion {
     intervals: Intervals,
     better: Better,
     limit: f64,
-    /// Level of one claim, two-sided for a difference, one-sided for each edge of the margin.
+    /// Level of a claim, two-sided for a difference, one-sided for each edge of the margin.
     level: f64,
-    /// Level of one claim at which its resolution is told.
+    /// Level of a claim for its resolution.
     resolves: f64,
 }
 
@@ -191,7 +189,7 @@ impl Intervals {
         }
     }
 
-    /// Returns the fewest blocks with which a claim can be decided.
+    /// Returns the minimum number of blocks that can decide a claim.
     fn fewest(self, level: f64) -> Option<usize> {
         match self {
             Intervals::Planned => signed_rank::fewest(level),
@@ -212,8 +210,8 @@ impl Criterion {
         Criterion { intervals, better, limit: margin.max(0.0).ln_1p(), level, resolves: level }
     }
 
-    /// Returns the ruling by the confidence sequence, if it decides. Most blocks do not, and the evidence at three shifts
-    /// shows that sooner than an interval.
+    /// Returns the ruling by the confidence sequence, if it decides. After most blocks it does not, and the evidence at
+    /// three shifts shows that faster than an interval.
     fn rule_if_decided(&self, claim: &Claim) -> Option<Ruling> {
         let rejects = |shift, side, level: f64| {
             let evidence = evidence(claim.log_ratios, shift, side);
@@ -241,7 +239,7 @@ impl Criterion {
         let shown = wide.or_else(|| walsh.widest().map(widened)).unwrap_or(NOTHING);
         let (outcome, shown) = match (wide, narrow.filter(within)) {
             (Some(wide), _) if differs && wide.point.abs() > self.limit => (Outcome::Ahead, wide),
-            // A tie of two tests takes fewer blocks than the interval does; it waits for those.
+            // The two tests of a tie need fewer blocks than the interval; the ruling waits for the interval.
             (Some(wide), Some(_)) if within(&wide) => (Outcome::DeadHeat, wide),
             (Some(_), Some(narrow)) => (Outcome::DeadHeat, narrow),
             _ => (Outcome::Undecided, shown),
@@ -292,10 +290,10 @@ impl Criterion {
         Some((reach + claim.slack.below.max(claim.slack.above)).exp_m1())
     }
 
-    /// Returns the blocks that are missing: those after which the claim is decided, one way or the other, given all that is
-    /// known of the truth now. `known` lacks only a scatter.
+    /// Returns the number of further blocks until the claim is decided, in either way, given the present data. `known`
+    /// lacks only a scatter.
     fn missing(&self, known: Known, scatter: Option<f64>) -> Missing {
-        // Without a scatter, as before the third block, only the fewest possible are known.
+        // Without a scatter, such as before the third block, only the minimum is known.
         let Some(scatter) = scatter else { return self.at_least(0, known.done, false) };
         let known = Known { scatter, ..known };
         let needed = planning::deciding(&known, self.limit, self.level);
@@ -304,7 +302,7 @@ impl Criterion {
         self.at_least(needed, known.done, is_likely)
     }
 
-    /// Returns `needed` blocks, or the fewest that the level takes, less those done.
+    /// Returns `needed` blocks, or the minimum for the level, minus the blocks done.
     fn at_least(&self, needed: u64, done: u64, is_likely: bool) -> Missing {
         let fewest = self.intervals.fewest(self.level).map_or(u64::MAX, |fewest| fewest as u64);
         let more = needed.max(fewest).saturating_sub(done).max(1);
@@ -323,7 +321,7 @@ impl Slack {
     }
 }
 
-/// Estimate without any ratio: nothing is known.
+/// Estimate without any ratio.
 const NOTHING: Estimate = Estimate { point: 0.0, low: 0.0, high: 0.0, confidence: 0.0 };
 
 #[cfg(test)]

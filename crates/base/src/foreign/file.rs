@@ -1,4 +1,4 @@
-//! Files of strangers, opened with suspicion: regular ones only, and bounded before they are read.
+//! Foreign files: only regular ones are opened, and their size is checked before they are read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Byte order mark of UTF-8, which some editors put in front of a text (Unicode 23.8); it is no part of it.
+/// Byte order mark of UTF-8, which some editors write before a text (Unicode 23.8); it is not part of the text.
 pub const MARK: char = '\u{feff}';
 
-/// File systems whose files are made up by the kernel as they are read: a read may wait without end, and change the
-/// host. Numbers of linux/magic.h: procfs, sysfs, debugfs, tracefs.
+/// File systems with files that the kernel generates on each read: a read may block for ever, and change the host.
+/// Numbers of linux/magic.h: procfs, sysfs, debugfs, tracefs.
 const MADE_UP: [u64; 4] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163];
 
-/// Opens a regular file. Never waits: a pipe is refused, and not waited for.
+/// Opens a regular file, without blocking: a pipe is refused.
 ///
 /// # Errors
-/// [`Error::Setup`] where it cannot be opened; [`Error::Data`] for a directory, a device, a pipe, and what the kernel
-/// makes up as it is read.
+/// [`Error::Setup`] if it cannot be opened; [`Error::Data`] for a directory, a device, a pipe, or a file that the
+/// kernel generates.
 pub fn open(file: &Path) -> Result<File> {
     let name = || file.display().to_string();
     let failed = |source: io::Error| {
@@ -31,7 +31,8 @@ pub fn open(file: &Path) -> Result<File> {
     };
     let not_regular =
         || Error::data(name(), "is not a regular file; give one that can be read again");
-    // Looked at before it is opened, since opening a device may act; and again, since it may be another by then.
+    // The type is checked before the open, because opening a device may have effects, and again after it, because the
+    // file may have been replaced.
     if !std::fs::metadata(file).map_err(failed)?.is_file() {
         return Err(not_regular());
     }
@@ -47,7 +48,7 @@ pub fn open(file: &Path) -> Result<File> {
 /// Reads a regular file of at most `largest` bytes. A larger one is refused before any of it is read.
 ///
 /// # Errors
-/// As of [`open`]; [`Error::Data`] for a larger one.
+/// As [`open`]; [`Error::Data`] for a larger file.
 pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
     let failed = |source| Error::setup(format!("read {}", file.display()), source);
     let too_large = || {
@@ -64,7 +65,7 @@ pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     opened.take(largest + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > largest { Err(too_large()) } else { Ok(bytes) }
 }
@@ -74,7 +75,7 @@ pub fn unmarked(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns true if the kernel makes the file up as it is read.
+/// Returns true if the kernel generates the file on each read.
 fn is_made_up(file: &File) -> io::Result<bool> {
     // SAFETY: an all-zero statfs is valid, and the call fills in this one for a live descriptor.
     let (done, about) = unsafe {

@@ -1,6 +1,5 @@
-//! Files and commands that specs name. Words that a person types may name any; words that a file brings act on nothing
-//! outside of the program unless a person allows it. Which values name something is declared with each key
-//! (`Kind::reference`), so that no key can be forgotten.
+//! Files and commands in specs. Text that a person types may name any; text from a file may name none unless a person
+//! allows it. Each key declares the references of its values (`Kind::reference`), so that no key can be forgotten.
 
 use super::{Key, Reference, Spec};
 use crate::error::{Result, unknown};
@@ -18,7 +17,7 @@ impl Outside {
     /// All kinds.
     pub const ALL: [Outside; 2] = [Outside::Commands, Outside::Files];
 
-    /// Returns the word for it on a command line.
+    /// Returns its name on a command line.
     pub fn word(self) -> &'static str {
         match self {
             Outside::Commands => "commands",
@@ -26,10 +25,10 @@ impl Outside {
         }
     }
 
-    /// Reads the word.
+    /// Parses a name.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] with all words.
+    /// [`crate::error::Error::Usage`] with all names.
     pub fn parse(typed: &str) -> Result<Outside> {
         let found = Outside::ALL.into_iter().find(|kind| kind.word() == typed);
         found.ok_or_else(|| unknown("thing to allow", typed, &Outside::ALL.map(Outside::word)))
@@ -57,11 +56,11 @@ impl std::fmt::Display for Named {
     }
 }
 
-/// Returns the things that a value refers to, if any. `place` says where it stands, and `contender` collects the things
-/// that a contender names.
+/// Returns the things that a value refers to, if any. `place` is the position of the value, and `contender` collects
+/// the things that a contender names.
 ///
 /// # Errors
-/// As of `contender`.
+/// As `contender`.
 pub fn named(
     reference: Reference<'_>,
     place: impl FnOnce() -> String,
@@ -81,7 +80,7 @@ impl Spec {
     /// nothing: the check of the spec refuses them.
     ///
     /// # Errors
-    /// As of `contender`, which collects the things that a contender among the values names.
+    /// As `contender`, which collects the things that a contender among the values names.
     pub fn outside<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k Key>,

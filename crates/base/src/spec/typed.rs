@@ -1,5 +1,5 @@
-//! Keys whose values have a type. One declaration gives what is checked, the default, the help and the reference, and the type
-//! of what is read: settings asked by such a key cannot answer anything else, and no caller repeats its default.
+//! Typed keys. One declaration gives the check, the default, the help and the reference, and the type of the value: a
+//! getter with such a key has that type, and no caller repeats the default.
 //!
 //! ```
 //! use deadheat_base::spec::{Key, Settings, Spec};
@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::time::Nanos;
 use crate::units::{BitRate, Bytes, OfferedRate};
 
-/// Key that may be left out, and then has no value.
+/// Key without a value if it is not given.
 #[derive(Debug, Clone, Copy)]
 pub struct Optional<T: 'static> {
     key: Key,
@@ -35,18 +35,18 @@ pub struct Optional<T: 'static> {
 #[derive(Debug, Clone, Copy)]
 pub struct Preset<T: 'static>(Optional<T>);
 
-/// Key whose values are read as text: a word that the host knows, or a path.
+/// Key with text as its value, as typed: a word that the host knows, a path, or a form of the owner's.
 #[derive(Debug, Clone, Copy)]
 pub struct Text(Key);
 
-/// Way from a value as it was read to the type of the key.
+/// Conversion of a parsed value to the type of the key.
 #[derive(Debug, Clone, Copy)]
 enum Reading<T: 'static> {
-    /// Value of a kind, and the value where there is none.
+    /// Accessor of a kind of value, and the value if the default is invalid.
     OfKind(fn(Value) -> Option<T>, T),
-    /// The words that may be chosen, and the values that they stand for, at the same places.
+    /// Words to choose from, and their values, in the same order.
     Chosen(&'static [&'static str], &'static [T]),
-    /// Reader of a form that the owner of the key defines, and the value where there is none.
+    /// Parser of a form that the owner of the key defines, and the value if the default is invalid.
     Form(fn(&str) -> Result<T>, T),
 }
 
@@ -73,7 +73,7 @@ impl<T: 'static> Optional<T> {
         Optional { key: Key { name, kind, default: "", doc }, reading }
     }
 
-    /// Declares a word out of a few, each of which stands for the value at its place.
+    /// Declares a choice of words; each stands for the value at its index.
     pub const fn choice<const N: usize>(
         name: &'static str,
         words: &'static [&'static str; N],
@@ -83,8 +83,8 @@ impl<T: 'static> Optional<T> {
         Optional::new(name, Kind::Choice(words), Reading::Chosen(words, values), doc)
     }
 
-    /// Declares a form of the owner's, of kind [`Kind::Own`] with the check that `form` reads the value. `blank` is the value
-    /// where there is none.
+    /// Declares a form of the owner's, of kind [`Kind::Own`] with the check that `form` parses the value. `blank` is
+    /// the value if the default is invalid.
     pub const fn form(
         name: &'static str,
         kind: Kind,
@@ -95,7 +95,7 @@ impl<T: 'static> Optional<T> {
         Optional::new(name, kind, Reading::Form(form, blank), doc)
     }
 
-    /// Gives it a default, as it would be typed, which [`Settings::assume`] may take away: then it has no value.
+    /// Adds a default, as typed, which [`Settings::assume`] may remove: then the key has no value.
     pub const fn assumed(self, default: &'static str) -> Optional<T>
     where
         T: Copy,
@@ -103,7 +103,7 @@ impl<T: 'static> Optional<T> {
         Optional { key: Key { default, ..self.key }, reading: self.reading }
     }
 
-    /// Gives it a default, as it would be typed.
+    /// Adds a default, as typed.
     pub const fn or(self, default: &'static str) -> Preset<T>
     where
         T: Copy,
@@ -123,7 +123,7 @@ impl<T: 'static> Optional<T> {
 }
 
 impl<T: Copy + PartialEq + 'static> Optional<T> {
-    /// Returns the word that stands for a value of a [`Optional::choice`]; empty where none does.
+    /// Returns the word for a value of a [`Optional::choice`]; empty if there is none.
     pub fn word(&self, value: T) -> &'static str {
         let Reading::Chosen(words, values) = self.reading else { return "" };
         let mut pairs = words.iter().zip(values);
@@ -132,14 +132,14 @@ impl<T: Copy + PartialEq + 'static> Optional<T> {
 }
 
 impl<T: Copy + PartialEq + 'static> Preset<T> {
-    /// Returns the word that stands for a value of a [`Optional::choice`]; empty where none does.
+    /// Returns the word for a value of a [`Optional::choice`]; empty if there is none.
     pub fn word(&self, value: T) -> &'static str {
         self.0.word(value)
     }
 }
 
 impl<T: Copy + 'static> Preset<T> {
-    /// Reads a value as it would be typed; `None` if it is none of the key's.
+    /// Parses a value; `None` if it is invalid for the key.
     pub fn read(&self, typed: &str) -> Option<T> {
         self.0.read(typed)
     }
@@ -235,7 +235,7 @@ impl Optional<f64> {
         Optional::new(name, Kind::Share, Reading::OfKind(Value::share, 0.0), doc)
     }
 
-    /// Declares a share, as a fraction, which `check` finds right, too.
+    /// Declares a share, as a fraction, that `check` also accepts.
     pub const fn share(
         name: &'static str,
         check: fn(&str) -> crate::error::Result<()>,
@@ -266,7 +266,7 @@ impl Text {
         Text(Key { name, kind, default: "", doc })
     }
 
-    /// Gives it a default, as it would be typed.
+    /// Adds a default, as typed.
     pub const fn or(self, default: &'static str) -> Text {
         Text(Key { default, ..self.0 })
     }
@@ -302,18 +302,18 @@ impl Settings {
         self.text(key.0.key.name).unwrap_or(key.0.key.default)
     }
 
-    /// Returns the text of a key, as typed or as its default says; `None` where it is not set.
+    /// Returns the text of a key, as typed or its default; `None` if it is not set.
     pub fn text_of(&self, key: &Text) -> Option<&str> {
         self.text(key.0.name)
     }
 
-    /// Returns the value of a key; `None` where it is not set.
+    /// Returns the value of a key; `None` if it is not set.
     pub fn find<T: Copy>(&self, key: &Optional<T>) -> Option<T> {
         let (text, value) = self.values.get(key.key.name)?;
         key.reading.read(text, *value)
     }
 
-    /// Returns the value of a key with a default. Settings of another table of keys have that default.
+    /// Returns the value of a key with a default, also if these settings are of another table of keys.
     pub fn get<T: Copy>(&self, key: &Preset<T>) -> T {
         let Preset(key) = key;
         self.find(key).unwrap_or_else(|| key.usual())
@@ -321,12 +321,12 @@ impl Settings {
 }
 
 impl<T: Copy> Optional<T> {
-    /// Reads a value as it would be typed; `None` if it is none of the key's.
+    /// Parses a value; `None` if it is invalid for the key.
     pub fn read(&self, typed: &str) -> Option<T> {
         self.reading.read(typed, self.key.kind.read(typed).ok()?)
     }
 
-    /// Returns the value that its default stands for.
+    /// Returns the value of its default.
     fn usual(&self) -> T {
         self.read(self.key.default).unwrap_or(match &self.reading {
             Reading::OfKind(_, blank) | Reading::Form(_, blank) => *blank,

@@ -5,7 +5,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the `N` bytes that `digits` stand for, in upper or lower case; `None` where they are anything else.
+/// Parses `N` bytes from digits in upper or lower case; `None` if `digits` are anything else.
 pub fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     if digits.len() != 2 * N || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

@@ -10,16 +10,16 @@ const BITS: &[(&str, u64)] =
     &[("tbit", 1_000_000_000_000), ("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1000)];
 const PACKETS: &[(&str, u64)] = &[("Mpps", 1_000_000), ("kpps", 1000)];
 
-/// Returns true if `typed` is meant as a range and not as a single rate.
+/// Returns true if `typed` is a range and not a single rate.
 pub fn is_range(typed: &str) -> bool {
     typed.contains("..")
 }
 
-/// Returns the rates of `LOW..HIGH/STEPS` as each would be typed: the two ends as they were given, between them equal
-/// ratios, rounded to three digits.
+/// Returns the rates of `LOW..HIGH/STEPS` as typed: the two ends as given, and between them equal ratios, rounded to
+/// three digits.
 ///
 /// # Errors
-/// [`Error::Usage`] naming what is wrong and what would be right.
+/// [`Error::Usage`] with the mistake and a correction.
 pub fn expand(typed: &str) -> Result<Vec<String>> {
     let form = || {
         Error::usage(format!(
@@ -59,7 +59,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// Writes the rate in the largest unit that leaves at least 1.
+    /// Writes the rate in the largest unit in which it is at least 1.
     fn write(self, rate: u64) -> String {
         let (units, smallest) = match self {
             Unit::Bits => (BITS, "bit"),
@@ -99,7 +99,7 @@ fn ends(typed: &str, low: &str, high: &str) -> Result<(u64, u64, Unit)> {
     Ok((from, to, unit))
 }
 
-/// Rounds to the nearest number with three significant digits, and whole.
+/// Rounds to the nearest whole number with three significant digits.
 fn three_digits(rate: f64) -> u64 {
     let step = 10f64.powf((rate.log10().floor() - 2.0).max(0.0));
     ((rate / step).round() * step) as u64
