@@ -106,7 +106,7 @@ pub struct Key {
 pub enum Kind {
     /// `on` or `off`.
     Switch,
-    /// One of a few words.
+    /// A word from a list.
     Choice(&'static [&'static str]),
     /// A free word, such as the name of a congestion control; letters, digits, `_` and `-`.
     Word,

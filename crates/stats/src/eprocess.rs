@@ -1,7 +1,7 @@
 //! E-processes: evidence that is valid after every block.
 //!
 //! The evidence is a bet on the next sign. Between identical contenders in random order the sign of each log-ratio is a
-//! fair coin, independent of its size and of earlier ones. So a player who bets a share `λ g` of the fortune on
+//! fair coin, independent of its size and of earlier ones. So a player that bets a share `λ g` of the fortune on
 //! "above", with `g` in `[0, 1]` known before the sign, has after n blocks the fortune
 //!
 //! ```text

@@ -30,7 +30,12 @@ pub(super) struct Cbr;
 const KEYS: &[Key] =
     &[RATE.key(), SIZE.key(), TIME.key(), WARMUP.key(), COUNT.key(), DIRECTION.key(), FLOWS.key()];
 
-const RATE: Preset<OfferedRate> = Optional::offered("rate", (1_000_000_000_000, 100_000_000), "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes").or("1mbit");
+const RATE: Preset<OfferedRate> = Optional::offered(
+    "rate",
+    (1_000_000_000_000, 100_000_000),
+    "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
+)
+.or("1mbit");
 
 const SIZE: Preset<usize> = Optional::length(
     "size",

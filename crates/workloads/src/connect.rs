@@ -53,7 +53,12 @@ const REQUEST: Preset<usize> =
 const ANSWER: Preset<usize> =
     Optional::length("answer", (header::LEN as u64, 65_507), "what comes back").or("64");
 
-const RETRY: Preset<Nanos> = Optional::span("retry", (1_000_000, 60_000_000_000), "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)").or("1s");
+const RETRY: Preset<Nanos> = Optional::span(
+    "retry",
+    (1_000_000, 60_000_000_000),
+    "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)",
+)
+.or("1s");
 
 const CLAIM: Preset<Claim> = Optional::choice(
     "claim",

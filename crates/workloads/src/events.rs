@@ -58,7 +58,13 @@ const SIZE: Preset<usize> = size_key("64", "the message of one event");
 const ARRIVALS: Preset<Spread> =
     arrivals_key("events at random times (a Poisson process), or equally far apart");
 
-const ORDER: Preset<Option<Service>> = Optional::choice("order", &["events", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None], "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive").or("events");
+const ORDER: Preset<Option<Service>> = Optional::choice(
+    "order",
+    &["events", "none", "own"],
+    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
+    "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive",
+)
+.or("events");
 
 const HZ: Preset<u64> =
     Optional::count("hz", (1, 1_000), "updates of the state per second").or("60");
@@ -67,7 +73,13 @@ const STATE_SIZE: Preset<usize> =
     Optional::length("state-size", (STAMPED_LEN as u64, 65_507), "one update of the state")
         .or("200");
 
-const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true], "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one").or("own");
+const SERVICE: Preset<bool> = Optional::choice(
+    "service",
+    &["own", "latest"],
+    &[false, true],
+    "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one",
+)
+.or("own");
 
 const COUNT: Optional<u64> =
     count_key("how many events (as many as the claim needs: 100, or 1000 for p99)");

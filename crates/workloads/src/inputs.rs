@@ -52,7 +52,13 @@ const PLAYOUT: Preset<Nanos> = Optional::span(
 )
 .or("100ms");
 
-const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "unreliable", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)], "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)").or("own");
+const SERVICE: Preset<Option<Service>> = Optional::choice(
+    "service",
+    &["own", "unreliable", "reliable"],
+    &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
+    "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
+)
+.or("own");
 
 const MTU: Preset<usize> = Optional::length(
     "mtu",
@@ -67,7 +73,13 @@ const COUNT: Optional<u64> = Optional::count(
     "how many inputs each way (as many as the claim needs: 120, or two seconds)",
 );
 
-const CLAIM: Preset<&'static str> = Optional::choice("claim", &["p99", "smooth"], &["delay_p99_ns", "delay_smooth_ns"], "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never").or("p99");
+const CLAIM: Preset<&'static str> = Optional::choice(
+    "claim",
+    &["p99", "smooth"],
+    &["delay_p99_ns", "delay_smooth_ns"],
+    "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never",
+)
+.or("p99");
 
 static INFO: Info = Info {
     id: "inputs",

@@ -85,9 +85,20 @@ const MTU: Preset<usize> = Optional::length(
 )
 .or("1200");
 
-const LANES: Preset<u64> = Optional::count("lanes", (1, 256), "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order").or("8");
+const LANES: Preset<u64> = Optional::count(
+    "lanes",
+    (1, 256),
+    "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
+)
+.or("8");
 
-const CONNECT: Preset<Connect> = Optional::choice("connect", &["kept", "each"], &[Connect::Kept, Connect::Each], "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted").or("kept");
+const CONNECT: Preset<Connect> = Optional::choice(
+    "connect",
+    &["kept", "each"],
+    &[Connect::Kept, Connect::Each],
+    "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
+)
+.or("kept");
 
 const COUNT: Optional<u64> = Optional::count(
     "count",

@@ -54,7 +54,12 @@ const KEYS: &[Key] = &[
 const PICTURE: Preset<Bytes> =
     Optional::size("picture", (1, 1 << 30), "one picture, which must arrive whole").or("500kB");
 
-const PICTURES: Preset<u64> = Optional::count("pictures", (0, 1_000), "how many pictures, the first at the start and the others evenly far apart; 0 for a session without").or("1");
+const PICTURES: Preset<u64> = Optional::count(
+    "pictures",
+    (0, 1_000),
+    "how many pictures, the first at the start and the others evenly far apart; 0 for a session without",
+)
+.or("1");
 
 const MTU: Preset<usize> = Optional::length(
     "mtu",
@@ -94,14 +99,32 @@ const BUFFER: Preset<Nanos> = Optional::span(
 )
 .or("40ms");
 
-const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true], "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few").or("own");
+const SERVICE: Preset<bool> = Optional::choice(
+    "service",
+    &["own", "latest"],
+    &[false, true],
+    "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few",
+)
+.or("own");
 
 const COUNT: Optional<u64> =
     count_key("how many points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
-const CLAIM: Preset<Claim> = Optional::choice("claim", &["pen", "pen-p99", "pose", "voice", "picture"], &[Claim::new("pen_mean_ns", ENOUGH), Claim::new("pen_p99_ns", ENOUGH_FOR_P99), Claim::new("pose_age_mean_ns", ENOUGH), Claim::new("voice_impairment_share", ENOUGH), Claim::new(seen::PICTURE, ENOUGH)], "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture").or("pen");
+const CLAIM: Preset<Claim> = Optional::choice(
+    "claim",
+    &["pen", "pen-p99", "pose", "voice", "picture"],
+    &[
+        Claim::new("pen_mean_ns", ENOUGH),
+        Claim::new("pen_p99_ns", ENOUGH_FOR_P99),
+        Claim::new("pose_age_mean_ns", ENOUGH),
+        Claim::new("voice_impairment_share", ENOUGH),
+        Claim::new(seen::PICTURE, ENOUGH),
+    ],
+    "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture",
+)
+.or("pen");
 
 static INFO: Info = Info {
     id: "share",

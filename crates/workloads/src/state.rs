@@ -60,11 +60,29 @@ const SIZE: Preset<usize> = size_key("200", "one update, with all that changed")
 const COUNT: Optional<u64> =
     count_key("how many updates (as many as the claim needs: 120, or two seconds)");
 
-const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "latest", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)], "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order").or("own");
+const SERVICE: Preset<Option<Service>> = Optional::choice(
+    "service",
+    &["own", "latest", "reliable"],
+    &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
+    "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order",
+)
+.or("own");
 
-const MOTION: Preset<Motion> = Optional::choice("motion", &["sine", "step", "bounce", "linear", "hand"], &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand], "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does").or("sine");
+const MOTION: Preset<Motion> = Optional::choice(
+    "motion",
+    &["sine", "step", "bounce", "linear", "hand"],
+    &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand],
+    "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
+)
+.or("sine");
 
-const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::choice("display", &["hold", "extrapolate", "interpolate"], &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate], "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout").or("hold");
+const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::choice(
+    "display",
+    &["hold", "extrapolate", "interpolate"],
+    &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate],
+    "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
+)
+.or("hold");
 
 const PLAYOUT: Preset<Nanos> = Optional::span(
     "playout",

@@ -61,9 +61,21 @@ const COUNT: Optional<u64> = count_key(
     "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
 );
 
-const OVER: Preset<Over> = Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections], "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each").or("lanes");
+const OVER: Preset<Over> = Optional::choice(
+    "over",
+    &["lanes", "connections"],
+    &[Over::Lanes, Over::Connections],
+    "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each",
+)
+.or("lanes");
 
-const ORDER: Preset<Option<Service>> = Optional::choice("order", &["stream", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None], "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive").or("stream");
+const ORDER: Preset<Option<Service>> = Optional::choice(
+    "order",
+    &["stream", "none", "own"],
+    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
+    "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
+)
+.or("stream");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

@@ -85,7 +85,13 @@ const DEADLINE: Preset<Nanos> = Optional::span(
 )
 .or("100ms");
 
-const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Option<Service>>::choice("service", &["own", "reliable", "unreliable", "lifetime"], &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring], "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline").or("own");
+const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Option<Service>>::choice(
+    "service",
+    &["own", "reliable", "unreliable", "lifetime"],
+    &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring],
+    "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline",
+)
+.or("own");
 
 const COUNT: Optional<u64> = Optional::count(
     "count",
@@ -96,7 +102,13 @@ const COUNT: Optional<u64> = Optional::count(
 const DIRECTION: Preset<Direction> =
     direction_key("down", "near to far, or far to near as from a server");
 
-const CLAIM: Preset<&'static str> = Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"], "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all").or("missed");
+const CLAIM: Preset<&'static str> = Optional::choice(
+    "claim",
+    &["missed", "latency"],
+    &["missed_share", "latency_mean_ns"],
+    "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all",
+)
+.or("missed");
 
 /// Returns the service that gives messages up after `deadline`.
 fn expiring(deadline: Nanos) -> Option<Service> {

@@ -35,7 +35,13 @@ pub(super) struct Voice;
 const KEYS: &[Key] =
     &[CODEC.key(), FRAME.key(), SIZE.key(), BUFFER.key(), COUNT.key(), DIRECTION.key()];
 
-const CODEC: Preset<Codec> = Optional::choice("codec", &["g711", "g711-plc", "g729a"], &[Codec::G711, Codec::G711_PLC, Codec::G729A], "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment").or("g711-plc");
+const CODEC: Preset<Codec> = Optional::choice(
+    "codec",
+    &["g711", "g711-plc", "g729a"],
+    &[Codec::G711, Codec::G711_PLC, Codec::G729A],
+    "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
+)
+.or("g711-plc");
 
 const FRAME: Preset<Nanos> =
     Optional::span("frame", (2_500_000, 120_000_000), "how much is spoken in each message")

@@ -86,9 +86,19 @@ const SINK: Text = Text::path(
     "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
 );
 
-const VERIFY: Preset<bool> = Optional::switch("verify", "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards").or("off");
+const VERIFY: Preset<bool> = Optional::switch(
+    "verify",
+    "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards",
+)
+.or("off");
 
-const ALLOC: Preset<Memory> = Optional::choice("alloc", &["ready", "fresh"], &[Memory::Ready, Memory::Fresh], "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts").or("ready");
+const ALLOC: Preset<Memory> = Optional::choice(
+    "alloc",
+    &["ready", "fresh"],
+    &[Memory::Ready, Memory::Fresh],
+    "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts",
+)
+.or("ready");
 
 pub(super) const CONNECT: Preset<Connect> = Optional::choice(
     "connect",
