@@ -101,7 +101,7 @@ impl Detector {
         starts.extend(cuts.iter().map(|cut| cut.at));
         starts.push(values.len());
         let around = cuts.iter().zip(starts.windows(3));
-        around.filter_map(|(cut, ends)| told(values, cut, ends[0], ends[2])).collect()
+        around.filter_map(|(cut, ends)| change(values, cut, ends[0], ends[2])).collect()
     }
 
     /// Returns the most improbable cut near the end of a stretch, and its probability, if that is below the limit.
@@ -155,7 +155,7 @@ struct Cut {
 }
 
 /// Returns the change at a cut between the stretches from `start` and up to `end`.
-fn told(values: &[f64], cut: &Cut, start: usize, end: usize) -> Option<Change> {
+fn change(values: &[f64], cut: &Cut, start: usize, end: usize) -> Option<Change> {
     let (before, after) = (&values[start..cut.at], &values[cut.at..end]);
     let widening = inflation(&values[start..end], cut.at - start);
     let shift = mann_whitney::interval(after, before, 0.95);

@@ -70,7 +70,7 @@ pub(super) fn needed(scatter: f64, wanted: f64, level: f64, beta: f64) -> u64 {
 
 /// Data of an undecided claim. All values are logarithms.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct OpenClaim {
     /// Estimate so far.
     pub point: f64,
     /// Scatter of a block.
@@ -97,7 +97,7 @@ const PLANNED: f64 = 0.85;
 /// a variance of `s² (1/done − 1/n)` (predictive power: Spiegelhalter, Freedman & Blackburn 1986, Control. Clin. Trials
 /// 7). To assume that the true value equals the estimate (conditional power) is too optimistic near the margin.
 /// Intervals have their present width, reduced by `√(done/n)`.
-pub(super) fn deciding(known: &Known, limit: f64, level: f64) -> u64 {
+pub(super) fn deciding(known: &OpenClaim, limit: f64, level: f64) -> u64 {
     let doubt = known.doubt();
     let does = |blocks: u64| known.chance(blocks, limit, level, doubt) >= PLANNED;
     let mut most = known.done + 1;
@@ -115,7 +115,7 @@ pub(super) fn deciding(known: &Known, limit: f64, level: f64) -> u64 {
     most
 }
 
-impl Known {
+impl OpenClaim {
     /// Returns the standard error of the estimate.
     pub(super) fn error(&self) -> f64 {
         self.after(1.0 / self.done as f64)
@@ -150,7 +150,7 @@ impl Known {
         quantile(1.0 - PLANNED, self.done as f64) / normal::upper_quantile(1.0 - PLANNED)
     }
 
-    /// Returns the probability that a total of `blocks` blocks decides the claim, with the [`doubt`](Known::doubt)
+    /// Returns the probability that a total of `blocks` blocks decides the claim, with the [`doubt`](OpenClaim::doubt)
     /// about the scatter.
     fn chance(&self, blocks: u64, limit: f64, level: f64, doubt: f64) -> f64 {
         let (done, n) = (self.done as f64, blocks as f64);

@@ -22,7 +22,7 @@
 //! interval is the range of the blocks, with its actual confidence.
 
 use super::eprocess::{self, Side, evidence};
-use super::planning::{self, Known, POWER, REASONABLE_BLOCKS, distance, scatter_of};
+use super::planning::{self, OpenClaim, POWER, REASONABLE_BLOCKS, distance, scatter_of};
 use super::signed_rank::{self, Walsh};
 use super::{Estimate, serial};
 use crate::Better;
@@ -250,7 +250,8 @@ impl Criterion {
             Outcome::Ahead | Outcome::DeadHeat => Missing::Nothing,
             Outcome::Undecided => {
                 let (done, point) = (claim.log_ratios.len() as u64, shown.point);
-                let known = Known { point, scatter: 0.0, done, wide, narrow, slack: claim.slack };
+                let known =
+                    OpenClaim { point, scatter: 0.0, done, wide, narrow, slack: claim.slack };
                 self.missing(known, scatter)
             }
         };
@@ -292,10 +293,10 @@ impl Criterion {
 
     /// Returns the number of further blocks until the claim is decided, in either way, given the present data. `known`
     /// lacks only a scatter.
-    fn missing(&self, known: Known, scatter: Option<f64>) -> Missing {
+    fn missing(&self, known: OpenClaim, scatter: Option<f64>) -> Missing {
         // Without a scatter, such as before the third block, only the minimum is known.
         let Some(scatter) = scatter else { return self.at_least(0, known.done, false) };
-        let known = Known { scatter, ..known };
+        let known = OpenClaim { scatter, ..known };
         let needed = planning::deciding(&known, self.limit, self.level);
         let off = (known.point.abs() - self.limit).abs();
         let is_likely = known.done >= KNOWN_FROM && off >= known.error();

@@ -29,7 +29,7 @@ use crate::workload::{
 use crate::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
-use settings::{CONNECT, Check, Connect, Extent, KEYS, Memory, TIMED, Terms};
+use settings::{CONNECT, Check, Extent, KEYS, Memory, SetUp, TIMED, Terms};
 use way::OneWay;
 
 pub(super) use marks::{Marks, Timing};
@@ -116,7 +116,7 @@ pub(super) fn task(
 
 /// Creates an endpoint that sends as fast as the transport takes it.
 pub(super) fn sender(stop: Stop, size: usize, call: usize, tag: u32) -> Box<dyn Endpoint> {
-    Box::new(sender::Sender::new(stop, size, call, tag))
+    Box::new(sender::BulkSender::new(stop, size, call, tag))
 }
 
 /// Creates the endpoint that receives from [`sender`], over a path that may hold a message for `transit`.
@@ -126,7 +126,7 @@ pub(super) fn receiver(
     transit: Nanos,
     timing: Timing,
 ) -> Box<dyn Endpoint> {
-    Box::new(receiver::Receiver::new(promised, tag, None).over(transit).timed(timing))
+    Box::new(receiver::BulkReceiver::new(promised, tag, None).over(transit).timed(timing))
 }
 
 /// Sums up all flows of one direction, without the time to connect.
@@ -136,7 +136,7 @@ pub(super) fn gather(
     direction: Direction,
     begin: Begin,
 ) -> OneWay {
-    way::gather(reports, flows, direction, Connect::Apart, begin)
+    way::gather(reports, flows, direction, SetUp::Apart, begin)
 }
 
 /// Longest time from the end of sending to the last arrival, before a trial is given up: a window of megabytes drains
@@ -399,10 +399,11 @@ impl Task for BulkTask {
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
             let (tag, transit, promised) = (part.tag, part.transit, part.guarantees);
-            let receiver = receiver::Receiver::new(&promised, tag, self.keeper(part)).over(transit);
+            let receiver =
+                receiver::BulkReceiver::new(&promised, tag, self.keeper(part)).over(transit);
             return Box::new(receiver.timed(self.timing()));
         }
-        let sender = sender::Sender::new(self.stop(part.flow, framing), *size, *call, part.tag);
+        let sender = sender::BulkSender::new(self.stop(part.flow, framing), *size, *call, part.tag);
         let (start, bytes) = self.piece(part.flow);
         Box::new(match (part.store, framing) {
             (Some(store), _) => sender.carry(Freight::from_file(store, start, bytes)),

@@ -22,7 +22,7 @@ use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Wor
 mod conclude;
 mod receiver;
 
-use receiver::Arrivals;
+use receiver::CbrMeasure;
 
 /// The workload.
 pub(super) struct Cbr;
@@ -96,7 +96,7 @@ impl Workload for Cbr {
 
 /// Condition for the end of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum CbrEnd {
     After { count: u64 },
     At { time: Nanos },
 }
@@ -107,7 +107,7 @@ struct CbrTask {
     settings: Settings,
     rate: OfferedRate,
     size: usize,
-    stop: Stop,
+    stop: CbrEnd,
     /// Time to send before the measured time.
     warmup: Nanos,
     directions: &'static [Direction],
@@ -137,9 +137,9 @@ impl CbrTask {
         let lengths = Lengths::steady(setting).at_least(enough);
         let stop = match (settings.find(&COUNT), settings.find(&TIME)) {
             (Some(_), Some(_)) => return Err(Error::usage("cbr: give count or time, not both")),
-            (Some(count), None) => Stop::After { count },
+            (Some(count), None) => CbrEnd::After { count },
             (None, time) => {
-                Stop::At { time: time.unwrap_or(Nanos(lengths.fewest * lengths.unit_ns)) }
+                CbrEnd::At { time: time.unwrap_or(Nanos(lengths.fewest * lengths.unit_ns)) }
             }
         };
         let mut task = CbrTask {
@@ -148,11 +148,11 @@ impl CbrTask {
             size,
             flows,
             warmup: settings.find(&WARMUP).unwrap_or(match stop {
-                Stop::At { .. } => setting.start_up(),
-                Stop::After { .. } => Nanos::ZERO,
+                CbrEnd::At { .. } => setting.start_up(),
+                CbrEnd::After { .. } => Nanos::ZERO,
             }),
             lengths: match stop {
-                Stop::At { .. } if !settings.given(TIME.name()) => Some(lengths),
+                CbrEnd::At { .. } if !settings.given(TIME.name()) => Some(lengths),
                 _ => None,
             },
             stop,
@@ -165,15 +165,15 @@ impl CbrTask {
     }
 
     fn check(&self) -> Result<()> {
-        if matches!(self.stop, Stop::After { .. }) && self.warmup > Nanos::ZERO {
+        if matches!(self.stop, CbrEnd::After { .. }) && self.warmup > Nanos::ZERO {
             return Err(Error::usage(
                 "cbr: warmup goes with time: of a count all messages count; leave it out, or give time",
             ));
         }
         let measured = match (self.stop, self.period()) {
-            (Stop::After { count }, _) => count,
-            (Stop::At { time }, Some(period)) => period.within(time),
-            (Stop::At { .. }, None) => return Ok(()),
+            (CbrEnd::After { count }, _) => count,
+            (CbrEnd::At { time }, Some(period)) => period.within(time),
+            (CbrEnd::At { .. }, None) => return Ok(()),
         };
         if measured >= FEWEST * self.flows {
             return Ok(());
@@ -181,7 +181,7 @@ impl CbrTask {
         Err(Error::usage(format!(
             "cbr: only {measured} messages are due, and each of {} flows needs {FEWEST} to have a rate; raise {}",
             self.flows,
-            if matches!(self.stop, Stop::At { .. }) { "time or rate" } else { "count" }
+            if matches!(self.stop, CbrEnd::At { .. }) { "time or rate" } else { "count" }
         )))
     }
 
@@ -194,9 +194,9 @@ impl CbrTask {
     /// Returns the number of messages that a direction offers, if the settings decide it.
     fn slots(&self) -> Option<u64> {
         match (self.stop, self.period()) {
-            (Stop::After { count }, _) => Some(count),
-            (Stop::At { time }, Some(period)) => Some(period.within(self.warmup + time)),
-            (Stop::At { .. }, None) => None,
+            (CbrEnd::After { count }, _) => Some(count),
+            (CbrEnd::At { time }, Some(period)) => Some(period.within(self.warmup + time)),
+            (CbrEnd::At { .. }, None) => None,
         }
     }
 
@@ -211,16 +211,16 @@ impl CbrTask {
 
     fn sending_time(&self) -> Option<Nanos> {
         match (self.stop, self.period()) {
-            (Stop::At { time }, _) => Some(self.warmup + time),
-            (Stop::After { count }, Some(period)) => Some(period.times(count)),
-            (Stop::After { .. }, None) => None,
+            (CbrEnd::At { time }, _) => Some(self.warmup + time),
+            (CbrEnd::After { count }, Some(period)) => Some(period.times(count)),
+            (CbrEnd::After { .. }, None) => None,
         }
     }
 
     fn blast_stop(&self) -> bulk::Stop {
         match self.stop {
-            Stop::At { time } => bulk::Stop::At { time: self.warmup + time },
-            Stop::After { count } => {
+            CbrEnd::At { time } => bulk::Stop::At { time: self.warmup + time },
+            CbrEnd::After { count } => {
                 bulk::Stop::After { bytes: count.div_ceil(self.flows) * self.size as u64 }
             }
         }
@@ -245,8 +245,8 @@ impl CbrTask {
         };
         let each = |direction: &Direction| vec![Some(*direction); self.flows as usize];
         let spans = match self.stop {
-            Stop::At { time } => vec![("time", typed(time)), ("warmup", typed(self.warmup))],
-            Stop::After { .. } => Vec::new(),
+            CbrEnd::At { time } => vec![("time", typed(time)), ("warmup", typed(self.warmup))],
+            CbrEnd::After { .. } => Vec::new(),
         };
         TaskInfo {
             headline: format!("{}-byte messages, {pace} {}", self.size, ways(self.directions)),
@@ -362,7 +362,7 @@ impl Task for CbrTask {
             let delivery = part.guarantees.service.delivery;
             let (tag, transit) = (part.tag, part.transit);
             let is_stamped = self.size >= STAMPED_LEN;
-            let arrivals = Arrivals::new(part.recorder, self.timing(), is_stamped);
+            let arrivals = CbrMeasure::new(part.recorder, self.timing(), is_stamped);
             let receiver = Receiver::new(self.size, tag, transit, delivery, arrivals);
             // Flows take turns.
             return Box::new(receiver.every(period.times(self.flows)));

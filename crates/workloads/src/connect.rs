@@ -28,7 +28,7 @@ use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Tra
 mod answerer;
 mod sender;
 
-use crate::connect::sender::Sender;
+use crate::connect::sender::ConnectSender;
 use answerer::Answerer;
 
 /// The workload.
@@ -183,7 +183,7 @@ impl Task for ConnectTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near => Box::new(Sender::new(self, part.tag)),
+            Side::Near => Box::new(ConnectSender::new(self, part.tag)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }
     }

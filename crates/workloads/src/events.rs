@@ -19,7 +19,7 @@ use crate::units::OfferedRate;
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
-    Asked, Claim, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
+    BoxedPlan, Claim, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN, Slot, Work,
     WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
@@ -102,13 +102,8 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// A lane, with the name by which contenders share lanes out.
-struct NamedLane {
-    name: &'static str,
-}
-
-/// Lanes, if there are two.
-const LANES: [NamedLane; 2] = [NamedLane { name: "state" }, NamedLane { name: INFO.id }];
+/// Names by which contenders share lanes out, if there are two lanes.
+const LANES: [&str; 2] = ["state", INFO.id];
 
 /// Number of events for a mean: two seconds, in which a loss of 1 % hits one.
 const ENOUGH: u64 = 100;
@@ -158,7 +153,7 @@ impl Workload for Events {
 
 /// Events beside a state, with their settings.
 #[derive(Debug, Clone)]
-struct Beside {
+struct EventsWork {
     /// Average interval between two events, and between two updates of the state.
     events: Period,
     state: Period,
@@ -173,7 +168,7 @@ struct Beside {
     claimed: &'static str,
 }
 
-fn task(settings: Settings) -> Result<Paced<Beside>> {
+fn task(settings: Settings) -> Result<Paced<EventsWork>> {
     let (event_size, state_size) = (settings.get(&SIZE), settings.get(&STATE_SIZE));
     let events = match settings.get(&EVENTS) {
         OfferedRate::Bits(rate) => Period::of_bits(event_size as u64 * 8, rate.0),
@@ -185,7 +180,7 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
         }
     };
     let Claim { figure, fewest } = settings.get(&CLAIM);
-    let mut work = Beside {
+    let mut work = EventsWork {
         events,
         state: Period::of_packets(settings.get(&HZ)),
         event_size,
@@ -198,13 +193,13 @@ fn task(settings: Settings) -> Result<Paced<Beside>> {
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
     let size = event_size.max(state_size);
-    let pace = Pace::new(settings, events, Asked { count, fewest, size, direction });
+    let pace = Pace::new(settings, events, PaceSettings { count, fewest, size, direction });
     work.count = pace.count;
     Ok(Paced::new(pace, work))
 }
 
 /// Messages to send, updates of the state and events, in the order of their due times.
-struct Both {
+struct MessageTimes {
     state: Period,
     states: u64,
     /// Number of updates so far, and number of messages of both kinds.
@@ -221,7 +216,7 @@ struct Due {
     is_event: bool,
 }
 
-impl Iterator for Both {
+impl Iterator for MessageTimes {
     type Item = Due;
 
     fn next(&mut self) -> Option<Due> {
@@ -243,15 +238,15 @@ impl Iterator for Both {
     }
 }
 
-impl Beside {
+impl EventsWork {
     /// Returns the number of updates of the state until the last event may be due.
     fn states(&self) -> u64 {
         self.state.within(self.events.times(self.count))
     }
 
-    fn both(&self, seed: u64) -> Both {
+    fn messages(&self, seed: u64) -> MessageTimes {
         let events = Arrivals::new(self.spread, self.events, self.count, seed).peekable();
-        Both { state: self.state, states: self.states(), state_index: 0, index: 0, events }
+        MessageTimes { state: self.state, states: self.states(), state_index: 0, index: 0, events }
     }
 
     /// Returns the application bits per second of both kinds.
@@ -263,7 +258,7 @@ impl Beside {
     }
 }
 
-impl Work for Beside {
+impl Work for EventsWork {
     type Measure = Deliveries;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
@@ -276,7 +271,7 @@ impl Work for Beside {
             ),
             figures: FIGURES,
             claimed: self.claimed.to_owned(),
-            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            lane_names: LANES.map(str::to_owned).to_vec(),
             messages: Some(self.count.saturating_add(self.states())),
             is_even: false,
             items: Some((["delivery", "delivery"], None)),
@@ -293,10 +288,10 @@ impl Work for Beside {
         }
     }
 
-    fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<Planned> {
+    fn plan(&self, _pace: &Pace, lanes: &[Service], seed: u64) -> Option<BoxedPlan> {
         let event_lane = Lane((lanes.len().max(1) - 1) as u16);
         let (event_size, state_size) = (self.event_size, self.state_size);
-        let slots = self.both(seed).map(move |Due { at, seq, is_event }| Slot {
+        let slots = self.messages(seed).map(move |Due { at, seq, is_event }| Slot {
             due: at,
             place: Some((seq, if is_event { event_lane } else { Lane(0) })),
             len: if is_event { event_size } else { state_size },
@@ -312,7 +307,7 @@ impl Work for Beside {
     }
 
     fn measure(&self, _slots: u64, seed: u64) -> Deliveries {
-        let kinds = self.both(seed).map(|due| due.is_event).collect();
+        let kinds = self.messages(seed).map(|due| due.is_event).collect();
         Deliveries::new(kinds, self.event_size, self.state_size)
     }
 }

@@ -115,7 +115,7 @@ impl Workload for Ping {
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = PingTask::new(Settings::check(spec, KEYS)?, setting)?;
         task.check()?;
-        if let Pace::Open { interval } = task.pace {
+        if let PingLoop::Open { interval } = task.pace {
             let bps = task.size as f64 * 8e9 / interval.0.max(1) as f64;
             fits_rate(INFO.id, setting, Direction::Up, bps)?;
             fits_rate(INFO.id, setting, Direction::Down, bps)?;
@@ -124,9 +124,9 @@ impl Workload for Ping {
     }
 }
 
-/// Pace of sending.
+/// Loop of questions and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum PingLoop {
     /// Open loop: one question every `interval`, regardless of answers.
     Open { interval: Nanos },
     /// Closed loop: sends while fewer than `window` are open.
@@ -135,7 +135,7 @@ enum Pace {
 
 /// Condition for the end of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum PingEnd {
     After { count: u64 },
     At { time: Nanos },
 }
@@ -145,8 +145,8 @@ enum Stop {
 struct PingTask {
     settings: Settings,
     size: usize,
-    pace: Pace,
-    stop: Stop,
+    pace: PingLoop,
+    stop: PingEnd,
     /// Number of questions that warm up and are in no figure.
     warmup: u64,
     think: Nanos,
@@ -182,18 +182,19 @@ impl PingTask {
                     "ping: window asks for a closed loop and interval for an open one; give one of them",
                 ));
             }
-            (Some(window), None) => Pace::Closed { window },
-            (None, interval) => {
-                Pace::Open { interval: interval.unwrap_or_else(|| default_interval(setting, size)) }
-            }
+            (Some(window), None) => PingLoop::Closed { window },
+            (None, interval) => PingLoop::Open {
+                interval: interval.unwrap_or_else(|| default_interval(setting, size)),
+            },
         };
         let round_trip = setting.rtt_or_long().max(ROUND_TRIP) + think;
-        let closed_at_hand = matches!(pace, Pace::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
+        let closed_at_hand =
+            matches!(pace, PingLoop::Closed { .. }) && round_trip < SHORTEST_INTERVAL;
         let enough = enough(settings.get(&CLAIM));
         let fewest = if closed_at_hand { enough.max(COUNT_CLOSED) } else { enough };
         let unit = match pace {
-            Pace::Open { interval } => interval,
-            Pace::Closed { window } => Nanos(round_trip.0 / window),
+            PingLoop::Open { interval } => interval,
+            PingLoop::Closed { window } => Nanos(round_trip.0 / window),
         };
         let (count, time) = (settings.find(&COUNT), settings.find(&TIME));
         let open = count.is_none() && time.is_none();
@@ -201,9 +202,9 @@ impl PingTask {
             (Some(_), Some(_)) => {
                 return Err(Error::usage("ping: give count or time, not both"));
             }
-            (Some(count), None) => Stop::After { count },
-            (None, Some(time)) => Stop::At { time },
-            (None, None) => Stop::After { count: fewest },
+            (Some(count), None) => PingEnd::After { count },
+            (None, Some(time)) => PingEnd::At { time },
+            (None, None) => PingEnd::After { count: fewest },
         };
         let mut task = PingTask {
             info: TaskInfo::default(),
@@ -245,10 +246,10 @@ impl PingTask {
         let claim = self.claim();
         let (name, fewest) = (claim.name(), claim.fewest());
         let messages = match (self.stop, self.pace) {
-            (Stop::After { count }, _) => count,
-            (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0,
+            (PingEnd::After { count }, _) => count,
+            (PingEnd::At { time }, PingLoop::Open { interval }) => time.0 / interval.0,
             // The number of messages of a closed loop is known only afterwards.
-            (Stop::At { .. }, Pace::Closed { .. }) => return Ok(()),
+            (PingEnd::At { .. }, PingLoop::Closed { .. }) => return Ok(()),
         };
         if messages >= fewest {
             return Ok(());
@@ -257,7 +258,7 @@ impl PingTask {
         Err(Error::usage(format!(
             "ping: claim={name} takes at least {fewest} messages, so that ten lie beyond it, and these are \
              {messages}; raise {}{lower}",
-            if matches!(self.stop, Stop::At { .. }) { "time" } else { "count" }
+            if matches!(self.stop, PingEnd::At { .. }) { "time" } else { "count" }
         )))
     }
 
@@ -265,25 +266,29 @@ impl PingTask {
     /// interval.
     fn most_open(&self) -> u64 {
         match self.pace {
-            Pace::Open { interval } => self.timeout.0 / (interval.0 - interval.0 / 5).max(1) + 4,
-            Pace::Closed { window } => window,
+            PingLoop::Open { interval } => {
+                self.timeout.0 / (interval.0 - interval.0 / 5).max(1) + 4
+            }
+            PingLoop::Closed { window } => window,
         }
     }
 
     /// Returns the longest time that `count` questions take.
     fn time_of(&self, count: u64) -> Nanos {
         match self.pace {
-            Pace::Open { interval } => Nanos(count.saturating_mul(interval.0)),
+            PingLoop::Open { interval } => Nanos(count.saturating_mul(interval.0)),
             // A closed loop is as slow as its answers; each takes at most the timeout.
-            Pace::Closed { window } => Nanos((count / window + 1).saturating_mul(self.timeout.0))
-                .min(Nanos::from_secs(600)),
+            PingLoop::Closed { window } => {
+                Nanos((count / window + 1).saturating_mul(self.timeout.0))
+                    .min(Nanos::from_secs(600))
+            }
         }
     }
 
     fn asking_time(&self) -> Nanos {
         match self.stop {
-            Stop::At { time } => time + self.time_of(self.warmup),
-            Stop::After { count } => self.time_of(count.saturating_add(self.warmup)),
+            PingEnd::At { time } => time + self.time_of(self.warmup),
+            PingEnd::After { count } => self.time_of(count.saturating_add(self.warmup)),
         }
     }
 
@@ -313,9 +318,9 @@ impl PingTask {
             largest_message: self.size,
             longest: self.asking_time() + self.timeout + Nanos::from_secs(1),
             planned: match (self.stop, self.pace) {
-                (_, Pace::Open { .. }) => Some(self.asking_time()),
-                (Stop::At { time }, Pace::Closed { .. }) => Some(time),
-                (Stop::After { .. }, Pace::Closed { .. }) => None,
+                (_, PingLoop::Open { .. }) => Some(self.asking_time()),
+                (PingEnd::At { time }, PingLoop::Closed { .. }) => Some(time),
+                (PingEnd::After { .. }, PingLoop::Closed { .. }) => None,
             },
             timeout: self.timeout,
             most_bytes: self.most_bytes(),
@@ -329,23 +334,23 @@ impl PingTask {
     fn headline(&self) -> String {
         let size = self.size;
         match self.pace {
-            Pace::Open { interval } if interval <= SHORTEST_INTERVAL => {
+            PingLoop::Open { interval } if interval <= SHORTEST_INTERVAL => {
                 format!("{size}-byte ping, {}/s", 1_000_000_000 / interval.0.max(1))
             }
-            Pace::Open { interval } => format!("{size}-byte ping every {}", spoken(interval)),
-            Pace::Closed { window: 1 } => format!("{size}-byte ping, one at a time"),
-            Pace::Closed { window } => format!("{size}-byte ping, {window} at a time"),
+            PingLoop::Open { interval } => format!("{size}-byte ping every {}", spoken(interval)),
+            PingLoop::Closed { window: 1 } => format!("{size}-byte ping, one at a time"),
+            PingLoop::Closed { window } => format!("{size}-byte ping, {window} at a time"),
         }
     }
 
     fn spec(&self) -> Spec {
         let interval = match self.pace {
-            Pace::Open { interval } => Some(("interval", typed(interval))),
-            Pace::Closed { .. } => None,
+            PingLoop::Open { interval } => Some(("interval", typed(interval))),
+            PingLoop::Closed { .. } => None,
         };
         let count = match self.stop {
-            Stop::After { count } => Some(("count", count.to_string())),
-            Stop::At { .. } => None,
+            PingEnd::After { count } => Some(("count", count.to_string())),
+            PingEnd::At { .. } => None,
         };
         let open = [("warmup", self.warmup.to_string()), ("timeout", typed(self.timeout))];
         filled(INFO.id, &self.settings, open.into_iter().chain(interval).chain(count))
@@ -376,9 +381,9 @@ impl PingTask {
 
     fn most_bytes(&self) -> Option<u64> {
         let messages = match (self.stop, self.pace) {
-            (Stop::After { count }, _) => count,
-            (Stop::At { time }, Pace::Open { interval }) => time.0 / interval.0 + 1,
-            (Stop::At { .. }, Pace::Closed { .. }) => return None,
+            (PingEnd::After { count }, _) => count,
+            (PingEnd::At { time }, PingLoop::Open { interval }) => time.0 / interval.0 + 1,
+            (PingEnd::At { .. }, PingLoop::Closed { .. }) => return None,
         };
         Some(messages.saturating_add(self.warmup).saturating_mul(self.size as u64))
     }
@@ -406,7 +411,7 @@ impl Task for PingTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near => Box::new(sender::Sender::new(self, part)),
+            Side::Near => Box::new(sender::PingSender::new(self, part)),
             Side::Far => Box::new(reflector::Reflector::new(self, part.tag)),
         }
     }

@@ -92,10 +92,10 @@ const LANES: Preset<u64> = Optional::count(
 )
 .or("8");
 
-const CONNECT: Preset<Connect> = Optional::choice(
+const CONNECT: Preset<Connections> = Optional::choice(
     "connect",
     &["kept", "each"],
-    &[Connect::Kept, Connect::Each],
+    &[Connections::Kept, Connections::Each],
     "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
 )
 .or("kept");
@@ -172,7 +172,7 @@ impl Workload for Rpc {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = Calls::new(Settings::check(spec, KEYS)?);
-        if task.connect == Connect::Each {
+        if task.connect == Connections::Each {
             if set_apart(&task.settings, &[LANES.key()]).is_some() {
                 return Err(Error::usage(
                     "rpc: with connect=each no two requests share a connection, so there are no lanes to share out; leave \
@@ -218,7 +218,7 @@ impl Workload for Rpc {
 
 /// Connections of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Connect {
+enum Connections {
     /// A connection for all requests.
     Kept,
     /// A connection for each request.
@@ -236,7 +236,7 @@ struct Calls {
     response: (u64, u64),
     mtu: usize,
     lanes: u16,
-    connect: Connect,
+    connect: Connections,
     count: u64,
     claimed: &'static str,
     /// Shortest length of a trial, if the settings do not give one.
@@ -258,8 +258,8 @@ impl Calls {
             response: settings.get(&RESPONSE),
             mtu: settings.get(&MTU),
             lanes: match connect {
-                Connect::Kept => settings.get(&LANES) as u16,
-                Connect::Each => 1,
+                Connections::Kept => settings.get(&LANES) as u16,
+                Connections::Each => 1,
             },
             connect,
             count: asked.unwrap_or(fewest),
@@ -299,8 +299,8 @@ impl Calls {
         let (response, rate) = (self.settings.as_typed(&RESPONSE), self.settings.as_typed(&RATE));
         let planned = self.period().times(self.count);
         let (over, longest) = match self.connect {
-            Connect::Kept => ("one connection", planned + DRAIN + DRAIN),
-            Connect::Each => {
+            Connections::Kept => ("one connection", planned + DRAIN + DRAIN),
+            Connections::Each => {
                 ("a connection each", planned + Nanos(LONGEST.0.saturating_mul(self.count)))
             }
         };
@@ -317,7 +317,7 @@ impl Calls {
             largest_message: self.request.max(self.mtu),
             longest,
             planned: Some(planned),
-            reconnects: self.connect == Connect::Each,
+            reconnects: self.connect == Connections::Each,
             most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),
             memory: EndMemory {
                 near: self.count.saturating_mul(client::BYTES_EACH),
@@ -348,7 +348,7 @@ impl Task for Calls {
     /// Predicts the mean response time, for responses of one size and one packet that queue at the link.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
         let (least, most) = self.response;
-        let is_one = least == most && most <= self.room() && self.connect == Connect::Kept;
+        let is_one = least == most && most <= self.room() && self.connect == Connections::Kept;
         let lossless = on.up.loss == 0.0 && on.down.loss == 0.0;
         if !is_one || !lossless || self.spread != Spread::Poisson {
             return Vec::new();
@@ -370,7 +370,9 @@ impl Task for Calls {
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {
-            Side::Near if self.connect == Connect::Each => Box::new(Redialler::new(self, &part)),
+            Side::Near if self.connect == Connections::Each => {
+                Box::new(Redialler::new(self, &part))
+            }
             Side::Near => Box::new(Client::new(self, lanes, part)),
             Side::Far => Box::new(Server::new(self, lanes, part.tag)),
         }

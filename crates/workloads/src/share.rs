@@ -19,7 +19,8 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use crate::paced::{
-    Asked, Claim, MOST_MESSAGES, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key,
+    Claim, MOST_MESSAGES, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key,
+    direction_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::{Endpoint, Info, Part, Setting, Task, Workload};
@@ -28,9 +29,9 @@ mod parts;
 mod presenter;
 mod seen;
 
-use parts::{Kind as Of, LEAST};
+use parts::{LEAST, PartKind};
 use presenter::Presenter;
-use seen::Seen;
+use seen::SessionMeasure;
 
 /// The workload.
 pub(super) struct Share;
@@ -133,18 +134,8 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// A lane, with the name by which contenders share lanes out.
-struct NamedLane {
-    name: &'static str,
-}
-
-/// Lanes, if there are four, in the order of the parts.
-const LANES: [NamedLane; Of::ALL.len()] = [
-    NamedLane { name: "picture" },
-    NamedLane { name: "voice" },
-    NamedLane { name: "pose" },
-    NamedLane { name: "pen" },
-];
+/// Names by which contenders share lanes out, if there are four lanes, in the order of the parts.
+const LANES: [&str; PartKind::ALL.len()] = ["picture", "voice", "pose", "pen"];
 
 /// Number of points of the pen for a mean: two seconds, in which a loss of 1 % hits two.
 const ENOUGH: u64 = 200;
@@ -182,7 +173,7 @@ struct Session {
     pen: Live,
     voice: Live,
     pose: Live,
-    pictures: Pictures,
+    pictures: Slides,
     buffer: Nanos,
     /// True if voice and pose ask for lanes that may lose messages.
     may_lose: bool,
@@ -193,7 +184,7 @@ struct Session {
 
 /// Pictures, and the messages that carry them.
 #[derive(Debug, Clone, Copy)]
-struct Pictures {
+struct Slides {
     bytes: u64,
     count: u64,
     mtu: usize,
@@ -201,7 +192,7 @@ struct Pictures {
     every: Nanos,
 }
 
-impl Pictures {
+impl Slides {
     /// Returns the bytes of a picture that one message carries.
     fn room(self) -> u64 {
         (self.mtu - LEAST) as u64
@@ -234,20 +225,20 @@ fn task(settings: Settings) -> Result<Paced<Session>> {
     let (voice_size, mtu) = (settings.get(&VOICE_SIZE), settings.get(&MTU));
     let (Bytes(bytes), pictures) = (settings.get(&PICTURE), settings.get(&PICTURES));
     let (buffer, may_lose) = (settings.get(&BUFFER), settings.get(&SERVICE));
-    let asked = Asked {
+    let wanted = PaceSettings {
         count: settings.find(&COUNT),
         fewest,
         size: mtu.max(pen_size).max(pose_size).max(voice_size),
         direction: settings.get(&DIRECTION),
     };
-    let pace = Pace::new(settings, pen, asked);
+    let pace = Pace::new(settings, pen, wanted);
     let span = pen.times(pace.count);
     let live = |period: Period, size| Live { period, size, count: period.within(span) };
     let work = Session {
         pen: Live { count: pace.count, ..live(pen, pen_size) },
         voice: live(voice, voice_size),
         pose: live(pose, pose_size),
-        pictures: Pictures { bytes, count: pictures, mtu, every: Nanos(span.0 / pictures.max(1)) },
+        pictures: Slides { bytes, count: pictures, mtu, every: Nanos(span.0 / pictures.max(1)) },
         buffer,
         may_lose,
         claimed: figure,
@@ -283,14 +274,14 @@ impl Session {
             live.size as f64 * 8e9 * live.period.over as f64 / live.period.ns.max(1) as f64
         };
         let live: f64 = [self.pen, self.voice, self.pose].iter().map(bps).sum();
-        let Pictures { bytes, count, every, .. } = self.pictures;
+        let Slides { bytes, count, every, .. } = self.pictures;
         let pictures = if count > 1 { bytes as f64 * 8e9 / every.0.max(1) as f64 } else { 0.0 };
         live + pictures
     }
 }
 
 impl Work for Session {
-    type Measure = Seen;
+    type Measure = SessionMeasure;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
         let (picture, pictures) = (pace.as_typed(&PICTURE), pace.as_typed(&PICTURES));
@@ -308,7 +299,7 @@ impl Work for Session {
             ),
             figures: seen::FIGURES,
             claimed: self.claimed.to_owned(),
-            lane_names: LANES.iter().map(|lane| lane.name.to_owned()).collect(),
+            lane_names: LANES.map(str::to_owned).to_vec(),
             messages: Some(self.messages()),
             is_even: true,
             items: Some((["pen", "delay of the pen"], None)),
@@ -318,9 +309,9 @@ impl Work for Session {
     /// Returns a lane for each part, the pen's last; with fewer lanes, the last parts share the pen's.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         let lossy = if self.may_lose { Service::BEST_EFFORT } else { promised.service };
-        let all = Of::ALL.map(|of| match of {
-            Of::Picture | Of::Pen => Service::ORDERED,
-            Of::Voice | Of::Pose => lossy,
+        let all = PartKind::ALL.map(|of| match of {
+            PartKind::Picture | PartKind::Pen => Service::ORDERED,
+            PartKind::Voice | PartKind::Pose => lossy,
         });
         let most = if self.may_lose { all.len() } else { usize::from(promised.lanes).max(1) };
         match most < all.len() {
@@ -333,8 +324,8 @@ impl Work for Session {
         Box::new(Presenter::new(self, lanes.len(), part))
     }
 
-    fn measure(&self, _slots: u64, _seed: u64) -> Seen {
-        Seen::new(self)
+    fn measure(&self, _slots: u64, _seed: u64) -> SessionMeasure {
+        SessionMeasure::new(self)
     }
 }
 

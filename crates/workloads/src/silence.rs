@@ -52,7 +52,7 @@ impl Silence {
 
     /// Notes an arrival at `now`; its message took `way`, if that is known.
     #[inline]
-    pub(super) fn came(&mut self, now: Nanos, way: Option<Nanos>) {
+    pub(super) fn arrived(&mut self, now: Nanos, way: Option<Nanos>) {
         self.least = match (self.least, way) {
             (Some(least), Some(way)) => Some(least.min(way)),
             (least, way) => least.or(way),
@@ -115,7 +115,7 @@ mod tests {
         for (at, came) in events {
             match came {
                 None => silence.sent(at),
-                Some(way) => silence.came(at, Some(way)),
+                Some(way) => silence.arrived(at, Some(way)),
             }
         }
         silence.outages(ms(11_050))
@@ -150,7 +150,7 @@ mod tests {
         for length in 1..40 {
             (0..3).for_each(|_| silence.sent(now));
             now += ms(500 + length);
-            silence.came(now, Some(ms(0)));
+            silence.arrived(now, Some(ms(0)));
         }
         let outages = silence.outages(now);
         assert_eq!(outages.len(), MOST_OUTAGES);

@@ -17,8 +17,8 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 use crate::paced::{
-    Asked, LOST, Measure, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work,
-    WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN,
+    Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, set_apart, ways};
 use crate::workload::theory::{Conditions, Prediction};
@@ -276,7 +276,7 @@ fn task(settings: Settings) -> Result<Paced<Updates>> {
         Some(crowd) => STAMPED_LEN + crowd.each * settings.get(&OBJECT_SIZE),
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
-    let pace = Pace::new(settings, period, Asked { count, fewest: ENOUGH, size, direction });
+    let pace = Pace::new(settings, period, PaceSettings { count, fewest: ENOUGH, size, direction });
     if let Some(crowd) = crowd
         && pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS
     {
@@ -289,7 +289,7 @@ fn task(settings: Settings) -> Result<Paced<Updates>> {
 }
 
 impl Work for Updates {
-    type Measure = Told;
+    type Measure = StateMeasure;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {
         let (hz, ways) = (pace.as_typed(&HZ), ways(&[pace.direction]));
@@ -317,7 +317,7 @@ impl Work for Updates {
     }
 
     /// Gives each message the number of its update, because the objects differ from update to update.
-    fn plan(&self, pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+    fn plan(&self, pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<BoxedPlan> {
         self.crowd?;
         let (period, count, len) = (pace.period, pace.count, pace.size);
         let slots = (0..count).map(move |tick| Slot {
@@ -335,35 +335,35 @@ impl Work for Updates {
         lane.map(|service| theory::of(pace, service, on)).unwrap_or_default()
     }
 
-    fn measure(&self, slots: u64, _seed: u64) -> Told {
+    fn measure(&self, slots: u64, _seed: u64) -> StateMeasure {
         match self.crowd {
-            None => Told::One(Ages::new(slots, self.showing)),
-            Some(crowd) => Told::Many(Objects::new(crowd, slots, self.showing)),
+            None => StateMeasure::One(Ages::new(slots, self.showing)),
+            Some(crowd) => StateMeasure::Many(Objects::new(crowd, slots, self.showing)),
         }
     }
 }
 
 /// Measure of a state at the receiver: of one object or of many.
-enum Told {
+enum StateMeasure {
     One(Ages),
     Many(Objects),
 }
 
-impl Measure for Told {
+impl Measure for StateMeasure {
     const BYTES_EACH: u64 = Ages::BYTES_EACH;
 
     #[inline]
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally) {
         match self {
-            Told::One(ages) => ages.note(now, seq, due, received),
-            Told::Many(objects) => objects.note(now, seq, due, received),
+            StateMeasure::One(ages) => ages.note(now, seq, due, received),
+            StateMeasure::Many(objects) => objects.note(now, seq, due, received),
         }
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         match self {
-            Told::One(ages) => ages.figures(),
-            Told::Many(objects) => objects.figures(),
+            StateMeasure::One(ages) => ages.figures(),
+            StateMeasure::Many(objects) => objects.figures(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::spec::{Key, Settings, Spec};
 use crate::units::OfferedRate;
 
 use crate::paced::{
-    Asked, Claim, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
+    Claim, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, numbered, one_clock, ways};
 use crate::workload::theory::{Conditions, Prediction, held_back, overlap};
@@ -149,7 +149,7 @@ enum Over {
 
 /// Streams with their settings.
 #[derive(Debug, Clone)]
-struct Shared {
+struct StreamsWork {
     streams: u16,
     over: Over,
     /// Service of each stream; `None` for the transport's own service that delivers all.
@@ -157,7 +157,7 @@ struct Shared {
     claimed: &'static str,
 }
 
-fn task(settings: Settings) -> Result<Paced<Shared>> {
+fn task(settings: Settings) -> Result<Paced<StreamsWork>> {
     let size = settings.get(&SIZE);
     let period = match settings.get(&RATE) {
         OfferedRate::Bits(rate) => Period::of_bits(size as u64 * 8, rate.0),
@@ -169,21 +169,21 @@ fn task(settings: Settings) -> Result<Paced<Shared>> {
         }
     };
     let Claim { figure, fewest } = settings.get(&CLAIM);
-    let work = Shared {
+    let work = StreamsWork {
         streams: settings.get(&STREAMS) as u16,
         over: settings.get(&OVER),
         service: settings.get(&ORDER),
         claimed: figure,
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
-    let mut pace = Pace::new(settings, period, Asked { count, fewest, size, direction });
+    let mut pace = Pace::new(settings, period, PaceSettings { count, fewest, size, direction });
     if work.over == Over::Connections {
         pace.flows = work.streams;
     }
     Ok(Paced::new(pace, work))
 }
 
-impl Work for Shared {
+impl Work for StreamsWork {
     type Measure = Delays;
 
     fn facts(&self, pace: &Pace) -> WorkFacts {

@@ -17,8 +17,8 @@ use crate::units::{BitRate, parse_rate, span_text};
 
 use crate::draw::{MOST_OVER_MEAN, Sizes};
 use crate::paced::{
-    Asked, Otherwise, Pace, Paced, Period, Plan, Planned, STAMPED_LEN, Slot, Work, WorkFacts,
-    direction_key,
+    BoxedPlan, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN, Slot, Work,
+    WorkFacts, direction_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::theory::{Conditions, Prediction};
@@ -165,7 +165,7 @@ impl Workload for Video {
 /// A picture that moves, with its settings.
 #[derive(Debug, Clone)]
 struct Moving {
-    frames: Frames,
+    frames: FrameSizes,
     deadline: Nanos,
     /// Service to ask for; `None` for the transport's own.
     service: Option<Service>,
@@ -174,7 +174,7 @@ struct Moving {
 
 /// Sizes of frames, and of the messages that carry them.
 #[derive(Debug, Clone, Copy)]
-struct Frames {
+struct FrameSizes {
     period: Period,
     count: u64,
     /// Mean size of a frame other than a keyframe, in bytes.
@@ -191,7 +191,7 @@ fn task(settings: Settings) -> Paced<Moving> {
     let period = Period::of_packets(hz);
     let mean = settings.get(&RATE).0 as f64 / 8.0 / hz as f64;
     let deadline = settings.get(&DEADLINE);
-    let mut frames = Frames {
+    let mut frames = FrameSizes {
         period,
         count: 0,
         mean: mean * gop as f64 / ((gop - 1) as f64 + keyframe),
@@ -201,18 +201,18 @@ fn task(settings: Settings) -> Paced<Moving> {
         mtu: settings.get(&MTU),
     };
     let (service, claimed) = (settings.get(&SERVICE)(deadline), settings.get(&CLAIM));
-    let asked = Asked {
+    let wanted = PaceSettings {
         count: settings.find(&COUNT),
         fewest: ENOUGH,
         size: frames.mtu,
         direction: settings.get(&DIRECTION),
     };
-    let pace = Pace::new(settings, period, asked);
+    let pace = Pace::new(settings, period, wanted);
     frames.count = pace.count;
     Paced::new(pace, Moving { frames, deadline, service, claimed })
 }
 
-impl Frames {
+impl FrameSizes {
     /// Returns the size of each frame, at least one byte. The sizes are the same at both ends.
     fn sizes(self, seed: u64) -> impl Iterator<Item = u64> {
         let mut factors = Sizes::new(self.spread, seed);
@@ -276,7 +276,7 @@ impl Work for Moving {
         vec![self.service.unwrap_or(promised.service)]
     }
 
-    fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<Planned> {
+    fn plan(&self, pace: &Pace, _lanes: &[Service], seed: u64) -> Option<BoxedPlan> {
         let (period, deadline) = (self.frames.period, self.deadline);
         let slots = (0..).zip(self.frames.messages(seed)).map(move |(seq, (frame, len))| Slot {
             due: period.times(frame),

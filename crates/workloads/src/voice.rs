@@ -17,7 +17,7 @@ use crate::time::Nanos;
 use crate::units::span_text;
 
 use crate::paced::{
-    Asked, Pace, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
+    Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::traffic;
@@ -118,13 +118,13 @@ fn task(settings: Settings) -> Paced<Speech> {
         buffer: settings.get(&BUFFER),
     };
     let period = Period { ns: work.frame.0, over: 1 };
-    let asked = Asked {
+    let wanted = PaceSettings {
         count: settings.find(&COUNT),
         fewest: ENOUGH,
         size: settings.get(&SIZE),
         direction: settings.get(&DIRECTION),
     };
-    Paced::new(Pace::new(settings, period, asked), work)
+    Paced::new(Pace::new(settings, period, wanted), work)
 }
 
 impl Work for Speech {

@@ -187,10 +187,10 @@ macro_rules! tcp_columns {
         impl TcpColumns {
             /// Creates the columns of `views`.
             fn new(views: &[TcpView]) -> TcpColumns {
-                let told = |bytes: &Vec<Option<u64>>| bytes.iter().flatten().any(|bytes| *bytes > 0);
+                let is_reported = |bytes: &Vec<Option<u64>>| bytes.iter().flatten().any(|bytes| *bytes > 0);
                 let mut columns =
                     TcpColumns { $($name: known(views.iter().map(|view| view.$name.into())),)* };
-                if !told(&columns.cwnd_bytes) {
+                if !is_reported(&columns.cwnd_bytes) {
                     columns.cwnd_bytes.clear();
                 }
                 columns

@@ -216,7 +216,7 @@ impl Terms {
             }
         };
         let info = self.edit(task.info(), phases.as_ref());
-        Ok(Box::new(Loaded { info, task, phases }))
+        Ok(Box::new(TaskBesideLoad { info, task, phases }))
     }
 
     /// Returns the facts of a work beside this load.
@@ -255,14 +255,14 @@ impl Terms {
 }
 
 /// Work beside a load.
-struct Loaded {
+struct TaskBesideLoad {
     info: TaskInfo,
     task: Box<dyn Task>,
     /// Phases, and the way to observe the work in them.
     phases: Option<(Phases, Observed)>,
 }
 
-impl Task for Loaded {
+impl Task for TaskBesideLoad {
     fn info(&self) -> &TaskInfo {
         &self.info
     }
@@ -282,7 +282,7 @@ impl Task for Loaded {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match &self.phases {
-            Some((phases, observed)) => log::watched(&*self.task, phases, *observed, part),
+            Some((phases, observed)) => log::logged(&*self.task, phases, *observed, part),
             None => self.task.half(part),
         }
     }

@@ -34,7 +34,7 @@ pub struct Traffic {
     pub senders: Option<u64>,
     /// Direction: `up`, from near to far, such as from a client, or `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub direction: Option<Way>,
+    pub direction: Option<TrafficDirection>,
     /// True if every message must arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_arrive: Option<bool>,
@@ -83,7 +83,7 @@ pub enum Kind {
 /// Direction of traffic, as in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum TrafficDirection {
     /// From near to far.
     Up,
     /// From far to near.
@@ -243,8 +243,8 @@ impl Traffic {
     /// Returns the direction, or `usual` if none is given.
     pub fn direction(&self, usual: Direction) -> Direction {
         match self.direction {
-            Some(Way::Up) => Direction::Up,
-            Some(Way::Down) => Direction::Down,
+            Some(TrafficDirection::Up) => Direction::Up,
+            Some(TrafficDirection::Down) => Direction::Down,
             None => usual,
         }
     }

@@ -15,8 +15,8 @@ pub(super) struct Keeper {
     start: u64,
     /// Length in bytes; `u64::MAX` if time decides.
     bytes: u64,
-    into: Into,
-    check: Check,
+    into: Destination,
+    check: Reference,
     /// Messages of the content, if the transport keeps boundaries.
     messages: Option<Messages>,
     arrived: u64,
@@ -26,7 +26,7 @@ pub(super) struct Keeper {
 }
 
 /// Destination of content.
-enum Into {
+enum Destination {
     /// None: content is checked or counted, and dropped.
     Nothing,
     /// A file, each byte at its offset in the whole content.
@@ -36,7 +36,7 @@ enum Into {
 }
 
 /// Reference for the check of content.
-enum Check {
+enum Reference {
     Nothing,
     /// The pattern.
     Pattern(Box<[u8]>),
@@ -69,8 +69,8 @@ impl Keeper {
         Keeper {
             start,
             bytes,
-            into: Into::Nothing,
-            check: Check::Nothing,
+            into: Destination::Nothing,
+            check: Reference::Nothing,
             messages: None,
             arrived: 0,
             checked: 0,
@@ -88,19 +88,19 @@ impl Keeper {
     }
 
     pub(super) fn into_store(self, store: Box<dyn Store>) -> Keeper {
-        Keeper { into: Into::Store(store), ..self }
+        Keeper { into: Destination::Store(store), ..self }
     }
 
     pub(super) fn into_memory(self) -> Keeper {
-        Keeper { into: Into::Memory { early: Vec::new(), room: None }, ..self }
+        Keeper { into: Destination::Memory { early: Vec::new(), room: None }, ..self }
     }
 
     pub(super) fn against_pattern(self) -> Keeper {
-        Keeper { check: Check::Pattern(pattern()), ..self }
+        Keeper { check: Reference::Pattern(pattern()), ..self }
     }
 
     pub(super) fn hashed(self) -> Keeper {
-        Keeper { check: Check::Hash(Box::new(Sha256::new())), ..self }
+        Keeper { check: Reference::Hash(Box::new(Sha256::new())), ..self }
     }
 
     /// Adds the next bytes of a byte stream.
@@ -139,12 +139,12 @@ impl Keeper {
     pub(super) fn passed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes - self.arrived);
         let at = self.arrived;
-        if let Into::Memory { room: Some(room), .. } = &mut self.into {
+        if let Destination::Memory { room: Some(room), .. } = &mut self.into {
             let room = std::mem::take(room);
             if let Some(new) = room.get(at as usize..(at + bytes) as usize) {
                 self.look(at, new);
             }
-            self.into = Into::Memory { early: Vec::new(), room: Some(room) };
+            self.into = Destination::Memory { early: Vec::new(), room: Some(room) };
         }
         self.arrived += bytes;
     }
@@ -152,13 +152,13 @@ impl Keeper {
     /// Checks `bytes`, which begin at `at` in this flow's content.
     fn look(&mut self, at: u64, bytes: &[u8]) {
         match &mut self.check {
-            Check::Nothing => return,
-            Check::Hash(hash) => hash.update(bytes),
-            Check::Pattern(pattern) if self.differs_at.is_none() => {
+            Reference::Nothing => return,
+            Reference::Hash(hash) => hash.update(bytes),
+            Reference::Pattern(pattern) if self.differs_at.is_none() => {
                 let wrong = first_wrong(pattern, at, bytes);
                 self.differs_at = wrong.map(|place| self.start + at + place as u64);
             }
-            Check::Pattern(_) => {}
+            Reference::Pattern(_) => {}
         }
         self.checked += bytes.len() as u64;
     }
@@ -168,20 +168,20 @@ impl Keeper {
             return;
         }
         match &mut self.into {
-            Into::Nothing => {}
-            Into::Store(store) => self.failure = store.write(self.start + at, bytes).err(),
-            Into::Memory { room: Some(room), .. } => {
+            Destination::Nothing => {}
+            Destination::Store(store) => self.failure = store.write(self.start + at, bytes).err(),
+            Destination::Memory { room: Some(room), .. } => {
                 if let Some(place) = room.get_mut(at as usize..at as usize + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
             }
-            Into::Memory { early, room: None } => early.extend_from_slice(bytes),
+            Destination::Memory { early, room: None } => early.extend_from_slice(bytes),
         }
     }
 
     /// Allocates memory, if content goes to memory, after the first bytes have arrived: from then on the clock runs.
     pub(super) fn begun(&mut self) {
-        let Into::Memory { early, room: room @ None } = &mut self.into else { return };
+        let Destination::Memory { early, room: room @ None } = &mut self.into else { return };
         let early = std::mem::take(early);
         match zeroed(self.bytes) {
             Ok(mut memory) => {
@@ -195,7 +195,7 @@ impl Keeper {
     /// Returns memory for the next bytes of a byte stream, if content goes to memory.
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.into {
-            Into::Memory { room: Some(room), .. } => {
+            Destination::Memory { room: Some(room), .. } => {
                 room.get_mut(self.arrived as usize..).filter(|left| !left.is_empty())
             }
             _ => None,
@@ -205,7 +205,7 @@ impl Keeper {
     /// Returns the offset in a file for the next byte of a byte stream, if content goes to a file.
     pub(super) fn file(&self) -> Option<FileAt<'_>> {
         match (&self.into, &self.messages) {
-            (Into::Store(store), None) => Some(store.at(self.start + self.arrived)),
+            (Destination::Store(store), None) => Some(store.at(self.start + self.arrived)),
             _ => None,
         }
     }
@@ -220,7 +220,7 @@ impl Keeper {
 
     pub(super) fn report(&self) -> ContentReport {
         let sha256 = match &self.check {
-            Check::Hash(hash) => {
+            Reference::Hash(hash) => {
                 let digest = (**hash).clone().finalize();
                 Some(hex(&digest))
             }
@@ -353,7 +353,9 @@ mod tests {
             (report.arrived, report.checked, report.differs_at),
             (len as u64, len as u64, None)
         );
-        let Into::Memory { room: Some(room), .. } = &keeper.into else { panic!("no memory") };
+        let Destination::Memory { room: Some(room), .. } = &keeper.into else {
+            panic!("no memory")
+        };
         assert_eq!(room[..], made_up(0, len));
     }
 

@@ -15,7 +15,7 @@ use crate::workload::Standing;
 use crate::workload::header::{self, Header, SeqWindow, count};
 use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
-pub(super) struct Receiver {
+pub(super) struct BulkReceiver {
     framing: Framing,
     delivery: Delivery,
     tag: u32,
@@ -37,9 +37,9 @@ pub(super) struct Receiver {
 /// Part of `quiet` beside the longest time of a message on the path.
 const QUIET: Nanos = Nanos::from_millis(200);
 
-impl Receiver {
-    pub(super) fn new(promised: &Guarantees, tag: u32, keeper: Option<Keeper>) -> Receiver {
-        Receiver {
+impl BulkReceiver {
+    pub(super) fn new(promised: &Guarantees, tag: u32, keeper: Option<Keeper>) -> BulkReceiver {
+        BulkReceiver {
             framing: promised.framing,
             delivery: promised.service.delivery,
             tag,
@@ -56,13 +56,13 @@ impl Receiver {
     }
 
     /// Sets the time for which the path may hold a message.
-    pub(super) fn over(self, transit: Nanos) -> Receiver {
-        Receiver { quiet: QUIET + transit, ..self }
+    pub(super) fn over(self, transit: Nanos) -> BulkReceiver {
+        BulkReceiver { quiet: QUIET + transit, ..self }
     }
 
     /// Sets the warm-up and the measured time.
-    pub(super) fn timed(self, timing: Timing) -> Receiver {
-        Receiver { marks: Marks::new(timing), ..self }
+    pub(super) fn timed(self, timing: Timing) -> BulkReceiver {
+        BulkReceiver { marks: Marks::new(timing), ..self }
     }
 
     fn is_done(&self, now: Nanos) -> bool {
@@ -78,7 +78,7 @@ impl Receiver {
     }
 }
 
-impl Endpoint for Receiver {
+impl Endpoint for BulkReceiver {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         if self.keeper.as_ref().is_some_and(|keeper| keeper.has_failed()) {
             return Action::Fail;
@@ -110,7 +110,7 @@ impl Endpoint for Receiver {
                 // Data has no schedule: as many arrivals were due as in an equal time before.
                 self.silence
                     .were_due((now - last).0.saturating_mul(times) / (last - first).0.max(1));
-                self.silence.came(now, None);
+                self.silence.arrived(now, None);
                 self.came = Some((first, now, times + 1));
             }
             FlowEvent::Closed => self.closed = true,
@@ -141,7 +141,7 @@ impl Endpoint for Receiver {
     }
 }
 
-impl Sink for Receiver {
+impl Sink for BulkReceiver {
     #[inline]
     fn take(&mut self, bytes: &[u8]) {
         if self.framing == Framing::ByteStream {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_is_sent_again_until_it_arrives_is_waited_for() {
         let reliable = Guarantees { service: Service::ORDERED, ..Guarantees::DATAGRAMS };
-        let mut receiver = Receiver::new(&reliable, 7, None);
+        let mut receiver = BulkReceiver::new(&reliable, 7, None);
         receiver.take(&message(0));
         receiver.on_event(Nanos(1_000), FlowEvent::Drained);
         receiver.on_event(Nanos(2_000), FlowEvent::PeerFinished { sent: sent(2) });
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn it_waits_for_the_tail_and_gives_up_when_all_is_quiet() {
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, None);
         receiver.take(&message(0));
         receiver.on_event(Nanos(1_000), FlowEvent::Drained);
         receiver.on_event(Nanos(2_000), FlowEvent::PeerFinished { sent: sent(3) });
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_last_message_ends_it_at_once() {
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, None);
         receiver.on_event(Nanos(1), FlowEvent::PeerFinished { sent: sent(1) });
         receiver.take(&message(0));
         receiver.on_event(Nanos(2), FlowEvent::Drained);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_stream_ends_when_it_says_so_and_not_before() {
-        let mut receiver = Receiver::new(&Guarantees::BYTE_STREAM, 7, None);
+        let mut receiver = BulkReceiver::new(&Guarantees::BYTE_STREAM, 7, None);
         receiver.take(&[0; 5000]);
         receiver.on_event(Nanos(1), FlowEvent::Drained);
         receiver.on_event(Nanos(2), FlowEvent::PeerFinished { sent: sent(0) });
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn it_waits_for_what_the_path_may_still_hold() {
         let ms = Nanos::from_millis;
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None).over(ms(300));
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, None).over(ms(300));
         let sent = Tally { messages: 2, ..Tally::default() };
         receiver.on_event(ms(10), FlowEvent::PeerFinished { sent });
         assert_eq!(receiver.poll(ms(509), &mut []), Action::Drain);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn copies_reordering_and_strangers_are_told_apart() {
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, None);
         for seq in [0, 2, 1, 2] {
             receiver.take(&message(seq));
         }
@@ -280,13 +280,13 @@ mod tests {
 
     #[test]
     fn it_misses_what_was_overtaken_until_it_comes_after_all() {
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, None);
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, None);
         let mut lost = |seq| {
             receiver.take(&message(seq));
             receiver.standing(Nanos(0)).lost
         };
         assert_eq!([0, 3, 1, 1, 4].map(&mut lost), [0, 2, 1, 1, 1].map(Some));
-        let mut stream = Receiver::new(&Guarantees::BYTE_STREAM, 7, None);
+        let mut stream = BulkReceiver::new(&Guarantees::BYTE_STREAM, 7, None);
         stream.take(&[0; 9]);
         let standing = stream.standing(Nanos(0));
         assert_eq!((standing.lost, standing.received.bytes), (None, 9));
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_message_beyond_the_end_of_the_content_is_a_stranger() {
         let keeper = Keeper::new(0, 100).in_messages(88);
-        let mut receiver = Receiver::new(&Guarantees::DATAGRAMS, 7, Some(keeper));
+        let mut receiver = BulkReceiver::new(&Guarantees::DATAGRAMS, 7, Some(keeper));
         for seq in [0, 1, 2, u64::MAX] {
             receiver.take(&message(seq));
         }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_ends_it_with_the_reason() {
         let keeper = Keeper::new(0, 100).into_store(Shelf::full_from(0).store());
-        let mut receiver = Receiver::new(&Guarantees::BYTE_STREAM, 7, Some(keeper));
+        let mut receiver = BulkReceiver::new(&Guarantees::BYTE_STREAM, 7, Some(keeper));
         assert_eq!(receiver.poll(Nanos(1), &mut []), Action::Drain);
         receiver.take(b"abc");
         assert_eq!(receiver.poll(Nanos(2), &mut []), Action::Fail);

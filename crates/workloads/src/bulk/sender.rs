@@ -11,7 +11,7 @@ use crate::workload::Standing;
 use crate::workload::header::{self, Header};
 use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
-pub(super) struct Sender {
+pub(super) struct BulkSender {
     stop: Stop,
     size: usize,
     call: usize,
@@ -28,13 +28,13 @@ pub(super) struct Sender {
 
 /// Content of this endpoint's messages, or of its byte stream if it comes from a file.
 pub(super) struct Freight {
-    from: From,
+    from: FreightSource,
     /// Offset of its first byte in the whole content.
     start: u64,
     bytes: u64,
 }
 
-enum From {
+enum FreightSource {
     Store(Box<dyn Store>),
     Pattern(Box<[u8]>),
 }
@@ -42,12 +42,12 @@ enum From {
 impl Freight {
     /// Creates freight of `bytes` of a file from `start` on.
     pub(super) fn from_file(store: Box<dyn Store>, start: u64, bytes: u64) -> Freight {
-        Freight { from: From::Store(store), start, bytes }
+        Freight { from: FreightSource::Store(store), start, bytes }
     }
 
     /// Creates freight of `bytes` of the pattern.
     pub(super) fn made_up(bytes: u64) -> Freight {
-        Freight { from: From::Pattern(pattern()), start: 0, bytes }
+        Freight { from: FreightSource::Pattern(pattern()), start: 0, bytes }
     }
 
     /// Copies the content from `at` on into `room`. The last message has more room than content.
@@ -56,8 +56,8 @@ impl Freight {
         let len = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let mut room = &mut room[..len];
         match &mut self.from {
-            From::Store(store) => return store.read(self.start + at, room),
-            From::Pattern(pattern) => {
+            FreightSource::Store(store) => return store.read(self.start + at, room),
+            FreightSource::Pattern(pattern) => {
                 let mut from = (at % PERIOD as u64) as usize;
                 while !room.is_empty() {
                     let (now, later) = room.split_at_mut(room.len().min(PERIOD - from));
@@ -74,9 +74,9 @@ const SHORT_VISIT: Nanos = Nanos::from_millis(1);
 const LONG_VISIT: Nanos = Nanos::from_millis(4);
 const LONGEST_STRETCH: u64 = 8 << 20;
 
-impl Sender {
-    pub(super) fn new(stop: Stop, size: usize, call: usize, tag: u32) -> Sender {
-        Sender {
+impl BulkSender {
+    pub(super) fn new(stop: Stop, size: usize, call: usize, tag: u32) -> BulkSender {
+        BulkSender {
             stop,
             size,
             call,
@@ -92,8 +92,8 @@ impl Sender {
     }
 
     /// Sets the content.
-    pub(super) fn carry(self, freight: Freight) -> Sender {
-        Sender { freight: Some(freight), ..self }
+    pub(super) fn carry(self, freight: Freight) -> BulkSender {
+        BulkSender { freight: Some(freight), ..self }
     }
 
     fn left(&self, now: Nanos, start: Nanos) -> u64 {
@@ -124,7 +124,7 @@ impl Sender {
     }
 }
 
-impl Endpoint for Sender {
+impl Endpoint for BulkSender {
     fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
         if self.failure.is_some() {
             return Action::Fail;
@@ -173,7 +173,7 @@ impl Endpoint for Sender {
     }
 }
 
-impl Source for Sender {
+impl Source for BulkSender {
     #[inline]
     fn budget(&self) -> u64 {
         self.left_in_stretch
@@ -211,10 +211,10 @@ impl Source for Sender {
 
     fn file(&self) -> Option<FileAt<'_>> {
         match self.freight.as_ref()? {
-            Freight { from: From::Store(store), start, .. } => {
+            Freight { from: FreightSource::Store(store), start, .. } => {
                 Some(store.at(start + self.sent.bytes))
             }
-            Freight { from: From::Pattern(_), .. } => None,
+            Freight { from: FreightSource::Pattern(_), .. } => None,
         }
     }
 }
@@ -225,8 +225,8 @@ mod tests {
     use crate::tests::shelf::Shelf;
 
     /// Runs a transport that takes everything, `per_visit` nanoseconds a visit; returns the sender.
-    fn run(stop: Stop, per_visit: u64) -> Sender {
-        let mut sender = Sender::new(stop, 1000, 4000, 7);
+    fn run(stop: Stop, per_visit: u64) -> BulkSender {
+        let mut sender = BulkSender::new(stop, 1000, 4000, 7);
         let mut now = Nanos(50);
         while sender.poll(now, &mut []) == Action::Pump {
             let mut message = [0; 1000];
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn messages_carry_the_file_behind_their_headers() {
         let file: Vec<u8> = (0..100).collect();
-        let mut sender = Sender::new(Stop::After { bytes: 60 }, 20, 40, 7)
+        let mut sender = BulkSender::new(Stop::After { bytes: 60 }, 20, 40, 7)
             .carry(Freight::from_file(Shelf::of(&file).store(), 50, 20));
         let mut message = [0xee; 20];
         sender.stamp(&mut message);
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_stream_says_where_in_the_file_it_is() {
         let shelf = Shelf::default();
-        let mut sender = Sender::new(Stop::After { bytes: 1000 }, 1400, 400, 7)
+        let mut sender = BulkSender::new(Stop::After { bytes: 1000 }, 1400, 400, 7)
             .carry(Freight::from_file(shelf.store(), 5000, 1000));
         sender.poll(Nanos(1), &mut []);
         sender.accepted(300);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_too_early_ends_the_transfer_with_the_reason() {
-        let mut sender = Sender::new(Stop::After { bytes: 60 }, 20, 40, 7)
+        let mut sender = BulkSender::new(Stop::After { bytes: 60 }, 20, 40, 7)
             .carry(Freight::from_file(Shelf::of(&[1; 10]).store(), 0, 20));
         assert_eq!(sender.poll(Nanos(1), &mut []), Action::Pump);
         sender.stamp(&mut [0; 20]);

@@ -100,10 +100,10 @@ const ALLOC: Preset<Memory> = Optional::choice(
 )
 .or("ready");
 
-pub(super) const CONNECT: Preset<Connect> = Optional::choice(
+pub(super) const CONNECT: Preset<SetUp> = Optional::choice(
     "connect",
     &["apart", "timed"],
-    &[Connect::Apart, Connect::Timed],
+    &[SetUp::Apart, SetUp::Timed],
     "timed: the span that goodput is taken over also holds the longest connection set-up",
 )
 .or("apart");
@@ -152,7 +152,7 @@ pub(super) enum Memory {
 
 /// Place of connection set-up: before the span of the rates, or part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connect {
+pub(super) enum SetUp {
     Apart,
     Timed,
 }
@@ -189,7 +189,7 @@ pub(super) struct Terms {
     pub(super) size: usize,
     pub(super) call: usize,
     pub(super) cargo: Cargo,
-    pub(super) connect: Connect,
+    pub(super) connect: SetUp,
 }
 
 impl Terms {
@@ -228,7 +228,7 @@ impl Terms {
         };
         let connect = settings.get(&CONNECT);
         let start_up = match extent {
-            Extent::Time(_) if connect == Connect::Apart => setting.start_up(),
+            Extent::Time(_) if connect == SetUp::Apart => setting.start_up(),
             _ => Nanos::ZERO,
         };
         let terms = Terms {
@@ -285,7 +285,7 @@ impl Terms {
     fn check_span(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::usage(format!("bulk: {why}")));
         let is_warm = self.warmup > Nanos::ZERO;
-        if is_warm && self.connect == Connect::Timed {
+        if is_warm && self.connect == SetUp::Timed {
             return refuse(
                 "connect=timed counts the start and warmup leaves it out; give one of them".into(),
             );
@@ -297,7 +297,7 @@ impl Terms {
             ),
             Extent::Bytes(bytes)
                 if bytes < self.streams * self.call as u64
-                    && self.connect == Connect::Apart
+                    && self.connect == SetUp::Apart
                     && !self.cargo.is_content() =>
             {
                 refuse(format!(

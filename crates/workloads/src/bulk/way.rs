@@ -3,7 +3,7 @@
 use crate::contract::{Direction, Framing};
 use crate::measurements::{Account, ConnStats, SEGMENTS, Tally};
 
-use super::settings::{Connect, Extent};
+use super::settings::{Extent, SetUp};
 use crate::workload::EndpointReport;
 use crate::workload::header::{account, add};
 use crate::workload::{Clocks, Reports};
@@ -67,7 +67,7 @@ pub(super) fn gather(
     reports: &Reports<'_>,
     flows: &[Option<Direction>],
     direction: Direction,
-    connect: Connect,
+    connect: SetUp,
     begin: Begin,
 ) -> OneWay {
     let (senders, receivers, receiver_conns) = reports.of(direction);
@@ -76,7 +76,7 @@ pub(super) fn gather(
     for flow in ours {
         sum.add(senders.get(flow), receivers.get(flow), receiver_conns.get(flow));
         // The near end dials, so its clock covers the whole set-up.
-        if let (Connect::Timed, Some(dialled)) = (connect, reports.near_conns.get(flow)) {
+        if let (SetUp::Timed, Some(dialled)) = (connect, reports.near_conns.get(flow)) {
             sum.connect_ns = sum.connect_ns.max(dialled.connect_ns);
         }
     }

@@ -4,7 +4,7 @@ use crate::contract::Direction;
 use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, total};
 use crate::time::Nanos;
 
-use super::{CbrTask, Stop};
+use super::{CbrEnd, CbrTask};
 use crate::bulk::Timing;
 use crate::paced;
 use crate::workload::Reports;
@@ -13,8 +13,8 @@ use crate::workload::{EndpointReport, Measurements};
 impl CbrTask {
     pub(super) fn timing(&self) -> Timing {
         let measured = match self.stop {
-            Stop::At { time } => time,
-            Stop::After { .. } => Nanos::ZERO,
+            CbrEnd::At { time } => time,
+            CbrEnd::After { .. } => Nanos::ZERO,
         };
         Timing { warmup: self.warmup, measured }
     }

@@ -7,7 +7,7 @@ use crate::bulk::{Marks, Timing};
 use crate::paced::Measure;
 use crate::workload::EndpointReport;
 
-pub(super) struct Arrivals {
+pub(super) struct CbrMeasure {
     recorder: Box<dyn Recorder>,
     marks: Marks,
     received_bytes: u64,
@@ -37,14 +37,14 @@ impl Jitter {
     }
 }
 
-impl Arrivals {
-    pub(super) fn new(recorder: Box<dyn Recorder>, timing: Timing, is_stamped: bool) -> Arrivals {
+impl CbrMeasure {
+    pub(super) fn new(recorder: Box<dyn Recorder>, timing: Timing, is_stamped: bool) -> CbrMeasure {
         let (marks, jitter) = (Marks::new(timing), Jitter::default());
-        Arrivals { recorder, marks, received_bytes: 0, is_stamped, jitter }
+        CbrMeasure { recorder, marks, received_bytes: 0, is_stamped, jitter }
     }
 }
 
-impl Measure for Arrivals {
+impl Measure for CbrMeasure {
     #[inline]
     fn note(&mut self, now: Nanos, _seq: u64, due: Option<Nanos>, received: &Tally) {
         self.received_bytes = received.bytes;

@@ -17,7 +17,7 @@ const BEYOND: usize = 10;
 
 /// Phase of the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectPhase {
     /// No connection; the time at which the next is opened.
     Pause(Nanos),
     /// Open; the request was not sent yet, or not answered in time.
@@ -26,13 +26,13 @@ enum Phase {
     Await(Nanos),
 }
 
-pub(super) struct Sender {
+pub(super) struct ConnectSender {
     tag: u32,
     request: usize,
     count: u64,
     pause: Nanos,
     retry: Nanos,
-    phase: Phase,
+    phase: ConnectPhase,
     /// Number of connections with an answer.
     done: u64,
     /// Number of the first request on this connection: the count of requests on earlier ones.
@@ -48,15 +48,15 @@ pub(super) struct Sender {
     received: Tally,
 }
 
-impl Sender {
-    pub(super) fn new(task: &ConnectTask, tag: u32) -> Sender {
-        Sender {
+impl ConnectSender {
+    pub(super) fn new(task: &ConnectTask, tag: u32) -> ConnectSender {
+        ConnectSender {
             tag,
             request: task.request,
             count: task.count,
             pause: task.pause,
             retry: task.retry,
-            phase: Phase::Pause(Nanos::ZERO),
+            phase: ConnectPhase::Pause(Nanos::ZERO),
             done: 0,
             first: 0,
             set_up: Nanos::ZERO,
@@ -102,14 +102,14 @@ impl Sender {
     }
 }
 
-impl Endpoint for Sender {
+impl Endpoint for ConnectSender {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         match self.phase {
             _ if self.is_over() => Action::Done,
-            Phase::Pause(until) if now < until => Action::Wait(Some(until)),
-            Phase::Pause(_) => Action::Open,
-            Phase::Await(until) if now < until => Action::Wait(Some(until)),
-            Phase::Ask | Phase::Await(_) => {
+            ConnectPhase::Pause(until) if now < until => Action::Wait(Some(until)),
+            ConnectPhase::Pause(_) => Action::Open,
+            ConnectPhase::Await(until) if now < until => Action::Wait(Some(until)),
+            ConnectPhase::Ask | ConnectPhase::Await(_) => {
                 Header { tag: self.tag, seq: self.sent.messages }.write(out);
                 Action::Send { lane: Lane(0), len: self.request }
             }
@@ -117,8 +117,8 @@ impl Endpoint for Sender {
     }
 
     fn on_sent(&mut self, now: Nanos) {
-        self.repeats += u64::from(matches!(self.phase, Phase::Await(_)));
-        self.phase = Phase::Await(now + self.retry);
+        self.repeats += u64::from(matches!(self.phase, ConnectPhase::Await(_)));
+        self.phase = ConnectPhase::Await(now + self.retry);
         self.sent.messages += 1;
         self.sent.bytes += self.request as u64;
     }
@@ -134,19 +134,19 @@ impl Endpoint for Sender {
         let arrival = self.seen.note(seq);
         count(&mut self.received, arrival, bytes.len());
         // The answer to a repeated request may follow the answer to the first.
-        let is_awaited = matches!(self.phase, Phase::Await(_)) && seq >= self.first;
+        let is_awaited = matches!(self.phase, ConnectPhase::Await(_)) && seq >= self.first;
         if arrival == Arrival::Duplicate || !is_awaited {
             return;
         }
         self.times.push((self.set_up.0, (now - self.opened).0));
         self.done += 1;
-        self.phase = Phase::Pause(now + self.pause);
+        self.phase = ConnectPhase::Pause(now + self.pause);
     }
 
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {
         match event {
             FlowEvent::Opened { set_up } => {
-                (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Ask);
+                (self.opened, self.set_up, self.phase) = (now, set_up, ConnectPhase::Ask);
                 self.first = self.sent.messages;
             }
             FlowEvent::Drained | FlowEvent::Closed | FlowEvent::PeerFinished { .. } => {}
@@ -158,7 +158,7 @@ impl Endpoint for Sender {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        let awaited = u64::from(matches!(self.phase, Phase::Await(_)));
+        let awaited = u64::from(matches!(self.phase, ConnectPhase::Await(_)));
         Standing { sent: self.sent, received: self.received, awaited, ..Standing::default() }
     }
 

@@ -4,7 +4,7 @@ use crate::measurements::Tally;
 use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
-use crate::paced::{Arrived, Measure, Quantiles, held, saw};
+use crate::paced::{ArrivalTimes, Measure, Quantiles, saw, waits};
 use crate::workload::load::Item;
 
 /// A message of either kind.
@@ -40,10 +40,10 @@ impl Deliveries {
         Deliveries { messages, event_size, state_size, missing, times }
     }
 
-    fn arrived(&self) -> impl Iterator<Item = Arrived> + '_ {
+    fn arrived(&self) -> impl Iterator<Item = ArrivalTimes> + '_ {
         self.messages.iter().filter_map(|message| {
             let (due, came) = message.arrival?;
-            Some(Arrived { stream: if message.is_event { EVENTS } else { STATE }, due, came })
+            Some(ArrivalTimes { stream: if message.is_event { EVENTS } else { STATE }, due, came })
         })
     }
 
@@ -98,7 +98,7 @@ impl Measure for Deliveries {
         let events = || self.arrived().filter(|message| message.stream == EVENTS);
         let times = Quantiles::of(events().map(|event| (event.came - event.due).0).collect())?;
         let sent = times.count() as usize + self.missing as usize;
-        let held = held(self.arrived(), 2, Nanos(times.least()));
+        let held = waits(self.arrived(), 2, Nanos(times.least()));
         let mut figures = vec![
             ("delivery_mean_ns", times.mean()),
             ("delivery_max_ns", times.greatest() as f64),

@@ -76,7 +76,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
 fn both_kinds_go_in_the_order_of_their_times() {
     let settings = Settings::check(&Spec::parse("events:count=20").unwrap(), KEYS).unwrap();
     let paced = super::task(settings).unwrap();
-    let due: Vec<Due> = paced.work.both(9).collect();
+    let due: Vec<Due> = paced.work.messages(9).collect();
     assert_eq!(due.iter().filter(|due| due.is_event).count(), 20);
     assert_eq!(due.len() as u64, 20 + 24);
     assert!(due.windows(2).all(|two| two[0].at <= two[1].at && two[0].seq + 1 == two[1].seq));

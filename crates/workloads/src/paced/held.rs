@@ -12,7 +12,7 @@ pub(crate) const LEAST_HELD: Nanos = Nanos::from_micros(50);
 
 /// A message that arrived.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivalTimes {
     /// The stream to which it belongs, from 0.
     pub(crate) stream: usize,
     pub(crate) due: Nanos,
@@ -21,7 +21,7 @@ pub(crate) struct Arrived {
 
 /// Waiting for other messages, in nanoseconds, summed up over messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Waits {
     pub(crate) by_own: u64,
     pub(crate) by_others: u64,
     /// Messages that other streams held back.
@@ -30,16 +30,16 @@ pub(crate) struct Held {
 
 /// Returns the time that the messages of each of `streams` streams waited for those before them, if the
 /// path takes `least`. `arrivals` are in the order in which they were sent.
-pub(crate) fn held(
-    arrivals: impl Iterator<Item = Arrived>,
+pub(crate) fn waits(
+    arrivals: impl Iterator<Item = ArrivalTimes>,
     streams: usize,
     least: Nanos,
-) -> Vec<Held> {
-    let mut held = vec![Held::default(); streams.max(1)];
+) -> Vec<Waits> {
+    let mut held = vec![Waits::default(); streams.max(1)];
     // The latest arrival so far, and for each stream the latest arrival without the other streams.
     let mut latest = Nanos::ZERO;
     let mut alone = vec![Nanos::ZERO; streams.max(1)];
-    for Arrived { stream, due, came } in arrivals {
+    for ArrivalTimes { stream, due, came } in arrivals {
         let (Some(held), Some(before)) = (held.get_mut(stream), alone.get_mut(stream)) else {
             continue;
         };

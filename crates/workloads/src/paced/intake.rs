@@ -90,7 +90,7 @@ impl Intake {
         }
         if let Some(beat) = self.beat {
             self.silence.were_due(self.due_since_last(now, beat));
-            self.silence.came(now, None);
+            self.silence.arrived(now, None);
         }
         if let Some(period) = self.period.filter(|_| seq > expected) {
             let due = |seq: u64| Nanos(seq.saturating_mul(period.0));

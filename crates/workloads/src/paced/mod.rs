@@ -20,14 +20,14 @@ mod schedule;
 mod sender;
 mod task;
 
-pub(super) use held::{Arrived, Held, held};
+pub(super) use held::{ArrivalTimes, Waits, waits};
 pub(super) use intake::Intake;
 pub(super) use pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
-pub(super) use task::{Asked, LOST, Pace, Paced, Planned, Work, WorkFacts};
+pub(super) use task::{BoxedPlan, LOST, Pace, PaceSettings, Paced, Work, WorkFacts};
 
 /// Minimum bytes of a message with its due time: the header and 64 bits.
 pub(super) const STAMPED_LEN: usize = header::DUE_LEN;

@@ -29,7 +29,7 @@ pub(crate) trait Work: Send + Sync {
 
     /// Returns the plan of the messages on these lanes; `None` for a message of the same size in each slot of the pace,
     /// on the lanes in turns. `seed` is the same at both ends.
-    fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<Planned> {
+    fn plan(&self, _pace: &Pace, _lanes: &[Service], _seed: u64) -> Option<BoxedPlan> {
         None
     }
 
@@ -77,7 +77,7 @@ pub(crate) struct WorkFacts {
 }
 
 /// Plan of a workload with a plan of its own.
-pub(crate) type Planned = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
+pub(crate) type BoxedPlan = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
 
 /// Pace of messages: their times, number and direction.
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ pub(crate) struct Pace {
 
 /// Settings that all paced workloads share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct PaceSettings {
     /// Number of messages, if one is given.
     pub(crate) count: Option<u64>,
     /// Number of messages if none is given.
@@ -108,8 +108,8 @@ pub(crate) struct Asked {
 
 impl Pace {
     /// Creates the pace of messages that are `period` apart on average.
-    pub(crate) fn new(settings: Settings, period: Period, asked: Asked) -> Pace {
-        let Asked { count, fewest, size, direction } = asked;
+    pub(crate) fn new(settings: Settings, period: Period, wanted: PaceSettings) -> Pace {
+        let PaceSettings { count, fewest, size, direction } = wanted;
         let lengths = Lengths { fewest, unit_ns: period.times(1).0.max(1), key: "count" };
         Pace {
             period,

@@ -3,7 +3,7 @@
 use crate::measurements::{Distribution, Percentile, Quantile, name};
 use crate::time::Nanos;
 
-use super::{Pace, PingTask, rtt as name_of};
+use super::{PingLoop, PingTask, rtt as name_of};
 use crate::workload::MOST_LATE;
 use crate::workload::{EndpointReport, Measurements};
 
@@ -17,8 +17,8 @@ impl PingTask {
     /// coincide with the next ones, and the round trip of the path, beside which less does not matter.
     pub(super) fn late_from(&self, transit: Nanos) -> Nanos {
         match self.pace {
-            Pace::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
-            Pace::Closed { .. } => Nanos(u64::MAX),
+            PingLoop::Open { interval } => interval.max(Nanos(transit.0.saturating_mul(2))),
+            PingLoop::Closed { .. } => Nanos(u64::MAX),
         }
     }
 

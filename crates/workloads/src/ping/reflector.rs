@@ -12,7 +12,7 @@ use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// An answer that waits for its think time to end.
-struct Answer {
+struct DelayedAnswer {
     lane: Lane,
     received: Nanos,
     due: Nanos,
@@ -25,7 +25,7 @@ pub(super) struct Reflector {
     tag: u32,
     /// Number of the first question after the warm-up; earlier ones are in no figure.
     warmup: u64,
-    queue: VecDeque<Answer>,
+    queue: VecDeque<DelayedAnswer>,
     /// Buffers of answers that have been sent, for use again: after the warm-up the reflector allocates nothing.
     spare: Vec<Vec<u8>>,
     seen: SeqWindow,
@@ -102,7 +102,12 @@ impl Endpoint for Reflector {
         }
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(bytes);
-        self.queue.push_back(Answer { lane, received: now, due: now + self.think, bytes: kept });
+        self.queue.push_back(DelayedAnswer {
+            lane,
+            received: now,
+            due: now + self.think,
+            bytes: kept,
+        });
     }
 
     fn on_event(&mut self, _now: Nanos, event: FlowEvent) {

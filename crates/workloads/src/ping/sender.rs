@@ -7,7 +7,7 @@ use crate::measurements::{Recorder, Sample, Tally, WarmUp};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
-use super::{Pace, PingTask, Stop, fill, fill_from};
+use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
 use crate::clock_offset::{ClockOffset, Echo};
 use crate::silence::Silence;
 use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
@@ -29,10 +29,10 @@ struct Question {
     fate: Fate,
 }
 
-pub(super) struct Sender {
+pub(super) struct PingSender {
     size: usize,
-    pace: Pace,
-    stop: Stop,
+    pace: PingLoop,
+    stop: PingEnd,
     /// Number of the first question after the warm-up; earlier ones are in no figure.
     warmup: u64,
     warmed: WarmUp,
@@ -74,18 +74,18 @@ pub(super) struct Sender {
 /// (1 to 10 ms) is random.
 const PHASE: Nanos = Nanos::from_millis(4);
 
-impl Sender {
-    pub(super) fn new(task: &PingTask, part: Part) -> Sender {
+impl PingSender {
+    pub(super) fn new(task: &PingTask, part: Part) -> PingSender {
         let open = task.most_open().next_power_of_two() as usize;
         let blank = Question { intended: Nanos::ZERO, sent: Nanos::ZERO, fate: Fate::Lost };
         let mut pattern = vec![0; task.size];
         fill(&mut pattern);
         let mut recorder = part.recorder;
         recorder.expect(match task.stop {
-            Stop::After { count } => count,
-            Stop::At { .. } => u64::MAX,
+            PingEnd::After { count } => count,
+            PingEnd::At { .. } => u64::MAX,
         });
-        Sender {
+        PingSender {
             size: task.size,
             pace: task.pace,
             stop: task.stop,
@@ -122,8 +122,10 @@ impl Sender {
         self.start = Some(now);
         self.silence.begin(now);
         self.slot = match self.pace {
-            Pace::Open { interval } => now + Nanos(self.dither.below(interval.min(PHASE).0.max(1))),
-            Pace::Closed { .. } => now,
+            PingLoop::Open { interval } => {
+                now + Nanos(self.dither.below(interval.min(PHASE).0.max(1)))
+            }
+            PingLoop::Closed { .. } => now,
         };
         self.due = self.slot;
         self.measures_from = now;
@@ -139,9 +141,9 @@ impl Sender {
             return true;
         }
         match (self.stop, self.pace) {
-            (Stop::After { count }, _) => self.next - self.warmup < count,
-            (Stop::At { time }, Pace::Open { .. }) => self.slot - self.measures_from < time,
-            (Stop::At { time }, Pace::Closed { .. }) => now - self.measures_from < time,
+            (PingEnd::After { count }, _) => self.next - self.warmup < count,
+            (PingEnd::At { time }, PingLoop::Open { .. }) => self.slot - self.measures_from < time,
+            (PingEnd::At { time }, PingLoop::Closed { .. }) => now - self.measures_from < time,
         }
     }
 
@@ -185,7 +187,7 @@ impl Sender {
     }
 
     fn advance_schedule(&mut self) {
-        if let Pace::Open { interval } = self.pace {
+        if let PingLoop::Open { interval } = self.pace {
             self.slot += interval;
             // Up to a tenth either way, so that no beat with the kernel's tick builds up.
             let tenth = interval.0 / 10;
@@ -203,7 +205,7 @@ impl Sender {
             return;
         }
         let way = (seq >= self.oldest).then(|| now - self.ring[self.place(seq)].sent);
-        self.silence.came(now, way);
+        self.silence.arrived(now, way);
         self.warmed.answered += u64::from(!measures);
         let from = fill_from(self.size);
         if measures && (bytes.len() != self.size || bytes[from..] != self.pattern[from..]) {
@@ -234,7 +236,7 @@ impl Sender {
     }
 }
 
-impl Endpoint for Sender {
+impl Endpoint for PingSender {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         if self.start.is_none() {
             self.begin(now);
@@ -246,10 +248,12 @@ impl Endpoint for Sender {
             return self.give_up_at().map_or(Action::Done, |at| Action::Wait(Some(at)));
         }
         let wait_until = match self.pace {
-            Pace::Open { .. } if now >= self.due => None,
-            Pace::Open { .. } => Some(self.give_up_at().map_or(self.due, |at| at.min(self.due))),
-            Pace::Closed { window } if self.next - self.oldest < window => None,
-            Pace::Closed { .. } => Some(self.give_up_at().unwrap_or(now)),
+            PingLoop::Open { .. } if now >= self.due => None,
+            PingLoop::Open { .. } => {
+                Some(self.give_up_at().map_or(self.due, |at| at.min(self.due)))
+            }
+            PingLoop::Closed { window } if self.next - self.oldest < window => None,
+            PingLoop::Closed { .. } => Some(self.give_up_at().unwrap_or(now)),
         };
         if let Some(until) = wait_until {
             return Action::Wait(Some(until));
@@ -261,7 +265,7 @@ impl Endpoint for Sender {
     }
 
     fn on_sent(&mut self, now: Nanos) {
-        let paced = matches!(self.pace, Pace::Open { .. });
+        let paced = matches!(self.pace, PingLoop::Open { .. });
         let intended = if paced { self.due } else { now };
         self.silence.sent(now);
         let place = self.place(self.next);
@@ -331,7 +335,7 @@ impl Endpoint for Sender {
     }
 
     fn report(&mut self, now: Nanos) -> EndpointReport {
-        let paced = matches!(self.pace, Pace::Open { .. });
+        let paced = matches!(self.pace, PingLoop::Open { .. });
         let share = self.late_sends as f64 / self.sent.messages.max(1) as f64;
         EndpointReport {
             sent: self.sent,
@@ -411,7 +415,7 @@ mod tests {
         };
         let settings = Settings::check(&Spec::parse(typed).unwrap(), super::super::KEYS).unwrap();
         let task = PingTask::new(settings, &Setting::LOOPBACK).unwrap();
-        (Box::new(Sender::new(&task, part)), kept)
+        (Box::new(PingSender::new(&task, part)), kept)
     }
 
     /// Runs the sender in virtual time against a network that answers message `seq` after

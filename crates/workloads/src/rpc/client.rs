@@ -129,7 +129,7 @@ impl Endpoint for Client {
             self.intake.damaged();
             return;
         };
-        self.silence.came(now, is_whole.then_some(took));
+        self.silence.arrived(now, is_whole.then_some(took));
         if is_whole {
             self.answered += 1;
             self.times.add(took.0);

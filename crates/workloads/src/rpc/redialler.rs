@@ -25,7 +25,7 @@ use crate::workload::{Part, Standing};
 
 /// Progress with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum CallPhase {
     /// Not due yet, or the connection is not being opened yet.
     Rests,
     /// The connection is being opened.
@@ -44,7 +44,7 @@ pub(super) struct Redialler {
     answers: Vec<Answer>,
     /// Index of the current request, or of the next.
     at: usize,
-    phase: Phase,
+    phase: CallPhase,
     /// Set-up time of the connection, and the time at which it was open.
     set_up: Nanos,
     opened: Nanos,
@@ -65,7 +65,7 @@ impl Redialler {
             start: None,
             answers: task.requests(part.seed).map(|(due, size)| Answer::of(due, size)).collect(),
             at: 0,
-            phase: Phase::Rests,
+            phase: CallPhase::Rests,
             set_up: Nanos::ZERO,
             opened: Nanos::ZERO,
             free: Nanos::ZERO,
@@ -82,12 +82,12 @@ impl Redialler {
     /// Leaves the current request, answered or not, and moves on to the next.
     fn go_on(&mut self) {
         self.at += 1;
-        self.phase = Phase::Rests;
+        self.phase = CallPhase::Rests;
     }
 
     /// Returns the time to report for an arrival at `now`: set-up and exchange, added to the later of the request's due
     /// time and the end of the earlier request.
-    fn told(&self, now: Nanos, due: Nanos) -> Nanos {
+    fn reported_time(&self, now: Nanos, due: Nanos) -> Nanos {
         due.max(self.free) + self.set_up + (now - self.opened)
     }
 }
@@ -101,31 +101,31 @@ impl Endpoint for Redialler {
                 *self.start.insert(now)
             }
         };
-        if let Phase::Awaits(until) = self.phase
+        if let CallPhase::Awaits(until) = self.phase
             && now >= until
         {
             self.go_on();
         }
         let Some(answer) = self.answers.get(self.at) else { return Action::Done };
         match self.phase {
-            Phase::Rests if now < start + answer.due => Action::Wait(Some(start + answer.due)),
-            Phase::Rests => {
-                self.phase = Phase::Opens;
+            CallPhase::Rests if now < start + answer.due => Action::Wait(Some(start + answer.due)),
+            CallPhase::Rests => {
+                self.phase = CallPhase::Opens;
                 Action::Open
             }
-            Phase::Opens => Action::Wait(None),
-            Phase::Asks => {
+            CallPhase::Opens => Action::Wait(None),
+            CallPhase::Asks => {
                 Header { tag: self.tag, seq: self.at as u64 }.write(out);
                 write_stamp(&mut out[..self.request], Nanos(answer.size));
                 Action::Send { lane: Lane(0), len: self.request }
             }
-            Phase::Awaits(until) => Action::Wait(Some(until)),
+            CallPhase::Awaits(until) => Action::Wait(Some(until)),
         }
     }
 
     fn on_sent(&mut self, now: Nanos) {
-        if self.phase == Phase::Asks {
-            self.phase = Phase::Awaits(now + DRAIN);
+        if self.phase == CallPhase::Asks {
+            self.phase = CallPhase::Awaits(now + DRAIN);
             self.sent.messages += 1;
             self.sent.bytes += self.request as u64;
         }
@@ -137,17 +137,17 @@ impl Endpoint for Redialler {
         }
         let number = read_stamp(bytes).map_or(u64::MAX, |number| number.0);
         let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
-        let is_awaited = matches!(self.phase, Phase::Awaits(_)) && number == self.at as u64;
+        let is_awaited = matches!(self.phase, CallPhase::Awaits(_)) && number == self.at as u64;
         let due = self.answers.get(self.at).map_or(Nanos::ZERO, |answer| answer.due);
-        let told = self.told(now, due);
+        let reported = self.reported_time(now, due);
         let answer = self.answers.get_mut(self.at).filter(|_| is_awaited);
-        let Some(is_whole) = answer.and_then(|answer| answer.take(told, part)) else {
+        let Some(is_whole) = answer.and_then(|answer| answer.take(reported, part)) else {
             self.intake.damaged();
             return;
         };
         if is_whole {
-            self.free = told;
-            self.times.add((told - due).0);
+            self.free = reported;
+            self.times.add((reported - due).0);
             self.answered += 1;
             self.go_on();
         }
@@ -156,11 +156,11 @@ impl Endpoint for Redialler {
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {
         match event {
             FlowEvent::Opened { set_up } => {
-                (self.opened, self.set_up, self.phase) = (now, set_up, Phase::Asks)
+                (self.opened, self.set_up, self.phase) = (now, set_up, CallPhase::Asks)
             }
             // Goes on with the next request if the peer has left this one without a complete response.
             FlowEvent::Closed => {
-                if matches!(self.phase, Phase::Asks | Phase::Awaits(_)) {
+                if matches!(self.phase, CallPhase::Asks | CallPhase::Awaits(_)) {
                     self.go_on();
                 }
             }
@@ -173,7 +173,7 @@ impl Endpoint for Redialler {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        let awaited = u64::from(matches!(self.phase, Phase::Awaits(_)));
+        let awaited = u64::from(matches!(self.phase, CallPhase::Awaits(_)));
         let received = *self.intake.received();
         Standing { sent: self.sent, received, awaited, ..Standing::default() }
     }

@@ -8,7 +8,7 @@ use crate::contract::{Action, Delivery, Lane};
 use crate::measurements::Tally;
 use crate::time::Nanos;
 
-use super::{Calls, Connect};
+use super::{Calls, Connections};
 use crate::paced::{Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
 use crate::workload::Standing;
 use crate::workload::header::Header;
@@ -49,7 +49,7 @@ impl Server {
             largest: task.response.1,
             room: task.room(),
             takes_turns: lanes > 1,
-            is_redialled: task.connect == Connect::Each,
+            is_redialled: task.connect == Connections::Each,
             queue: VecDeque::with_capacity(task.count as usize),
             intake: Intake::new(tag, Nanos::ZERO, Delivery::Reliable),
             sent: Tally::default(),

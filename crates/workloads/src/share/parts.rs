@@ -20,16 +20,17 @@ const INDEX: u32 = 56;
 
 /// A part of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     Picture,
     Voice,
     Pose,
     Pen,
 }
 
-impl Kind {
+impl PartKind {
     /// Every part, in the order of their lanes.
-    pub(super) const ALL: [Kind; 4] = [Kind::Picture, Kind::Voice, Kind::Pose, Kind::Pen];
+    pub(super) const ALL: [PartKind; 4] =
+        [PartKind::Picture, PartKind::Voice, PartKind::Pose, PartKind::Pen];
 
     /// Returns its lane, out of `lanes`.
     pub(super) fn lane(self, lanes: usize) -> Lane {
@@ -42,8 +43,8 @@ impl Kind {
     }
 
     /// Returns the part and the index of a number from a message; `None` if it is invalid.
-    pub(super) fn of(number: u64) -> Option<(Kind, u64)> {
-        let kind = Kind::ALL.get((number >> INDEX) as usize)?;
+    pub(super) fn of(number: u64) -> Option<(PartKind, u64)> {
+        let kind = PartKind::ALL.get((number >> INDEX) as usize)?;
         Some((*kind, number & ((1 << INDEX) - 1)))
     }
 }
@@ -68,19 +69,19 @@ mod tests {
     #[test]
     fn a_number_says_part_and_index() {
         let mut message = [7; LEAST];
-        for kind in Kind::ALL {
+        for kind in PartKind::ALL {
             for index in [0, 1, 9_999_999, (1 << INDEX) - 1] {
                 write(&mut message, kind.number(index));
-                assert_eq!(Kind::of(read(&message)), Some((kind, index)));
+                assert_eq!(PartKind::of(read(&message)), Some((kind, index)));
             }
         }
-        assert_eq!(Kind::of(read(&message[..LEAST - 1])), None);
-        assert_eq!(Kind::of(4 << INDEX), None);
+        assert_eq!(PartKind::of(read(&message[..LEAST - 1])), None);
+        assert_eq!(PartKind::of(4 << INDEX), None);
     }
 
     #[test]
     fn parts_without_a_lane_share_the_pens() {
-        let lanes = |most| Kind::ALL.map(|kind| kind.lane(most).0);
+        let lanes = |most| PartKind::ALL.map(|kind| kind.lane(most).0);
         assert_eq!(lanes(4), [0, 1, 2, 3]);
         assert_eq!(lanes(2), [0, 1, 1, 1]);
         assert_eq!((lanes(1), lanes(0)), ([0; 4], [0; 4]));

@@ -9,8 +9,8 @@ use crate::contract::{Action, Lane};
 use crate::measurements::{Distribution, Pacing, Recorder, Sample, Tally};
 use crate::time::Nanos;
 
-use super::parts::{self, Kind};
-use super::{Live, Pictures, Session};
+use super::parts::{self, PartKind};
+use super::{Live, Session, Slides};
 use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_stamp};
 use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
@@ -39,13 +39,13 @@ pub(super) struct Presenter {
 
 /// A part with messages at fixed times.
 struct Stream {
-    kind: Kind,
+    kind: PartKind,
     pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
 }
 
 /// Sending of the pictures.
 struct Album {
-    pictures: Pictures,
+    pictures: Slides,
     start: Nanos,
     /// Index of the next message, over all pictures.
     next: u64,
@@ -54,14 +54,14 @@ struct Album {
 
 #[derive(Debug, Clone, Copy)]
 struct Polled {
-    kind: Kind,
+    kind: PartKind,
     len: usize,
 }
 
 /// A message that may be sent.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
-    kind: Kind,
+    kind: PartKind,
     index: u64,
     due: Nanos,
     len: usize,
@@ -116,7 +116,7 @@ impl Presenter {
     pub(super) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
         let Part { tag, side, flow, seed, transit, guarantees, recorder, .. } = part;
         let common = Common(Arc::new(Mutex::new(recorder)));
-        let stream = |kind: Kind, of: Live, otherwise| {
+        let stream = |kind: PartKind, of: Live, otherwise| {
             let Live { period, size, count } = of;
             let slots = (0..count).map(move |index| Slot {
                 due: period.times(index),
@@ -144,9 +144,9 @@ impl Presenter {
             lanes,
             full: vec![None; lanes],
             live: vec![
-                stream(Kind::Pen, session.pen, Otherwise::Kept),
-                stream(Kind::Voice, session.voice, Otherwise::Skipped),
-                stream(Kind::Pose, session.pose, Otherwise::Skipped),
+                stream(PartKind::Pen, session.pen, Otherwise::Kept),
+                stream(PartKind::Voice, session.voice, Otherwise::Skipped),
+                stream(PartKind::Pose, session.pose, Otherwise::Skipped),
             ],
             album: Album { pictures, start, next: 0, last: None },
             has_begun: false,
@@ -158,10 +158,10 @@ impl Presenter {
 
     /// Returns the message to send now, and the time at which more is due; neither at the end.
     fn turn(&mut self, now: Nanos) -> (Option<Ready>, Option<Nanos>) {
-        let mut ready: [Option<Ready>; Kind::ALL.len()] = [None; Kind::ALL.len()];
+        let mut ready: [Option<Ready>; PartKind::ALL.len()] = [None; PartKind::ALL.len()];
         let mut next: Option<Nanos> = None;
         let live = self.live.iter_mut().map(|stream| (stream.kind, stream.pacer.turn(now)));
-        let turns = live.chain([(Kind::Picture, self.album.turn(now))]);
+        let turns = live.chain([(PartKind::Picture, self.album.turn(now))]);
         for (place, (kind, turn)) in ready.iter_mut().zip(turns) {
             match turn {
                 Turn::Over => {}
@@ -178,9 +178,9 @@ impl Presenter {
 
     /// Returns the rank of a part among those with something to send, the lowest first: live parts, then parts that
     /// have waited for room for a while, the longest first, then pictures, and last parts that have just found no room.
-    fn rank(&self, kind: Kind, now: Nanos) -> (u8, Nanos) {
+    fn rank(&self, kind: PartKind, now: Nanos) -> (u8, Nanos) {
         match self.full.get(usize::from(kind.lane(self.lanes).0)).copied().flatten() {
-            None if kind == Kind::Picture => (2, Nanos::ZERO),
+            None if kind == PartKind::Picture => (2, Nanos::ZERO),
             None => (0, Nanos::ZERO),
             Some(since) if now < since + AGAIN => (3, since),
             Some(since) => (1, since),
@@ -188,13 +188,13 @@ impl Presenter {
     }
 
     /// Notes the time since which the lane of a part has had no room.
-    fn note_room(&mut self, kind: Kind, full: Option<Nanos>) {
+    fn note_room(&mut self, kind: PartKind, full: Option<Nanos>) {
         if let Some(lane) = self.full.get_mut(usize::from(kind.lane(self.lanes).0)) {
             *lane = full;
         }
     }
 
-    fn stream(&mut self, kind: Kind) -> Option<&mut Stream> {
+    fn stream(&mut self, kind: PartKind) -> Option<&mut Stream> {
         self.live.iter_mut().find(|stream| stream.kind == kind)
     }
 

@@ -4,7 +4,7 @@ use crate::measurements::series::RoundTrips;
 use crate::measurements::{Better, Tally, Unit};
 use crate::time::Nanos;
 
-use super::parts::{self, Kind};
+use super::parts::{self, PartKind};
 use super::{FRAME, Session};
 use crate::events::deliveries::Deliveries;
 use crate::paced::{Measure, Period};
@@ -16,9 +16,9 @@ use crate::voice::frames::Frames;
 use crate::workload::load::Item;
 
 /// Arrivals of all parts.
-pub(super) struct Seen {
+pub(super) struct SessionMeasure {
     /// Messages and their size, by part; the last piece of a picture is shorter.
-    parts: [(u64, usize); Kind::ALL.len()],
+    parts: [(u64, usize); PartKind::ALL.len()],
     pictures: Pictures,
     voice: Frames,
     pose: Ages,
@@ -68,7 +68,7 @@ const OF_VOICE: &[(&str, &str)] = &[
 ];
 
 /// Returns the figures of a part that a session reports, with their names here.
-fn told(
+fn reported(
     part: &impl Measure,
     names: &'static [(&'static str, &'static str)],
 ) -> impl Iterator<Item = (&'static str, f64)> {
@@ -79,8 +79,8 @@ fn told(
     })
 }
 
-impl Seen {
-    pub(super) fn new(session: &Session) -> Seen {
+impl SessionMeasure {
+    pub(super) fn new(session: &Session) -> SessionMeasure {
         let pictures = session.pictures;
         let messages = (0..pictures.messages()).map(|index| pictures.piece(index));
         let messages = messages.map(|(picture, len)| (picture as u32, len as u32)).collect();
@@ -90,12 +90,12 @@ impl Seen {
         let (phase, period) = (Nanos::ZERO, session.pose.period.times(1));
         let showing = Showing { motion, display, phase, period };
         let pen = vec![true; session.pen.count as usize];
-        Seen {
-            parts: Kind::ALL.map(|kind| match kind {
-                Kind::Picture => (pictures.messages(), pictures.mtu),
-                Kind::Voice => (session.voice.count, session.voice.size),
-                Kind::Pose => (session.pose.count, session.pose.size),
-                Kind::Pen => (session.pen.count, session.pen.size),
+        SessionMeasure {
+            parts: PartKind::ALL.map(|kind| match kind {
+                PartKind::Picture => (pictures.messages(), pictures.mtu),
+                PartKind::Voice => (session.voice.count, session.voice.size),
+                PartKind::Pose => (session.pose.count, session.pose.size),
+                PartKind::Pen => (session.pen.count, session.pen.size),
             }),
             // Each picture is shown once it is complete, and refers to no other.
             pictures: Pictures::new(parts, messages, 1, Nanos(u64::MAX / 2), every),
@@ -117,7 +117,7 @@ impl Seen {
     }
 }
 
-impl Measure for Seen {
+impl Measure for SessionMeasure {
     const BYTES_EACH: u64 = {
         let [a, b] = [Pictures::BYTES_EACH, Frames::BYTES_EACH];
         let [c, d] = [Ages::BYTES_EACH, Deliveries::BYTES_EACH];
@@ -131,21 +131,21 @@ impl Measure for Seen {
 
     #[inline]
     fn note(&mut self, now: Nanos, number: u64, due: Option<Nanos>, received: &Tally) {
-        let Some((kind, index)) = Kind::of(number) else { return };
+        let Some((kind, index)) = PartKind::of(number) else { return };
         match kind {
-            Kind::Picture => self.pictures.note(now, index, due, received),
-            Kind::Voice => self.voice.note(now, index, due, received),
-            Kind::Pose => self.pose.note(now, index, due, received),
-            Kind::Pen => self.pen.note(now, index, due, received),
+            PartKind::Picture => self.pictures.note(now, index, due, received),
+            PartKind::Voice => self.voice.note(now, index, due, received),
+            PartKind::Pose => self.pose.note(now, index, due, received),
+            PartKind::Pen => self.pen.note(now, index, due, received),
         }
     }
 
     /// Returns 0, the length of no message, for a number of no part.
     fn length(&self, number: u64) -> Option<usize> {
-        let known = Kind::of(number).and_then(|(kind, index)| {
+        let known = PartKind::of(number).and_then(|(kind, index)| {
             let (count, size) = self.parts[kind as usize];
             match kind {
-                Kind::Picture => self.pictures.length(index),
+                PartKind::Picture => self.pictures.length(index),
                 _ => (index < count).then_some(size),
             }
         });
@@ -167,9 +167,9 @@ impl Measure for Seen {
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        let live = told(&self.pen, OF_PEN)
-            .chain(told(&self.pose, OF_POSE))
-            .chain(told(&self.voice, OF_VOICE));
+        let live = reported(&self.pen, OF_PEN)
+            .chain(reported(&self.pose, OF_POSE))
+            .chain(reported(&self.voice, OF_VOICE));
         let all: Vec<_> = live.chain(self.of_pictures()).collect();
         (!all.is_empty()).then_some(all)
     }

@@ -241,7 +241,12 @@ fn what_is_of_no_part_counts_as_damaged() {
     let task = session("share:count=20,pictures=0");
     let mut far = task.half(part(Side::Far, LANES));
     let mut bytes = [0; 48];
-    let kinds = [Of::Pen.number(20), Of::Picture.number(0), u64::MAX, Of::Voice.number(1 << 40)];
+    let kinds = [
+        PartKind::Pen.number(20),
+        PartKind::Picture.number(0),
+        u64::MAX,
+        PartKind::Voice.number(1 << 40),
+    ];
     for (seq, number) in (0..).zip(kinds) {
         crate::workload::header::Header { tag: 7, seq }.write(&mut bytes);
         parts::write(&mut bytes, number);

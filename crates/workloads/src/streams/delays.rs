@@ -3,7 +3,7 @@
 use crate::measurements::Tally;
 use crate::time::Nanos;
 
-use crate::paced::{Arrived, Held, Measure, Quantiles, held};
+use crate::paced::{ArrivalTimes, Measure, Quantiles, Waits, waits};
 
 /// Arrivals by number.
 pub(super) struct Delays {
@@ -18,14 +18,14 @@ impl Delays {
     }
 
     /// Returns the time that messages waited for earlier ones, if the path takes `least`.
-    fn held(&self, least: Nanos) -> Held {
+    fn waits(&self, least: Nanos) -> Waits {
         let streams = usize::from(self.streams.max(1));
         let all = self.arrivals.iter().enumerate();
         let arrived = all.filter_map(|(seq, arrival)| {
             let (due, came) = (*arrival)?;
-            Some(Arrived { stream: seq % streams, due, came })
+            Some(ArrivalTimes { stream: seq % streams, due, came })
         });
-        held(arrived, streams, least).into_iter().fold(Held::default(), |sum, one| Held {
+        waits(arrived, streams, least).into_iter().fold(Waits::default(), |sum, one| Waits {
             by_own: sum.by_own + one.by_own,
             by_others: sum.by_others + one.by_others,
             messages: sum.messages + one.messages,
@@ -47,7 +47,7 @@ impl Measure for Delays {
         let all = self.arrivals.iter().flatten();
         let delays = Quantiles::of(all.map(|(due, came)| (*came - *due).0).collect())?;
         let (least, n) = (delays.least(), delays.count());
-        let held = self.held(Nanos(least));
+        let held = self.waits(Nanos(least));
         let wait = delays.sum() - least as f64 * n;
         Some(vec![
             ("delay_p99_ns", delays.at(0.99)),
@@ -78,8 +78,8 @@ mod tests {
         delays
     }
 
-    fn held(delays: &Delays) -> (u64, u64, u64) {
-        let Held { by_own, by_others, messages } = delays.held(Nanos(10 * MS));
+    fn waits(delays: &Delays) -> (u64, u64, u64) {
+        let Waits { by_own, by_others, messages } = delays.waits(Nanos(10 * MS));
         (by_own / MS, by_others / MS, messages)
     }
 
@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn a_lost_message_holds_back_what_shares_its_order() {
         // One order for two streams: 12, 13 and 14 wait until 16, of which one is the lost one's own stream.
-        assert_eq!(held(&delays(2, &[10, 16, 16, 16, 16])), (3, 4 + 2, 2));
+        assert_eq!(waits(&delays(2, &[10, 16, 16, 16, 16])), (3, 4 + 2, 2));
         // An order each: only the one of its own stream waits.
-        assert_eq!(held(&delays(2, &[10, 16, 12, 16, 14])), (3, 0, 0));
+        assert_eq!(waits(&delays(2, &[10, 16, 12, 16, 14])), (3, 0, 0));
         // No order: nobody waits, and the lost one waited for nobody.
-        assert_eq!(held(&delays(2, &[10, 16, 12, 13, 14])), (0, 0, 0));
+        assert_eq!(waits(&delays(2, &[10, 16, 12, 13, 14])), (0, 0, 0));
         // One stream: all waiting is its own.
-        assert_eq!(held(&delays(1, &[10, 16, 16, 16, 16])), (4 + 3 + 2, 0, 0));
+        assert_eq!(waits(&delays(1, &[10, 16, 16, 16, 16])), (4 + 3 + 2, 0, 0));
     }
 
     #[test]

@@ -36,7 +36,7 @@ const HERE: u32 = u32::MAX;
 
 /// Counts of frames late, lost and frozen if each is shown a fixed time after it was due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Seen {
+struct FrameCounts {
     late: u64,
     lost: u64,
     /// Number of frames that cannot be shown, and the longest run of them.
@@ -71,16 +71,16 @@ impl Pictures {
         self.frames.iter().filter(|frame| frame.missing > 0).count()
     }
 
-    fn seen(&self) -> Seen {
-        let mut seen = Seen::default();
+    fn counts(&self) -> FrameCounts {
+        let mut counts = FrameCounts::default();
         // Time at which all frames that the next one refers to were complete; `None` if one is missing.
         let mut ready = None;
         let mut row = 0;
         for (number, frame) in self.frames.iter().enumerate() {
             let whole = (frame.missing == 0).then_some(frame.came);
             let shown_at = frame.due + self.deadline;
-            seen.lost += u64::from(whole.is_none());
-            seen.late += u64::from(whole.is_some_and(|came| came > shown_at));
+            counts.lost += u64::from(whole.is_none());
+            counts.late += u64::from(whole.is_some_and(|came| came > shown_at));
             ready = match (number % self.gop, whole, ready) {
                 (0, whole, _) => whole,
                 (_, Some(came), Some(before)) => Some(came.max(before)),
@@ -88,10 +88,10 @@ impl Pictures {
             };
             let is_shown = ready.is_some_and(|ready| ready <= shown_at);
             row = if is_shown { 0 } else { row + 1 };
-            seen.frozen += u64::from(!is_shown);
-            seen.longest = seen.longest.max(row);
+            counts.frozen += u64::from(!is_shown);
+            counts.longest = counts.longest.max(row);
         }
-        seen
+        counts
     }
 }
 
@@ -136,15 +136,15 @@ impl Measure for Pictures {
         if self.frames.iter().all(|frame| frame.here == 0) {
             return None;
         }
-        let (seen, n) = (self.seen(), self.frames.len());
+        let (counts, n) = (self.counts(), self.frames.len());
         let share = |frames: u64| frames as f64 / n as f64;
         let mut figures = vec![
             // Adds half a missed frame out of one more frame, so that a trial without misses has a ratio to others.
-            ("missed_share", ((seen.late + seen.lost) as f64 + 0.5) / (n as f64 + 1.0)),
-            ("late_share", share(seen.late)),
-            ("lost_share", share(seen.lost)),
-            ("frozen_share", share(seen.frozen)),
-            ("frozen_max_ns", self.period.times(seen.longest).0 as f64),
+            ("missed_share", ((counts.late + counts.lost) as f64 + 0.5) / (n as f64 + 1.0)),
+            ("late_share", share(counts.late)),
+            ("lost_share", share(counts.lost)),
+            ("frozen_share", share(counts.frozen)),
+            ("frozen_max_ns", self.period.times(counts.longest).0 as f64),
         ];
         if let Some(latencies) = self.latencies() {
             figures.push(("latency_mean_ns", latencies.mean()));
@@ -186,27 +186,27 @@ mod tests {
     #[test]
     fn a_lost_frame_stops_the_picture_until_the_next_keyframe() {
         let all = pictures(&[30; 12]);
-        assert_eq!(all.seen(), Seen::default());
+        assert_eq!(all.counts(), FrameCounts::default());
         assert_eq!(figure(&all, "missed_share"), 0.5 / 13.0);
         let some = pictures(&[30, 0, 30, 30, 30, 30, 30, 0, 30, 30, 30, 30]);
-        assert_eq!(some.seen(), Seen { late: 0, lost: 2, frozen: 4, longest: 3 });
+        assert_eq!(some.counts(), FrameCounts { late: 0, lost: 2, frozen: 4, longest: 3 });
         assert_eq!(figure(&some, "missed_share"), 2.5 / 13.0);
         assert_eq!(figure(&some, "frozen_share"), 4.0 / 12.0);
         assert_eq!(figure(&some, "frozen_max_ns"), 60e6);
         // A keyframe that is lost takes all that refer to it, too.
         let key = pictures(&[0, 30, 30, 30, 30, 30, 30, 30]);
-        assert_eq!(key.seen(), Seen { late: 0, lost: 1, frozen: 4, longest: 4 });
+        assert_eq!(key.counts(), FrameCounts { late: 0, lost: 1, frozen: 4, longest: 4 });
     }
 
     #[test]
     fn a_late_frame_is_not_shown_but_those_that_refer_to_it_may_be() {
         // The second is whole at 95, and was to be shown at 70. The third is shown at 90, the fourth at 110.
         let late = pictures(&[30, 75, 30, 30]);
-        assert_eq!(late.seen(), Seen { late: 1, lost: 0, frozen: 2, longest: 2 });
+        assert_eq!(late.counts(), FrameCounts { late: 1, lost: 0, frozen: 2, longest: 2 });
         assert_eq!(figure(&late, "latency_mean_ns"), (30.0 + 75.0 + 30.0 + 30.0) / 4.0 * 1e6);
         assert_eq!(figure(&late, "latency_p99_ns"), 75e6);
         // In time to the nanosecond.
-        assert_eq!(pictures(&[50, 50]).seen(), Seen::default());
+        assert_eq!(pictures(&[50, 50]).counts(), FrameCounts::default());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Frames {
 
 /// Quality for the listener with a playout delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Heard {
+struct VoiceQuality {
     rating: f64,
     gaps: f64,
     mouth_to_ear: Nanos,
@@ -39,7 +39,7 @@ impl Frames {
     }
 
     /// Returns the quality if each frame is played `playout` after it was due.
-    fn heard(&self, playout: Nanos) -> Heard {
+    fn quality(&self, playout: Nanos) -> VoiceQuality {
         let is_gap = |delay: &Option<Nanos>| delay.is_none_or(|delay| delay > playout);
         let (mut gaps, mut bursts, mut in_gap) = (0usize, 0usize, false);
         for delay in self.sent() {
@@ -54,7 +54,7 @@ impl Frames {
         let burst_ratio = gaps as f64 / bursts.max(1) as f64 * (1.0 - lost);
         let mouth_to_ear = self.frame + playout;
         let rating = rating(self.codec, mouth_to_ear, lost, burst_ratio);
-        Heard { rating, gaps: lost, mouth_to_ear }
+        VoiceQuality { rating, gaps: lost, mouth_to_ear }
     }
 }
 
@@ -71,18 +71,18 @@ impl Measure for Frames {
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let least = self.sent().iter().flatten().min().copied()?;
-        let heard = self.heard(least + self.buffer);
+        let quality = self.quality(least + self.buffer);
         let came = self.sent().iter().flatten().count() as f64;
         let best = BUFFERS
-            .map(|ms| self.heard(least + Nanos::from_millis(ms)))
+            .map(|ms| self.quality(least + Nanos::from_millis(ms)))
             .reduce(|best, next| if next.rating > best.rating { next } else { best })?;
         let never = 1.0 - came / self.sent().len() as f64;
         Some(vec![
-            ("impairment_share", 1.0 - heard.rating / 100.0),
-            ("rating_share", heard.rating / 100.0),
-            ("gap_share", heard.gaps),
-            ("late_share", (heard.gaps - never).max(0.0)),
-            ("mouth_to_ear_ns", heard.mouth_to_ear.0 as f64),
+            ("impairment_share", 1.0 - quality.rating / 100.0),
+            ("rating_share", quality.rating / 100.0),
+            ("gap_share", quality.gaps),
+            ("late_share", (quality.gaps - never).max(0.0)),
+            ("mouth_to_ear_ns", quality.mouth_to_ear.0 as f64),
             ("best_rating_share", best.rating / 100.0),
             ("best_mouth_to_ear_ns", best.mouth_to_ear.0 as f64),
         ])

@@ -11,7 +11,7 @@ use crate::time::Nanos;
 
 use super::super::header::{Header, read_due};
 use super::super::{Part, Standing, Task, TaskInfo};
-use super::marks::Marks;
+use super::marks::PhaseMarks;
 use super::phases::{Facts, Fate, Item, LOST, Observed, Phases};
 use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
@@ -44,7 +44,7 @@ pub(super) fn memory(info: &TaskInfo) -> u64 {
 const SPARE: u64 = 1 << 10;
 
 /// Creates the endpoint of `task`, with a log at the end that observes its messages.
-pub(super) fn watched(
+pub(super) fn logged(
     task: &dyn Task,
     phases: &Phases,
     observed: Observed,
@@ -57,13 +57,13 @@ pub(super) fn watched(
     let info = task.info();
     let whole = info.planned.unwrap_or_default();
     let log = Arc::new(Mutex::new(Log::new(known_most(info), info.largest_message as u64)));
-    let marks = is_of_all.then(|| Marks::new(phases, whole));
+    let marks = is_of_all.then(|| PhaseMarks::new(phases, whole));
     if observed == Observed::RoundTrips {
-        part.recorder = Box::new(Logging { inner: part.recorder, log: Arc::clone(&log) });
+        part.recorder = Box::new(LoggingRecorder { inner: part.recorder, log: Arc::clone(&log) });
     }
     let facts = Facts { observed, whole, timeout: info.timeout };
     let (tag, phases) = (part.tag, phases.clone());
-    Box::new(Watched {
+    Box::new(LoggedEndpoint {
         inner: task.half(part),
         log,
         marks,
@@ -165,11 +165,11 @@ fn locked(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
 }
 
 /// An endpoint that logs the messages of another one.
-struct Watched {
+struct LoggedEndpoint {
     inner: Box<dyn Endpoint>,
     log: Arc<Mutex<Log>>,
     /// Bounds of phases, if bytes are observed.
-    marks: Option<Marks>,
+    marks: Option<PhaseMarks>,
     phases: Phases,
     facts: Facts,
     tag: u32,
@@ -181,7 +181,7 @@ struct Watched {
     delays: RoundTrips,
 }
 
-impl Watched {
+impl LoggedEndpoint {
     fn figures(&self) -> BTreeMap<String, f64> {
         if let Some(marks) = &self.marks {
             return marks.figures();
@@ -206,7 +206,7 @@ impl Watched {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl Endpoint for Watched {
+impl Endpoint for LoggedEndpoint {
     fn poll(&mut self, now: Nanos, out: &mut [u8]) -> Action {
         self.begin.get_or_insert(now);
         self.mark(now);
@@ -280,12 +280,12 @@ impl Endpoint for Watched {
 }
 
 /// A recorder that also logs each round trip.
-struct Logging {
+struct LoggingRecorder {
     inner: Box<dyn Recorder>,
     log: Arc<Mutex<Log>>,
 }
 
-impl Recorder for Logging {
+impl Recorder for LoggingRecorder {
     fn expect(&mut self, samples: u64) {
         self.inner.expect(samples);
     }

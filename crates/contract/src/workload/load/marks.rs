@@ -8,7 +8,7 @@ use super::phases::{Phases, goodput_name};
 use crate::measurements::Phase;
 
 /// Bounds of the phases in order of time, with the bytes that had arrived at each.
-pub(super) struct Marks {
+pub(super) struct PhaseMarks {
     bounds: [Nanos; BOUNDS],
     passed: [(Nanos, u64); BOUNDS],
     next: usize,
@@ -17,19 +17,19 @@ pub(super) struct Marks {
 /// Number of bounds: two of each phase.
 const BOUNDS: usize = 2 * Phase::ALL.len();
 
-impl Marks {
+impl PhaseMarks {
     /// Creates the bounds of the phases of work that lasts for `whole`. The last phase ends before the work does,
     /// because an idle end does not read the clock.
-    pub(super) fn new(phases: &Phases, whole: Nanos) -> Marks {
+    pub(super) fn new(phases: &Phases, whole: Nanos) -> PhaseMarks {
         let mut bounds = [Nanos::ZERO; BOUNDS];
         for (at, phase) in Phase::ALL.into_iter().enumerate() {
             let (from, to) = phases.span(phase, whole - phases.ahead());
             (bounds[2 * at], bounds[2 * at + 1]) = (from, to);
         }
-        Marks { bounds, passed: [(Nanos::ZERO, 0); BOUNDS], next: 0 }
+        PhaseMarks { bounds, passed: [(Nanos::ZERO, 0); BOUNDS], next: 0 }
     }
 
-    /// Returns true if a bound has been passed at `since_begin`, so that [`Marks::pass`] must be called.
+    /// Returns true if a bound has been passed at `since_begin`, so that [`PhaseMarks::pass`] must be called.
     #[inline]
     pub(super) fn is_due(&self, since_begin: Nanos) -> bool {
         self.next < BOUNDS && since_begin >= self.bounds[self.next]
@@ -65,7 +65,7 @@ mod tests {
         let ms = Nanos::from_millis;
         let stint = Stint { from: ms(1_000), lasts: ms(1_000) };
         let phases = Phases { stint, guard: ms(100), judged: None };
-        let mut marks = Marks::new(&phases, ms(3_000));
+        let mut marks = PhaseMarks::new(&phases, ms(3_000));
         // 1 MB/s alone, 0.5 beside the load: a look each millisecond.
         for at in 0..=3_000u64 {
             let loaded = at.clamp(1_000, 2_000) - 1_000;
@@ -82,7 +82,7 @@ mod tests {
     fn a_phase_that_was_not_seen_to_its_end_has_no_rate() {
         let stint = Stint { from: Nanos(1_000), lasts: Nanos(1_000) };
         let phases = Phases { stint, guard: Nanos(100), judged: None };
-        let mut marks = Marks::new(&phases, Nanos(3_000));
+        let mut marks = PhaseMarks::new(&phases, Nanos(3_000));
         marks.pass(Nanos(0), 0);
         marks.pass(Nanos(1_500), 7);
         assert_eq!(marks.figures().len(), 1);
