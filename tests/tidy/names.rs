@@ -38,12 +38,21 @@ fn given<'a>(sources: &'a [Source], field: &str) -> Vec<(&'a str, &'a str)> {
         for (at, text) in &source.strings {
             let before = source.code[..*at].trim_end_matches('"').trim_end();
             let before = before.strip_suffix(':').and_then(|before| before.strip_suffix(field));
-            if before.is_some_and(|f| f.is_empty() || f.ends_with([' ', '{', ',', '\n'])) {
+            let is_field =
+                before.is_some_and(|f| f.is_empty() || f.ends_with([' ', '{', ',', '\n']));
+            if is_field || (field == "name" && declares_key(&source.code[..*at])) {
                 given.push((text.as_str(), source.path.as_str()));
             }
         }
     }
     given
+}
+
+/// Returns true if a string after `before` is the name of a typed key: `Optional::count(` or `Text::path(`.
+fn declares_key(before: &str) -> bool {
+    let call = before.trim_end_matches('"').trim_end().strip_suffix('(');
+    let path = call.map(|call| call.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_'));
+    path.is_some_and(|path| ["Optional::", ">::", "Text::"].iter().any(|end| path.ends_with(end)))
 }
 
 pub(crate) fn check(sources: &[Source]) -> Vec<String> {
@@ -97,4 +106,11 @@ fn a_name_outside_its_own_file_is_found() {
         Source::new("crates/workloads/src/bulk/settings.rs", key),
     ];
     assert!(check(&sources).is_empty(), "a key of its own");
+    let typed =
+        "const KEY: Optional<u64> = Optional::count(\n    \"tcp\", (1, 2)); fn f() { g(\"tcp\") }";
+    let sources = [
+        Source::new("crates/transports/src/tcp.rs", tcp),
+        Source::new("crates/workloads/src/bulk/settings.rs", typed),
+    ];
+    assert!(check(&sources).is_empty(), "a typed key of its own");
 }

@@ -19,8 +19,8 @@ use crate::units::OfferedRate;
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
-    BoxedPlan, Claim, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN, Slot, Work,
-    WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, Claim, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN,
+    Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::traffic;
@@ -102,8 +102,8 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Names by which contenders share lanes out, if there are two lanes.
-const LANES: [&str; 2] = ["state", INFO.id];
+/// Lanes, if there are two.
+const LANES: [NamedLane; 2] = [NamedLane { name: "state" }, NamedLane { name: INFO.id }];
 
 /// Number of events for a mean: two seconds, in which a loss of 1 % hits one.
 const ENOUGH: u64 = 100;
@@ -271,7 +271,7 @@ impl Work for EventsWork {
             ),
             figures: FIGURES,
             claimed: self.claimed.to_owned(),
-            lane_names: LANES.map(str::to_owned).to_vec(),
+            lane_names: NamedLane::names(&LANES),
             messages: Some(self.count.saturating_add(self.states())),
             is_even: false,
             items: Some((["delivery", "delivery"], None)),

@@ -19,7 +19,7 @@ use crate::time::Nanos;
 use crate::units::Bytes;
 
 use crate::paced::{
-    Claim, MOST_MESSAGES, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key,
+    Claim, MOST_MESSAGES, NamedLane, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key,
     direction_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
@@ -134,8 +134,13 @@ static INFO: Info = Info {
     keys: KEYS,
 };
 
-/// Names by which contenders share lanes out, if there are four lanes, in the order of the parts.
-const LANES: [&str; PartKind::ALL.len()] = ["picture", "voice", "pose", "pen"];
+/// Lanes, if there are four, in the order of the parts.
+const LANES: [NamedLane; PartKind::ALL.len()] = [
+    NamedLane { name: "picture" },
+    NamedLane { name: "voice" },
+    NamedLane { name: "pose" },
+    NamedLane { name: "pen" },
+];
 
 /// Number of points of the pen for a mean: two seconds, in which a loss of 1 % hits two.
 const ENOUGH: u64 = 200;
@@ -299,7 +304,7 @@ impl Work for Session {
             ),
             figures: seen::FIGURES,
             claimed: self.claimed.to_owned(),
-            lane_names: LANES.map(str::to_owned).to_vec(),
+            lane_names: NamedLane::names(&LANES),
             messages: Some(self.messages()),
             is_even: true,
             items: Some((["pen", "delay of the pen"], None)),

@@ -66,6 +66,18 @@ impl Claim {
     }
 }
 
+/// A lane, by the name with which contenders share lanes out.
+pub(super) struct NamedLane {
+    pub(super) name: &'static str,
+}
+
+impl NamedLane {
+    /// Returns the names of `lanes`, in their order.
+    pub(super) fn names(lanes: &[NamedLane]) -> Vec<String> {
+        lanes.iter().map(|lane| lane.name.to_owned()).collect()
+    }
+}
+
 /// Longest time from the last send to the last arrival: a reliable transport empties its queue at the path's rate.
 pub(super) const DRAIN: Nanos = Nanos::from_secs(30);
 
