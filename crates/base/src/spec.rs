@@ -417,11 +417,6 @@ impl Settings {
         read
     }
 
-    /// Returns a switch; `None` if not set.
-    pub fn switch(&self, key: &str) -> Option<bool> {
-        self.read(key, Value::switch)
-    }
-
     /// Returns a count; `None` if not set.
     pub fn count(&self, key: &str) -> Option<u64> {
         self.read(key, Value::count)
@@ -430,26 +425,6 @@ impl Settings {
     /// Returns a size; `None` if not set.
     pub fn size(&self, key: &str) -> Option<Bytes> {
         self.read(key, Value::size)
-    }
-
-    /// Returns a rate; `None` if not set.
-    pub fn rate(&self, key: &str) -> Option<BitRate> {
-        self.read(key, Value::rate)
-    }
-
-    /// Returns a rate to offer; `None` if not set.
-    pub fn offered(&self, key: &str) -> Option<OfferedRate> {
-        self.read(key, Value::offered)
-    }
-
-    /// Returns a duration; `None` if not set.
-    pub fn span(&self, key: &str) -> Option<Nanos> {
-        self.read(key, Value::span)
-    }
-
-    /// Returns a share as a fraction; `None` if not set.
-    pub fn share(&self, key: &str) -> Option<f64> {
-        self.read(key, Value::share)
     }
 
     /// Iterates over all keys with their values, with defaults, in alphabetical order.
@@ -490,7 +465,7 @@ mod tests {
     fn defaults_stand_where_nothing_is_given() {
         let settings = check("tcp:sndbuf=64kB").unwrap();
         assert_eq!(settings.text("cc"), Some("cubic"));
-        assert_eq!(settings.switch("nodelay"), Some(true));
+        assert_eq!(settings.text("nodelay"), Some("on"));
         assert_eq!(settings.size("sndbuf"), Some(Bytes(64_000)));
         assert!(settings.given("sndbuf") && !settings.given("cc"));
     }
@@ -502,7 +477,7 @@ mod tests {
         settings.assume(nodelay, "on").unwrap();
         settings.assume(cc, "").unwrap();
         settings.assume(sndbuf, "1MB").unwrap();
-        assert_eq!(settings.switch("nodelay"), Some(false));
+        assert_eq!(settings.text("nodelay"), Some("off"));
         assert_eq!(settings.text("cc"), None);
         assert_eq!(settings.size("sndbuf"), Some(Bytes(1_000_000)));
         assert!(!settings.given("sndbuf"));

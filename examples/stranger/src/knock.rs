@@ -3,7 +3,8 @@
 use deadheat::Result;
 use deadheat::contract::{Action, Direction, Guarantees, Lane, PeerKind, Service, Side};
 use deadheat::measurements::{Better, Metric, Role, Tally, Unit};
-use deadheat::spec::{Key, Kind, Settings, Spec};
+use deadheat::spec::typed::{Optional, Preset};
+use deadheat::spec::{Key, Settings, Spec};
 use deadheat::time::Nanos;
 use deadheat::workload::header::{self, Header, SeqWindow, account_of};
 use deadheat::workload::setting::spoken;
@@ -25,20 +26,13 @@ const DRAIN: Nanos = Nanos::from_secs(1);
 /// Name of the figure that verdicts are given for.
 const ARRIVED: &str = "arrived_share";
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "count",
-        kind: Kind::Count(100, 1_000_000),
-        default: "500",
-        doc: "the number of messages",
-    },
-    Key {
-        name: "interval",
-        kind: Kind::Span(100_000, 10_000_000_000),
-        default: "2ms",
-        doc: "the time between two of them",
-    },
-];
+const COUNT: Preset<u64> =
+    Optional::count("count", (100, 1_000_000), "the number of messages").or("500");
+
+const INTERVAL: Preset<Nanos> =
+    Optional::span("interval", (100_000, 10_000_000_000), "the time between two of them").or("2ms");
+
+const KEYS: &[Key] = &[COUNT.key(), INTERVAL.key()];
 
 static INFO: Info = Info {
     id: "knock",
@@ -54,8 +48,8 @@ impl Workload for Knock {
 
     fn task(&self, spec: &Spec, _setting: &Setting) -> Result<Box<dyn Task>> {
         let settings = Settings::check(spec, KEYS)?;
-        let count = settings.count("count").unwrap_or_default();
-        let interval = settings.span("interval").unwrap_or_default();
+        let count = settings.get(&COUNT);
+        let interval = settings.get(&INTERVAL);
         let whole = Nanos(interval.0.saturating_mul(count));
         let info = TaskInfo {
             headline: format!("{count} knocks, one each {}", spoken(interval)),

@@ -13,7 +13,8 @@ use std::io;
 
 use deadheat::Result;
 use deadheat::contract::{Guarantees, Lane};
-use deadheat::spec::{Key, Kind};
+use deadheat::spec::Key;
+use deadheat::spec::typed::{Optional, Preset};
 use deadheat::time::Nanos;
 use deadheat::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
@@ -34,12 +35,11 @@ const LARGEST: usize = 1_200;
 /// Maximum number of bytes in the queue.
 const SEND_BUFFER: usize = 200_000;
 
-const KEYS: &[Key] = &[Key {
-    name: "apart",
-    kind: Kind::Span(0, 1_000_000_000),
-    default: "5ms",
-    doc: "the time between a message and its copy",
-}];
+const APART: Preset<Nanos> =
+    Optional::span("apart", (0, 1_000_000_000), "the time between a message and its copy")
+        .or("5ms");
+
+const KEYS: &[Key] = &[APART.key()];
 
 static INFO: Info = Info {
     id: "twice",
@@ -60,7 +60,7 @@ impl Userspace for Twice {
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         opening.payload(INFO.id, (HEADER + LARGEST) as u32)?;
         Ok(Box::new(TwiceEnd {
-            apart: opening.knobs.span("apart").unwrap_or_default(),
+            apart: opening.knobs.get(&APART),
             next: 0,
             waiting: VecDeque::new(),
             copies: VecDeque::new(),
