@@ -5,8 +5,15 @@
 use crate::source::{Doc, Source, closing};
 
 /// Folders held to this rule.
-pub(crate) const FOLDERS: &[&str] =
-    &["crates/everything/", "crates/report/", "crates/transports/", "examples/", "src/"];
+pub(crate) const FOLDERS: &[&str] = &[
+    "crates/datapath/",
+    "crates/everything/",
+    "crates/path/",
+    "crates/report/",
+    "crates/transports/",
+    "examples/",
+    "src/",
+];
 
 /// Words that no doc comment begins with: a doc comment begins with the name of the thing or with a verb.
 const FIRST: &[&str] = &[
