@@ -6,10 +6,13 @@ use crate::source::{Doc, Source, closing};
 
 /// Folders held to this rule.
 pub(crate) const FOLDERS: &[&str] = &[
+    "crates/base/",
+    "crates/contract/",
     "crates/datapath/",
     "crates/everything/",
     "crates/path/",
     "crates/report/",
+    "crates/stats/",
     "crates/transports/",
     "examples/",
     "src/",

@@ -5,8 +5,18 @@ use std::collections::BTreeMap;
 use crate::source::Source;
 
 /// Crates held to this rule; `src` is the program.
-pub(crate) const CRATES: &[&str] =
-    &["base", "datapath", "everything", "path", "report", "src", "stats", "transports"];
+pub(crate) const CRATES: &[&str] = &[
+    "base",
+    "contract",
+    "datapath",
+    "everything",
+    "path",
+    "report",
+    "src",
+    "stats",
+    "transports",
+    "workloads",
+];
 
 /// Names that several types of a crate may have, with the reason.
 const SHARED: &[(&str, &str, &str)] = &[];
