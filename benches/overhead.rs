@@ -16,7 +16,7 @@ use deadheat::path::network::{
     Discipline, GilbertElliott, Impairments, Jitter, Loss, Order, Queue, Rate, Shape,
 };
 use deadheat::time::Nanos;
-use deadheat::trial::samples::Samples;
+use deadheat::trial::agent::samples::Samples;
 use deadheat::units::BitRate;
 use deadheat::workload::{self, Endpoint, Part, Task};
 

@@ -19,9 +19,9 @@ use deadheat::contract::{
 };
 use deadheat::measurements::Tally;
 use deadheat::time::Nanos;
-use deadheat::trial::driver::{Flow, Signal, Watch};
-use deadheat::trial::intervals::Sampler;
-use deadheat::trial::samples::Samples;
+use deadheat::trial::agent::driver::{Flow, Signal, Watch};
+use deadheat::trial::agent::intervals::Sampler;
+use deadheat::trial::agent::samples::Samples;
 use deadheat::workload::{self, Endpoint, Part, Task};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -12,7 +12,7 @@ use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
-use deadheat::trial::turn::message::{Attribute, Message, channel_data};
+use deadheat::trial::between::turn::message::{Attribute, Message, channel_data};
 use deadheat::workload::{self, BulkPart, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
 

@@ -21,8 +21,9 @@ use crate::study::outcome::Setting as StudySetting;
 use crate::study::run::StudyTask;
 use crate::study::{self, bundled};
 use crate::time::{Clock, Manual, Nanos};
-use crate::trial::fake::Fake;
-use crate::trial::{Order, TrialOutcome, path_time};
+use crate::trial::path::model_time;
+use crate::trial::sim::fake::Fake;
+use crate::trial::{Order, TrialOutcome};
 use crate::units;
 use crate::workload::Setting;
 
@@ -92,7 +93,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
         let figure = level * (0.003 * rng.normal()).exp();
         let metrics =
             task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
-        let mut record = crate::trial::fake::record(metrics);
+        let mut record = crate::trial::sim::fake::record(metrics);
         record.took_ns = took.0;
         TrialOutcome::Ran(Box::new(record))
     });
@@ -138,7 +139,7 @@ fn promised(heading: &str) -> Option<Nanos> {
 fn setting_of(command: &DocumentedCommand) -> Setting {
     match (command.option("--to"), command.option("--path")) {
         (Some(_), _) => Setting::REMOTE,
-        (None, path) => path_time::setting(&PathSpec::parse(path.unwrap_or("loopback")).unwrap()),
+        (None, path) => model_time::setting(&PathSpec::parse(path.unwrap_or("loopback")).unwrap()),
     }
 }
 
@@ -207,7 +208,7 @@ fn every_race_of_a_bundled_study_has_room_for_its_claims() {
             };
             let ran = study::run::run(&task, &mut |job| {
                 let way = PathSpec::parse(job.plan.path.as_deref().unwrap_or("loopback"))?;
-                run(&job.request, path_time::setting(&way)).0
+                run(&job.request, model_time::setting(&way)).0
             });
             for race in ran.map(|ran| ran.run.races).unwrap_or_else(|error| panic!("{error}")) {
                 let why = race.why_not.filter(|why| why.contains("blocks"));

@@ -8,7 +8,7 @@ use crate::report::columns;
 use crate::report::words::{self, Scale};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::time::Nanos;
-use crate::trial::live::{LiveRate, Row};
+use crate::trial::lead::live::{LiveRate, Row};
 use crate::units::Bytes;
 
 use super::screen::Screen;
@@ -259,7 +259,7 @@ mod tests {
         let progress = Progress::new(terminal.screen()).within("study 1 of 2");
         let mut watched = Watched { progress, terminal, seen: Vec::new() };
         let mut trial = testing::noisy(1, 0.02, |name| if name == "udp" { 90e3 } else { 100e3 });
-        let mut runner = crate::trial::fake::Fake(&mut trial);
+        let mut runner = crate::trial::sim::fake::Fake(&mut trial);
         let clock = crate::time::Manual::default();
         let request = Request::new(contenders.iter().copied()).blocks(8).margin(0.05).seed(1);
         let stage = RaceContext::new(&mut runner, &mut watched).at(&clock, testing::day());

@@ -10,7 +10,7 @@ use crate::map;
 use crate::report::figure::Figure;
 use crate::report::{self, ReportInput, html, over_time, plot, words};
 use crate::result::save;
-use crate::trial::samples;
+use crate::trial::agent::samples;
 
 use super::form::Form;
 use super::{deliver, pages, print};

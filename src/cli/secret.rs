@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::trial::control::Secret;
-use crate::trial::control_key::Pin;
-use crate::trial::private_file;
-use crate::trial::remote::Credentials;
+use crate::trial::control::key::Pin;
+use crate::trial::control::private_file;
+use crate::trial::control::remote::Credentials;
 
 /// Returns the secret in `file` and the pin as typed; if either is absent, its value from the environment.
 ///

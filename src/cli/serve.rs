@@ -16,8 +16,8 @@ use crate::server::{
     Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
     Server, ServerKey, Stop,
 };
+use crate::trial::control::private_file;
 use crate::trial::control::{Limits, SECRET_VARIABLE};
-use crate::trial::private_file;
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
 
 /// Options as typed.

@@ -11,9 +11,9 @@ use crate::race::context::RaceContext;
 use crate::race::samples_file::SamplesFile;
 use crate::result::lock::lock;
 use crate::result::outcome::Outcome;
-use crate::trial::agents::Agents;
-use crate::trial::live::Row;
-use crate::trial::remote::Waiting;
+use crate::trial::control::remote::Waiting;
+use crate::trial::lead::agents::Agents;
+use crate::trial::lead::live::Row;
 
 use super::progress::{self, Progress};
 use super::screen::Screen;

@@ -41,7 +41,7 @@ use deadheat::result::path_way::PathWay;
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
 use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
-use deadheat::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
+use deadheat::trial::path::facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
 use deadheat::trial::{PathFacts, Record};
 
 const BLOCKS: u64 = 8;
@@ -352,7 +352,7 @@ pub(crate) fn varied() -> Outcome {
             let gain = if (cell.contender, cell.levels[0]) == (1, 0) { 0.94 } else { 1.0 };
             let figure = 10_000.0 * size * place * gain * (0.03 * rng.normal()).exp();
             let metrics = BTreeMap::from([("rtt_p50_ns".to_owned(), figure)]);
-            let record = deadheat::trial::fake::record(metrics);
+            let record = deadheat::trial::sim::fake::record(metrics);
             let trial = Trial { block, order, contender: entrant.id, control: false, record };
             if entrant.id == 0 {
                 // The hidden copy of the first, 0.1 % apart.
@@ -469,7 +469,7 @@ pub(crate) fn minimal() -> Outcome {
             order: 0,
             contender: TCP,
             control: false,
-            record: deadheat::trial::fake::record(BTreeMap::new()),
+            record: deadheat::trial::sim::fake::record(BTreeMap::new()),
         }],
         ..Outcome::new(asked, plan(), path)
     }

@@ -91,7 +91,7 @@ fn trials() -> Vec<Trial> {
                 ("rtt_p50_ns".to_owned(), figure),
                 ("rtt_p99_ns".to_owned(), 1.8 * figure),
             ]);
-            let mut record = deadheat::trial::fake::record(metrics);
+            let mut record = deadheat::trial::sim::fake::record(metrics);
             record.started_ms = 1_773_500_966_000 + 376 * block + 94 * order;
             record.took_ns = 94_000_000;
             record.ledger = Ledger {

@@ -10,9 +10,9 @@ use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::via::Via;
 use deadheat::transport::{Address, Carrier, Conn, Contender, Transport};
-use deadheat::trial::driver::{Flow, Signal, Watch};
-use deadheat::trial::intervals::{self, Sampler};
-use deadheat::trial::samples::Samples;
+use deadheat::trial::agent::driver::{Flow, Signal, Watch};
+use deadheat::trial::agent::intervals::{self, Sampler};
+use deadheat::trial::agent::samples::Samples;
 use deadheat::trial::suited;
 use deadheat::workload::{Clocks, EndpointReport, Measurements, Part, Reports, Task, parse};
 

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use deadheat::path::Family;
 use deadheat::server::{Encryption, Secret, ServerKey};
-use deadheat::trial::control_key::Pin;
-use deadheat::trial::remote::{Credentials, RemoteServer, Waiting};
+use deadheat::trial::control::key::Pin;
+use deadheat::trial::control::remote::{Credentials, RemoteServer, Waiting};
 
 use super::far::{Far, Manner};
 

@@ -444,7 +444,7 @@ pub(crate) fn plan() -> AgentPlan {
         wait: WaitMode::Hybrid,
         samples: None,
         limits: None,
-        interval_ns: deadheat::trial::intervals::DEFAULT,
+        interval_ns: deadheat::trial::agent::intervals::DEFAULT,
         live: false,
         pass: Default::default(),
     }

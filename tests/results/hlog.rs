@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use deadheat::measurements::{Recorder, Sample};
 use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::outcome::Outcome;
-use deadheat::trial::samples::{Place, Samples, append};
+use deadheat::trial::agent::samples::{Place, Samples, append};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

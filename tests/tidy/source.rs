@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// Returns the module that a file belongs to: `cli` for `src/cli/race.rs`; of a crate with several modules of its own the
-    /// module, `trial` for `crates/engine/src/trial/agent.rs`; of others the crate, `transports` for
+    /// module, `trial` for `crates/engine/src/trial/agent/run.rs`; of others the crate, `transports` for
     /// `crates/transports/src/tcp.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
         let inner = match self.path.strip_prefix("crates/") {

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::measurements::Unit;
 use deadheat_engine::result::outcome::{Outcome, Trial};
-use deadheat_engine::trial::samples::{self, Chunk, Place};
+use deadheat_engine::trial::agent::samples::{self, Chunk, Place};
 
 /// Significant decimal digits of a value, as the tools expect them.
 const DIGITS: u8 = 3;

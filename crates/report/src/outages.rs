@@ -201,7 +201,8 @@ mod tests {
     use super::*;
     use crate::measurements::{self, Metrics};
     use deadheat_engine::race::testing;
-    use deadheat_engine::trial::{Record, fake};
+    use deadheat_engine::trial::Record;
+    use deadheat_engine::trial::sim::fake;
     use deadheat_path::PathKind;
 
     /// 2026-11-25, 12:38:30 UTC.

@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_engine::result::path_way::PathWay;
-use deadheat_engine::trial::path_facts::{BuiltLink, BuiltPath, BuiltWay};
+use deadheat_engine::trial::path::facts::{BuiltLink, BuiltPath, BuiltWay};
 
 /// Returns the section on its construction, and on each direction of each link.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

@@ -11,7 +11,7 @@ use crate::figures::percent;
 use crate::path::PathSpec;
 use crate::path::emulator::Emulator;
 use crate::time::Nanos;
-use crate::trial::path_check::{
+use crate::trial::path::check::{
     Capacity, DelayCheck, Judged, LossCheck, PathCheck, RateCheck, WayCheck,
 };
 use crate::units::{BitRate, PacketRate};

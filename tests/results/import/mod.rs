@@ -12,7 +12,7 @@ use deadheat::result::outcome::{Outcome, Trial};
 use deadheat::result::save;
 use deadheat::stats::Outcome as Ruled;
 use deadheat::stats::runs::Promise;
-use deadheat::trial::samples;
+use deadheat::trial::agent::samples;
 
 mod bad;
 mod formats;

@@ -4,7 +4,7 @@
 //! ```text
 //! near end ── tcp ──► near command ── any protocol, over the path ──► far command ── tcp ──► far end
 //! ```
-//! This module reads the typed form; `trial::external` runs the processes.
+//! This module reads the typed form; `trial::between::external` runs the processes.
 
 use std::collections::BTreeMap;
 use std::fs;

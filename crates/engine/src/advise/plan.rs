@@ -18,7 +18,7 @@ use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::spec::Spec;
 use crate::time::Nanos;
 use crate::transport::Contender;
-use crate::trial::path_time;
+use crate::trial::path::model_time;
 use crate::workload::traffic::{Rare, Work};
 use crate::workload::{self, Lengths, Setting, Task, Traffic};
 
@@ -104,7 +104,7 @@ impl Plan {
     /// [`Error::Usage`] if path or traffic cannot be parsed or contradict each other, or if no contender fits.
     pub fn make(app: &App, path: &str, usual: &[&str]) -> Result<Plan> {
         let path = PathSpec::parse(path)?;
-        let setting = path_time::setting(&path);
+        let setting = model_time::setting(&path);
         let typed: Vec<String> = match &app.contenders[..] {
             [] => usual.iter().map(|typed| (*typed).to_owned()).collect(),
             named => named.to_vec(),

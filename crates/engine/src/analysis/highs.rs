@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::measurements::Metrics;
     use crate::race::testing;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     const MINUTE: u64 = 60_000;
     /// 2026-01-01T00:00:00Z.

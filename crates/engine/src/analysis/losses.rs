@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::measurements::{Ledger, Metrics};
     use crate::race::testing;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     const CUT: Packets = Packets { message_bytes: 32_768, header_bytes: 28, path_mtu: 1_500 };
 

@@ -118,7 +118,7 @@ mod tests {
     use crate::measurements::Metrics;
     use crate::race::testing;
     use crate::rng::SplitMix64;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     /// Returns 24 blocks of tcp, udp and the copy, in turn; the first trial of each takes `first` times
     /// as long.

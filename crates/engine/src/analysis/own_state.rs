@@ -146,7 +146,7 @@ mod tests {
     use crate::result::outcome::Trial;
     use crate::rng::SplitMix64;
     use crate::stats::Outcome as Ruled;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     /// Returns a race of 40 blocks in which a series (contender, copy) is slower by half in some blocks.
     fn race(contenders: usize, slow: impl Fn((usize, bool), u64) -> bool) -> Outcome {

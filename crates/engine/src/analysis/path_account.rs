@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::measurements::path::LinkFigures;
     use crate::race::testing;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     fn race(lost_up: u64, change: impl FnOnce(&mut LinkFigures)) -> Vec<&'static str> {
         let mut outcome = testing::outcome(2);

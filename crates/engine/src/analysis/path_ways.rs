@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::measurements::path::PathFigures;
     use crate::race::testing;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     /// Returns a trial in which `arrived` packets arrived up, and `lost` of them were lost, released
     /// `late_ns` late.

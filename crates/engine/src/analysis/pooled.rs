@@ -6,7 +6,7 @@ use std::path::Path;
 use super::spread::Pool;
 use crate::error::Result;
 use crate::result::outcome::Outcome;
-use crate::trial::samples;
+use crate::trial::agent::samples;
 
 /// Returns the round trips of each contender over its valid trials, by its id. Reads one trial at a time, so that
 /// memory holds one trial's samples only.

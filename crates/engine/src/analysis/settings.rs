@@ -75,7 +75,7 @@ mod tests {
     use crate::measurements::Metrics;
     use crate::race::{Request, testing};
     use crate::result::outcome::Trial;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     /// Returns the notices of a race of TCP with these values of `option` read back by trials and their flows.
     fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {

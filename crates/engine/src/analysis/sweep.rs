@@ -129,7 +129,8 @@ mod tests {
     use crate::measurements::Metrics;
     use crate::race::{Request, testing};
     use crate::rng::SplitMix64;
-    use crate::trial::{TrialOutcome, fake};
+    use crate::trial::TrialOutcome;
+    use crate::trial::sim::fake;
     use crate::units::parse_offered;
 
     /// Returns a bottleneck of 5 Mbit/s for `udp`, of 20 for `tcp`, under loads from 1 to 16.

@@ -178,7 +178,8 @@ mod tests {
     use super::*;
     use crate::measurements::Metrics;
     use crate::race::{Request, testing};
-    use crate::trial::{TrialOutcome, fake};
+    use crate::trial::TrialOutcome;
+    use crate::trial::sim::fake;
 
     /// Returns a race of states over a path that loses 1 %, in which the mean age is `age` ms and a little more or less.
     fn race(path: &str, age: f64) -> Outcome {

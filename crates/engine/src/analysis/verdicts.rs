@@ -378,7 +378,7 @@ mod tests {
     use crate::measurements::Metrics;
     use crate::race::testing;
     use crate::result::outcome::Trial;
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     const LOOK: DecisionStage = DecisionStage::Look { alpha: 0.05, next: None };
 

@@ -346,7 +346,7 @@ mod tests {
     use crate::measurements::{Account, HostCounters, Metrics, Packets, TcpView};
     use crate::race::testing;
     use crate::result::outcome::{UNTRUSTED_GATE, Warning};
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     /// Returns a race of two with ten trials each, without warnings.
     fn calm() -> Outcome {

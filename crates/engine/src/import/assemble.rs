@@ -18,7 +18,7 @@ use crate::result::outcome::{
 };
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
-use crate::trial::samples::{self, Place};
+use crate::trial::agent::samples::{self, Place};
 
 /// Colours of contenders, in turn, from Okabe & Ito (2008), distinguishable with colour blindness.
 const COLOURS: [&str; 8] =

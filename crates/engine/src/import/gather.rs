@@ -10,7 +10,7 @@ use crate::measurements::{
 use crate::result::imported::SpreadOver;
 use crate::stats::quantile;
 use crate::trial::Record;
-use crate::trial::samples::Samples;
+use crate::trial::agent::samples::Samples;
 
 /// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
 use crate::result::outcome::{Outcome, Status};
-use crate::trial::agents::Agents;
-use crate::trial::remote::{Credentials, Waiting};
+use crate::trial::control::remote::{Credentials, Waiting};
+use crate::trial::lead::agents::Agents;
 
 /// Continues the map in a file: returns `map` with the points of the file, under the file's seed if `seed` is not
 /// given.

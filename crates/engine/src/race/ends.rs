@@ -4,8 +4,8 @@ use super::request::Request;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::trial::EmulatedPath;
-use crate::trial::agents::Far;
-use crate::trial::remote::{Credentials, RemoteServer, Waiting};
+use crate::trial::control::remote::{Credentials, RemoteServer, Waiting};
+use crate::trial::lead::agents::Far;
 use crate::trial::sim::Simulation;
 
 impl Request {

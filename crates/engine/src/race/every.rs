@@ -106,7 +106,7 @@ mod tests {
     use crate::stats;
     use crate::time::{Clock, Manual};
     use crate::trial::Order;
-    use crate::trial::fake::Fake;
+    use crate::trial::sim::fake::Fake;
 
     const TEN_MINUTES: Nanos = Nanos::from_secs(600);
 

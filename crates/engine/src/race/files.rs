@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
-use crate::trial::files::{Overwrite, source_length, taken};
-use crate::trial::store::partial;
+use crate::trial::agent::store::partial;
+use crate::trial::lead::files::{Overwrite, source_length, taken};
 use crate::workload::{ELSEWHERE, Purpose, SharedTask};
 
 /// Returns the work with the length of its source filled in, after checking its files. Writes no file.

@@ -8,7 +8,7 @@ use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::rng::SplitMix64;
 use crate::stats::Outcome as Ruled;
 use crate::time::{self, Clock, Manual, Nanos};
-use crate::trial::fake::Fake;
+use crate::trial::sim::fake::Fake;
 use crate::trial::{Order, TrialOutcome};
 
 /// Runs `request` with trials of the duration `takes` that differ by 1 %, and returns the race with its duration.

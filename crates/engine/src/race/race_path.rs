@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::error::Result;
 use crate::path::{Network, PathKind, PathSpec};
 use crate::transport::Place;
-use crate::trial::path_time;
+use crate::trial::path::model_time;
 use crate::trial::sim::Simulation;
 use crate::workload::Setting;
 
@@ -36,7 +36,7 @@ impl Request {
             return Ok(RacePath { setting: Setting::REMOTE, simulation: None, network: None });
         }
         let path = self.parsed_path()?;
-        let setting = path_time::setting(&path);
+        let setting = model_time::setting(&path);
         let simulation = match &path {
             PathSpec::Simulated(network) => Some(self.simulated(network.clone())?),
             PathSpec::Loopback | PathSpec::Emulated(_) => None,

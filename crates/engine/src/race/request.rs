@@ -16,8 +16,9 @@ use crate::result::outcome::{Entrant, Factor, RecordedPlan, RecordedRequest};
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::transport::equal::Terms;
-use crate::trial::files::Overwrite;
-use crate::trial::{Pairing, intervals};
+use crate::trial::Pairing;
+use crate::trial::agent::intervals;
+use crate::trial::lead::files::Overwrite;
 use crate::workload;
 
 /// Default time limit of a race, if neither blocks nor a budget are asked for.

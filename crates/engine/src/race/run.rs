@@ -17,9 +17,10 @@ use crate::race::context::{RaceContext, SilentObserver};
 use crate::result::date;
 use crate::result::outcome::{Entrant, Outcome};
 use crate::rng::fresh_seed;
-use crate::trial::agents::Agents;
-use crate::trial::remote::{Credentials, Waiting};
-use crate::trial::{Pairing, intervals};
+use crate::trial::Pairing;
+use crate::trial::agent::intervals;
+use crate::trial::control::remote::{Credentials, Waiting};
+use crate::trial::lead::agents::Agents;
 use crate::workload::SharedTask;
 
 impl Request {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::race::context::{SampleStore, TrialPlace};
-use crate::trial::samples;
+use crate::trial::agent::samples;
 
 /// Store of raw samples in the race's `.samples` file.
 #[derive(Debug, Clone, Copy, Default)]

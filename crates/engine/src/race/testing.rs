@@ -21,8 +21,8 @@ use crate::result::outcome::{Outcome, Program, RecordedPlan};
 use crate::rng::SplitMix64;
 use crate::stats::Plan;
 use crate::time::{Manual, Nanos};
-use crate::trial::fake::{self, Fake};
-use crate::trial::path_facts::{BuiltPath, How};
+use crate::trial::path::facts::{BuiltPath, How};
+use crate::trial::sim::fake::{self, Fake};
 use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
 
 /// Workload of all tests.

@@ -17,7 +17,7 @@ use crate::result::outcome::{Outcome, Status, Trial, UNTRUSTED_GATE};
 use crate::rng::SplitMix64;
 use crate::stats;
 use crate::time::{Manual, Nanos};
-use crate::trial::fake::Fake;
+use crate::trial::sim::fake::Fake;
 use crate::trial::{Order, TrialOutcome};
 
 fn ask(contenders: &[&str]) -> Request {

@@ -327,7 +327,7 @@ mod tests {
     use crate::result::outcome::Status;
     use crate::time::{Clock, Manual};
     use crate::trial::Order;
-    use crate::trial::fake::Fake;
+    use crate::trial::sim::fake::Fake;
 
     /// Observer that reads the result at each save.
     struct ReadBack {

@@ -355,7 +355,7 @@ mod tests {
     use crate::measurements::Metrics;
     use crate::race::testing;
     use crate::result::outcome::{Status, Trial};
-    use crate::trial::fake;
+    use crate::trial::sim::fake;
 
     fn race() -> Outcome {
         let mut outcome = testing::outcome(2);

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::host::placement::listed;
 use crate::time::Nanos;
 use crate::transport::{Address, Contender, unserved};
+use crate::trial::agent::means::NO_FILES;
 use crate::trial::control::{AgentPlan, Limits};
-use crate::trial::means::NO_FILES;
 use crate::units::{BitRate, Bytes};
 use crate::workload::{self, ELSEWHERE, NamedFile};
 

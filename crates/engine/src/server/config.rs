@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
 use crate::trial::control::Secret;
-use crate::trial::control_key::ServerKey;
+use crate::trial::control::key::ServerKey;
 use crate::units::BitRate;
 
-pub use crate::trial::remote::DEFAULT_PORT;
+pub use crate::trial::control::remote::DEFAULT_PORT;
 
 /// Limits of a trial unless the operator says otherwise.
 ///

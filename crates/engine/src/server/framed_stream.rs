@@ -10,7 +10,7 @@ use super::stop::Stop;
 use super::wait;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control;
-use crate::trial::control_stream::Stream;
+use crate::trial::control::stream::Stream;
 
 /// End of a control connection, which never blocks: waiting is done beside the server's stop.
 pub(super) struct FramedStream<S> {

@@ -5,9 +5,9 @@
 
 use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
+use crate::trial::control::key::ServerKey;
+use crate::trial::control::stream::Binding;
 use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
-use crate::trial::control_key::ServerKey;
-use crate::trial::control_stream::Binding;
 use crate::units::hex::hex;
 
 /// Conditions for a client to be let in.
@@ -116,7 +116,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::trial::control_stream::ControlStream;
+    use crate::trial::control::stream::ControlStream;
 
     const SECRET: &str = "open sesame";
 

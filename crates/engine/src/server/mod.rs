@@ -34,7 +34,7 @@ use crate::host::facts::HostFacts;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
 use crate::trial::control::FromServer;
-use crate::trial::control_stream::ControlStream;
+use crate::trial::control::stream::ControlStream;
 
 mod admit;
 mod config;
@@ -56,7 +56,7 @@ mod token_table;
 mod wait;
 
 pub use crate::trial::control::Secret;
-pub use crate::trial::control_key::ServerKey;
+pub use crate::trial::control::key::ServerKey;
 pub use config::{
     Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
 };

@@ -15,8 +15,8 @@ use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello};
+use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromServer};
-use crate::trial::control_stream::ControlStream;
 
 /// Largest message, in bytes, from a client that has not been let in. A greeting has about 60.
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;

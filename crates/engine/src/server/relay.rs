@@ -13,8 +13,8 @@ use crate::error::Fault;
 use crate::server::framed_stream::{FramedStream, Heard, Until};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
+use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromAgent, ToAgent};
-use crate::trial::control_stream::ControlStream;
 
 /// Time between two looks at whether others wait for the turn of a trial that has not begun.
 const GLANCE: Nanos = Nanos::from_millis(100);

@@ -23,8 +23,8 @@ use crate::server::framed_stream::{FramedStream, Heard, Until};
 use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
+use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Limits, ToAgent};
-use crate::trial::control_stream::ControlStream;
 use crate::units::Bytes;
 
 /// Time that an agent that has reported may take to end, where the client does not go on before.

@@ -1,7 +1,7 @@
 //! A trial: one contender, one workload, one path, once. A trial runs in two fresh processes of
 //! this binary, the agents; this module starts them, drives them and brings their figures together.
 //!
-//! [`Runner`] is the seam to `race`: the real one is [`agents::Agents`], the fake is [`fake::Fake`].
+//! [`Runner`] is the seam to `race`: the real one is [`lead::agents::Agents`], the fake is [`sim::fake::Fake`].
 
 use std::path::PathBuf;
 
@@ -21,58 +21,23 @@ use crate::transport::{Contender, Effective};
 use crate::workload::{self, EndpointReport, Task};
 use deadheat_base::unset::is_unset;
 
-mod agent;
-pub mod agents;
-mod both_reports;
-mod cast;
-mod conclude;
-pub mod confine;
+pub mod agent;
+pub mod between;
 pub mod control;
-pub mod control_key;
-pub mod control_stream;
-mod credible;
-pub mod driver;
-mod effective;
-mod emulated;
 pub mod explain;
-mod external;
-pub mod fake;
-pub mod files;
-pub mod intervals;
-mod joined;
-pub mod link;
-pub mod live;
-pub mod load;
-pub mod means;
-mod meters;
-mod nodes;
-pub mod pairing;
-mod parting;
-pub mod path_check;
-pub mod path_facts;
-pub mod path_time;
-mod patient;
-pub mod private_file;
+pub mod lead;
+pub mod path;
 pub mod process;
-mod relay;
-pub mod remote;
-pub mod samples;
-mod session;
 pub mod sim;
-mod stints;
-pub mod store;
-mod stuck;
-pub mod turn;
-mod upkeep;
 
 use crate::host::facts::HostFacts;
 use crate::host::idle::{Claimed, Idle};
 use crate::host::placement::{Load, Placement};
 use crate::host::quiet::{Disturbance, ProbePoint, Settled};
-pub use emulated::EmulatedPath;
 use explain::{EndNotes, Pass};
-pub use pairing::Pairing;
-use path_facts::BuiltPath;
+pub use lead::pairing::Pairing;
+pub use path::emulated::EmulatedPath;
+use path::facts::BuiltPath;
 
 /// A task as transports see it that share out its lanes.
 struct Lanes<'a>(&'a dyn Task);

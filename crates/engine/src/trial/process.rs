@@ -42,7 +42,7 @@ pub fn enter() {
     if door == KEEPER {
         // It has something to end first when the race is gone, which it sees at its line.
         ignore_interrupts();
-        std::process::exit(super::external::keep(control));
+        std::process::exit(crate::trial::between::external::keep(control));
     }
     let (door, account) = if door == "door" {
         // SAFETY: with this value the parent left the two at these descriptors.
@@ -52,7 +52,7 @@ pub fn enter() {
         (ConnectionSource::Own, None)
     };
     serve_parent();
-    std::process::exit(super::agent::run(control, door, account));
+    std::process::exit(crate::trial::agent::run::run(control, door, account));
 }
 
 /// Starts an agent whose connections come from its own socket.

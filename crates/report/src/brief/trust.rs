@@ -196,7 +196,7 @@ mod tests {
     use crate::measurements::{Account, Metrics};
     use deadheat_engine::race::testing;
     use deadheat_engine::result::outcome::Trial;
-    use deadheat_engine::trial::fake;
+    use deadheat_engine::trial::sim::fake;
 
     /// A trial of which so many of 3000 messages were lost, and so many late.
     fn trial(contender: usize, control: bool, [lost, late]: [u64; 2]) -> Trial {

@@ -1,14 +1,14 @@
 use super::super::app;
 use super::*;
 use crate::path::PathSpec;
-use crate::trial::path_time;
+use crate::trial::path::model_time;
 use crate::workload;
 
 /// Checks the candidates that `typed` gives for an application with this traffic.
 fn made(traffic: &str, typed: &[&str], check: impl Fn(&[Candidate], &[CheckedTraffic<'_>])) {
     let app =
         app::parse(&format!("format = 1\ntitle = \"A game\"\n{traffic}"), "game.toml").unwrap();
-    let setting = path_time::setting(&PathSpec::parse("delay=25ms").unwrap());
+    let setting = model_time::setting(&PathSpec::parse("delay=25ms").unwrap());
     let asked = |traffic| {
         let work = Traffic::work(traffic, &app.traffic, &setting).unwrap();
         let task = workload::parse_on(&work.spec.to_string(), &setting).unwrap();

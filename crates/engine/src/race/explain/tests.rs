@@ -13,7 +13,8 @@ use crate::result::outcome::Status;
 use crate::time::Manual;
 use crate::trial::explain::parts::{Clocks, Part};
 use crate::trial::explain::{EndNotes, FlowNotes, Row, STAMPED};
-use crate::trial::{PathFacts, Runner, fake};
+use crate::trial::sim::fake;
+use crate::trial::{PathFacts, Runner};
 
 /// Runner that returns a figure for usual orders, and rows for instrumented ones; `think` is the time of the far
 /// application.

@@ -10,7 +10,7 @@ use crate::time::{Clock, Manual, Nanos};
 use crate::transport::several::JoinedConn;
 use crate::transport::userspace::OverPath;
 use crate::transport::{Conn, Effective, Progress};
-use crate::trial::driver::{Flow, Signal, Turns, Watch, failed};
+use crate::trial::agent::driver::{Flow, Signal, Turns, Watch, failed};
 use crate::workload::{EndpointReport, FlowEvent};
 
 /// Longest wait of a flow that finds no room for a message, as in a real trial.

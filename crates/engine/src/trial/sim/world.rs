@@ -21,7 +21,7 @@ use crate::path::network::{Link, USUAL_NIC};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
 use crate::transport::userspace::UDP_HEADER;
-use crate::trial::load::OVER_TOO_SOON;
+use crate::trial::lead::load::OVER_TOO_SOON;
 use crate::units::BitRate;
 use crate::workload::load::Stint;
 

@@ -1,0 +1,578 @@
+//! The only I/O loop of a trial: asks one endpoint of a workload what to do, and does it on one
+//! connection. One thread per flow; nothing is allocated in the loop.
+
+use std::io;
+
+use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
+use crate::datapath::policer::{self, Overrun};
+use crate::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
+use crate::error::{Error, Result};
+use crate::measurements::series::Point;
+use crate::measurements::{ConnStats, Tally};
+use crate::time::{Clock, Nanos};
+use crate::transport::{Conn, ConnInfo, Progress, Readiness};
+use crate::trial::explain::probed::Probe;
+use crate::workload::{Endpoint, FlowEvent};
+
+use super::intervals::Sampler;
+pub use further::Further;
+pub use signal::Signal;
+use waiting::Spent;
+pub use waiting::Waiting;
+
+mod bulk;
+mod ending;
+mod further;
+mod signal;
+mod waiting;
+
+/// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
+pub trait Watch {
+    /// Notes that the endpoint has sent all it will, and what that was. Once in a trial.
+    fn sent_all(&mut self, sent: Tally);
+
+    /// Notes that a point of the flow's series was taken.
+    fn sampled(&mut self, _point: &Point) {}
+}
+
+/// Flow at one end.
+pub struct Flow<C: Conn + ?Sized = dyn Conn> {
+    /// The connection.
+    pub conn: Box<C>,
+    /// Connections after the first.
+    pub further: Further<C>,
+    /// True once the peer has ended the connection.
+    pub is_closed: bool,
+    /// Counters of the connections before this one.
+    pub past: Option<ConnStats>,
+    /// The half of the workload.
+    pub half: Box<dyn Endpoint>,
+    /// Mode of waiting.
+    pub wait: WaitMode,
+    /// Looks at it from time to time.
+    pub sampler: Sampler,
+    /// The largest message in bytes.
+    pub largest_message: usize,
+    /// System calls made to wait, so far.
+    pub wait_calls: u64,
+    /// CPU time spent in vain looks at socket and clock, so far.
+    pub waiting: Waiting,
+    /// Probe that holds what the connection notes, in an instrumented trial.
+    pub probe: Option<Probe>,
+}
+
+/// Number of times that a spinning end looks at the socket before it looks at the clock again, if
+/// nothing is due for long.
+const LOOKS: u32 = 64;
+/// Distance from which a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
+const FAR_OFF: Nanos = Nanos::from_micros(200);
+/// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
+const CLEAR: Nanos = Nanos::from_micros(100);
+
+/// State of a flow's loop between one turn and the next.
+pub(in crate::trial) struct Turns {
+    /// The message to send next, where one is.
+    pub(in crate::trial) out: Vec<u8>,
+    pub(in crate::trial) now: Nanos,
+    stale: bool,
+    announced: bool,
+    /// Time since which the endpoint has been done, or since the peer last acknowledged more after that.
+    done_since: Option<Nanos>,
+    /// Bytes that the peer had acknowledged then, where a kernel counts them.
+    acknowledged: Option<u64>,
+}
+
+impl Turns {
+    /// Notes that `action` has been carried out, and reads the clock again unless it was a send.
+    #[inline(always)]
+    pub(in crate::trial) fn after(&mut self, action: Action, clock: &impl Clock) {
+        // After a send there is mostly nothing to do but wait, and the time before it serves for
+        // that; a further message gets a time of its own.
+        self.stale = matches!(action, Action::Send { .. });
+        if !self.stale {
+            self.now = clock.now();
+        }
+    }
+}
+
+impl<C: Conn + ?Sized> Flow<C> {
+    /// Creates a flow on one connection, with no probe.
+    pub fn new(
+        conn: Box<C>,
+        half: Box<dyn Endpoint>,
+        wait: WaitMode,
+        sampler: Sampler,
+        largest_message: usize,
+    ) -> Flow<C> {
+        Flow {
+            conn,
+            further: Further::None,
+            is_closed: false,
+            past: None,
+            half,
+            wait,
+            sampler,
+            largest_message,
+            wait_calls: 0,
+            waiting: Waiting::default(),
+            probe: None,
+        }
+    }
+
+    /// Runs the flow to its end. `watch` learns what was sent as soon as this endpoint will send no more.
+    ///
+    /// # Errors
+    /// Fails if the connection fails, or a limit of this process is passed.
+    pub fn run(
+        &mut self,
+        clock: &impl Clock,
+        signal: &Signal,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let waiter = Waiter::new(self.wait);
+        let mut turns = self.begin(clock.now());
+        let done = self.steps(&mut turns, clock, signal, &waiter, watch);
+        self.wait_calls += waiter.calls();
+        self.end(clock.now(), watch);
+        done
+    }
+
+    /// Begins the flow now.
+    pub(in crate::trial) fn begin(&mut self, now: Nanos) -> Turns {
+        self.sampler.start(now);
+        Turns {
+            out: vec![0; self.largest_message],
+            now,
+            stale: false,
+            announced: false,
+            done_since: None,
+            acknowledged: None,
+        }
+    }
+
+    /// Ends the flow now.
+    pub(in crate::trial) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
+        let last = self.look(now);
+        if self.sampler.finish(last) {
+            watch.sampled(&last);
+        }
+    }
+
+    fn steps(
+        &mut self,
+        turns: &mut Turns,
+        clock: &impl Clock,
+        signal: &Signal,
+        waiter: &Waiter,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        while let Some(action) = self.turn(turns, clock, signal, watch)? {
+            let now = turns.now;
+            let spent = match action {
+                Action::Send { lane, len } => {
+                    self.send(now, lane, &turns.out[..len], clock, waiter)?;
+                    // What is due may have left with the message.
+                    self.keep_up(now)?;
+                    Spent::Well
+                }
+                Action::Wait(until) => self.wait(now, until, clock, waiter)?,
+                Action::Open => {
+                    self.open(clock)?;
+                    Spent::Well
+                }
+                Action::Pump => {
+                    self.keep_up(now)?;
+                    if self.pump()? == Progress::Idle {
+                        self.await_room(None, clock, waiter)?;
+                    }
+                    Spent::Well
+                }
+                Action::Drain => {
+                    self.keep_up(now)?;
+                    match (self.wait_and_drain(clock, waiter)?, self.wait) {
+                        (progress, WaitMode::Spin) => Spent::looking(progress),
+                        // It slept in the call.
+                        (_, WaitMode::Hybrid) => Spent::Well,
+                    }
+                }
+                Action::Done if turns.may_part(&*self.conn) => return Ok(()),
+                Action::Done => {
+                    self.keep_up(now)?;
+                    self.send_the_rest(turns.done_for(), clock, waiter)?;
+                    Spent::Well
+                }
+                Action::Fail => return Ok(()),
+            };
+            // After a send, `now` is from before it.
+            let is_alone = !turns.stale;
+            turns.after(action, clock);
+            if let Some(overrun) = policer::overrun() {
+                return Err(limited(overrun));
+            }
+            self.waiting.add(spent, is_alone.then(|| turns.now - now));
+        }
+        Ok(())
+    }
+
+    /// Hears the news, asks the endpoint what to do, tells what is to be told and looks at the flow where
+    /// that is due; what is to be done, at the time in `turns`, or nothing once the flow was stopped.
+    #[inline(always)]
+    pub(in crate::trial) fn turn(
+        &mut self,
+        turns: &mut Turns,
+        clock: &impl Clock,
+        signal: &Signal,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<Action>> {
+        if signal.has_news() {
+            if signal.is_stopped() {
+                return Ok(None);
+            }
+            if let Some(sent) = signal.take_peer_sent() {
+                self.half.on_event(clock.now(), FlowEvent::PeerFinished { sent });
+            }
+            self.take_what_came_in(clock)?;
+        }
+        if turns.done_since.is_some() {
+            return Ok(Some(Action::Done));
+        }
+        let mut action = self.half.poll(turns.now, &mut turns.out);
+        if turns.stale && matches!(action, Action::Send { .. }) {
+            turns.now = clock.now();
+            action = self.half.poll(turns.now, &mut turns.out);
+        }
+        if action == Action::Fail {
+            return Err(self.half.failure().unwrap_or_else(no_reason));
+        }
+        let may_have_sent_all = !matches!(action, Action::Send { .. } | Action::Pump);
+        if !turns.announced && may_have_sent_all && self.half.has_sent_all() {
+            turns.announced = true;
+            self.finish_sending()?;
+            watch.sent_all(self.half.standing(turns.now).sent);
+        }
+        if turns.now >= self.sampler.due() && self.may_sample(turns.now, action) {
+            let point = self.look(turns.now);
+            self.sampler.keep(point);
+            watch.sampled(&point);
+            turns.now = clock.now();
+        }
+        Ok(Some(action))
+    }
+
+    /// Returns true if a look now delays nothing that is being timed, or has waited long enough.
+    #[cold]
+    fn may_sample(&mut self, now: Nanos, action: Action) -> bool {
+        let is_free = match action {
+            Action::Send { .. } => false,
+            Action::Wait(until) => until.is_none_or(|until| until - now > CLEAR),
+            Action::Open | Action::Pump | Action::Drain | Action::Done | Action::Fail => true,
+        };
+        let free = is_free && self.half.standing(now).awaited == 0;
+        free || now - self.sampler.due() >= self.sampler.patience()
+    }
+
+    /// Takes a point of the flow's series: its state at `now`, and what happened since the last
+    /// look.
+    #[cold]
+    fn look(&mut self, now: Nanos) -> Point {
+        let standing = self.half.standing(now);
+        let recent = self.half.take_recent();
+        let ConnInfo { stats, view: tcp } = self.info();
+        // TCP drops no datagrams, and a protocol sends again what it lost by drops.
+        let socket_drops = if tcp.is_none() { stats.socket_drops } else { None };
+        Point {
+            at_ns: self.sampler.since_start(now).0,
+            sent_bytes: standing.sent.bytes,
+            sent_messages: standing.sent.messages,
+            received_bytes: standing.received.bytes,
+            received_messages: standing.received.messages,
+            lost_messages: standing.lost,
+            missing: recent.missing,
+            jitter_ns: standing.jitter_ns,
+            socket_drops,
+            rtt: recent.round_trips,
+            delay: recent.delays,
+            tcp,
+        }
+    }
+
+    fn send(
+        &mut self,
+        now: Nanos,
+        lane: Lane,
+        message: &[u8],
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        match self.conn.send(lane, message).map_err(|e| failed("send", e))? {
+            Progress::Moved => self.half.on_sent(now),
+            // No room: take what has arrived meanwhile, so that two full ends do not wait for each
+            // other, and try again.
+            Progress::Idle => {
+                let others = self.half.on_no_room(now);
+                self.await_room(others, clock, waiter)?;
+                self.receive(Patience::None, clock)?;
+            }
+            Progress::Closed => self.half.on_event(now, FlowEvent::Closed),
+        }
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        now: Nanos,
+        until: Option<Nanos>,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<Spent> {
+        if self.is_closed && matches!(self.further, Further::Accept(_)) {
+            let latest = now + GUARD;
+            let until = until.map_or(latest, |until| until.min(latest));
+            waiter.wait(clock, None, Some(until), Interest::Read).map_err(|e| failed("wait", e))?;
+            return Ok(Spent::Watching);
+        }
+        if self.conn.readiness().has_backlog {
+            self.conn.flush().map_err(|e| failed("send", e))?;
+        }
+        if self.keep_up(now)? {
+            // What it has taken in shows on no descriptor any more.
+            self.receive(Patience::None, clock)?;
+            return Ok(Spent::Well);
+        }
+        let until = [until, self.conn.next_deadline()].into_iter().flatten().min();
+        let plan = plan(now, until, self.wait);
+        let has_backlog = self.conn.readiness().has_backlog;
+        match plan {
+            // Nothing is due for long: one receiving call does for waiting and receiving.
+            Plan::Sleep(to) if to - now >= GUARD && !has_backlog => {
+                self.receive_once(Patience::UntilNudged, clock)?;
+                return Ok(Spent::Well);
+            }
+            Plan::Poll if until.is_none_or(|until| until - now > FAR_OFF) => {
+                for vain in 0..LOOKS {
+                    if self.receive_once(Patience::None, clock)? != Progress::Idle {
+                        return Ok(Spent::Found(vain));
+                    }
+                }
+                return Ok(Spent::Vain(LOOKS));
+            }
+            Plan::Sleep(_) | Plan::Poll | Plan::ClockOnly | Plan::Due => {}
+        }
+        let interest = if has_backlog { Interest::ReadWrite } else { Interest::Read };
+        let fd = self.conn.readiness().fd;
+        let woke = waiter.wait(clock, fd, until, interest).map_err(|e| failed("wait", e))?;
+        let spent = match woke {
+            WakeReason::Readable | WakeReason::Near => {
+                Spent::looking(self.receive_once(Patience::None, clock)?)
+            }
+            WakeReason::Due => Spent::Watching,
+            WakeReason::Writable | WakeReason::Interrupted => Spent::Well,
+        };
+        // Who slept before the look used no CPU time until it was woken.
+        Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })
+    }
+
+    /// Lets the connection act where its deadline has come; whether it had.
+    #[inline]
+    fn keep_up(&mut self, now: Nanos) -> Result<bool> {
+        let is_due = self.conn.next_deadline().is_some_and(|due| due <= now);
+        if is_due {
+            self.conn.on_deadline(now).map_err(|e| failed("keep the connection up", e))?;
+        }
+        Ok(is_due)
+    }
+
+    /// Waits for room to send, for what makes room, for the connection's own deadline, or until messages of other lanes
+    /// are due.
+    fn await_room(
+        &mut self,
+        others: Option<Nanos>,
+        clock: &impl Clock,
+        waiter: &Waiter,
+    ) -> Result<()> {
+        let Readiness { fd, room, .. } = self.conn.readiness();
+        // Not every full socket shows when there is room again; arrivals always show.
+        let longest = if room == Interest::Read { GUARD } else { Nanos::from_millis(1) };
+        let latest = clock.now() + longest;
+        let until =
+            [self.conn.next_deadline(), others].into_iter().flatten().fold(latest, Nanos::min);
+        waiter
+            .wait(clock, fd, Some(until), room)
+            .map_err(|e| failed("wait for room to send", e))?;
+        Ok(())
+    }
+
+    fn receive(&mut self, patience: Patience, clock: &impl Clock) -> Result<()> {
+        self.receive_once(patience, clock).map(|_| ())
+    }
+
+    #[inline]
+    pub(in crate::trial) fn receive_once(
+        &mut self,
+        patience: Patience,
+        clock: &impl Clock,
+    ) -> Result<Progress> {
+        let mut inbox = Stamped { half: &mut *self.half, clock };
+        let progress = match self.conn.receive(patience, &mut inbox) {
+            // Whoever dials ends a connection as it likes; the next one comes in.
+            Err(_) if matches!(self.further, Further::Accept(_)) => Progress::Closed,
+            progress => progress.map_err(|e| failed("receive", e))?,
+        };
+        if progress == Progress::Closed {
+            self.is_closed = true;
+            self.half.on_event(clock.now(), FlowEvent::Closed);
+        }
+        Ok(progress)
+    }
+}
+
+/// Hands each message to the endpoint with the time at which it was there.
+struct Stamped<'a, C> {
+    half: &'a mut dyn Endpoint,
+    clock: &'a C,
+}
+
+impl<C: Clock> Inbox for Stamped<'_, C> {
+    #[inline]
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        self.half.on_message(self.clock.now(), lane, bytes);
+    }
+}
+
+/// Returns the error of a limit that was passed, which concerns this contender only; the race can go on with the
+/// others.
+pub(in crate::trial) fn limited(overrun: Overrun) -> Error {
+    Error::limited(format!("the server's limits end it: {overrun}; its operator can raise it"))
+}
+
+pub(in crate::trial) fn failed(op: &str, source: io::Error) -> Error {
+    Error::setup(format!("{op} over the connection under test"), source)
+}
+
+fn no_reason() -> Error {
+    Error::setup("go on", io::Error::other("this workload gives no reason (a defect)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Manual;
+    use crate::transport::mem;
+    use crate::workload::{EndpointReport, RecentTimes, Standing};
+
+    const MS: u64 = 1_000_000;
+
+    /// A half in virtual time: each poll comes a millisecond after the last, and asks for what `asks`
+    /// says of that millisecond, until it is over.
+    struct Script<F> {
+        clock: Manual,
+        asks: F,
+        awaited: fn(u64) -> u64,
+        ends_ms: u64,
+        stands: Standing,
+    }
+
+    impl<F: FnMut(u64) -> Action + Send> Endpoint for Script<F> {
+        fn poll(&mut self, now: Nanos, _out: &mut [u8]) -> Action {
+            self.clock.advance_to(now + Nanos(MS));
+            let ms = now.0 / MS;
+            self.stands.awaited = (self.awaited)(ms);
+            if ms >= self.ends_ms { Action::Done } else { (self.asks)(ms) }
+        }
+        fn on_sent(&mut self, _now: Nanos) {
+            self.stands.sent.bytes += 10;
+        }
+        fn on_message(&mut self, _now: Nanos, _lane: Lane, _bytes: &[u8]) {}
+        fn on_event(&mut self, _now: Nanos, _event: FlowEvent) {}
+
+        fn has_sent_all(&self) -> bool {
+            false
+        }
+        fn standing(&mut self, _now: Nanos) -> Standing {
+            self.stands
+        }
+        fn take_recent(&mut self) -> RecentTimes {
+            let mut recent = RecentTimes::default();
+            recent.round_trips.add(7);
+            recent
+        }
+
+        fn report(&mut self, _now: Nanos) -> EndpointReport {
+            EndpointReport::default()
+        }
+    }
+
+    #[derive(Default)]
+    struct Told(Vec<u64>);
+
+    impl Watch for Told {
+        fn sent_all(&mut self, _sent: Tally) {}
+        fn sampled(&mut self, point: &Point) {
+            self.0.push(point.at_ns / MS);
+        }
+    }
+
+    fn flow(
+        clock: &Manual,
+        ends_ms: u64,
+        asks: impl FnMut(u64) -> Action + Send + 'static,
+        awaited: fn(u64) -> u64,
+    ) -> Flow {
+        let (conn, _far) = mem::pair(clock, mem::losing(0, 0), mem::losing(0, 0));
+        let stands = Standing::default();
+        let half = Box::new(Script { clock: clock.clone(), asks, awaited, ends_ms, stands });
+        let sampler = Sampler::new(Nanos::from_millis(100), 1);
+        Flow::new(Box::new(conn), half, WaitMode::Spin, sampler, 10)
+    }
+
+    /// Returns the times in milliseconds at which points were taken of a flow that runs for
+    /// `ends_ms`.
+    fn run(
+        ends_ms: u64,
+        asks: impl FnMut(u64) -> Action + Send + 'static,
+        awaited: fn(u64) -> u64,
+    ) -> Vec<u64> {
+        let clock = Manual::default();
+        let mut flow = flow(&clock, ends_ms, asks, awaited);
+        let mut told = Told::default();
+        flow.run(&clock, &Signal::default(), &mut told).unwrap();
+        let series = flow.sampler.series();
+        let kept: Vec<u64> = series.at_ns.iter().map(|ns| ns / MS).collect();
+        assert_eq!(told.0, kept);
+        assert!(series.rtt_n.iter().all(|n| *n == 1));
+        kept
+    }
+
+    fn idle(_ms: u64) -> Action {
+        Action::Wait(None)
+    }
+
+    #[test]
+    fn a_point_is_taken_at_each_interval_and_at_the_end() {
+        assert_eq!(run(350, idle, |_| 0), [100, 200, 300, 351]);
+        assert_eq!(run(20, idle, |_| 0), [21]);
+    }
+
+    #[test]
+    fn a_look_waits_for_an_answer_that_is_being_timed_but_not_for_long() {
+        let once = |ms| u64::from((95..105).contains(&ms));
+        assert_eq!(run(250, idle, once), [105, 200, 251]);
+        assert_eq!(run(250, idle, |_| 1), [110, 210, 251]);
+    }
+
+    #[test]
+    fn a_message_that_is_due_goes_first() {
+        let sends = |ms| {
+            if (99..107).contains(&ms) { Action::Send { lane: Lane(0), len: 1 } } else { idle(ms) }
+        };
+        let at = run(150, sends, |_| 0);
+        assert!((107..110).contains(&at[0]), "{at:?}");
+        let now = Nanos::from_millis(100);
+        let mut flow = flow(&Manual::default(), 1, idle, |_| 0);
+        flow.sampler.start(Nanos::ZERO);
+        for (left, may) in [(50, false), (500, true)] {
+            let action = Action::Wait(Some(now + Nanos::from_micros(left)));
+            assert_eq!(flow.may_sample(now, action), may, "{left}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A flow over time: a point at each interval, in memory that is there before the flow starts. A
+//! long trial's neighbours are merged, so that a day takes no more room than twelve seconds.
+
+use crate::measurements::series::{Point, Series};
+use crate::time::Nanos;
+
+/// The interval where none is asked for.
+pub const DEFAULT: Nanos = Nanos::from_millis(100);
+/// The shortest interval: looking more often would itself be seen in the figures.
+pub const SHORTEST: Nanos = Nanos::from_millis(10);
+/// The longest interval.
+pub const LONGEST: Nanos = Nanos::from_secs(3600);
+
+/// Number of points from which neighbours are merged: a flow keeps fewer, and half of them at
+/// least.
+pub const MOST_POINTS: usize = 120;
+/// Points that all flows of an end keep at most, so that a report fits into a control message; each
+/// flow has up to four nevertheless.
+const MOST_TOGETHER: usize = 480;
+
+/// Keeps the points of one flow at one end.
+#[derive(Debug)]
+pub struct Sampler {
+    start: Nanos,
+    interval: Nanos,
+    due: Nanos,
+    points: Vec<Point>,
+    most: usize,
+}
+
+impl Sampler {
+    /// Creates a sampler for one of `flows`. An interval out of bounds is moved to the nearest one
+    /// within, since it may come from a stranger.
+    pub fn new(interval: Nanos, flows: usize) -> Sampler {
+        let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
+        // Written once, so that the pages are there.
+        let mut points = vec![Point::default(); most];
+        points.clear();
+        let interval = interval.clamp(SHORTEST, LONGEST);
+        Sampler { start: Nanos::ZERO, interval, due: Nanos::ZERO, points, most }
+    }
+
+    /// Starts the flow's series at `now`.
+    pub fn start(&mut self, now: Nanos) {
+        self.start = now;
+        self.due = now + self.interval;
+    }
+
+    /// Returns the time at which the next point is due.
+    #[inline]
+    pub fn due(&self) -> Nanos {
+        self.due
+    }
+
+    /// Returns the longest time that a point may wait for a moment in which taking it delays
+    /// nothing.
+    pub fn patience(&self) -> Nanos {
+        Nanos(self.interval.0 / 10)
+    }
+
+    /// Returns the time from the start to `now`.
+    pub fn since_start(&self, now: Nanos) -> Nanos {
+        now - self.start
+    }
+
+    /// Keeps a point. The next is due at the next multiple of the interval: those that were missed
+    /// meanwhile are not made up for.
+    pub fn keep(&mut self, point: Point) {
+        self.points.push(point);
+        // At once and not before the next, so that the next is due on the wider grid already.
+        if self.points.len() >= self.most {
+            for pair in 0..self.most / 2 {
+                self.points[pair] = self.points[2 * pair + 1].after(&self.points[2 * pair]);
+            }
+            self.points.truncate(self.most / 2);
+            self.interval = Nanos(self.interval.0.saturating_mul(2));
+        }
+        let passed = point.at_ns / self.interval.0;
+        self.due = self.start + Nanos((passed + 1).saturating_mul(self.interval.0));
+    }
+
+    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its
+    /// place, since rates over so short an interval mean nothing; whether it is a point of its own.
+    pub fn finish(&mut self, point: Point) -> bool {
+        match self.points.last_mut() {
+            Some(last) if point.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {
+                *last = point.after(last);
+                false
+            }
+            _ => {
+                self.keep(point);
+                true
+            }
+        }
+    }
+
+    /// Returns the points kept, as a series.
+    pub fn series(&self) -> Series {
+        Series::new(self.interval.0, &self.points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::TcpView;
+    use crate::measurements::series::RoundTrips;
+
+    /// A flow in virtual time that is looked at whenever its sampler is due, `late` after that; it moves a
+    /// byte each microsecond and has a round trip of the interval's number.
+    fn run(interval: Nanos, flows: usize, time: Nanos, late: Nanos) -> (Series, u64) {
+        let mut sampler = Sampler::new(interval, flows);
+        let start = Nanos(12_345);
+        sampler.start(start);
+        let mut looks = 0;
+        while sampler.due() + late <= start + time {
+            let at = sampler.since_start(sampler.due() + late);
+            looks += 1;
+            let mut rtt = RoundTrips::default();
+            rtt.add(looks);
+            sampler.keep(Point { at_ns: at.0, sent_bytes: at.0 / 1000, rtt, ..Point::default() });
+        }
+        sampler.finish(Point { at_ns: time.0, sent_bytes: time.0 / 1000, ..Point::default() });
+        (sampler.series(), looks)
+    }
+
+    #[test]
+    fn a_second_has_ten_points_and_its_end() {
+        let (series, looks) = run(DEFAULT, 1, Nanos(1_050_000_000), Nanos::ZERO);
+        assert_eq!((series.interval_ns, looks), (100_000_000, 10));
+        assert_eq!(series.at_ns[..2], [100_000_000, 200_000_000]);
+        assert_eq!((series.at_ns[10], series.sent_bytes[10]), (1_050_000_000, 1_050_000));
+        assert_eq!(series.rtt_n[..], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!((series.rtt_mean_ns[9], series.rtt_mean_ns[10]), (Some(10), None));
+    }
+
+    #[test]
+    fn a_day_takes_no_more_room_and_loses_nothing() {
+        let day = Nanos::from_secs(86_400);
+        let (series, looks) = run(DEFAULT, 1, day, Nanos::ZERO);
+        assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&series.at_ns.len()));
+        // 100 ms doubled until fewer than 120 of them hold a day.
+        assert_eq!(series.interval_ns, 100_000_000 << 13);
+        let gaps: Vec<u64> = series.at_ns.windows(2).map(|w| w[1] - w[0]).collect();
+        let (last, others) = gaps.split_last().unwrap();
+        assert!(others.iter().all(|gap| *gap == series.interval_ns) && *last <= series.interval_ns);
+        assert_eq!(series.intervals().map(|i| i.sent_bytes).sum::<u64>(), day.0 / 1000);
+        assert_eq!(series.rtt_n.iter().sum::<u64>(), looks);
+        assert_eq!(series.rtt_min_ns[0], Some(1));
+        assert_eq!(series.rtt_max_ns.iter().flatten().max(), Some(&looks));
+    }
+
+    #[test]
+    fn a_late_point_has_its_own_time_and_the_next_is_on_the_grid() {
+        let (series, _) = run(DEFAULT, 1, Nanos::from_secs(1), Nanos::from_millis(130));
+        assert_eq!(series.at_ns[..3], [230_000_000, 430_000_000, 630_000_000]);
+    }
+
+    #[test]
+    fn an_end_right_after_a_point_is_no_interval_of_its_own() {
+        let (series, _) = run(DEFAULT, 1, Nanos(309_999_999), Nanos::ZERO);
+        assert_eq!(series.at_ns, [100_000_000, 200_000_000, 309_999_999]);
+        assert_eq!((series.sent_bytes[2], series.rtt_n[2]), (309_999, 1));
+        let (series, _) = run(DEFAULT, 1, Nanos(310_000_000), Nanos::ZERO);
+        assert_eq!(series.at_ns.len(), 4);
+        let (series, _) = run(DEFAULT, 1, Nanos(3), Nanos::ZERO);
+        assert_eq!(series.at_ns, [3]);
+    }
+
+    #[test]
+    fn an_interval_of_a_stranger_stays_within_bounds() {
+        for (asked, given) in [(Nanos(1), SHORTEST), (Nanos(u64::MAX), LONGEST)] {
+            let mut sampler = Sampler::new(asked, 1);
+            sampler.start(Nanos(5));
+            assert_eq!(sampler.due(), Nanos(5) + given);
+        }
+    }
+
+    #[test]
+    fn the_series_of_many_flows_fit_into_a_control_message() {
+        // Numbers as long as those of a day at 100 Gbit/s.
+        let long = 1_000_000_000_000_000;
+        let view = TcpView {
+            cwnd_bytes: long,
+            retransmits: long,
+            srtt_ns: Some(long),
+            rttvar_ns: Some(long),
+            min_rtt_ns: Some(long),
+            delivery_rate_bps: Some(long),
+            pacing_rate_bps: Some(long),
+            busy_ns: Some(long),
+            rwnd_limited_ns: Some(long),
+            sndbuf_limited_ns: Some(long),
+            library_limited_ns: Some(long),
+            bytes_acked: Some(long),
+            notsent_bytes: Some(long),
+            snd_wnd_bytes: Some(long),
+            rounds: Some(long),
+            congestion_events: Some(long),
+            ce_delivered: Some(long),
+            lost_segments: long,
+            reordering_segments: Some(long),
+            reorderings: Some(long),
+            ..TcpView::default()
+        };
+        for flows in [1, 2, 7, 100, 256] {
+            let mut sampler = Sampler::new(DEFAULT, flows);
+            sampler.start(Nanos::ZERO);
+            for k in 0..10_000 {
+                sampler.keep(Point {
+                    at_ns: long + k,
+                    sent_bytes: long,
+                    received_bytes: long,
+                    sent_messages: long,
+                    received_messages: long,
+                    tcp: Some(view),
+                    ..Point::default()
+                });
+            }
+            let series = vec![sampler.series(); flows];
+            let bytes = serde_json::to_vec(&series).unwrap().len();
+            assert!(bytes < crate::trial::control::LARGEST as usize / 2, "{flows}: {bytes}");
+            let points: usize = series.iter().map(|series| series.at_ns.len()).sum();
+            assert!(points <= MOST_TOGETHER.max(4 * flows), "{flows}: {points}");
+        }
+    }
+}

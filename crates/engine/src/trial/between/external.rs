@@ -1,0 +1,225 @@
+//! The commands of an external contender while a trial runs: each has a keeper, a process of this program at the host of
+//! its side, which starts it, says when it listens, counts its CPU time, and ends it with the trial.
+//!
+//! ```text
+//! race ── Run ──► keeper ── starts ──► command      Listens, once its port is there
+//!      ── Start ─►          reads the CPU time of the command and of what it started
+//!      ── Stop ──►          reads it again, ends all of them, and says Cost
+//! ```
+//! A keeper ends its command as well when the line to the race ends, however it does. No server starts keepers, and none
+//! of this is in the protocol of control.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deadheat_base::frame;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Side;
+use crate::error::{Error, Fault, Result};
+use crate::measurements::Cost;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::external::{Command, Pair, Places, Port};
+use crate::transport::handover::readable;
+use crate::trial::process::AgentProcess;
+
+mod keeper;
+
+pub(in crate::trial) use keeper::keep;
+
+/// Longest time until a command listens.
+const UNTIL_LISTENING: Nanos = Nanos::from_secs(10);
+/// Time for a keeper to say what it has to, and to end.
+const SLACK: Nanos = Nanos::from_secs(5);
+/// Time between two looks at the flag that calls a trial off.
+const LOOK: Nanos = Nanos::from_millis(100);
+
+/// A command to keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::trial) struct CommandPlan {
+    /// The command.
+    pub(in crate::trial) command: Command,
+    /// Addresses for its placeholders; it listens at a port of the keeper's choice.
+    pub(in crate::trial) places: Places,
+    /// Protocol of the port at which it is to listen; absent for either.
+    pub(in crate::trial) port: Option<Port>,
+}
+
+/// Message to a keeper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToKeeper {
+    /// Run a command.
+    Run(Box<CommandPlan>),
+    /// The trial begins: from here on CPU time counts.
+    Start,
+    /// The trial is over.
+    Stop,
+}
+
+/// Message from a keeper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromKeeper {
+    /// The command listens here.
+    Listens(SocketAddr),
+    /// CPU time of the command since the trial began; the last word.
+    Cost(Cost),
+    /// Fault of the command; the last word.
+    Fault(Fault),
+}
+
+/// Starts the commands that forward a port to `target`, each with a keeper of its side; returns where the near one listens.
+///
+/// # Errors
+/// Fails if a command cannot be started, ends at once, or does not listen in time.
+pub(in crate::trial) fn forward(
+    pair: &Pair,
+    target: SocketAddr,
+    keeper: impl Fn(Side) -> Result<AgentProcess>,
+    stop: &AtomicBool,
+) -> Result<(SocketAddr, [Running; 2])> {
+    let start = |side, command: &Command, port, places| {
+        let plan = CommandPlan { command: command.clone(), places, port };
+        Running::start(keeper(side)?, side, &plan, stop)
+    };
+    let listen = SocketAddr::new(target.ip(), 0);
+    let (far, far_command) =
+        start(Side::Far, &pair.far, None, Places { listen, far: None, target })?;
+    let here = match target.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+    };
+    let places = Places { listen: SocketAddr::new(here, 0), far: Some(far), target };
+    let (near, near_command) = start(Side::Near, &pair.near, Some(pair.port), places)?;
+    Ok((near, [near_command, far_command]))
+}
+
+/// A command under way. Dropping it ends it.
+#[derive(Debug)]
+pub(in crate::trial) struct Running {
+    side: Side,
+    who: String,
+    keeper: AgentProcess,
+}
+
+impl Running {
+    /// Has a keeper start a command, and waits until it listens; returns where. `stop` calls that off.
+    ///
+    /// # Errors
+    /// Fault of the command, with its last words.
+    pub(in crate::trial) fn start(
+        keeper: AgentProcess,
+        side: Side,
+        plan: &CommandPlan,
+        stop: &AtomicBool,
+    ) -> Result<(SocketAddr, Running)> {
+        let end = match side {
+            Side::Near => "near",
+            Side::Far => "far",
+        };
+        let who = format!("{end} command `{}`", plan.command.typed);
+        let running = Running { side, who, keeper };
+        running.tell(&ToKeeper::Run(Box::new(plan.clone())))?;
+        let give_up = Monotonic.now() + UNTIL_LISTENING + SLACK;
+        while !running.has_word(LOOK)? {
+            if stop.load(Ordering::Acquire) {
+                return Err(Error::Interrupted);
+            }
+            if Monotonic.now() >= give_up {
+                return Err(running.mute());
+            }
+        }
+        match running.hear()? {
+            FromKeeper::Listens(at) => Ok((at, running)),
+            FromKeeper::Fault(fault) => Err(running.failed(fault)),
+            FromKeeper::Cost(_) => Err(running.mute()),
+        }
+    }
+
+    /// Has its CPU time count from here on.
+    ///
+    /// # Errors
+    /// Reason that ended it.
+    pub(in crate::trial) fn begin(&mut self) -> Result<()> {
+        let told = self.tell(&ToKeeper::Start);
+        told.map_err(|error| self.fault().unwrap_or(error))
+    }
+
+    /// Ends it; returns its cost.
+    fn end(&mut self) -> Result<Cost> {
+        let told = self.tell(&ToKeeper::Stop);
+        told.map_err(|error| self.fault().unwrap_or(error))?;
+        if !self.has_word(SLACK)? {
+            return Err(self.mute());
+        }
+        match self.hear()? {
+            FromKeeper::Cost(cost) => Ok(cost),
+            FromKeeper::Fault(fault) => Err(self.failed(fault)),
+            FromKeeper::Listens(_) => Err(self.mute()),
+        }
+    }
+
+    /// Returns what ended it, if it has ended by itself.
+    fn fault(&mut self) -> Option<Error> {
+        match self.has_word(LOOK) {
+            Ok(true) => match self.hear() {
+                Ok(FromKeeper::Fault(fault)) => Some(self.failed(fault)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn failed(&self, fault: Fault) -> Error {
+        Error::broken(&self.who, fault.message)
+    }
+
+    fn mute(&self) -> Error {
+        Error::broken(&self.who, "its keeper does not answer")
+    }
+
+    fn tell(&self, word: &ToKeeper) -> Result<()> {
+        frame::write(&mut self.keeper.control(), word)
+            .map_err(|e| Error::peer(&self.who, e.to_string()))
+    }
+
+    fn hear(&self) -> Result<FromKeeper> {
+        frame::read(&mut self.keeper.control()).map_err(|e| Error::peer(&self.who, e.to_string()))
+    }
+
+    fn has_word(&self, timeout: Nanos) -> Result<bool> {
+        use std::os::fd::AsFd;
+        readable(self.keeper.control().as_fd(), timeout)
+            .map_err(|e| Error::setup(format!("wait for the {}", self.who), e))
+    }
+}
+
+impl Drop for Running {
+    /// A keeper that is killed could not end what its command has started.
+    fn drop(&mut self) {
+        let _ = self.keeper.control().shutdown(std::net::Shutdown::Write);
+        self.keeper.ended(SLACK);
+    }
+}
+
+/// Ends commands; returns their cost, of each side.
+///
+/// # Errors
+/// Reason that ended one of them before.
+pub(in crate::trial) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
+    let mut costs: [Cost; 2] = Default::default();
+    for mut command in commands.drain(..) {
+        let cost = &mut costs[usize::from(command.side == Side::Far)];
+        *cost = cost.plus(&command.end()?);
+    }
+    Ok(costs)
+}
+
+/// Returns the error of a command that has ended by itself, if one has, in place of what came of it.
+pub(in crate::trial) fn blame(commands: &mut [Running], error: Error) -> Error {
+    match error {
+        Error::Interrupted => error,
+        error => commands.iter_mut().find_map(Running::fault).unwrap_or(error),
+    }
+}

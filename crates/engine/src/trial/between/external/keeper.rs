@@ -1,0 +1,292 @@
+//! Keeper of a command: starts it in a process group of its own, waits until its port is there, and ends it and what
+//! it has started.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeReader, Read};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadheat_base::frame;
+use deadheat_base::ports::SocketTable;
+use deadheat_base::process::{die_with_parent, spawn};
+
+use super::{CommandPlan, FromKeeper, ToKeeper, UNTIL_LISTENING};
+use crate::error::{Error, Fault, Result};
+use crate::host::process_tree::{TreeTimes, below};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::external::Port;
+use crate::trial::between::relay::bind;
+use crate::trial::control::SECRET_VARIABLE;
+use crate::trial::process::AGENT;
+
+/// Time between two looks at whether it listens, or has ended.
+const LOOK: Nanos = Nanos::from_millis(5);
+/// Time that a command has to end after SIGTERM.
+const GRACE: Nanos = Nanos::from_millis(500);
+/// Time that is taken to end what is left after that.
+const LAST: Nanos = Nanos::from_secs(2);
+/// Longest time until all that it said is read, once it has ended.
+const UNTIL_SAID: Duration = Duration::from_millis(500);
+/// Bytes that are kept of what a command says.
+const LAST_WORDS: usize = 1024;
+
+/// Keeps the command that the race names; returns the process's exit code.
+pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
+    let done = match frame::read(&mut control) {
+        Ok(ToKeeper::Run(plan)) => kept(&plan, &mut control),
+        Ok(_) => Err(Error::peer("control", "a keeper is told to run a command first")),
+        Err(error) => Err(Error::peer("control", error.to_string())),
+    };
+    if let Err(error) = &done {
+        // Whose command it is, is the race's to say.
+        let message = match error {
+            Error::Peer { what, .. } => what.clone(),
+            other => other.to_string(),
+        };
+        let fault = Fault { message, ..error.to_fault() };
+        let _ = frame::write(&mut control, &FromKeeper::Fault(fault));
+    }
+    i32::from(done.is_err())
+}
+
+fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
+    // Who started it may leave before it does, and it is then this process's to end.
+    // SAFETY: the call takes integers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) };
+    let (mut command, at) = Kept::start(plan)?;
+    command.await_port(plan, at, control)?;
+    say(control, &FromKeeper::Listens(at))?;
+    let mut began = TreeTimes::read();
+    loop {
+        match command.next_word(control, None)? {
+            Some(ToKeeper::Start) => began = TreeTimes::read(),
+            Some(ToKeeper::Stop) => {
+                let cost = TreeTimes::read().since(&began);
+                return say(control, &FromKeeper::Cost(cost));
+            }
+            Some(ToKeeper::Run(_)) => {
+                return Err(Error::peer("control", "it runs a command already"));
+            }
+            None => {}
+        }
+    }
+}
+
+fn say(control: &mut UnixStream, word: &FromKeeper) -> Result<()> {
+    frame::write(control, word).map_err(|e| Error::peer("control", e.to_string()))
+}
+
+/// A command that runs. Dropping it ends it and all that it has started.
+struct Kept {
+    process: libc::pid_t,
+    /// Descriptor that is readable once the command has ended (pidfd_open(2)).
+    ended: OwnedFd,
+    said: Arc<Mutex<VecDeque<u8>>>,
+    /// Told once it can say nothing more.
+    all_said: Receiver<()>,
+}
+
+impl Kept {
+    /// Starts the command, to listen at a port that is free for TCP and UDP; returns its address, too.
+    fn start(plan: &CommandPlan) -> Result<(Kept, SocketAddr)> {
+        let listen = plan.places.listen;
+        let free = bind(listen).and_then(|(listener, _)| listener.local_addr());
+        let at =
+            free.map_err(|e| Error::setup(format!("find a free port of {}", listen.ip()), e))?;
+        let mut places = plan.places;
+        places.listen = at;
+        let words = plan.command.words(&places);
+        let (reader, writer) = io::pipe().map_err(|e| Error::setup("make a pipe", e))?;
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| Error::usage("an empty command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_remove(AGENT).env_remove(SECRET_VARIABLE);
+        let copy = writer.try_clone().map_err(|e| Error::setup("copy a pipe", e))?;
+        command.stdin(Stdio::null()).stdout(copy).stderr(writer).process_group(0);
+        // SAFETY: the closure only makes async-signal-safe calls, on integers.
+        unsafe { command.pre_exec(as_usual) };
+        let child = command.spawn().map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "there is no such program on this host; install it, or write its whole path"
+                }
+                _ => "the file has to be a program that this user may run",
+            };
+            Error::setup_advice(format!("start `{program}`"), error, advice)
+        })?;
+        let process = child.id().cast_signed();
+        let said = Arc::default();
+        let (tell, all_said) = channel();
+        // From here on a failure ends the command, too.
+        let kept = match pidfd(process) {
+            Ok(ended) => Kept { process, ended, said, all_said },
+            Err(error) => {
+                end(process);
+                return Err(Error::setup("watch a process", error));
+            }
+        };
+        // With it goes this process's copy of the writing end.
+        drop(command);
+        kept.listen_to(reader, tell)?;
+        Ok((kept, at))
+    }
+
+    fn listen_to(&self, mut from: PipeReader, tell: Sender<()>) -> Result<()> {
+        let said = Arc::clone(&self.said);
+        spawn("last words", move || {
+            let mut chunk = [0; 1024];
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                said.extend(&chunk[..count]);
+                let excess = said.len().saturating_sub(LAST_WORDS);
+                said.drain(..excess);
+            }
+            let _ = tell.send(());
+        })?;
+        Ok(())
+    }
+
+    /// Waits until the command listens.
+    fn await_port(
+        &mut self,
+        plan: &CommandPlan,
+        at: SocketAddr,
+        control: &mut UnixStream,
+    ) -> Result<()> {
+        let give_up = Monotonic.now() + UNTIL_LISTENING;
+        while !is_there(at.port(), plan.port) {
+            if Monotonic.now() >= give_up {
+                let protocol = match plan.port {
+                    Some(Port::Tcp) => "TCP",
+                    Some(Port::Udp) => "UDP",
+                    None => "TCP or UDP",
+                };
+                return Err(self.complaint(&format!(
+                    "it did not listen at {at} over {protocol} within {UNTIL_LISTENING}"
+                )));
+            }
+            if self.next_word(control, Some(LOOK))?.is_some() {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the race's next word, at most for `timeout` if there is one.
+    fn next_word(
+        &mut self,
+        control: &mut UnixStream,
+        timeout: Option<Nanos>,
+    ) -> Result<Option<ToKeeper>> {
+        let fd = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut fds = [fd(control.as_raw_fd()), fd(self.ended.as_raw_fd())];
+        let ms = timeout.map_or(-1, |timeout| (timeout.0 / 1_000_000) as libc::c_int);
+        // SAFETY: `fds` is an array of valid pollfds.
+        unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) };
+        // The race's word comes first: what it ends was asked to.
+        if fds[0].revents != 0 {
+            let word = frame::read(control);
+            return word.map(Some).map_err(|e| Error::peer("control", e.to_string()));
+        }
+        match fds[1].revents != 0 {
+            true => Err(self.end_of_it()),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the error of a command that has ended by itself.
+    fn end_of_it(&self) -> Error {
+        // What it said last may still be in the pipe, with its reader about to take it; or for ever, if it left
+        // others behind that hold the pipe.
+        let _ = self.all_said.recv_timeout(UNTIL_SAID);
+        self.complaint(&format!("it ended by itself ({})", how_ended(self.process)))
+    }
+
+    fn complaint(&self, what: &str) -> Error {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = said.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        match text.is_empty() {
+            true => Error::peer("", format!("{what} and said nothing")),
+            false => Error::peer("", format!("{what}; its last words: {text}")),
+        }
+    }
+}
+
+/// Returns how a child ended that has; it is not waited for yet, so that its number stays its own.
+fn how_ended(process: libc::pid_t) -> String {
+    // SAFETY: siginfo_t is plain integers, for which all-zero is a valid value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is a live siginfo_t.
+    let found = unsafe { libc::waitid(libc::P_PID, process.cast_unsigned(), &raw mut info, how) };
+    // SAFETY: waitid(2) fills in the fields of SIGCHLD.
+    let status = unsafe { info.si_status() };
+    match (found, info.si_code) {
+        (0, libc::CLD_EXITED) => format!("exit status {status}"),
+        (0, _) => format!("signal {status}"),
+        _ => "nobody knows how".to_owned(),
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        end(self.process);
+    }
+}
+
+/// Leaves the command as others start it, and has it end with its keeper.
+fn as_usual() -> io::Result<()> {
+    die_with_parent();
+    // SAFETY: the call takes integers.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    Ok(())
+}
+
+fn pidfd(process: libc::pid_t) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is fresh and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Ends the process group of a command, and everything else that it has started: asked first, then at once.
+fn end(group: libc::pid_t) {
+    // SAFETY: the call takes integers; the group is that of a child of this process.
+    unsafe { libc::kill(-group, libc::SIGTERM) };
+    let (ask, give_up) = (Monotonic.now() + GRACE, Monotonic.now() + GRACE + LAST);
+    loop {
+        // SAFETY: a null pointer asks for no status.
+        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        let left = below(std::process::id());
+        let now = Monotonic.now();
+        if left.is_empty() || now >= give_up {
+            return;
+        }
+        if now >= ask {
+            // SAFETY: the calls take integers; what is below this process is its own to end.
+            left.iter().for_each(|pid| unsafe {
+                libc::kill(pid.cast_signed(), libc::SIGKILL);
+            });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns true if a socket of this network namespace waits at a local port, of any protocol for `None`.
+fn is_there(port: u16, protocol: Option<Port>) -> bool {
+    match protocol {
+        Some(Port::Tcp) => SocketTable::Tcp.has(Some(port)),
+        Some(Port::Udp) => SocketTable::Udp.has(Some(port)),
+        None => is_there(port, Some(Port::Tcp)) || is_there(port, Some(Port::Udp)),
+    }
+}

@@ -1,0 +1,380 @@
+//! Relay: a node between the near end and a far one, at the far end's host. What comes in, over TCP or UDP on one
+//! port, goes on to where the far end listens, and what that answers goes back, as a relay of TURN (RFC 8656) or
+//! a proxy does.
+//!
+//! ```text
+//! near end ── path ──► relay:port ── inside the host ──► far end
+//!                      one connection, or one socket, for each that comes in
+//! ```
+//! One thread, one system call for each datagram, sleeping while there is nothing to do: an ordinary relay, and
+//! what it costs is to be seen. A connection that fails on one side is reset on the other.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use crate::datapath::option::{Buffer, reset_on_close};
+use crate::error::{Error, Result};
+use crate::transport::Address;
+use crate::trial::agent::session::say;
+use crate::trial::control::{ForwardPlan, FromAgent};
+use crate::units::Bytes;
+
+/// Bytes under way in one direction of a connection.
+const BUFFER: usize = 256 << 10;
+/// The largest datagram.
+const LARGEST: usize = 1 << 16;
+/// Datagrams that are passed on from one socket before the others have their turn.
+const TURN: usize = 64;
+/// Receive buffer of each UDP socket.
+const RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
+/// The most connections, and the most UDP peers: a trial has at most as many flows.
+const MOST: usize = 1024;
+/// Ports to try until one is free for both protocols.
+const TRIES: usize = 16;
+/// Longest time to connect to the far end, which is on this host.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Relays until the line to the race says anything more, or ends.
+///
+/// # Errors
+/// [`Error::Setup`] where no port is free for TCP and UDP, or the kernel does not let it wait.
+pub(in crate::trial) fn run(plan: &ForwardPlan, mut control: UnixStream) -> Result<()> {
+    let mut relay = Relay::new(plan)?;
+    let endpoint = Address::Ip(relay.at()?);
+    say(&mut control, &FromAgent::Ready { endpoint })?;
+    relay.forward(&control).map_err(|e| Error::setup("wait for what is to be relayed", e))
+}
+
+struct Relay {
+    to: SocketAddr,
+    listener: TcpListener,
+    /// Socket that near ends send to.
+    datagrams: UdpSocket,
+    streams: Vec<Stream>,
+    /// Near ends that sent datagrams, each with the socket to the far end that is its own.
+    peers: Vec<(SocketAddr, UdpSocket)>,
+    scratch: Vec<u8>,
+}
+
+impl Relay {
+    fn new(plan: &ForwardPlan) -> Result<Relay> {
+        let (listener, datagrams) =
+            bind(plan.at).map_err(|e| Error::setup(format!("relay at {}", plan.at), e))?;
+        Buffer::Receive.request(&SockRef::from(&datagrams), Some(RECEIVE_BUFFER))?;
+        Ok(Relay {
+            to: plan.to,
+            listener,
+            datagrams,
+            streams: Vec::new(),
+            peers: Vec::new(),
+            scratch: vec![0; LARGEST],
+        })
+    }
+
+    fn at(&self) -> Result<SocketAddr> {
+        self.listener.local_addr().map_err(|e| Error::setup("find the relay's port", e))
+    }
+
+    fn forward(&mut self, control: &UnixStream) -> io::Result<()> {
+        let mut waiting = Vec::new();
+        loop {
+            waiting.clear();
+            waiting.extend([
+                poll_for(control.as_raw_fd(), libc::POLLIN),
+                poll_for(self.listener.as_raw_fd(), libc::POLLIN),
+                poll_for(self.datagrams.as_raw_fd(), libc::POLLIN),
+            ]);
+            waiting.extend(
+                self.peers.iter().map(|(_, peer)| poll_for(peer.as_raw_fd(), libc::POLLIN)),
+            );
+            waiting.extend(self.streams.iter().flat_map(Stream::waits_for));
+            // SAFETY: `waiting` is a vector of valid pollfds.
+            let ready =
+                unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
+            if ready < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error);
+            }
+            let is_ready: Vec<bool> = waiting.iter().map(|fd| fd.revents != 0).collect();
+            let (first, rest) = is_ready.split_at(3);
+            if first[0] {
+                return Ok(());
+            }
+            let (peers, streams) = rest.split_at(self.peers.len());
+            self.back(peers);
+            let mut streams = streams.chunks_exact(2);
+            self.streams.retain_mut(|stream| {
+                let is_ready = streams.next().is_none_or(|ends| ends.contains(&true));
+                !is_ready || stream.turn()
+            });
+            if first[2] {
+                self.on();
+            }
+            if first[1] {
+                self.accept();
+            }
+        }
+    }
+
+    /// Takes connections in, and connects each to the far end.
+    fn accept(&mut self) {
+        while let Ok((near, _)) = self.listener.accept() {
+            if self.streams.len() < MOST
+                && let Ok(stream) = Stream::between(near, self.to)
+            {
+                self.streams.push(stream);
+            }
+        }
+    }
+
+    /// Passes datagrams of near ends on.
+    fn on(&mut self) {
+        for _ in 0..TURN {
+            let Ok((len, from)) = self.datagrams.recv_from(&mut self.scratch) else { return };
+            if let Some(peer) = self.peer(from) {
+                // A datagram without room is lost, as on any path.
+                let _ = self.peers[peer].1.send(&self.scratch[..len]);
+            }
+        }
+    }
+
+    /// Returns the place of a near end among the peers, with a new socket if it has none.
+    fn peer(&mut self, near: SocketAddr) -> Option<usize> {
+        let known = self.peers.iter().position(|(address, _)| *address == near);
+        if known.is_some() || self.peers.len() == MOST {
+            return known;
+        }
+        let socket = UdpSocket::bind(SocketAddr::new(self.datagrams.local_addr().ok()?.ip(), 0));
+        let socket = socket.ok()?;
+        socket.set_nonblocking(true).ok()?;
+        let _ = Buffer::Receive.request(&SockRef::from(&socket), Some(RECEIVE_BUFFER));
+        socket.connect(self.to).ok()?;
+        self.peers.push((near, socket));
+        Some(self.peers.len() - 1)
+    }
+
+    /// Passes the far end's datagrams back, of the peers that have some.
+    fn back(&mut self, ready: &[bool]) {
+        let ready = self.peers.iter().zip(ready).filter(|(_, ready)| **ready);
+        for ((near, socket), _) in ready {
+            for _ in 0..TURN {
+                // An error is word of the network about an earlier datagram.
+                let Ok(len) = socket.recv(&mut self.scratch) else { break };
+                let _ = self.datagrams.send_to(&self.scratch[..len], near);
+            }
+        }
+    }
+}
+
+/// Binds both protocols to one port.
+pub(in crate::trial) fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let mut tries = 0;
+    loop {
+        let listener = TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        tries += 1;
+        match UdpSocket::bind(listener.local_addr()?) {
+            Ok(datagrams) => {
+                datagrams.set_nonblocking(true)?;
+                return Ok((listener, datagrams));
+            }
+            Err(error) if tries == TRIES || at.port() != 0 => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
+    // poll(2) reports hang-ups and errors whatever is asked for; a negative descriptor keeps it quiet.
+    libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
+}
+
+/// Connection of a near end, and the one to the far end that belongs to it.
+struct Stream {
+    near: TcpStream,
+    far: TcpStream,
+    up: OneWay,
+    down: OneWay,
+}
+
+/// One direction of a relayed connection.
+struct OneWay {
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are to be written.
+    held: std::ops::Range<usize>,
+    state: State,
+}
+
+/// State of a direction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The sender has ended it; what is held is still to be written.
+    Ended,
+    /// The receiver has been told, too.
+    Told,
+}
+
+impl Stream {
+    fn between(near: TcpStream, to: SocketAddr) -> io::Result<Stream> {
+        // Once the trial is over nothing of it may be sent again: the path is the next one's.
+        reset_on_close(near.as_fd())?;
+        let far = TcpStream::connect_timeout(&to, CONNECT)?;
+        reset_on_close(far.as_fd())?;
+        for end in [&near, &far] {
+            end.set_nodelay(true)?;
+            end.set_nonblocking(true)?;
+        }
+        Ok(Stream { near, far, up: OneWay::new(), down: OneWay::new() })
+    }
+
+    /// Returns the readiness of both connections that it waits for.
+    fn waits_for(&self) -> [libc::pollfd; 2] {
+        let of = |end: &TcpStream, reads: &OneWay, writes: &OneWay| {
+            poll_for(end.as_raw_fd(), reads.wants_to_read() | writes.wants_to_write())
+        };
+        [of(&self.near, &self.up, &self.down), of(&self.far, &self.down, &self.up)]
+    }
+
+    /// Moves what can be moved; false once there is nothing more to move, ever.
+    fn turn(&mut self) -> bool {
+        let moved = self.up.turn(&self.near, &self.far);
+        let moved = moved.and_then(|()| self.down.turn(&self.far, &self.near));
+        moved.is_ok() && (self.up.state != State::Told || self.down.state != State::Told)
+    }
+}
+
+impl OneWay {
+    fn new() -> OneWay {
+        OneWay { buffer: vec![0; BUFFER], held: 0..0, state: State::Open }
+    }
+
+    fn wants_to_read(&self) -> libc::c_short {
+        if self.state == State::Open && self.held.is_empty() { libc::POLLIN } else { 0 }
+    }
+
+    fn wants_to_write(&self) -> libc::c_short {
+        if self.held.is_empty() { 0 } else { libc::POLLOUT }
+    }
+
+    /// Reads once and writes what there is, without waiting.
+    fn turn(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+        if self.held.is_empty() && self.state == State::Open {
+            match from.read(&mut self.buffer) {
+                Ok(0) => self.state = State::Ended,
+                Ok(len) => self.held = 0..len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.held.is_empty() {
+            match to.write(&self.buffer[self.held.clone()]) {
+                Ok(len) => self.held.start += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.held.is_empty() && self.state == State::Ended {
+            to.shutdown(Shutdown::Write)?;
+            self.state = State::Told;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::trial::control;
+
+    const HERE: &str = "127.0.0.1:0";
+
+    /// Runs `test` with the address of a relay to `to`, and sees that the relay ends with its line.
+    fn relayed(to: SocketAddr, test: impl FnOnce(SocketAddr)) {
+        let (mut race, control) = UnixStream::pair().unwrap();
+        let plan = ForwardPlan { at: HERE.parse().unwrap(), to };
+        let relay = thread::spawn(move || run(&plan, control));
+        let FromAgent::Ready { endpoint: Address::Ip(at) } = control::read(&mut race).unwrap()
+        else {
+            panic!("it is not ready");
+        };
+        test(at);
+        drop(race);
+        relay.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_stream_is_passed_on_whole_and_so_is_the_end_of_each_direction() {
+        let far = TcpListener::bind(HERE).unwrap();
+        relayed(far.local_addr().unwrap(), |at| {
+            let mut near = TcpStream::connect(at).unwrap();
+            let (mut far, _) = far.accept().unwrap();
+            // More than the relay and both sockets hold, so that it has to wait for room.
+            let sent: Vec<u8> = (0..32 << 20).map(|at: u32| ((at * 7) >> 3) as u8).collect();
+            let body = sent.clone();
+            let sender = thread::spawn(move || {
+                near.write_all(&body).unwrap();
+                near.shutdown(Shutdown::Write).unwrap();
+                let mut answer = Vec::new();
+                near.read_to_end(&mut answer).unwrap();
+                answer
+            });
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).unwrap();
+            assert!(received == sent, "{} of {} bytes", received.len(), sent.len());
+            far.write_all(b"all of it").unwrap();
+            drop(far);
+            assert_eq!(sender.join().unwrap(), b"all of it");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_fails_on_one_side_is_reset_on_the_other() {
+        let far = TcpListener::bind(HERE).unwrap();
+        relayed(far.local_addr().unwrap(), |at| {
+            let mut near = TcpStream::connect(at).unwrap();
+            let (far, _) = far.accept().unwrap();
+            reset_on_close(far.as_fd()).unwrap();
+            drop(far);
+            let error = near.read(&mut [0; 8]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        });
+    }
+
+    #[test]
+    fn datagrams_of_two_near_ends_stay_apart() {
+        let far = UdpSocket::bind(HERE).unwrap();
+        relayed(far.local_addr().unwrap(), |at| {
+            let ends: [UdpSocket; 2] = std::array::from_fn(|_| {
+                let near = UdpSocket::bind(HERE).unwrap();
+                near.connect(at).unwrap();
+                near
+            });
+            let mut buffer = [0; 16];
+            for round in 0..3u8 {
+                for (number, near) in ends.iter().enumerate() {
+                    near.send(&[round, number as u8]).unwrap();
+                    let (len, from) = far.recv_from(&mut buffer).unwrap();
+                    assert_eq!(buffer[..len], [round, number as u8]);
+                    far.send_to(&[number as u8, round, 9], from).unwrap();
+                }
+            }
+            for (number, near) in ends.iter().enumerate() {
+                for round in 0..3u8 {
+                    let len = near.recv(&mut buffer).unwrap();
+                    assert_eq!(buffer[..len], [number as u8, round, 9]);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,337 @@
+//! Client of a TURN server, a process beside the near end. What comes from one of the near end's sockets goes on as ChannelData of the
+//! allocation that is that socket's, and what comes back goes to that socket.
+//!
+//! One thread, up to 64 datagrams in two system calls, sleeping while there is nothing to do. It has the allocations that the
+//! near end needs before that dials, so that no figure holds how long they take; those for later connections are made
+//! when their first datagram comes, which then waits.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use socket2::{SockAddr, SockRef};
+
+use super::allocation::{Allocation, CHANNEL, Failure, FailureKind};
+use super::batch::Batch;
+use super::message::{channel_data, channel_header};
+use super::{OVERHEAD, TurnPlan};
+use crate::datapath::option::Buffer;
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::trial::agent::session::say;
+use crate::trial::control::FromAgent;
+use crate::units::Bytes;
+
+/// Buffers of each socket.
+const BUFFER: Bytes = Bytes(4 << 20);
+/// The most allocations at a time; where one more is needed, that which was used least lately goes.
+const MOST: usize = 1024;
+/// Datagrams that wait for their allocation.
+const HELD: usize = 64;
+/// Times that another port is tried where the server has an allocation for the one at hand.
+const TRIES: usize = 4;
+/// Longest time to give allocations back.
+const PARTING: Nanos = Nanos::from_secs(1);
+
+/// Carries until the line to the race says anything more, or ends; then gives back what it has.
+///
+/// # Errors
+/// [`Error::Blocked`] where the server does not answer, [`Error::Peer`] where it refuses, with why.
+pub(in crate::trial) fn run(plan: &TurnPlan, mut control: UnixStream) -> Result<()> {
+    let mut client = Client::new(plan)?;
+    while !client.legs.iter().all(|leg| leg.allocation.is_bound()) {
+        if client.turn(Some(&control), Nanos(u64::MAX))? == Heard::Control {
+            return Ok(());
+        }
+    }
+    say(&mut control, &FromAgent::Ready { endpoint: Address::Ip(client.at()?) })?;
+    while client.turn(Some(&control), Nanos(u64::MAX))? == Heard::Sockets {}
+    client.part();
+    Ok(())
+}
+
+/// Event that ended a wait.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    Control,
+    Sockets,
+}
+
+/// An allocation, and the socket of the near end that it is for.
+struct Leg {
+    /// Socket to the server.
+    socket: UdpSocket,
+    allocation: Allocation,
+    near: Option<SocketAddr>,
+    /// Datagrams that wait until the channel is bound.
+    held: Vec<Vec<u8>>,
+    used: Nanos,
+}
+
+struct Client {
+    plan: TurnPlan,
+    /// Socket that the near end sends to.
+    local: UdpSocket,
+    legs: Vec<Leg>,
+    /// Legs by the near end's sockets.
+    by_near: HashMap<SocketAddr, usize>,
+    batch: Batch,
+    tries: usize,
+}
+
+impl Client {
+    fn new(plan: &TurnPlan) -> Result<Client> {
+        let here: IpAddr = match plan.to {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let legs = (0..usize::from(plan.allocations).min(MOST)).map(|_| Leg::new(plan));
+        Ok(Client {
+            local: socket(SocketAddr::new(here, 0))?,
+            legs: legs.collect::<Result<_>>()?,
+            by_near: HashMap::new(),
+            batch: Batch::new(),
+            plan: plan.clone(),
+            tries: 0,
+        })
+    }
+
+    fn at(&self) -> Result<SocketAddr> {
+        self.local.local_addr().map_err(|e| Error::setup("find the TURN client's port", e))
+    }
+
+    /// Sends what is due, waits until there is more to do, at most until `deadline`, and does it.
+    fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<Heard> {
+        self.keep_up()?;
+        let next = self.legs.iter().map(|leg| leg.allocation.next()).fold(deadline, Nanos::min);
+        let control = control.map_or(-1, AsRawFd::as_raw_fd);
+        let sockets = self.legs.iter().map(|leg| leg.socket.as_raw_fd());
+        let ready = wait([control, self.local.as_raw_fd()].into_iter().chain(sockets), next)
+            .map_err(|e| Error::setup("wait for what is to be relayed", e))?;
+        if ready[0] {
+            return Ok(Heard::Control);
+        }
+        for (leg, _) in ready[2..].iter().enumerate().filter(|(_, ready)| **ready) {
+            self.back(leg)?;
+        }
+        if ready[1] {
+            self.on()?;
+        }
+        Ok(Heard::Sockets)
+    }
+
+    /// Has each allocation send what it has to.
+    fn keep_up(&mut self) -> Result<()> {
+        let now = Monotonic.now();
+        for at in 0..self.legs.len() {
+            let leg = &mut self.legs[at];
+            match leg.allocation.poll(now) {
+                Ok(None) => {}
+                Ok(Some(request)) => {
+                    if let Err(error) = leg.socket.send(request) {
+                        self.refused(&error)?;
+                    }
+                }
+                Err(failure) => self.failed(at, failure)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Word of the network that nothing is there: final while nothing is allocated, as RFC 8489 has it (section 6.2.1).
+    fn refused(&self, error: &io::Error) -> Result<()> {
+        let is_settled = self.legs.iter().any(|leg| leg.allocation.is_bound());
+        if is_settled || error.kind() != io::ErrorKind::ConnectionRefused {
+            return Ok(());
+        }
+        Err(Error::blocked(format!(
+            "TURN server {}: nothing listens there, the host says; is a TURN server there, over UDP?",
+            self.plan.server
+        )))
+    }
+
+    fn failed(&mut self, leg: usize, failure: Failure) -> Result<()> {
+        let what = format!("TURN server {}: {}", self.plan.server, failure.what);
+        match failure.kind {
+            FailureKind::Mismatch if self.tries < TRIES => {
+                self.tries += 1;
+                let (near, held) = (self.legs[leg].near, std::mem::take(&mut self.legs[leg].held));
+                self.legs[leg] = Leg { near, held, ..Leg::new(&self.plan)? };
+                Ok(())
+            }
+            FailureKind::Silent => Err(Error::blocked(what)),
+            FailureKind::Mismatch | FailureKind::Refused => {
+                Err(Error::peer(format!("TURN server {}", self.plan.server), failure.what))
+            }
+        }
+    }
+
+    /// Carries the near end's datagrams on.
+    fn on(&mut self) -> Result<()> {
+        let count = self.batch.receive(&self.local).unwrap_or(0);
+        let now = Monotonic.now();
+        let mut places: Vec<Range<usize>> = Vec::with_capacity(count);
+        let mut of = None;
+        for number in 0..count {
+            let Some(near) = self.batch.from(number) else { continue };
+            let leg = match self.by_near.get(&near) {
+                Some(leg) => *leg,
+                None => {
+                    // Legs may change their places.
+                    self.flush(of.take(), &mut places);
+                    self.leg_for(near, now)?
+                }
+            };
+            if of != Some(leg) {
+                self.flush(of.replace(leg), &mut places);
+            }
+            self.legs[leg].used = now;
+            if self.legs[leg].allocation.is_bound() {
+                let len = self.batch.place(number).len() as u16;
+                places.push(self.batch.put_in_front(number, channel_header(CHANNEL, len)));
+            } else if self.legs[leg].held.len() < HELD {
+                let content = self.batch.bytes(self.batch.place(number));
+                self.legs[leg].held.push(content.to_vec());
+            }
+        }
+        self.flush(of, &mut places);
+        Ok(())
+    }
+
+    fn flush(&mut self, leg: Option<usize>, places: &mut Vec<Range<usize>>) {
+        if let Some(leg) = leg {
+            self.batch.send(&self.legs[leg].socket, places, None);
+        }
+        places.clear();
+    }
+
+    /// Returns the leg of a socket of the near end that is new: one that is free, or one more.
+    fn leg_for(&mut self, near: SocketAddr, now: Nanos) -> Result<usize> {
+        let free = self.legs.iter().position(|leg| leg.near.is_none());
+        let leg = match free {
+            Some(leg) => leg,
+            None => {
+                if self.legs.len() >= MOST {
+                    self.drop_oldest(now);
+                }
+                self.legs.push(Leg::new(&self.plan)?);
+                self.legs.len() - 1
+            }
+        };
+        self.legs[leg].near = Some(near);
+        self.by_near.insert(near, leg);
+        Ok(leg)
+    }
+
+    /// Gives back the allocation that was used least lately, without waiting for the answer.
+    fn drop_oldest(&mut self, now: Nanos) {
+        let oldest = (0..self.legs.len()).min_by_key(|leg| self.legs[*leg].used);
+        let Some(oldest) = oldest else { return };
+        let mut leg = self.legs.swap_remove(oldest);
+        leg.allocation.close();
+        if let Ok(Some(request)) = leg.allocation.poll(now) {
+            let _ = leg.socket.send(request);
+        }
+        let all = self.legs.iter().enumerate();
+        self.by_near = all.filter_map(|(at, leg)| Some((leg.near?, at))).collect();
+    }
+
+    /// Carries back what came to a leg, and gives the allocation what is for it.
+    fn back(&mut self, at: usize) -> Result<()> {
+        let count = match self.batch.receive(&self.legs[at].socket) {
+            Ok(count) => count,
+            Err(error) => return self.refused(&error),
+        };
+        let now = Monotonic.now();
+        let mut places: Vec<Range<usize>> = Vec::with_capacity(count);
+        for number in 0..count {
+            let place = self.batch.place(number);
+            let datagram = self.batch.bytes(place.clone());
+            if let Some((channel, content)) = channel_data(datagram) {
+                let start = place.start + OVERHEAD;
+                if channel == CHANNEL {
+                    places.push(start..start + content.len());
+                }
+            } else if let Err(failure) = self.legs[at].allocation.on_datagram(now, datagram) {
+                return self.failed(at, failure);
+            }
+        }
+        if let Some(near) = self.legs[at].near {
+            self.batch.send(&self.local, &places, Some(&SockAddr::from(near)));
+        }
+        self.legs[at].release();
+        Ok(())
+    }
+
+    /// Gives all allocations back, as far as the server answers soon.
+    fn part(&mut self) {
+        let deadline = Monotonic.now() + PARTING;
+        for leg in &mut self.legs {
+            leg.allocation.close();
+        }
+        while Monotonic.now() < deadline && self.legs.iter().any(|leg| !leg.allocation.is_closed())
+        {
+            if self.turn(None, deadline).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Leg {
+    fn new(plan: &TurnPlan) -> Result<Leg> {
+        let any: IpAddr = match plan.server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = socket(SocketAddr::new(any, 0))?;
+        let connected = socket.connect(plan.server);
+        connected.map_err(|e| Error::setup(format!("reach the TURN server {}", plan.server), e))?;
+        let allocation = Allocation::new(plan);
+        Ok(Leg { socket, allocation, near: None, held: Vec::new(), used: Nanos::ZERO })
+    }
+
+    /// Sends what waited for the channel, once that is bound.
+    fn release(&mut self) {
+        if !self.allocation.is_bound() {
+            return;
+        }
+        for content in self.held.drain(..) {
+            let mut wire = channel_header(CHANNEL, content.len() as u16).to_vec();
+            wire.extend(content);
+            // A datagram without room is lost, as on any path.
+            let _ = self.socket.send(&wire);
+        }
+    }
+}
+
+fn socket(at: SocketAddr) -> Result<UdpSocket> {
+    let failed = |e| Error::setup(format!("open the TURN client's socket at {at}"), e);
+    let socket = UdpSocket::bind(at).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    for buffer in [Buffer::Receive, Buffer::Send] {
+        buffer.request(&SockRef::from(&socket), Some(BUFFER))?;
+    }
+    Ok(socket)
+}
+
+/// Waits until a descriptor is readable, at most until `deadline`; answers which are.
+fn wait(fds: impl Iterator<Item = RawFd>, deadline: Nanos) -> io::Result<Vec<bool>> {
+    let mut fds: Vec<libc::pollfd> =
+        fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let left = deadline - Monotonic.now();
+    let ms = i32::try_from(left.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `fds` is a vector of valid pollfds.
+    if unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        fds.iter_mut().for_each(|fd| fd.revents = 0);
+    }
+    Ok(fds.iter().map(|fd| fd.revents != 0).collect())
+}

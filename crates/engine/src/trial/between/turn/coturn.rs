@@ -1,0 +1,124 @@
+//! Debian's coturn as the TURN server of one trial, at the far end's host. It ends with this process.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use deadheat_base::process::die_with_parent;
+
+use super::CoturnPlan;
+use super::message::{Class, Draft, Message, Method, Transaction};
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::via::COTURN;
+use crate::trial::agent::session::say;
+use crate::trial::control::FromAgent;
+use crate::trial::process::AgentProcess;
+
+/// Realm that it asks for credentials of.
+const REALM: &str = "deadheat";
+/// Longest time until it answers.
+const START: Nanos = Nanos::from_secs(15);
+/// Time to wait for an answer before it is asked again.
+const ASK: Duration = Duration::from_millis(20);
+/// Ports to try: one that is free may be taken before the server has it.
+const TRIES: usize = 3;
+
+/// Runs a server until the line to the race says anything more, or ends.
+///
+/// # Errors
+/// [`Error::Unsupported`] where coturn is not installed; [`Error::Peer`] where it does not start, with what it says.
+pub(in crate::trial) fn run(plan: &CoturnPlan, mut control: UnixStream) -> Result<()> {
+    let mut tries = 0;
+    let (server, at) = loop {
+        tries += 1;
+        match start(plan) {
+            Err(_) if tries < TRIES => {}
+            started => break started?,
+        }
+    };
+    say(&mut control, &FromAgent::Ready { endpoint: Address::Ip(at) })?;
+    // The race says nothing more; its line ends.
+    let _ = io::Read::read(&mut control, &mut [0]);
+    drop(server);
+    Ok(())
+}
+
+/// Starts a server, and waits until it answers.
+fn start(plan: &CoturnPlan) -> Result<(AgentProcess, SocketAddr)> {
+    let asking = |e| Error::setup(format!("ask for a free port at {}", plan.at), e);
+    let free = UdpSocket::bind(plan.at).and_then(|socket| socket.local_addr());
+    let at = free.map_err(asking)?;
+    let mut server = AgentProcess::start(COTURN, command(plan, at)).map_err(missing)?;
+    let from = UdpSocket::bind(SocketAddr::new(at.ip(), 0)).map_err(asking)?;
+    from.set_read_timeout(Some(ASK)).map_err(asking)?;
+    let deadline = Monotonic.now() + START;
+    while !answers(&from, at) {
+        let has_ended = server.ended(Nanos::ZERO);
+        if has_ended || Monotonic.now() >= deadline {
+            let did = if has_ended { "it ended" } else { "it does not answer" };
+            let words = server.last_words().unwrap_or_default();
+            let last: Vec<&str> = words.lines().rev().take(3).collect();
+            return Err(Error::peer(COTURN, format!("{did}, and says: {}", last.join(" / "))));
+        }
+    }
+    Ok((server, at))
+}
+
+/// Returns the command that starts it, for this address alone, over UDP alone, with no configuration of the host's.
+fn command(plan: &CoturnPlan, at: SocketAddr) -> Command {
+    let mut command = Command::new(COTURN);
+    let ip = at.ip();
+    command.args([
+        "-n",
+        &format!("--listening-ip={ip}"),
+        &format!("--relay-ip={ip}"),
+        &format!("--listening-port={}", at.port()),
+        "--lt-cred-mech",
+        &format!("--user={}:{}", plan.credentials.user, plan.credentials.password),
+        &format!("--realm={REALM}"),
+        // The far end is on its own host, and on loopback that is a loopback address.
+        "--allow-loopback-peers",
+        "--no-cli",
+        "--no-tls",
+        "--no-dtls",
+        "--no-tcp",
+        "--no-tcp-relay",
+        "--relay-threads=1",
+        "--log-file=/dev/stderr",
+        "--simple-log",
+        "--pidfile=/dev/null",
+        "--userdb=:memory:",
+    ]);
+    // SAFETY: the closure makes one async-signal-safe call.
+    unsafe {
+        command.pre_exec(|| {
+            die_with_parent();
+            Ok(())
+        })
+    };
+    command
+}
+
+fn missing(error: Error) -> Error {
+    match error {
+        Error::Setup { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            crate::transport::via::no_coturn()
+        }
+        other => other,
+    }
+}
+
+/// Asks where a request comes from (RFC 8489, Binding), and returns whether an answer comes.
+fn answers(from: &UdpSocket, at: SocketAddr) -> bool {
+    let transaction: Transaction = *b"are-you-here";
+    let request = Draft::new(Method::Binding, Class::Request, &transaction).finish();
+    let _ = from.send_to(&request, at);
+    let mut into = [0; 2048];
+    let Ok((len, _)) = from.recv_from(&mut into) else { return false };
+    Message::parse(&into[..len]).is_some_and(|message| message.transaction() == transaction)
+}

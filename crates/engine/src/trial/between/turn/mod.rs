@@ -1,0 +1,112 @@
+//! TURN: a relay that others wrote (RFC 8656), between the near end and a far one.
+//!
+//! ```text
+//! near end ──► client ── path ──► TURN server ──► far end
+//!              at the near host   at the far host (via=coturn), or where somebody runs it (via=turn:HOST)
+//! ```
+//! The near end dials the client, a process beside it, which asks the server for an allocation for each of its sockets and
+//! carries its datagrams as ChannelData, four bytes longer. So every contender over UDP goes through TURN without
+//! knowing of it.
+
+mod allocation;
+mod batch;
+mod client;
+mod coturn;
+pub mod message;
+pub(in crate::trial) mod way;
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+pub(in crate::trial) use client::run as carry;
+pub(in crate::trial) use coturn::run as serve;
+
+/// Bytes that a datagram is longer between client and server: the header of ChannelData (RFC 8656, section 12.4).
+pub const OVERHEAD: usize = 4;
+
+/// Variable with the name that a TURN server knows us by.
+pub const USER_VARIABLE: &str = "DEADHEAT_TURN_USER";
+/// Variable with the password for it.
+pub const PASSWORD_VARIABLE: &str = "DEADHEAT_TURN_PASSWORD";
+
+/// Name and password of the long-term mechanism (RFC 8489, section 9.2); the realm is the server's to say. Never shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Name that the server knows.
+    pub user: String,
+    /// Password, as UTF-8 and as it is.
+    pub password: String,
+}
+
+impl Credentials {
+    /// Reads name and password from the environment; `None` if neither is set.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where one is there without the other, or one is no text or too long for the protocol.
+    pub fn from_environment() -> Result<Option<Credentials>> {
+        let [user, password] = [USER_VARIABLE, PASSWORD_VARIABLE].map(std::env::var_os);
+        let text = |name: &str, value: std::ffi::OsString| {
+            let fits = |text: &String| (1..=LONGEST).contains(&text.len());
+            value.into_string().ok().filter(fits).ok_or_else(|| {
+                Error::usage(format!("{name} is no text of 1 to {LONGEST} bytes in UTF-8"))
+            })
+        };
+        match (user, password) {
+            (None, None) => Ok(None),
+            (Some(user), Some(password)) => Ok(Some(Credentials {
+                user: text(USER_VARIABLE, user)?,
+                password: text(PASSWORD_VARIABLE, password)?,
+            })),
+            _ => Err(Error::usage(format!(
+                "a TURN server asks for both or neither; set {USER_VARIABLE} and {PASSWORD_VARIABLE}, or unset both"
+            ))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials(…)")
+    }
+}
+
+/// Longest name (RFC 8489, section 14.3), and longest password that is taken.
+const LONGEST: usize = 508;
+
+/// Part of a TURN client beside a near end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnPlan {
+    /// Address of the TURN server.
+    pub server: SocketAddr,
+    /// Address of the far end, to which the server relays.
+    pub to: SocketAddr,
+    /// Name and password, if the server asks for them.
+    pub credentials: Option<Credentials>,
+    /// Allocations to have before the near end dials, one for each of its sockets.
+    pub allocations: u16,
+}
+
+/// Part of a TURN server for one trial, at the far end's host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CoturnPlan {
+    /// Address to listen at; port 0 for a free one.
+    pub at: SocketAddr,
+    /// Name and password that it asks for.
+    pub credentials: Credentials,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_in_no_text_of_ours() {
+        let credentials = Credentials { user: "ann".into(), password: "s3cret".into() };
+        let plan = CoturnPlan { at: "127.0.0.1:0".parse().unwrap(), credentials };
+        let shown = format!("{plan:?}");
+        assert!(!shown.contains("s3cret") && !shown.contains("ann"), "{shown}");
+    }
+}

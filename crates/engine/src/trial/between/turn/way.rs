@@ -1,0 +1,83 @@
+//! Way through a relay, as a race finds it: the server, what it is to be told, and the largest packet that passes.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use crate::datapath::option::path_mtu_to;
+use crate::error::{Error, Result};
+use crate::path::Family;
+use crate::transport::via::Via;
+use crate::trial::lead::agents::Far;
+use crate::units::hex::hex;
+
+use super::{Credentials, OVERHEAD};
+
+/// Relay between two ends.
+#[derive(Debug)]
+pub(in crate::trial) struct Way {
+    /// TURN server that somebody runs.
+    pub(in crate::trial) server: Option<SocketAddr>,
+    /// Name and password that the TURN server asks for.
+    pub(in crate::trial) credentials: Option<Credentials>,
+    /// Largest IP packet that an end may send in one piece. A relay at an end's own host hides the path from it.
+    pub(in crate::trial) mtu: Option<u32>,
+}
+
+impl Way {
+    /// Finds the way of a contender to the far end; `None` if there is no relay on it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the way cannot lead there; [`Error::Setup`] where a host has no address, or without randomness.
+    pub(in crate::trial) fn of(via: &Via, far: &Far) -> Result<Option<Way>> {
+        let (server, credentials) = match via {
+            Via::Direct => return Ok(None),
+            Via::Relay => (None, None),
+            Via::Coturn => (None, Some(fresh()?)),
+            Via::Turn { host, port } => {
+                (Some(find(host, *port, far)?), Credentials::from_environment()?)
+            }
+        };
+        let overhead = if via.is_turn() { OVERHEAD as u32 } else { 0 };
+        let mtu = match (far, server) {
+            (Far::Emulated(path), _) => Some(path.mtu()),
+            (Far::Loopback(_) | Far::Server { .. }, Some(server)) => mtu_to(server),
+            (Far::Loopback(family), None) => mtu_to(SocketAddr::new(family.loopback(), 9)),
+            (Far::Server { server, .. }, None) => mtu_to(server.address),
+        };
+        let mtu = mtu.map(|mtu| mtu.saturating_sub(overhead));
+        Ok(Some(Way { server, credentials, mtu }))
+    }
+}
+
+fn mtu_to(at: SocketAddr) -> Option<u32> {
+    path_mtu_to(&at.into()).and_then(|mtu| u32::try_from(mtu).ok())
+}
+
+/// Makes a name and a password for one trial.
+fn fresh() -> Result<Credentials> {
+    let mut password = [0; 16];
+    getrandom::fill(&mut password)
+        .map_err(|why| Error::setup("make a password", std::io::Error::other(why.to_string())))?;
+    Ok(Credentials { user: "deadheat".into(), password: hex(&password) })
+}
+
+/// Finds the address of a TURN server, of the far end's IP version.
+fn find(host: &str, port: u16, far: &Far) -> Result<SocketAddr> {
+    let is_v4 = match far {
+        Far::Emulated(_) => {
+            return Err(Error::usage(format!(
+                "via=turn:{host}: no host of an emulated path has it; via=coturn starts a TURN server there"
+            )));
+        }
+        Far::Loopback(Family::V6) => false,
+        Far::Loopback(_) => true,
+        Far::Server { server, .. } => server.address.ip().to_canonical().is_ipv4(),
+    };
+    let failed = |e| Error::setup(format!("find the TURN server {host}:{port}"), e);
+    let mut found = (host, port).to_socket_addrs().map_err(failed)?;
+    found.find(|at| at.is_ipv4() == is_v4).ok_or_else(|| {
+        let version = if is_v4 { "IPv4" } else { "IPv6" };
+        Error::usage(format!(
+            "the TURN server {host} has no {version} address, which the far end has"
+        ))
+    })
+}

@@ -1,0 +1,493 @@
+//! Control protocol between race, server and agents: length-prefixed JSON, versioned, golden bytes
+//! in the tests. Control runs over TCP (or a socket pair on one machine), never over the path's
+//! UDP.
+//!
+//! ```text
+//! race                        server                       far agent      near agent
+//!  | Greeting ------------------>|
+//!  |<------------------ Welcome  |
+//!  | Proof (if asked for) ------>|
+//!  |<-------------------- Facts  |
+//!  | Open ---------------------->| (Queued*, then relays) ------->|
+//!  |<-------------------------------------------------- Ready     |
+//!  | Open ---------------------------------------------------------------------->|
+//!  |<------------------------------------------------ Connected, Connected       |
+//!  | Start ------------------------------------------------------>| and near --->|
+//!  |<------------------------------ Interval* (if the plan asks for it)          |
+//!  |<------------------------------------------------- Finished, Finished        |
+//!  | PeerFinished ----------------------------------------------->| and near --->|
+//!  |<------------------------------------------------------ Done, Done           |
+//! ```
+//! An agent ends after `Done` or `Fault`; a server waits for the next `Open`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::explain::{EndNotes, Pass};
+use crate::contract::{Side, WaitMode};
+use crate::error::{Error, Fault, Result};
+use crate::host::facts::HostFacts;
+use crate::measurements::series::{Point, Series};
+use crate::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
+use crate::time::Nanos;
+use crate::transport::hello::Token;
+use crate::transport::{Address, Effective};
+use crate::trial::between::turn::{CoturnPlan, TurnPlan};
+use crate::units::BitRate;
+use crate::units::hex::{hex, unhex};
+use crate::workload::EndpointReport;
+
+pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
+
+pub mod key;
+pub(super) mod patient;
+pub mod private_file;
+pub mod remote;
+pub mod stream;
+
+/// The protocol that this version speaks.
+pub const PROTOCOL: u32 = 3;
+
+/// The environment variable that may hold a shared secret.
+pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
+
+/// The word that a greeting starts with.
+pub const MAGIC: &str = "deadheat";
+
+/// The first message from a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// [`MAGIC`].
+    pub magic: String,
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The client's version.
+    pub version: String,
+}
+
+/// Message from a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromServer {
+    /// Greets back.
+    Welcome {
+        /// The server's protocol.
+        protocol: u32,
+        /// The server's version.
+        #[serde(deserialize_with = "crate::foreign::text")]
+        version: String,
+        /// Hexadecimal nonce to prove the shared secret with; absent if none is needed.
+        nonce: Option<String>,
+        /// Limits that the server sets.
+        limits: Limits,
+    },
+    /// The server's host, once the client is let in.
+    Facts(Box<HostFacts>),
+    /// The trial waits for others to end.
+    Queued {
+        /// Number of trials before it.
+        ahead: u32,
+    },
+    /// The server has no room now; the same may be asked again a little later.
+    Full(Fault),
+    /// The server will not; why and what would help.
+    Refused(Fault),
+    /// The server's operator stopped it, whatever goes on; its last word.
+    Stopped(Fault),
+}
+
+impl FromServer {
+    /// Returns true if a message is a server's, by the word that it begins with; an agent has
+    /// others.
+    pub fn is_meant(body: &[u8]) -> bool {
+        let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
+        let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
+        let words = ["welcome", "facts", "queued", "full", "refused", "stopped"];
+        words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
+    }
+}
+
+/// The proof of a shared secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal; on an encrypted connection, of
+    /// the nonce's text and what binds the proof to that connection (RFC 9266), so that nobody can pass it on.
+    pub mac: String,
+}
+
+/// Limits that a server sets for one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Duration of the trial.
+    pub duration_ns: Nanos,
+    /// Bytes per direction, as IP packets.
+    pub bytes: u64,
+    /// Mean rate per direction, over any second.
+    pub rate_bps: BitRate,
+    /// Trials that may run at once; further ones wait.
+    pub concurrent: u32,
+}
+
+/// Message to an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToAgent {
+    /// Get ready: listen (far) or dial (near).
+    Open(Box<AgentPlan>),
+    /// Stand between two ends: listen, and forward to where the far end listens. Ends with its line.
+    Relay(RelayPlan),
+    /// Begin.
+    Start,
+    /// End what is under way and report, as a load does once the work beside it is over.
+    Stop,
+    /// End the trial at once. A server answers with the agent's last word or a fault.
+    CallOff,
+    /// The other end has sent all it will, by flow.
+    PeerFinished {
+        /// Counters of what it sent, by flow.
+        sent: Vec<Tally>,
+    },
+}
+
+/// Message from an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromAgent {
+    /// The far end listens here.
+    Ready {
+        /// Endpoint to dial.
+        endpoint: Address,
+    },
+    /// Every flow is connected.
+    Connected,
+    /// State of a flow, if the plan asks for that while the trial runs.
+    Interval {
+        /// Number of the flow.
+        flow: u16,
+        /// Newest point of the flow.
+        point: Box<Point>,
+    },
+    /// Every half has sent what it will.
+    Finished {
+        /// Counters of what was sent, by flow.
+        sent: Vec<Tally>,
+    },
+    /// The figures; the last word.
+    Done(Box<AgentReport>),
+    /// Failure of the agent; the last word.
+    Fault(Fault),
+}
+
+/// Part of one end in a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentPlan {
+    /// End that this plan is for.
+    pub side: Side,
+    /// The contender, as typed.
+    pub contender: String,
+    /// The workload, as typed.
+    pub workload: String,
+    /// Endpoint to dial (near) or bind (far).
+    pub endpoint: Address,
+    /// Endpoints of the further far nodes, where there are several: flow `f` goes to the node `f` modulo
+    /// their number (near).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Address>,
+    /// Flows of this end where they are not all: its part among several far nodes (far), or the one flow that all of
+    /// them get (near).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// The trial's token.
+    pub token: Token,
+    /// The trial's seed.
+    pub seed: u64,
+    /// The CPU to run on; absent for any.
+    pub cpu: Option<usize>,
+    /// Mode of waiting.
+    pub wait: WaitMode,
+    /// File for raw samples (near only; ignored by servers).
+    pub samples: Option<PathBuf>,
+    /// Limits that the server sets; absent on one's own machine.
+    pub limits: Option<Limits>,
+    /// The time between two points of each flow's series.
+    #[serde(default = "default_interval")]
+    pub interval_ns: Nanos,
+    /// True if the points are reported while the trial runs.
+    #[serde(default)]
+    pub live: bool,
+    /// Purpose of the trial: for its figures, or to be explained.
+    #[serde(default, skip_serializing_if = "Pass::is_usual")]
+    pub pass: Pass,
+    /// Properties of a path that the race itself emulates; absent on any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<Emulated>,
+    /// Largest IP packet that passes in one piece, where the relay on the way hides it from this end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// True if this end goes before other programs ([`crate::host::idle`]).
+    #[serde(default)]
+    pub goes_first: bool,
+}
+
+/// Part of a node in between.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelayPlan {
+    /// Take in and forward.
+    Forward(ForwardPlan),
+    /// Be the TURN client beside the near end.
+    Turn(TurnPlan),
+    /// Be the TURN server at the far end's host.
+    Coturn(CoturnPlan),
+}
+
+/// Part of a relay: a node between the near end and a far one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ForwardPlan {
+    /// Address to listen at; port 0 for one of the system's choice.
+    pub at: SocketAddr,
+    /// Address of the far end that it forwards to.
+    pub to: SocketAddr,
+}
+
+/// Flows of one far node among several: every `nodes`-th, from `node` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Number of the node, from 0.
+    pub node: u16,
+    /// Number of far nodes.
+    pub nodes: u16,
+}
+
+impl Share {
+    /// All flows.
+    pub const WHOLE: Share = Share { node: 0, nodes: 1 };
+
+    /// Returns the flows of this node, in order, of `flows` in all.
+    pub fn flows(self, flows: usize) -> impl Iterator<Item = u16> {
+        (self.node..flows as u16).step_by(usize::from(self.nodes.max(1)))
+    }
+
+    /// Returns the place of `flow` among the flows of its node.
+    pub fn place(self, flow: u16) -> usize {
+        usize::from(flow / self.nodes.max(1))
+    }
+
+    /// Returns the flow at a place among the flows of this node.
+    pub fn flow(self, place: u16) -> u16 {
+        place.saturating_mul(self.nodes).saturating_add(self.node)
+    }
+}
+
+/// Properties of an emulated path that an end has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Emulated {
+    /// Longest time that the path may hold a message that is not waiting behind others.
+    pub transit_ns: Nanos,
+    /// Time for which a near end tries to connect.
+    pub dial_ns: Nanos,
+}
+
+fn default_interval() -> Nanos {
+    crate::trial::agent::intervals::DEFAULT
+}
+
+/// Figures of one end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// Reports of the endpoints, by flow.
+    pub halves: Vec<EndpointReport>,
+    /// Counters of the connections, by flow.
+    pub conns: Vec<ConnStats>,
+    /// Time series, by flow.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// Options as read back from the first flow.
+    pub effective: Effective,
+    /// Options that a flow has otherwise than the first, by flow; empty if all flows are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effective_by_flow: Vec<Effective>,
+    /// Cost of the trial to this end.
+    pub cost: Cost,
+    /// Share of CPU time that the hypervisor took meanwhile.
+    pub steal_share: f64,
+    /// Load average (1 minute) at the start.
+    pub load: f64,
+    /// Counters of the network code over the trial, for the whole network namespace.
+    #[serde(default)]
+    pub counters: Option<HostCounters>,
+    /// Throttling of this end's control group by a CPU quota over the trial; absent if there was
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Throttled>,
+    /// Notes of this end, in an instrumented trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Box<EndNotes>>,
+}
+
+/// A shared secret. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Creates a secret from a file or variable; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
+    pub fn new(text: &str, from: &str) -> Result<Secret> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::usage(format!(
+                "the secret from {from} is empty; write one into it, such as the output of \
+                 `openssl rand -hex 16`, or leave it away to let everyone in"
+            )));
+        }
+        Ok(Secret(text.to_owned()))
+    }
+
+    /// Reads the secret in `DEADHEAT_SECRET`, if it is set.
+    ///
+    /// # Errors
+    /// As [`Secret::new`].
+    pub fn from_environment() -> Result<Option<Secret>> {
+        let Ok(text) = std::env::var(SECRET_VARIABLE) else { return Ok(None) };
+        Secret::new(&text, SECRET_VARIABLE).map(Some)
+    }
+
+    /// Returns the secret itself.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Returns the proof that one knows `secret`, for a server's `nonce` and what binds it to the connection, if anything
+/// does.
+pub fn prove(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Proof {
+    let mac = keyed(secret, nonce, binding).finalize().into_bytes();
+    Proof { mac: hex(&mac) }
+}
+
+/// Returns true if `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
+pub fn proved(secret: &str, nonce: &str, binding: Option<[u8; 32]>, proof: &Proof) -> bool {
+    let bytes = unhex::<32>(&proof.mac);
+    bytes.is_some_and(|bytes| keyed(secret, nonce, binding).verify_slice(&bytes).is_ok())
+}
+
+fn keyed(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Hmac<Sha256> {
+    // HMAC takes keys of any length, so this cannot fail; an all-zero key would still be safe to refuse.
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())
+        .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
+    mac.update(nonce.as_bytes());
+    // A nonce has a fixed length, so where it ends is never in doubt.
+    mac.update(binding.as_ref().map_or(&[], |binding| &binding[..]));
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let greeting = Greeting { magic: MAGIC.into(), protocol: 1, version: "0.1.0".into() };
+        let mut wire = Vec::new();
+        write(&mut wire, &greeting).unwrap();
+        let json = br#"{"magic":"deadheat","protocol":1,"version":"0.1.0"}"#;
+        assert_eq!(wire[..4], (json.len() as u32).to_be_bytes());
+        assert_eq!(&wire[4..], json);
+        assert_eq!(read::<Greeting>(&mut wire.as_slice()).unwrap(), greeting);
+    }
+
+    #[test]
+    fn each_kind_of_garbage_is_named() {
+        let say = |bytes: &[u8]| read::<Greeting>(&mut &bytes[..]).unwrap_err().to_string();
+        assert!(say(b"GET / HTTP/1.1\r\n\r\n").contains("not a deadheat peer?"));
+        assert!(say(&[0, 0, 0, 9, b'{']).contains("stopped after 1 of 9 bytes"));
+        assert!(say(&[0, 0, 0, 2, b'{', b'}']).contains("makes no sense: missing field"));
+        assert!(say(&[0, 0, 0, 0]).contains("1 to 1048576 expected"));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_message_is_shown_with_its_place() {
+        let say = |body: &str| parse::<FromAgent>(body.as_bytes()).unwrap_err().to_string();
+        let done = serde_json::to_string(&FromAgent::Done(Box::default())).unwrap();
+        for (figure, why) in [
+            ("NaN", "expected value"),
+            ("Infinity", "expected value"),
+            ("1e999", "number out of range"),
+            ("null", "invalid type: null, expected f64"),
+        ] {
+            for between in ["", "\n"] {
+                let said = say(&done
+                    .replace("\"steal_share\":0.0", &format!("{between}\"steal_share\":{figure}")));
+                assert!(said.contains(why), "{said}");
+                assert!(said.contains(&format!("\"steal_share\":{figure}")), "{said}");
+            }
+        }
+        let said = say(r#"{"dane":{}}"#);
+        assert!(said.contains("unknown variant `dane`") && said.contains("`done`"), "{said}");
+    }
+
+    #[test]
+    fn every_word_of_a_server_is_known_for_one() {
+        let fault = || Fault { kind: crate::error::FaultKind::Peer, message: "no".into() };
+        let limits =
+            Limits { duration_ns: Nanos(1), bytes: 1, rate_bps: BitRate(1), concurrent: 1 };
+        let welcome = FromServer::Welcome { protocol: 1, version: "1".into(), nonce: None, limits };
+        let words = [
+            welcome,
+            FromServer::Facts(Box::default()),
+            FromServer::Queued { ahead: 1 },
+            FromServer::Full(fault()),
+            FromServer::Refused(fault()),
+            FromServer::Stopped(fault()),
+        ];
+        for word in words {
+            // A word that is new here is missing in the list above, too.
+            match word {
+                FromServer::Welcome { .. }
+                | FromServer::Facts(_)
+                | FromServer::Queued { .. }
+                | FromServer::Full(_)
+                | FromServer::Refused(_)
+                | FromServer::Stopped(_) => {}
+            }
+            let body = serde_json::to_vec(&word).unwrap();
+            assert!(FromServer::is_meant(&body), "{}", String::from_utf8_lossy(&body));
+            assert!(FromServer::is_meant(&serde_json::to_vec_pretty(&word).unwrap()));
+        }
+        for word in [FromAgent::Connected, FromAgent::Fault(fault())] {
+            assert!(!FromServer::is_meant(&serde_json::to_vec(&word).unwrap()));
+        }
+        assert!(!FromServer::is_meant(b"") && !FromServer::is_meant(b"{"));
+    }
+
+    #[test]
+    fn a_secret_is_proved_without_being_sent() {
+        let proof = prove("open sesame", "00ff", None);
+        let is_proved = |secret, nonce, binding| proved(secret, nonce, binding, &proof);
+        assert!(is_proved("open sesame", "00ff", None));
+        assert!(!is_proved("open sesame", "00fe", None));
+        assert!(!is_proved("open sesame", "00ff", Some([0; 32])), "it is for another connection");
+        assert!(!is_proved("other", "00ff", None));
+        assert!(!proved("open sesame", "00ff", None, &Proof { mac: "é".repeat(32) }));
+        let bound = prove("open sesame", "00ff", Some([1; 32]));
+        assert!(proved("open sesame", "00ff", Some([1; 32]), &bound));
+        assert!(!proved("open sesame", "00ff", Some([2; 32]), &bound));
+        // RFC 4231, test case 2.
+        assert_eq!(
+            prove("Jefe", "what do ya want for nothing?", None).mac,
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Reading from a peer with a deadline for the whole message, and an ear for Ctrl-C.
+//!
+//! A read timeout is per call: who sends a byte every few seconds would never run into it.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::readable;
+
+use super::stream::Stream;
+
+/// Longest time that Ctrl-C may go unnoticed.
+const GLANCE: Nanos = Nanos::from_millis(100);
+
+/// A stream that is read until `deadline` at most, or until `stop` is set.
+pub(in crate::trial) struct Patient<'a, S> {
+    /// The stream.
+    pub(in crate::trial) stream: &'a S,
+    /// Time by which all of it must have been read, on the monotonic clock.
+    pub(in crate::trial) deadline: Nanos,
+    /// Set by Ctrl-C.
+    pub(in crate::trial) stop: &'a AtomicBool,
+}
+
+impl<S: Stream> Read for Patient<'_, S>
+where
+    for<'a> &'a S: Read,
+{
+    /// Reads; fails with [`io::ErrorKind::TimedOut`] after the deadline, with
+    /// [`io::ErrorKind::Other`] once `stop` is set.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            check(self.stop)?;
+            let left = self.deadline - Monotonic.now();
+            if left == Nanos::ZERO {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            if self.stream.holds_more() || readable(self.stream.as_fd(), left.min(GLANCE))? {
+                let mut stream = self.stream;
+                match stream.read(buffer) {
+                    // A part of an encrypted record; the deadline holds for all of it.
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                }
+            }
+        }
+    }
+}
+
+/// Connects within `timeout`, or until `stop` is set.
+///
+/// # Errors
+/// As connect(2) has it; [`io::ErrorKind::TimedOut`]; [`io::ErrorKind::Other`] once `stop` is set.
+pub(in crate::trial) fn connect(
+    address: std::net::SocketAddr,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> io::Result<TcpStream> {
+    let (tell, hear) = channel();
+    let dial = move || {
+        // Nobody listens any more after Ctrl-C.
+        let _ = tell.send(TcpStream::connect_timeout(&address, timeout));
+    };
+    std::thread::Builder::new().name("dial".into()).spawn(dial)?;
+    loop {
+        check(stop)?;
+        match hear.recv_timeout(GLANCE.into()) {
+            Ok(connected) => return connected,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Sleeps, or until `stop` is set.
+///
+/// # Errors
+/// [`io::ErrorKind::Other`] once `stop` is set.
+pub(in crate::trial) fn sleep(time: Nanos, stop: &AtomicBool) -> io::Result<()> {
+    let until = Monotonic.now() + time;
+    loop {
+        check(stop)?;
+        match until - Monotonic.now() {
+            Nanos::ZERO => return Ok(()),
+            left => std::thread::sleep(left.min(GLANCE).into()),
+        }
+    }
+}
+
+fn check(stop: &AtomicBool) -> io::Result<()> {
+    if stop.load(Ordering::Acquire) { Err(io::Error::other("interrupted")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_drip_does_not_buy_time() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let stop = AtomicBool::new(false);
+        let dripping = std::thread::spawn(move || {
+            while far.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let deadline = Monotonic.now() + Nanos::from_millis(60);
+        let mut patient = Patient { stream: &near, deadline, stop: &stop };
+        let error = patient.read_exact(&mut [0; 1_000_000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(near);
+        dripping.join().unwrap();
+    }
+
+    #[test]
+    fn stop_ends_reading_connecting_and_sleeping() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let stop = AtomicBool::new(true);
+        let deadline = Monotonic.now() + Nanos::from_secs(1_000);
+        let error = Patient { stream: &near, deadline, stop: &stop }.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Other);
+        assert!(sleep(Nanos::from_secs(1_000), &stop).is_err());
+        let nowhere = "192.0.2.1:9".parse().unwrap();
+        assert!(connect(nowhere, Duration::from_secs(1_000), &stop).is_err());
+    }
+}

@@ -1,0 +1,393 @@
+//! The client's side of a server's control connection: greet, prove the secret, learn the host.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::path::Family;
+use crate::time::{Clock, Monotonic, Nanos};
+
+use super::key::Pin;
+use super::patient::{Patient, connect, sleep};
+use super::stream::ControlStream;
+use super::{FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
+use crate::host::facts::HostFacts;
+use crate::trial::control;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The port that servers listen on unless told otherwise, TCP and UDP.
+pub const DEFAULT_PORT: u16 = 5210;
+
+/// Longest time from the first word to a server until it lets us in.
+const LET_IN: Nanos = Nanos::from_secs(10);
+
+/// Pause before a server that has no room is asked again.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// Number of times that a server is asked that closes without a word, as one does that has no
+/// descriptors left.
+const TRIES: u32 = 3;
+
+/// Longest wait for room.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
+
+/// Credentials: what a client shows a server, and what it expects to be shown.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// The secret that both share.
+    pub secret: Option<Secret>,
+    /// The server's key. Control is encrypted where there is a pin or a secret; with a pin it is known who reads it.
+    pub pin: Option<Pin>,
+}
+
+impl Credentials {
+    /// Reads them from `DEADHEAT_SECRET` and `DEADHEAT_PIN`.
+    ///
+    /// # Errors
+    /// As [`Secret::new`] and [`Pin::parse`].
+    pub fn from_environment() -> Result<Credentials> {
+        Ok(Credentials { secret: Secret::from_environment()?, pin: Pin::from_environment()? })
+    }
+}
+
+/// Control of the wait for a server: what ends it, and whom to tell of it.
+pub struct Waiting<'a> {
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    /// Callback that is told why, each time that a server has no room.
+    pub on_full: &'a mut dyn FnMut(&str),
+}
+
+/// A server that let us in.
+#[derive(Debug)]
+pub struct RemoteServer {
+    /// Address of the server.
+    pub address: SocketAddr,
+    /// The control connection.
+    pub control: Arc<ControlStream>,
+    /// Facts about its host.
+    pub facts: HostFacts,
+    /// Limits that it sets.
+    pub limits: Limits,
+}
+
+impl RemoteServer {
+    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. A server that has no
+    /// room is asked again every second for an hour.
+    ///
+    /// # Errors
+    /// Naming the address and what would help, where it cannot be reached, speaks another protocol,
+    /// or wants a secret that is missing or wrong. [`Error::Interrupted`] on Ctrl-C.
+    pub fn connect(
+        host: &str,
+        family: Family,
+        credentials: &Credentials,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<RemoteServer> {
+        let addresses = resolve(host, family)?;
+        let give_up = Monotonic.now() + LONGEST_WAIT;
+        let mut closed = 0;
+        loop {
+            match RemoteServer::ask(host, &addresses, credentials, waiting.stop)? {
+                Answer::Welcome(server) => return Ok(*server),
+                Answer::Closed(error) => {
+                    closed += 1;
+                    if closed == TRIES {
+                        return Err(error);
+                    }
+                    (waiting.on_full)(&error.to_string());
+                    sleep(RETRY, waiting.stop).map_err(|_| Error::Interrupted)?;
+                }
+                Answer::Full(error) if Monotonic.now() >= give_up => return Err(error),
+                Answer::Full(error) => {
+                    (waiting.on_full)(&error.to_string());
+                    sleep(RETRY, waiting.stop).map_err(|_| Error::Interrupted)?;
+                }
+            }
+        }
+    }
+
+    fn ask(
+        host: &str,
+        addresses: &[SocketAddr],
+        credentials: &Credentials,
+        stop: &AtomicBool,
+    ) -> Result<Answer> {
+        let control = connect_any(addresses, stop)?;
+        let failed = |e| Error::setup(format!("set up the control connection to {host}"), e);
+        control.set_nodelay(true).map_err(failed)?;
+        control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
+        let address = control.peer_addr().map_err(failed)?;
+        let control = match (&credentials.secret, &credentials.pin) {
+            (None, None) => ControlStream::plain(control),
+            (_, pin) => ControlStream::encrypted(control, pin.as_ref())?,
+        };
+        let deadline = Monotonic.now() + LET_IN;
+        let who = format!("server {address}");
+        let mut line = Line { who, stream: control, deadline, stop, full: None, is_closed: false };
+        match line.be_let_in(credentials.secret.as_ref()) {
+            Ok((facts, limits)) => {
+                let server =
+                    RemoteServer { address, control: Arc::new(line.stream), facts, limits };
+                Ok(Answer::Welcome(Box::new(server)))
+            }
+            Err(error) => match line.full {
+                Some(full) => Ok(Answer::Full(Error::peer(&line.who, full))),
+                None if line.is_closed => Ok(Answer::Closed(error)),
+                None => Err(error),
+            },
+        }
+    }
+}
+
+/// Answer of a server to a client.
+enum Answer {
+    Welcome(Box<RemoteServer>),
+    /// No room now; in its words.
+    Full(Error),
+    /// Closed instead of letting us in.
+    Closed(Error),
+}
+
+struct Line<'a> {
+    who: String,
+    stream: ControlStream,
+    deadline: Nanos,
+    stop: &'a AtomicBool,
+    /// Reason why there is no room, if that is all that speaks against us.
+    full: Option<String>,
+    /// True if the connection was closed instead of an answer.
+    is_closed: bool,
+}
+
+impl Line<'_> {
+    fn be_let_in(&mut self, secret: Option<&Secret>) -> Result<(HostFacts, Limits)> {
+        let (nonce, limits) = self.greet()?;
+        self.prove(nonce.as_deref(), secret)?;
+        Ok((self.facts(secret.is_some())?, limits))
+    }
+
+    fn greet(&mut self) -> Result<(Option<String>, Limits)> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let greeting = Greeting { magic: MAGIC.into(), protocol: PROTOCOL, version };
+        self.write(&greeting)?;
+        match self.read()? {
+            FromServer::Welcome { protocol, version, .. } if protocol != PROTOCOL => {
+                Err(self.peer(format!(
+                    "it speaks protocol {protocol} (deadheat {version}) and this is protocol {PROTOCOL} \
+                     (deadheat {}); use the same version on both ends",
+                    env!("CARGO_PKG_VERSION")
+                )))
+            }
+            FromServer::Welcome { nonce, limits, .. } => Ok((nonce, limits)),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn prove(&mut self, nonce: Option<&str>, secret: Option<&Secret>) -> Result<()> {
+        match (nonce, secret) {
+            (None, _) => Ok(()),
+            (Some(nonce), Some(secret)) => {
+                let binding = self.stream.binding();
+                let binding = binding.map_err(|e| Error::setup("prove the secret", e))?;
+                self.write(&control::prove(secret.text(), nonce, binding))
+            }
+            (Some(_), None) => Err(Error::usage(format!(
+                "{} wants a shared secret; give it with --secret-file FILE or in DEADHEAT_SECRET",
+                self.who
+            ))),
+        }
+    }
+
+    fn facts(&mut self, gave_secret: bool) -> Result<HostFacts> {
+        match self.read() {
+            Ok(FromServer::Facts(facts)) => Ok(*facts),
+            Ok(other) => Err(self.unexpected(other)),
+            Err(error @ Error::Interrupted) => Err(error),
+            Err(error) if !gave_secret => Err(error),
+            Err(error) => Err(self.peer(format!("{error} (is the shared secret right?)"))),
+        }
+    }
+
+    fn write<T: serde::Serialize>(&mut self, word: &T) -> Result<()> {
+        control::write(&mut &self.stream, word)
+            .map_err(|e| Error::setup(format!("talk to {}", self.who), e))
+    }
+
+    fn read<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let Line { stream, deadline, stop, .. } = self;
+        let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
+        self.is_closed = matches!(&read, Err(e) if is_end(e));
+        read.map_err(|e| match e.kind() {
+            _ if self.stop.load(Ordering::Acquire) => Error::Interrupted,
+            // The key is not the pinned one.
+            io::ErrorKind::PermissionDenied => self.peer(e.to_string()),
+            io::ErrorKind::InvalidData => {
+                self.peer(format!("{e}; is `deadheat serve` what listens there?"))
+            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.peer(format!(
+                "it did not let us in within {LET_IN}; is `deadheat serve` what listens there?"
+            )),
+            _ if is_end(&e) => self
+                .peer("it closed the connection; is `deadheat serve` what listens there?".into()),
+            _ => Error::setup(format!("hear from {}", self.who), e),
+        })
+    }
+
+    fn unexpected(&mut self, word: FromServer) -> Error {
+        match word {
+            FromServer::Full(fault) => {
+                self.full = Some(fault.message.clone());
+                self.peer(fault.message)
+            }
+            FromServer::Refused(fault) => self.peer(format!("it refused: {fault}")),
+            FromServer::Stopped(fault) => Error::stopped(&self.who, fault.message),
+            _ => self.peer("it answered out of turn; use the same version on both ends".into()),
+        }
+    }
+
+    fn peer(&self, what: String) -> Error {
+        Error::peer(&self.who, what)
+    }
+}
+
+/// Returns true if the peer has closed the connection.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
+fn resolve(host: &str, family: Family) -> Result<Vec<SocketAddr>> {
+    let resolved = if let Ok(ip) = host.parse::<IpAddr>() {
+        Ok(vec![SocketAddr::new(ip, DEFAULT_PORT)])
+    } else if host.contains(':') {
+        host.to_socket_addrs().map(Iterator::collect)
+    } else {
+        (host, DEFAULT_PORT).to_socket_addrs().map(Iterator::collect)
+    };
+    let all: Vec<SocketAddr> = resolved.map_err(|e| {
+        Error::setup_advice(
+            format!("look up {host}"),
+            e,
+            "write NAME, NAME:PORT, ADDRESS or [ADDRESS]:PORT",
+        )
+    })?;
+    let fitting: Vec<SocketAddr> =
+        all.iter().copied().filter(|address| family.has(address)).collect();
+    if fitting.is_empty() {
+        let version = if family == Family::V4 { "IPv4" } else { "IPv6" };
+        return Err(Error::usage(format!("{host} has no {version} address; leave out -4 or -6")));
+    }
+    Ok(fitting)
+}
+
+fn connect_any(addresses: &[SocketAddr], stop: &AtomicBool) -> Result<TcpStream> {
+    let mut last = None;
+    for address in addresses {
+        match connect(*address, CONNECT_TIMEOUT, stop) {
+            Ok(stream) => return Ok(stream),
+            Err(_) if stop.load(Ordering::Acquire) => return Err(Error::Interrupted),
+            Err(error) => last = Some((address, error)),
+        }
+    }
+    let Some((address, error)) = last else {
+        return Err(Error::usage("no address to connect to"));
+    };
+    let advice = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there; start `deadheat serve` on that host, or give its port as HOST:PORT"
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            "no answer at all: a firewall, or the wrong address; TCP port 5210 must be open"
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "there is no route to it from here"
+        }
+        _ => "",
+    };
+    Err(Error::setup_advice(format!("connect to {address}"), error, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(host: &str) -> Result<RemoteServer> {
+        let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+        RemoteServer::connect(host, Family::Any, &Credentials::default(), &mut waiting)
+    }
+
+    #[test]
+    fn hosts_in_every_form() {
+        let one = |host, family| resolve(host, family).map(|all| all[0].to_string());
+        assert_eq!(one("127.0.0.1", Family::Any).unwrap(), "127.0.0.1:5210");
+        assert_eq!(one("127.0.0.1:99", Family::V4).unwrap(), "127.0.0.1:99");
+        assert_eq!(one("::1", Family::V6).unwrap(), "[::1]:5210");
+        assert_eq!(one("[::1]:99", Family::Any).unwrap(), "[::1]:99");
+        let error = one("127.0.0.1", Family::V6).unwrap_err().to_string();
+        assert!(error.contains("no IPv6 address"), "{error}");
+        assert!(one("127.0.0.1:port", Family::Any).unwrap_err().to_string().contains("NAME:PORT"));
+    }
+
+    #[test]
+    fn a_port_where_nobody_listens_is_named() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = ask(&free.to_string()).unwrap_err();
+        assert!(error.to_string().contains("start `deadheat serve` on that host"), "{error}");
+    }
+
+    #[test]
+    fn another_kind_of_server_is_recognised() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            use std::io::Write;
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        });
+        let error = ask(&address).unwrap_err().to_string();
+        assert!(error.contains("is `deadheat serve` what listens there?"), "{error}");
+        server.join().unwrap();
+    }
+
+    /// A server without descriptors closes what it has just accepted; it may have some a second later.
+    #[test]
+    fn a_server_that_closes_is_asked_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let closing = std::thread::spawn(move || {
+            (0..TRIES).for_each(|_| drop(listener.accept().unwrap()));
+        });
+        let error = ask(&address).unwrap_err().to_string();
+        assert!(error.contains("it closed the connection"), "{error}");
+        closing.join().unwrap();
+    }
+
+    /// A byte now and then is no answer, however long it goes on; and Ctrl-C ends the wait at once.
+    #[test]
+    fn a_server_that_drips_is_left_on_ctrl_c() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::io::Write;
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(&[0, 0, 1, 0]).unwrap();
+                stop.store(true, Ordering::Release);
+                while stream.write_all(b" ").is_ok() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let mut waiting = Waiting { stop: &stop, on_full: &mut |_| {} };
+            let nothing = Credentials::default();
+            let left = RemoteServer::connect(&address, Family::Any, &nothing, &mut waiting);
+            assert!(matches!(left, Err(Error::Interrupted)), "{left:?}");
+        });
+    }
+}

@@ -1,0 +1,483 @@
+//! The real runner: starts two agents per trial, far and near, leads them through it, and brings
+//! their reports together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::contract::{Reach, Side};
+use crate::error::{Error, Result};
+use crate::measurements::path::PathFigures;
+use crate::path::{Family, PathKind};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::{Address, Contender, unserved};
+use crate::workload::{NamedFile, SharedTask};
+
+use super::both_reports::BothReports;
+use super::cast::{Cast, Group};
+use super::conclude::conclude;
+use super::files::{Files, Overwrite};
+use super::link::Link;
+use super::live::{Live, Row};
+use super::load;
+use super::nodes::{Nodes, SLACK, await_ready};
+use super::stints::Stints;
+use crate::host::block_probe::HostProbe;
+use crate::host::facts::HostFacts;
+use crate::host::idle::{Awake, Claimed, Idle};
+use crate::host::placement::{Ends, Load, Placement, choose};
+use crate::host::quiet::{self, Disturbance, ProbePoint, Settled};
+use crate::host::topology::Topology;
+use crate::trial::TrialOutcome;
+use crate::trial::agent::means::NO_FILES;
+use crate::trial::between::external::{self, Running};
+use crate::trial::between::turn::TurnPlan;
+use crate::trial::between::turn::way::Way;
+use crate::trial::control::patient::sleep;
+use crate::trial::control::remote::RemoteServer;
+use crate::trial::control::{RelayPlan, ToAgent};
+use crate::trial::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, process};
+
+/// Location of the far end.
+#[derive(Debug)]
+pub enum Far {
+    /// Another process on this machine.
+    Loopback(Family),
+    /// A host behind a path that this program emulates on this machine.
+    Emulated(Box<EmulatedPath>),
+    /// Host behind a server.
+    Server {
+        /// Name of the host as typed after `--to`.
+        host: String,
+        /// The connection.
+        server: Box<RemoteServer>,
+    },
+}
+
+impl Far {
+    /// Returns the time by which a trial may exceed the work and the usual slack before it counts
+    /// as hung.
+    fn extra_time(&self) -> Nanos {
+        match self {
+            Far::Emulated(path) => path.extra_time(),
+            Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
+        }
+    }
+}
+
+/// Runs trials with real agents.
+pub struct Agents {
+    far: Far,
+    facts: HostFacts,
+    /// Told of the place in a server's queue.
+    on_queued: Box<dyn FnMut(u32)>,
+    /// Told how a trial goes while it runs.
+    on_interval: Option<OnInterval>,
+    /// Set to call off the trial under way.
+    stop: Arc<AtomicBool>,
+    noted: Option<Noted>,
+    files: Files,
+    /// Measures this host where the race's placement puts the ends, once that is known.
+    probe: Option<HostProbe>,
+    /// Held where the CPUs are to stay awake.
+    awake: Option<Awake>,
+    /// True if both ends of a trial go before other programs.
+    goes_first: bool,
+}
+
+/// Far nodes of a group that listen, and the relays before them.
+#[derive(Default)]
+struct Listening {
+    far: Vec<Link>,
+    relays: Vec<Link>,
+    /// TURN clients to start beside the near node, one for each far node, or none.
+    carriers: Vec<TurnPlan>,
+    /// Commands that carry the contender, if it is an external one.
+    commands: Vec<Running>,
+    /// Endpoints for the near node to dial.
+    at: Vec<Address>,
+}
+
+/// Reports of all groups of a trial.
+struct Ran {
+    work: BothReports,
+    loads: Vec<BothReports>,
+    /// Account of the path, where it keeps one, of before the ends part.
+    account: Option<PathFigures>,
+    /// Time of the word to start.
+    began: Nanos,
+}
+
+/// Callback for each interval of a trial under way.
+type OnInterval = Box<dyn FnMut(&Row)>;
+
+impl Agents {
+    /// Creates a runner for trials against `far`.
+    pub fn new(far: Far) -> Agents {
+        Agents {
+            far,
+            facts: HostFacts::gather(),
+            on_queued: Box::new(|_| {}),
+            on_interval: None,
+            stop: Arc::default(),
+            noted: None,
+            files: Files::default(),
+            probe: None,
+            awake: None,
+            goes_first: false,
+        }
+    }
+
+    /// Sets whether files that exist before the first trial may be replaced by received ones.
+    pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
+        self.files = Files::new(overwrite);
+        self
+    }
+
+    /// Calls off the trial under way once `flag` is set (Ctrl-C).
+    pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Agents {
+        self.stop = flag;
+        self
+    }
+
+    /// Calls `tell` with the number of trials before ours whenever a server lets us wait.
+    pub fn on_queued(mut self, tell: impl FnMut(u32) + 'static) -> Agents {
+        self.on_queued = Box::new(tell);
+        self
+    }
+
+    /// Calls `tell` for each interval while a trial runs. Without this, no agent is asked for them, and
+    /// none wakes up to tell.
+    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Agents {
+        self.on_interval = Some(Box::new(tell));
+        self
+    }
+
+    fn emulated(&self) -> Option<&EmulatedPath> {
+        match &self.far {
+            Far::Emulated(path) => Some(path),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        }
+    }
+
+    fn ends(&self) -> Ends {
+        match self.far {
+            Far::Loopback(_) => Ends::OneMachine,
+            Far::Emulated(_) => Ends::ThroughEmulator,
+            Far::Server { .. } => Ends::TwoMachines,
+        }
+    }
+
+    /// Returns the endpoint at which the far end binds, or the kernel answers.
+    fn endpoint(&self, contender: &Contender) -> Result<Address> {
+        match (contender.transport.info().reach, &self.far) {
+            (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
+            (Reach::Network | Reach::Path, Far::Loopback(family)) => {
+                Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
+            }
+            (Reach::Network | Reach::Path, Far::Emulated(path)) => {
+                Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
+            }
+            (Reach::Network, Far::Server { server, .. }) => Ok(Address::Ip(server.address)),
+            (Reach::Path, Far::Server { .. }) => {
+                Err(Error::usage(unserved(contender.transport.info().id)))
+            }
+            (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
+                "{} reaches one host only; leave it out of a race to another, emulated or real",
+                contender.spec
+            ))),
+        }
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Record> {
+        let started_ms = epoch_ms();
+        let start = Monotonic.now();
+        let asked = &order.pairing.task;
+        if matches!(self.far, Far::Server { .. }) && asked.info().files.iter().any(is_far) {
+            return Err(Error::usage(NO_FILES));
+        }
+        let ready = self.files.ready(&**asked)?;
+        let told = [ready.told(asked, Side::Near)?, ready.told(asked, Side::Far)?];
+        let cast = self.cast(order, told)?;
+        let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
+        self.noted = ran.work.noted();
+        let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
+        for (load, reports) in cast.loads.iter().zip(&ran.loads) {
+            load::conclude(&load.contender, &*load.task, reports, &mut record);
+        }
+        if let Some(content) = content {
+            let settled = self.files.settle(&ready, &content)?;
+            record.verified = Some(settled.verified);
+            record.why_invalid = record.why_invalid.or(settled.why_invalid);
+            record.valid = record.why_invalid.is_none();
+        }
+        if let (Some(path), Some(account)) = (self.emulated(), ran.account) {
+            path.judge(account, &mut record);
+        }
+        record.start_at(started_ms, ran.began - start);
+        record.took_ns = (Monotonic.now() - start).0;
+        record.implementation = self.implementation(&cast.work.contender, &record);
+        Ok(record)
+    }
+
+    /// Returns the groups that have a part in a trial.
+    fn cast(&self, order: &Order, told: [SharedTask; 2]) -> Result<Cast> {
+        let assigned = order.placement.assign(self.ends(), Topology::here())?;
+        let mut work = Group::measured(order, told, assigned)?;
+        work.live = self.on_interval.is_some();
+        work.goes_first = self.goes_first;
+        work.emulated = self.emulated().map(|path| path.terms());
+        if let Far::Server { .. } = self.far {
+            work = work.served()?;
+        }
+        work.way = Way::of(&work.contender.via, &self.far)?;
+        let mut loads = Vec::new();
+        if let Some(group) = Group::load(&work, Topology::here())? {
+            loads.push(Group { way: Way::of(&group.contender.via, &self.far)?, ..group });
+        }
+        let asked = order.pairing.task.info().load.as_ref();
+        let lead = asked.map_or(Nanos::ZERO, |load| load.lead);
+        let stint = asked.and_then(|load| load.stint);
+        Ok(Cast { loads, lead, stint, work })
+    }
+
+    /// Starts all nodes, and sees them through to their reports.
+    fn see_through(&mut self, cast: &Cast) -> Result<Ran> {
+        let listening = self.listen(&cast.work)?;
+        let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load)?)));
+        let loads = loads.collect::<Result<Vec<_>>>()?;
+        // What the ends of the trial before said last has arrived by now, and is none of this one's.
+        if let Far::Emulated(path) = &mut self.far {
+            path.begin(cast.work.order.seed)?;
+        }
+        let loads = loads.into_iter().map(|(load, at)| self.dial(load, at));
+        let mut loads = loads.collect::<Result<Vec<_>>>()?;
+        let mut work = self.dial(&cast.work, listening)?;
+        if cast.stint.is_none() {
+            loads.iter_mut().try_for_each(Nodes::start)?;
+            sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
+        }
+        let mut stints = Stints::new(loads, cast.stint);
+        let began = Monotonic.now();
+        let reports = self.finish(&cast.work, &mut work, &mut stints)?;
+        let loads = stints.reports()?;
+        let account = match &mut self.far {
+            Far::Emulated(path) => Some(path.end()?),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        };
+        Ok(Ran { work: reports.checked(&*cast.work.task), loads, account, began })
+    }
+
+    /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.
+    fn finish(
+        &mut self,
+        group: &Group,
+        nodes: &mut Nodes,
+        stints: &mut Stints,
+    ) -> Result<BothReports> {
+        let flows = group.task.info().flows.len();
+        let far = if group.far_nodes > 0 { flows } else { 0 };
+        let near = group.near_share().flows(flows).count();
+        let mut live = Live::new(&group.order.contender(), near + far);
+        let longest = group.task.info().longest + SLACK + self.far.extra_time();
+        let on_interval = &mut self.on_interval;
+        nodes.start()?;
+        stints.count_from(Monotonic.now());
+        let mut on_point = |side, flow, point| {
+            if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
+                tell(&row);
+            }
+        };
+        let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now))?;
+        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
+            tell(&row);
+        }
+        Ok(reports)
+    }
+
+    /// Starts the far nodes of a group and the relays before them, where there are any, and has them listen.
+    fn listen(&mut self, group: &Group) -> Result<Listening> {
+        let mut all = Listening::default();
+        for node in 0..group.far_nodes {
+            let who = match group.far_nodes {
+                1 => "far agent".to_owned(),
+                _ => format!("far agent {node}"),
+            };
+            let mut link = match &self.far {
+                Far::Server { server, .. } => {
+                    let who = format!("server {}", server.address);
+                    Link::to_server(&who, &server.control, Arc::clone(&self.stop))
+                }
+                Far::Loopback(_) | Far::Emulated(_) => self.agent(&who, Side::Far)?,
+            };
+            let open = ToAgent::Open(Box::new(group.far(node, self.endpoint(&group.contender)?)));
+            let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+            if let Far::Server { server, .. } = &self.far {
+                // The one port that control reached; behind a NAT the server knows another.
+                at = Address::Ip(server.address);
+            }
+            if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
+                let keeper = |side| match &self.far {
+                    Far::Emulated(path) => path.keeper(side),
+                    Far::Loopback(_) | Far::Server { .. } => process::keeper(None),
+                };
+                let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
+                all.commands.extend(commands);
+                at = Address::Ip(near);
+            }
+            all.far.push(link);
+            self.relay(group, at, &mut all)?;
+        }
+        if all.at.is_empty() {
+            // The kernel answers there.
+            all.at.push(self.endpoint(&group.contender)?);
+        }
+        Ok(all)
+    }
+
+    /// Starts the relay before a far node, if one is asked for, and notes where the near node is to dial.
+    fn relay(&mut self, group: &Group, far: Address, all: &mut Listening) -> Result<()> {
+        let mut at = far.clone();
+        let mut started = None;
+        if let Some(plan) = group.relay(&far)? {
+            let mut relay = self.agent("relay", Side::Far)?;
+            let plan = ToAgent::Relay(plan);
+            at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
+            started = if let Address::Ip(at) = at { Some(at) } else { None };
+            all.relays.push(relay);
+        }
+        all.carriers.extend(group.carrier(&far, started)?);
+        all.at.push(at);
+        Ok(())
+    }
+
+    /// Starts the near node of a group, and the TURN clients beside it, and has all its nodes connect.
+    fn dial(&mut self, group: &Group, mut listening: Listening) -> Result<Nodes> {
+        for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
+            let mut client = self.agent("TURN client", Side::Near)?;
+            let plan = ToAgent::Relay(RelayPlan::Turn(plan));
+            *at = await_ready(&mut client, &plan, &self.stop, &mut self.on_queued)?;
+            listening.relays.push(client);
+        }
+        let mut near = self.agent("near agent", Side::Near)?;
+        near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
+        let stop = Arc::clone(&self.stop);
+        let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
+        nodes.near_share = group.near_share();
+        nodes.commands = listening.commands;
+        nodes.await_connected(group.longest_to_connect())?;
+        Ok(nodes)
+    }
+
+    /// Starts an agent on this machine, at the host of this side.
+    fn agent(&self, who: &str, side: Side) -> Result<Link> {
+        match &self.far {
+            Far::Emulated(path) => path.agent(who, side),
+            Far::Loopback(_) | Far::Server { .. } => Link::to_process(who),
+        }
+    }
+
+    /// Names who carried the bytes: `tcp/linux-6.18.44/cubic`.
+    fn implementation(&self, contender: &Contender, record: &Record) -> String {
+        let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
+        contender.implementation(Some(release), &record.effective)
+    }
+}
+
+impl Runner for Agents {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        match self.trial(order) {
+            Ok(record) => TrialOutcome::Ran(Box::new(record)),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
+        // Without it no trial can start, and the host need not settle for that.
+        crate::trial::process::program()?;
+        let (ends, topology) = (self.ends(), Topology::here());
+        let (placement, why) = match asked {
+            Some(placement) => (placement, "asked for".to_owned()),
+            None => choose(topology, ends, load),
+        };
+        placement.assign(ends, topology)?;
+        self.probe = Some(HostProbe::new(placement, ends, topology, Arc::clone(&self.stop)));
+        Ok((placement, why))
+    }
+
+    fn idle(
+        &mut self,
+        asked: Option<(Idle, &'static str)>,
+        claimed: Claimed,
+    ) -> Result<Option<(Idle, String)>> {
+        let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.ends()));
+        let is_here = self.ends() != Ends::TwoMachines;
+        self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
+        self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {
+            Ok(awake) => awake,
+            Err(error) if asked.is_some() => return Err(error),
+            Err(error) => return Ok(Some((Idle::Host, error.to_string()))),
+        };
+        Ok(Some((wanted, why.to_owned())))
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+        Some(quiet::settle(self.probe.as_mut()?, tell))
+    }
+
+    fn probe(&mut self) -> Option<ProbePoint> {
+        self.probe.as_mut()?.measure()
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        let far = match &self.far {
+            Far::Loopback(_) | Far::Emulated(_) => None,
+            Far::Server { server, .. } => Some(server.facts.clone()),
+        };
+        Ok((self.facts.clone(), far))
+    }
+
+    fn noted(&mut self) -> Option<Noted> {
+        self.noted.take()
+    }
+
+    fn path(&self) -> PathFacts {
+        match &self.far {
+            Far::Loopback(family) => PathFacts {
+                spec: "loopback".into(),
+                kind: PathKind::Loopback,
+                address: family.loopback().to_string(),
+                built: None,
+            },
+            Far::Emulated(path) => path.facts(),
+            Far::Server { host, server } => PathFacts {
+                spec: host.clone(),
+                kind: PathKind::Remote,
+                address: server.address.to_string(),
+                built: None,
+            },
+        }
+    }
+}
+
+impl BothReports {
+    /// Returns the notes of both ends, if they were to take any.
+    fn noted(&self) -> Option<Noted> {
+        let far = self.far.as_ref();
+        Some(Noted {
+            near: *self.near.notes.clone()?,
+            far: far.and_then(|far| far.notes.as_deref().cloned()),
+            conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],
+            halves: [self.near.halves.clone(), far.map_or_else(Vec::new, |far| far.halves.clone())],
+        })
+    }
+}
+
+fn is_far(file: &NamedFile) -> bool {
+    file.side == Side::Far
+}
+
+fn epoch_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,48 @@
+//! Reports of both ends of a group, before they become the record of a trial.
+
+use super::credible::Known;
+use crate::contract::Guarantees;
+use crate::measurements::Cost;
+use crate::time::Nanos;
+use crate::trial::control::AgentReport;
+use crate::workload::{Clocks, Reports, Task};
+
+/// Reports of both ends of a group.
+pub(in crate::trial) struct BothReports {
+    pub(in crate::trial) near: AgentReport,
+    /// Report of the far nodes, joined; absent where the kernel answers, or where it cannot be true.
+    pub(in crate::trial) far: Option<AgentReport>,
+    /// Time from the word to start to the last far node's report.
+    pub(in crate::trial) took: Nanos,
+    /// Relation of the clocks of both ends.
+    pub(in crate::trial) clocks: Clocks,
+    /// Reason why the far end's report was dropped: it cannot be true.
+    pub(in crate::trial) doubt: Option<String>,
+    /// Cost of the commands that carried an external contender, of each side.
+    pub(in crate::trial) commands: [Cost; 2],
+}
+
+impl BothReports {
+    /// Returns the reports as a workload sums them up.
+    pub(in crate::trial) fn of<'a>(&'a self, guarantees: &'a Guarantees) -> Reports<'a> {
+        let far = self.far.as_ref();
+        Reports {
+            near: &self.near.halves,
+            far: far.map_or(&[], |far| &far.halves),
+            near_conns: &self.near.conns,
+            far_conns: far.map_or(&[], |far| &far.conns),
+            guarantees,
+            clocks: self.clocks,
+        }
+    }
+
+    /// Drops the far end's report if it cannot be true, so that nothing of it becomes a figure.
+    pub(in crate::trial) fn checked(mut self, task: &dyn Task) -> BothReports {
+        let known = Known { near: &self.near, task, took: self.took };
+        self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());
+        if self.doubt.is_some() {
+            self.far = None;
+        }
+        self
+    }
+}

@@ -1,0 +1,270 @@
+//! The cast of a trial: who sends what to whom, over which contender, measured or as load, on which CPU, from
+//! when on.
+//!
+//! ```text
+//! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
+//!            near node ──► relay ──► far node              with via=relay
+//!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
+//!            near node ──► command ──► command ──► far node   where it is external
+//! cast       the work that is measured, and the groups that are load beside it, each with its time
+//! ```
+//! Each node is a process of its own. The groups share the path and nothing else.
+
+use std::net::SocketAddr;
+
+use crate::contract::{PeerKind, Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::time::Nanos;
+use crate::transport::hello::Token;
+use crate::transport::via::Via;
+use crate::transport::{Address, Contender, external};
+use crate::workload::SharedTask;
+use crate::workload::load::Stint;
+
+use super::load;
+use super::nodes::SLACK;
+use crate::host::placement::Assigned;
+use crate::host::topology::Topology;
+use crate::trial::between::turn::way::Way;
+use crate::trial::between::turn::{CoturnPlan, TurnPlan};
+use crate::trial::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
+use crate::trial::path::model_time::accept_timeout;
+use crate::trial::{Order, suited};
+
+/// Groups of a trial.
+pub(super) struct Cast {
+    /// Work whose figures the trial is for.
+    pub(super) work: Group,
+    /// Groups beside it: they begin first, and are stopped once the work is over.
+    pub(super) loads: Vec<Group>,
+    /// Time that these run before the work begins, unless they have a stint.
+    pub(super) lead: Nanos,
+    /// Part of the work's time for which they run.
+    pub(super) stint: Option<Stint>,
+}
+
+/// One contender with its work: a near node, its far nodes, and the flows between them.
+pub(super) struct Group {
+    pub(super) contender: Contender,
+    pub(super) task: SharedTask,
+    pub(super) order: Order,
+    /// Work for the near end and for the far ends.
+    pub(super) told: [SharedTask; 2],
+    pub(super) assigned: Assigned,
+    pub(super) token: Token,
+    /// Number of far nodes; 0 where the kernel answers.
+    pub(super) far_nodes: u16,
+    /// True if its progress is reported while the trial runs.
+    pub(super) live: bool,
+    /// True if a server starts its far end, which then opens no file.
+    pub(super) is_served: bool,
+    /// True if its ends go before other programs.
+    pub(super) goes_first: bool,
+    /// Properties of a path that the race itself emulates.
+    pub(super) emulated: Option<control::Emulated>,
+    /// Relay that it goes through, if any.
+    pub(super) way: Option<Way>,
+}
+
+impl Group {
+    /// Creates the group of the work that is measured; `told` is the work for each side.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the contender does not suit the work; [`Error::Setup`] without randomness.
+    pub(super) fn measured(
+        order: &Order,
+        told: [SharedTask; 2],
+        assigned: Assigned,
+    ) -> Result<Group> {
+        Group::new(order.clone(), told, assigned)
+    }
+
+    /// Creates the group of the load beside the work, if it has one. It gets the CPUs that the work leaves free, or, if there
+    /// are none, those that the kernel chooses; the work goes first there.
+    ///
+    /// # Errors
+    /// As of [`Group::measured`].
+    pub(super) fn load(work: &Group, topology: &Topology) -> Result<Option<Group>> {
+        let Some(order) = load::order(&work.order) else { return Ok(None) };
+        let told = [order.pairing.task.clone(), order.pairing.task.clone()];
+        let group = Group::new(order, told, free(&work.assigned, topology))?;
+        Ok(Some(Group { emulated: work.emulated, ..group }))
+    }
+
+    fn new(order: Order, told: [SharedTask; 2], assigned: Assigned) -> Result<Group> {
+        // The near end's work has the length of its file.
+        let task = told[0].clone();
+        let contender = suited(order.pairing.contender.clone(), &*task)?;
+        let far_nodes = match contender.transport.info().peer {
+            PeerKind::Process | PeerKind::Group => task.info().receivers,
+            PeerKind::Kernel => 0,
+        };
+        Ok(Group {
+            contender,
+            task,
+            order,
+            told,
+            assigned,
+            token: Token::fresh()?,
+            far_nodes,
+            live: false,
+            is_served: false,
+            goes_first: false,
+            emulated: None,
+            way: None,
+        })
+    }
+
+    /// Leaves it one far node, which has all flows: a server starts one agent for a trial.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where a relay is asked for, which a server does not start.
+    pub(super) fn served(mut self) -> Result<Group> {
+        if self.contender.external.is_some() {
+            return Err(Error::usage(external::unserved(&self.order.contender())));
+        }
+        self.far_nodes = self.far_nodes.min(1);
+        self.is_served = true;
+        match self.contender.via {
+            Via::Direct | Via::Turn { .. } => Ok(self),
+            Via::Relay | Via::Coturn => Err(Error::usage(format!(
+                "{}: a server starts no relay; race it on loopback or with --path, without --to, or name a TURN server of \
+                 yours, via=turn:HOST",
+                self.contender.spec
+            ))),
+        }
+    }
+
+    /// Returns the longest time until all nodes are connected: a little longer than the far ones wait.
+    pub(super) fn longest_to_connect(&self) -> Nanos {
+        let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
+        far.map_or(SLACK, |far| far + SLACK)
+    }
+
+    /// Returns the plan of the near node, which dials these endpoints.
+    pub(super) fn near(&self, mut far: Vec<Address>) -> AgentPlan {
+        let first = far.remove(0);
+        AgentPlan {
+            samples: self.order.samples.clone(),
+            further: far,
+            share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
+            ..self.plan(Side::Near, first)
+        }
+    }
+
+    /// Returns the flows of the near node: where one connection is for all far nodes, it is that of the first.
+    pub(super) fn near_share(&self) -> Share {
+        match self.contender.transport.info().peer {
+            PeerKind::Group => Share { node: 0, nodes: self.far_nodes },
+            PeerKind::Process | PeerKind::Kernel => Share::WHOLE,
+        }
+    }
+
+    /// Returns the plan of a far node, which listens at this endpoint.
+    pub(super) fn far(&self, node: u16, at: Address) -> AgentPlan {
+        let share = Share { node, nodes: self.far_nodes };
+        let share = Some(share).filter(|_| self.far_nodes > 1);
+        let plan = AgentPlan { share, ..self.plan(Side::Far, at) };
+        match self.is_served {
+            true => AgentPlan { contender: self.contender.without_files(), ..plan },
+            false => plan,
+        }
+    }
+
+    /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if none is to be
+    /// started there.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the far node has no port that a relay could forward to.
+    pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
+        let Some(way) = &self.way else { return Ok(None) };
+        let to = self.behind_relay(far)?;
+        let at = SocketAddr::new(to.ip(), 0);
+        Ok(match (&self.contender.via, &way.credentials) {
+            (Via::Relay, _) => Some(RelayPlan::Forward(ForwardPlan { at, to })),
+            (Via::Coturn, Some(credentials)) => {
+                Some(RelayPlan::Coturn(CoturnPlan { at, credentials: credentials.clone() }))
+            }
+            (Via::Coturn | Via::Direct | Via::Turn { .. }, _) => None,
+        })
+    }
+
+    /// Returns the plan of the TURN client beside the near node for a far one, through the server that was started for it, or that
+    /// was named; `None` if the way is another.
+    ///
+    /// # Errors
+    /// As of [`Group::relay`].
+    pub(super) fn carrier(
+        &self,
+        far: &Address,
+        started: Option<SocketAddr>,
+    ) -> Result<Option<TurnPlan>> {
+        let Some(way) = self.way.as_ref().filter(|_| self.contender.via.is_turn()) else {
+            return Ok(None);
+        };
+        let Some(server) = started.or(way.server) else { return Ok(None) };
+        let flows = self.task.info().flows.len().div_ceil(usize::from(self.far_nodes.max(1)));
+        Ok(Some(TurnPlan {
+            server,
+            to: self.behind_relay(far)?,
+            credentials: way.credentials.clone(),
+            allocations: flows as u16,
+        }))
+    }
+
+    fn behind_relay(&self, far: &Address) -> Result<SocketAddr> {
+        match far {
+            Address::Ip(to) => Ok(*to),
+            _ => Err(Error::usage(format!(
+                "{}: its far end has no port that a relay could forward to",
+                self.contender.spec
+            ))),
+        }
+    }
+
+    /// Returns the contender as the ends are told it: of commands they know nothing.
+    fn told_contender(&self) -> String {
+        let external = self.contender.external.as_ref();
+        external.map_or_else(|| self.order.contender(), |pair| pair.carries.clone())
+    }
+
+    fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
+        let (told, cpu) = match side {
+            Side::Near => (&self.told[0], self.assigned.near),
+            Side::Far => (&self.told[1], self.assigned.far),
+        };
+        AgentPlan {
+            side,
+            contender: self.told_contender(),
+            workload: told.to_string(),
+            endpoint,
+            further: Vec::new(),
+            share: None,
+            token: self.token,
+            seed: self.order.seed,
+            cpu,
+            wait: self.assigned.wait,
+            samples: None,
+            limits: None,
+            interval_ns: self.order.interval,
+            live: self.live,
+            pass: self.order.pass,
+            emulated: self.emulated,
+            mtu: self.way.as_ref().and_then(|way| way.mtu),
+            goes_first: self.goes_first,
+        }
+    }
+}
+
+/// Returns the CPUs that the work leaves free, for the ends of a load.
+fn free(work: &Assigned, topology: &Topology) -> Assigned {
+    let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
+    let mut free = topology.ids().into_iter().filter(is_free);
+    let near = free.next();
+    // The threads of an emulated path want one for themselves.
+    let far = free.next().filter(|_| free.next().is_some());
+    match far {
+        Some(_) => Assigned { near, far, wait: WaitMode::Hybrid },
+        None => Assigned { near: None, far: None, wait: WaitMode::Hybrid },
+    }
+}

@@ -1,0 +1,177 @@
+//! The record of a trial, from what both ends report.
+
+use crate::contract::{Delivery, Framing, Guarantees};
+use crate::measurements::{ConnStats, Cost, Marks, Outage, Packets, Throttled, Wire, total};
+use crate::transport::{Contender, Info};
+use crate::trial::Record;
+use crate::trial::control::AgentReport;
+use crate::workload::{Content, Task};
+
+use super::both_reports::BothReports;
+
+/// Combines both ends' reports into a record.
+pub(in crate::trial) fn conclude(
+    contender: &Contender,
+    task: &dyn Task,
+    reports: &BothReports,
+) -> (Record, Option<Content>) {
+    let (near, far) = (&reports.near, reports.far.as_ref());
+    let info = contender.transport.info();
+    let findings = task.conclude(&reports.of(&contender.promised()));
+    let open = findings.ledger.accounts().find(|(_, account)| !account.closes());
+    let why_open = open.map(|(way, account)| {
+        let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());
+        format!("the {way} ledger does not close: {why}")
+    });
+    let held = held_back(near, far);
+    let why_invalid = findings.why_invalid.or(why_open).map(|why| why + &held);
+    let doubt = reports.doubt.as_ref();
+    let doubt = doubt.map(|what| format!("the far end's report cannot be true: {what}"));
+    let why_invalid = doubt.or(why_invalid);
+    let conns: Vec<&ConnStats> =
+        near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
+    let retransmits = conns.iter().filter_map(|conn| conn.retransmits).reduce(u64::saturating_add);
+    let marks = conns.iter().filter_map(|conn| conn.marks).reduce(Marks::plus);
+    let recovered = conns.iter().filter_map(|conn| conn.recovered).reduce(u64::saturating_add);
+    let record = Record {
+        valid: why_invalid.is_none(),
+        why_invalid,
+        metrics: findings.metrics,
+        censored: findings.censored,
+        rtt_ns: findings.rtt_ns,
+        send_lateness_ns: findings.send_lateness_ns,
+        late_effect: findings.late_effect,
+        segments: findings.segments,
+        warmup: findings.warmup,
+        paced: findings.paced,
+        clock: findings.clock,
+        ledger: findings.ledger,
+        cost: near.cost.plus(&reports.commands[0]),
+        far_cost: far
+            .map(|far| far.cost.plus(&reports.commands[1]))
+            .filter(|cost| *cost != Cost::default()),
+        effective: near.effective.clone(),
+        far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
+        effective_by_flow: near.effective_by_flow.clone(),
+        far_effective_by_flow: far.map(|far| far.effective_by_flow.clone()).unwrap_or_default(),
+        connect_ns: near.conns.iter().map(|conn| conn.connect_ns).max().unwrap_or(0),
+        retransmits,
+        fallback: near.conns.iter().find_map(|conn| conn.fallback),
+        recovered,
+        marks,
+        wire: wire(near, far).filter(|_| contender.external.is_none()),
+        network_errors: total(conns.iter().map(|conn| conn.network_errors)),
+        delivered_bytes: Some(delivered_bytes(near, far)),
+        // What the commands make of a message is theirs.
+        packets: packets(info, task.info().largest_message as u64, &near.conns)
+            .filter(|_| contender.external.is_none()),
+        counters: near.counters,
+        far_counters: far.and_then(|far| far.counters),
+        throttled: near.throttled,
+        far_throttled: far.and_then(|far| far.throttled),
+        outages: outages(near, far),
+        intervals: near.series.clone(),
+        far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
+        steal_share: near.steal_share,
+        load: near.load,
+        ..Record::default()
+    };
+    (record, findings.content)
+}
+
+/// Describes the part of a CPU quota in it, if a trial does not count.
+fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
+    let said = |what: &str, throttled: Option<Throttled>| {
+        throttled
+            .map(|throttled| format!("; a CPU quota held {what} back {throttled}"))
+            .unwrap_or_default()
+    };
+    // On one machine both ends are of one group, whose count each of them reads.
+    match near.throttled {
+        Some(_) => said("it", near.throttled),
+        None => said("the far end", far.and_then(|far| far.throttled)),
+    }
+}
+
+/// Returns the outages that either end saw, from the start of its flows on.
+fn outages(near: &AgentReport, far: Option<&AgentReport>) -> Vec<Outage> {
+    let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
+    Outage::joined(halves.flat_map(|half| half.outages.iter().copied()).collect())
+}
+
+fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
+    let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
+    total(halves.map(|half| half.received.bytes))
+}
+
+/// Returns the packets that both ends sent: as their connections count them, or as many as their datagrams make.
+fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
+    let ends = [near, far?];
+    let flows = ends.into_iter().flat_map(|end| end.conns.iter().zip(&end.halves));
+    let each = flows.map(|(conn, half)| {
+        let sent = &half.sent;
+        conn.wire.or_else(|| conn.headers?.wire(sent.messages, sent.bytes))
+    });
+    let each: Option<Vec<Wire>> = each.collect();
+    each?.into_iter().reduce(Wire::plus)
+}
+
+/// Returns the packets that messages of `message_bytes` make on the path that the connections
+/// found.
+fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
+    let Guarantees { framing, service, .. } = &info.guarantees;
+    // What sends again cuts messages itself, and a lost piece is not the message.
+    if *framing != Framing::Messages || service.delivery == Delivery::Reliable {
+        return None;
+    }
+    conns.iter().find_map(|conn| conn.headers?.packets_of(message_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Tally;
+    use crate::time::Nanos;
+    use crate::workload::{self, Clocks, EndpointReport};
+
+    #[test]
+    fn counts_that_a_peer_made_up_are_bounded_and_end_nothing() {
+        let all = Tally {
+            messages: u64::MAX,
+            bytes: u64::MAX,
+            duplicates: u64::MAX,
+            late: u64::MAX,
+            reordered: u64::MAX,
+            corrupted: u64::MAX,
+            foreign: u64::MAX,
+        };
+        let half = || EndpointReport { sent: all, received: all, ..EndpointReport::default() };
+        let conn = || ConnStats {
+            retransmits: Some(u64::MAX),
+            network_errors: u64::MAX,
+            socket_drops: Some(u64::MAX),
+            ..ConnStats::default()
+        };
+        let report = || AgentReport {
+            halves: vec![half(), half()],
+            conns: vec![conn(), conn()],
+            ..AgentReport::default()
+        };
+        let reports = BothReports {
+            near: report(),
+            far: Some(report()),
+            took: Nanos::from_secs(1),
+            clocks: Clocks::Shared,
+            doubt: None,
+            commands: Default::default(),
+        };
+        let contender = Contender::parse("tcp").unwrap();
+        for typed in ["bulk:time=1s,streams=2", "ping"] {
+            let task = workload::parse(typed).unwrap();
+            let (record, _) = conclude(&contender, &*task, &reports);
+            assert_eq!(record.retransmits, Some(u64::MAX), "{typed}");
+            assert_eq!(record.network_errors, u64::MAX, "{typed}");
+            assert_eq!(record.delivered_bytes, Some(u64::MAX), "{typed}");
+        }
+    }
+}

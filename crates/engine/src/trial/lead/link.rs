@@ -1,0 +1,205 @@
+//! A line to an agent, wherever it runs: in a child process here, or behind a server elsewhere.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::contract::Side;
+use crate::error::{Error, Result};
+use crate::host::process_tree::cpu_ns;
+use crate::path::emulated::hosts::Namespaces;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::readable;
+use crate::trial::control::patient::Patient;
+use crate::trial::control::stream::{ControlStream, Stream};
+use crate::trial::control::{self, FromAgent, FromServer, ToAgent};
+use crate::trial::process::{self, AgentProcess};
+
+use super::nodes::stopped;
+
+/// Longest time between the first and the last byte of a message from a peer.
+const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// Largest number of messages before a server's last word that nobody waits for any more.
+const MOST_UNREAD: u32 = 64;
+
+/// The stop of lines that have none: a local agent is a process of ours.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// A line to an agent. Dropping it ends a local agent.
+pub struct Link {
+    who: String,
+    line: Line,
+}
+
+enum Line {
+    Process(AgentProcess),
+    Server { stream: Arc<ControlStream>, stop: Arc<AtomicBool> },
+}
+
+impl Link {
+    /// Creates a line to an agent in a child process.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started.
+    pub fn to_process(who: &str) -> Result<Link> {
+        Link::to(who, process::agent()?)
+    }
+
+    /// Creates a line to an agent in a child process on one of the hosts of an emulated path.
+    /// Control itself does not travel on that path.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started there.
+    pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
+        Link::to(who, process::agent_on(&hosts.entry(side))?)
+    }
+
+    fn to(who: &str, process: AgentProcess) -> Result<Link> {
+        Ok(Link { who: who.to_owned(), line: Line::Process(process) })
+    }
+
+    /// Creates a line through a server, on its control connection, until `stop` is set.
+    pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
+        let stream = Arc::clone(control);
+        Link { who: who.to_owned(), line: Line::Server { stream, stop } }
+    }
+
+    /// Tells the agent.
+    ///
+    /// # Errors
+    /// Fails if it is gone.
+    pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
+        let done = match &mut self.line {
+            Line::Process(process) => control::write(&mut process.control(), word),
+            Line::Server { stream, .. } => control::write(&mut &**stream, word),
+        };
+        done.map_err(|e| self.last_word().unwrap_or_else(|| self.gone(e)))
+    }
+
+    /// Returns the error in the last word of a server that has closed the connection: its operator stopped it.
+    fn last_word(&mut self) -> Option<Error> {
+        if !self.is_through_server() {
+            return None;
+        }
+        for _ in 0..MOST_UNREAD {
+            let word = self.has_word(Nanos::ZERO).ok()?.then(|| self.hear())?.ok()?;
+            if let Word::Server(FromServer::Stopped(fault)) = word {
+                return Some(stopped(&self.who, &fault));
+            }
+        }
+        None
+    }
+
+    /// Waits for the agent's next word, or a server's in its place.
+    ///
+    /// # Errors
+    /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.
+    pub fn hear(&mut self) -> Result<Word> {
+        let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
+        let frame = match &self.line {
+            Line::Process(process) => {
+                let stream = process.control();
+                control::read_frame(&mut Patient { stream, deadline, stop: &NEVER })
+            }
+            Line::Server { stream, stop } => {
+                control::read_frame(&mut Patient { stream: &**stream, deadline, stop })
+            }
+        };
+        let frame = frame.map_err(|e| self.gone(e))?;
+        let word = if self.is_through_server() && FromServer::is_meant(&frame) {
+            control::parse(&frame).map(Word::Server)
+        } else {
+            control::parse(&frame).map(Word::Agent)
+        };
+        word.map_err(|e| Error::Nonsense {
+            who: self.who.clone(),
+            what: format!("{e}; use the same version on both ends"),
+        })
+    }
+
+    /// Returns the descriptor to wait on for the next word.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.line {
+            Line::Process(process) => process.control().as_fd(),
+            Line::Server { stream, .. } => stream.as_fd(),
+        }
+    }
+
+    /// Returns true if there is a word to hear within `timeout`.
+    ///
+    /// # Errors
+    /// Fails if the line cannot be waited on.
+    pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
+        let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
+        let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());
+        seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
+    }
+
+    /// Returns true if there is something to hear though the descriptor may not say so.
+    pub fn holds_more(&self) -> bool {
+        match &self.line {
+            Line::Process(_) => false,
+            Line::Server { stream, .. } => stream.holds_more(),
+        }
+    }
+
+    /// Returns the name of the peer at the other end.
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// Returns true if the agent is reached through a server, which outlives the trial.
+    pub fn is_through_server(&self) -> bool {
+        matches!(self.line, Line::Server { .. })
+    }
+
+    /// Returns the error of an agent that broke down, or of a server that did.
+    pub fn broken(&self, what: &str) -> Error {
+        match self.line {
+            Line::Process(_) => Error::broken(&self.who, what),
+            Line::Server { .. } => Error::peer(&self.who, what),
+        }
+    }
+
+    /// Returns the CPU time that the agent has used so far; `None` where it is elsewhere, or gone.
+    pub fn cpu_time(&self) -> Option<Nanos> {
+        match &self.line {
+            Line::Process(process) => cpu_ns(process.id()).map(Nanos),
+            Line::Server { .. } => None,
+        }
+    }
+
+    fn gone(&self, error: io::Error) -> Error {
+        let last_words = match &self.line {
+            Line::Process(process) => process.last_words(),
+            Line::Server { .. } => None,
+        };
+        let what = match (error.kind(), last_words) {
+            (_, Some(words)) => {
+                format!("it ended in the middle of the trial; its last words: {words}")
+            }
+            (
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe,
+                _,
+            ) => "it vanished in the middle of the trial".to_owned(),
+            (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _) => {
+                format!("its message was not whole after {MESSAGE_TIMEOUT}")
+            }
+            _ => error.to_string(),
+        };
+        self.broken(&what)
+    }
+}
+
+/// Message received over a link.
+#[derive(Debug)]
+pub enum Word {
+    /// Message from the agent.
+    Agent(FromAgent),
+    /// Message from the server before it.
+    Server(FromServer),
+}

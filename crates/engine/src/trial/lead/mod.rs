@@ -1,0 +1,16 @@
+//! Lead of a trial: the process that runs the race. It starts the nodes of the trial's cast, takes them through the trial
+//! step by step over their links, and makes one record of their reports.
+
+pub mod agents;
+pub(super) mod both_reports;
+mod cast;
+pub(super) mod conclude;
+mod credible;
+pub mod files;
+mod joined;
+pub mod link;
+pub mod live;
+pub mod load;
+pub(super) mod nodes;
+pub mod pairing;
+mod stints;

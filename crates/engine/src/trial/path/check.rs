@@ -1,0 +1,482 @@
+//! The emulator measured against itself: whether packets take as long, pass as fast and are lost as
+//! often as a path says, by the stamps and counters of the hosts at its ends.
+//!
+//! Everything goes over one pair of IPv4 sockets of the first link at a time. Which figures are
+//! judged, and by which limits, is fixed here; what a machine can carry is shown and never judged.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Direction, Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
+use crate::path::Family;
+use crate::path::emulator::Emulator;
+use crate::path::impair::expected;
+use crate::path::netem::offload;
+use crate::path::network::{Backend, Impairments, Network, Rate};
+use crate::stats::quantile::quantile_sorted;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::units::BitRate;
+
+mod capacity;
+mod measure;
+mod site;
+
+use crate::trial::path::check::measure::SendPlan;
+use measure::{Came, Sent};
+pub use site::Site;
+
+/// Probability with which a model that loses as it should is judged so.
+const CONFIDENCE: f64 = 0.99;
+
+/// Largest error of the achieved rate, as a share.
+const RATE_ERROR: f64 = 0.001;
+
+/// The seed of every check: a check that fails can be repeated.
+const SEED: u64 = 1;
+
+/// The bytes of an IPv4 and a UDP header.
+const HEADERS: u32 = 28;
+
+/// Time that most wake-ups in virtual machines do not exceed.
+const WAKE_UP: Nanos = Nanos::from_micros(100);
+
+/// The size of the datagrams whose delay is measured, as UDP has it.
+const TIMED: usize = 100;
+
+/// Network under check, already built.
+pub trait Bed {
+    /// Starts the path anew with this seed.
+    ///
+    /// # Errors
+    /// Fails if it cannot.
+    fn begin(&mut self, seed: u64) -> Result<()>;
+
+    /// Ends the run and returns the path's figures since [`Bed::begin`].
+    ///
+    /// # Errors
+    /// Fails if it cannot be told.
+    fn end(&mut self) -> Result<PathFigures>;
+
+    /// Creates fresh sockets of one of its hosts, with an IPv4 address.
+    ///
+    /// # Errors
+    /// Fails if that host cannot be entered.
+    fn site(&self, side: Side) -> Result<Site>;
+
+    /// Returns the backend that carries it, and the reason for that choice.
+    fn made_of(&self) -> (Backend, String);
+}
+
+impl Bed for Emulator {
+    fn begin(&mut self, seed: u64) -> Result<()> {
+        Emulator::begin(self, seed)
+    }
+
+    fn end(&mut self) -> Result<PathFigures> {
+        Emulator::end(self)
+    }
+
+    fn site(&self, side: Side) -> Result<Site> {
+        let built = self.built();
+        let address = built.address(side, Family::V4).ok_or_else(|| {
+            Error::setup("check a path", std::io::Error::other("its hosts have no IPv4 address"))
+        })?;
+        Site::behind(self.namespaces().entry(side), address)
+    }
+
+    fn made_of(&self) -> (Backend, String) {
+        (self.built().backend, self.built().why.clone())
+    }
+}
+
+/// Result of a check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathCheck {
+    /// The path as typed.
+    pub path: String,
+    /// Backend that carries it.
+    pub backend: Backend,
+    /// Reason for that choice.
+    pub why: String,
+    /// Checks by direction; only up if both directions are told to do the same.
+    pub ways: Vec<WayCheck>,
+    /// Capacity of the path; absent if it limits the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// Duration of the check, in nanoseconds.
+    pub took_ns: Nanos,
+}
+
+/// Judgement of a figure against the path's specification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    /// Within its limits.
+    Within,
+    /// Outside its limits.
+    Outside,
+    /// The path leaves it open: jitter, traces, outages, damage.
+    Open,
+}
+
+impl Judged {
+    fn of(within: bool) -> Judged {
+        if within { Judged::Within } else { Judged::Outside }
+    }
+}
+
+/// Check of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WayCheck {
+    /// Direction that was checked.
+    pub direction: Direction,
+    /// Delay of packets.
+    pub delay: DelayCheck,
+    /// Rate at which packets pass; absent if nothing limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateCheck>,
+    /// Loss of packets.
+    pub loss: LossCheck,
+}
+
+/// One-way delay of datagrams of 100 bytes at 1 kHz or at half of what the path carries, from the
+/// sending kernel's stamp to the receiving one's, less what the path says: nanoseconds, signed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DelayCheck {
+    /// Delay by the specification: the path's delay, and the time that such a packet takes at its
+    /// rate.
+    pub expected_ns: Nanos,
+    /// Packets with both stamps, the first tenth left out.
+    pub n: u64,
+    /// Least error; absent, as those after it, if no packet had both stamps.
+    pub min_ns: Option<i64>,
+    /// Median error.
+    pub p50_ns: Option<i64>,
+    /// 90th percentile of the error.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile of the error; absent with fewer than 1000 packets.
+    pub p99_ns: Option<i64>,
+    /// Greatest error.
+    pub max_ns: Option<i64>,
+    /// Limit of the median's distance from 0.
+    pub limit_p50_ns: u64,
+    /// Limit of the 99th percentile's distance from 0.
+    pub limit_p99_ns: u64,
+    /// Judgement of both.
+    pub judged: Judged,
+}
+
+/// Rate of datagrams of the path's MTU, from the receiving kernel's stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateCheck {
+    /// Rate by the specification, in bits per second.
+    pub expected_bps: u64,
+    /// Offered rate.
+    pub offered_bps: f64,
+    /// Received rate, link-layer overhead included; absent if fewer than two packets arrived.
+    pub achieved_bps: Option<f64>,
+    /// Difference of the two as a share of the specified rate.
+    pub error: Option<f64>,
+    /// Limit of that error.
+    pub limit: f64,
+    /// Judgement of it.
+    pub judged: Judged,
+}
+
+/// Number of datagrams lost on the path, of many small ones.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossCheck {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams that did not come, for no other reason than the next ones.
+    pub lost: u64,
+    /// Datagrams that came to a full socket: not among those lost.
+    pub dropped_at_receiver: u64,
+    /// Datagrams that the queue dropped, where this host sent some of them late and thus together: not
+    /// among those lost.
+    pub dropped_by_queue: u64,
+    /// Number of packets lost by the path's own account.
+    pub by_own_account: u64,
+    /// Datagrams lost by the path outside its model: in devices and rings.
+    pub device_drops: u64,
+    /// The mean number of consecutive packets lost together, by the path's own account; absent if
+    /// it keeps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_burst: Option<f64>,
+    /// Expected mean in the long run; absent if the model does not specify it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_burst: Option<f64>,
+    /// The share that the path says; absent if it says none.
+    pub expected_share: Option<f64>,
+    /// The least and the most that may be lost, with a confidence of 99 %.
+    pub expected: Option<[u64; 2]>,
+    /// Judgement: within the limits, and in agreement with the path's own account.
+    pub judged: Judged,
+}
+
+/// Capacity of the path, from near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Capacity {
+    /// A byte stream, in bits of application data per second.
+    pub stream_bps: Option<f64>,
+    /// Packets whose fate was decided meanwhile, both directions, per second.
+    pub decisions_per_s: Option<f64>,
+    /// A byte stream with the devices' offloads off: every packet at most the MTU.
+    pub plain_stream_bps: Option<f64>,
+    /// Datagrams of 64 bytes, one a call, received per second.
+    pub datagrams_per_s: Option<f64>,
+    /// Datagrams likewise over the loopback interface, just before.
+    pub loopback_datagrams_per_s: Option<f64>,
+}
+
+impl PathCheck {
+    /// Returns true if nothing that is judged is outside its limits.
+    pub fn is_fine(&self) -> bool {
+        self.ways.iter().all(|way| {
+            let rate = way.rate.map_or(Judged::Open, |rate| rate.judged);
+            [way.delay.judged, rate, way.loss.judged].iter().all(|j| *j != Judged::Outside)
+        })
+    }
+
+    /// Checks a network that is there; typed so, and taking five to ten seconds.
+    ///
+    /// # Errors
+    /// Fails if something fails that is no figure: a host cannot be entered, a socket not be made.
+    pub fn measure(typed: &str, network: &Network, bed: &mut dyn Bed) -> Result<PathCheck> {
+        let start = Monotonic.now();
+        let Some(link) = network.links.first() else {
+            return Err(Error::usage("a path without links cannot be checked"));
+        };
+        let directions: &[Direction] =
+            if link.up == link.down { &[Direction::Up] } else { &[Direction::Up, Direction::Down] };
+        let mut ways = Vec::new();
+        for direction in directions {
+            let way = Way {
+                direction: *direction,
+                model: link.toward(*direction),
+                mtu: network.mtu,
+                wait: network.wait,
+            };
+            ways.push(way.check(bed)?);
+        }
+        let free = [&link.up, &link.down].iter().all(|way| way.rate == Rate::Unlimited);
+        let capacity = if free { Some(Capacity::measure(link.up.delay, bed)?) } else { None };
+        let (backend, why) = bed.made_of();
+        let took_ns = Monotonic.now() - start;
+        Ok(PathCheck { path: typed.to_owned(), backend, why, ways, capacity, took_ns })
+    }
+}
+
+/// A direction under check.
+struct Way<'a> {
+    direction: Direction,
+    model: &'a Impairments,
+    mtu: u16,
+    wait: WaitMode,
+}
+
+impl Way<'_> {
+    fn check(&self, bed: &mut dyn Bed) -> Result<WayCheck> {
+        Ok(WayCheck {
+            direction: self.direction,
+            delay: self.delay(bed)?,
+            rate: self.rate(bed)?,
+            loss: self.loss(bed)?,
+        })
+    }
+
+    /// Sends datagrams this way, over a path that is started anew.
+    fn send(&self, course: SendPlan, bed: &mut dyn Bed) -> Result<(Came, DirectionFigures)> {
+        let (from, to) = match self.direction {
+            Direction::Up => (Side::Near, Side::Far),
+            Direction::Down => (Side::Far, Side::Near),
+        };
+        let (from, to) = (bed.site(from)?.datagrams()?, bed.site(to)?.datagrams()?);
+        bed.begin(SEED)?;
+        let came = course.run(from, to)?;
+        let figures = bed.end()?.links.into_iter().next().unwrap_or_default();
+        Ok((came, if self.direction == Direction::Up { figures.up } else { figures.down }))
+    }
+
+    /// Returns the time that an IP packet takes at the rate.
+    fn serialisation(&self, datagram: usize) -> Nanos {
+        let Rate::Fixed(BitRate(rate)) = self.model.rate else { return Nanos::ZERO };
+        let bits = 8 * (datagram as u64 + u64::from(HEADERS + self.model.overhead));
+        Nanos(bits.saturating_mul(1_000_000_000) / rate.max(1))
+    }
+
+    fn delay(&self, bed: &mut dyn Bed) -> Result<DelayCheck> {
+        let alone = self.serialisation(TIMED);
+        let every = Nanos::from_millis(1).max(alone + alone);
+        // 1000 remain without the first tenth; a slow path gets three seconds.
+        let packets = (3_000_000_000 / every.0).clamp(30, 1_112) as usize;
+        let delay = self.model.delay;
+        let course = SendPlan { packets, size: TIMED, every, delay, stamps: Sent::Stamped };
+        let (came, _) = self.send(course, bed)?;
+        let limits = match self.wait {
+            WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
+            WaitMode::Spin => (Nanos::from_micros(5), Nanos::from_micros(20)),
+        };
+        // A delay shorter than a wake-up cannot make up for it: what is added there is the machine's.
+        let short = self.wait == WaitMode::Hybrid && delay + alone < WAKE_UP;
+        let open = short
+            || self.model.jitter.is_some()
+            || self.model.reorder.is_some()
+            || matches!(self.model.rate, Rate::Trace(_));
+        Ok(DelayCheck::of(&came.excess(delay + alone), delay + alone, limits, open))
+    }
+
+    fn rate(&self, bed: &mut dyn Bed) -> Result<Option<RateCheck>> {
+        let Rate::Fixed(BitRate(expected_bps)) = self.model.rate else { return Ok(None) };
+        let size = usize::from(self.mtu) - HEADERS as usize;
+        let alone = self.serialisation(size);
+        let packets = (1_000_000_000 / alone.0.max(1)).clamp(50, 200_000) as usize;
+        // A quarter more than fits, so that the queue is never empty.
+        let every = Nanos(alone.0 * 4 / 5);
+        let course = SendPlan {
+            packets,
+            size,
+            every,
+            delay: self.model.delay + Nanos(alone.0.saturating_mul(packets as u64)),
+            stamps: Sent::Counted,
+        };
+        let (came, _) = self.send(course, bed)?;
+        let bits = 8.0 * f64::from(u32::from(self.mtu) + self.model.overhead);
+        let achieved_bps = came
+            .span()
+            .filter(|(span, _)| *span > 0)
+            .map(|(span, packets)| bits * packets as f64 * 1e9 / span as f64);
+        let offered_bps = bits * came.sent as f64 * 1e9 / came.sending_ns.max(1) as f64;
+        let error = achieved_bps.map(|achieved| achieved / expected_bps as f64 - 1.0);
+        let limit = RATE_ERROR + 2.0 / packets as f64;
+        let judged = match error {
+            // This host could not offer enough to tell.
+            _ if offered_bps < 1.05 * expected_bps as f64 => Judged::Open,
+            Some(error) => Judged::of(error.abs() <= limit),
+            None => Judged::Outside,
+        };
+        Ok(Some(RateCheck { expected_bps, offered_bps, achieved_bps, error, limit, judged }))
+    }
+
+    fn loss(&self, bed: &mut dyn Bed) -> Result<LossCheck> {
+        const SIZE: usize = 64;
+        let alone = self.serialisation(SIZE);
+        let every = Nanos::from_micros(25).max(alone + alone);
+        let packets = (2_500_000_000 / every.0).clamp(200, 100_000) as usize;
+        let delay = self.model.delay;
+        let course = SendPlan { packets, size: SIZE, every, delay, stamps: Sent::Counted };
+        let (came, figures) = self.send(course, bed)?;
+        Ok(LossCheck::of(self.model, &came, &figures))
+    }
+}
+
+impl DelayCheck {
+    fn of(sorted: &[i64], expected_ns: Nanos, limits: (Nanos, Nanos), open: bool) -> DelayCheck {
+        let rank =
+            |q: f64, least: usize| quantile_sorted(sorted, q).filter(|_| sorted.len() >= least);
+        let (p50_ns, p99_ns) = (rank(0.5, 20), rank(0.99, 1_000));
+        let within = |figure: Option<i64>, limit: Nanos| {
+            figure.is_none_or(|ns| ns.unsigned_abs() <= limit.0)
+        };
+        let judged = match p50_ns {
+            _ if open => Judged::Open,
+            None => Judged::Outside,
+            _ => Judged::of(within(p50_ns, limits.0) && within(p99_ns, limits.1)),
+        };
+        DelayCheck {
+            expected_ns,
+            n: sorted.len() as u64,
+            min_ns: sorted.first().copied(),
+            p50_ns,
+            p90_ns: rank(0.9, 100),
+            p99_ns,
+            max_ns: sorted.last().copied(),
+            limit_p50_ns: limits.0.0,
+            limit_p99_ns: limits.1.0,
+            judged,
+        }
+    }
+}
+
+impl LossCheck {
+    fn of(model: &Impairments, came: &Came, figures: &DirectionFigures) -> LossCheck {
+        let queue = figures.fates.full + figures.fates.early;
+        let PacketOutcomes { blocked, lost: own, bursts, .. } = figures.fates;
+        let lost = came.sent.saturating_sub(came.got + came.full + queue + blocked);
+        let expected = expected_losses(model, came.sent.saturating_sub(blocked));
+        let judged = match &expected {
+            None => Judged::Open,
+            // What it says must be what happened, and what happened must be what it was told to do.
+            Some(expected) => {
+                Judged::of(expected.contains(&lost) && own == lost && figures.device_drops == 0)
+            }
+        };
+        LossCheck {
+            sent: came.sent,
+            lost,
+            dropped_at_receiver: came.full,
+            dropped_by_queue: queue,
+            by_own_account: own,
+            device_drops: figures.device_drops,
+            mean_burst: (bursts > 0).then(|| own as f64 / bursts as f64),
+            expected_burst: expected::mean_burst(&model.loss),
+            expected_share: expected::share(&model.loss),
+            expected: expected.map(|range| [*range.start(), *range.end()]),
+            judged,
+        }
+    }
+}
+
+/// Returns how many of the first `n` packets the model may take; `None` if a number of packets
+/// decides nothing, or if packets are lost that the model did not take.
+fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
+    if model.corrupt > 0.0 || matches!(model.rate, Rate::Trace(_)) {
+        return None;
+    }
+    expected::losses(model, n, CONFIDENCE)
+}
+
+impl Capacity {
+    /// Measures two seconds of streams and as many datagrams as a loopback takes in about a second.
+    fn measure(delay: Nanos, bed: &mut dyn Bed) -> Result<Capacity> {
+        const DATAGRAMS: usize = 150_000;
+        let time = Nanos::from_secs(1);
+        let (mut near, mut far) = (bed.site(Side::Near)?, bed.site(Side::Far)?);
+        let mut home = Site::here(IpAddr::from([127, 0, 0, 1]))?;
+        let mut capacity = Capacity::default();
+        let (from, to) = (home.datagrams()?, home.datagrams()?);
+        capacity.loopback_datagrams_per_s = capacity::datagrams(from, to, DATAGRAMS, Nanos::ZERO)?;
+        bed.begin(SEED)?;
+        let (from, to) = (near.datagrams()?, far.datagrams()?);
+        capacity.datagrams_per_s = capacity::datagrams(from, to, DATAGRAMS, delay)?;
+        bed.begin(SEED)?;
+        let start = Monotonic.now();
+        let carried = capacity::stream(&near.stream()?, &far.stream()?, time)?;
+        let took = (Monotonic.now() - start).as_secs_f64();
+        let figures = bed.end()?.links.into_iter().next().unwrap_or_default();
+        let decided = figures.up.fates.arrived + figures.down.fates.arrived;
+        capacity.stream_bps = carried.rate();
+        capacity.decisions_per_s = (decided > 0).then(|| decided as f64 / took);
+        // The network ends with the check, so nobody misses them.
+        for site in [&mut near, &mut far] {
+            let socket = site.datagrams()?;
+            if let IpAddr::V4(address) = site.address() {
+                offload::device_of(socket.as_fd(), address)
+                    .and_then(|device| offload::switch_off(socket.as_fd(), &device))
+                    .map_err(|e| Error::setup("switch the offloads of a path's end off", e))?;
+            }
+        }
+        bed.begin(SEED)?;
+        capacity.plain_stream_bps = capacity::stream(&near.stream()?, &far.stream()?, time)?.rate();
+        bed.end()?;
+        Ok(capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! A path that the race builds itself, as its trials see it: where agents are started, what they are
+//! told of it, which seed it has in each trial, and whether it did what it was asked to.
+
+use std::net::IpAddr;
+
+use super::facts::{BuiltPath, How};
+use super::model_time::{drain, transit};
+use crate::contract::Side;
+use crate::error::{Error, Result};
+use crate::measurements::path::PathFigures;
+use crate::path::emulator::Emulator;
+use crate::path::network::Network;
+use crate::path::{Family, PathKind, gate};
+use crate::time::Nanos;
+use crate::trial::lead::link::Link;
+use crate::trial::process::{self, AgentProcess};
+use crate::trial::{PathFacts, Record, control};
+
+/// Time for which a near end tries to connect, besides the time that the path takes. Nothing but
+/// the model stands in the way here, so that patience costs nothing: a lost SYN is sent again after
+/// 1, 3, 7 and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or
+/// back, must not look like a firewall.
+const DIAL: Nanos = Nanos::from_secs(30);
+
+/// Round trips that opening a connection may take: lost and sent again, slowly.
+const DIAL_ROUND_TRIPS: u64 = 20;
+
+/// An emulated path that is up.
+#[derive(Debug)]
+pub struct EmulatedPath {
+    spec: String,
+    network: Network,
+    family: Family,
+    emulator: Emulator,
+}
+
+impl EmulatedPath {
+    /// Builds the path that was `typed`, and that `network` describes.
+    ///
+    /// # Errors
+    /// Fails if this host cannot, saying what is missing.
+    pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
+        let emulator = Emulator::start(typed)?;
+        let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
+        path.far_address()?;
+        Ok(path)
+    }
+
+    /// Returns the far host's address on the first link.
+    ///
+    /// # Errors
+    /// Fails if the path carries no packets of the family asked for.
+    pub(in crate::trial) fn far_address(&self) -> Result<IpAddr> {
+        let fits = |address: &&IpAddr| match self.family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        };
+        self.emulator.built().far.iter().find(fits).copied().ok_or_else(|| {
+            Error::unsupported(
+                format!("path {}", self.spec),
+                "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
+            )
+        })
+    }
+
+    /// Returns the largest IP packet that passes, in bytes.
+    pub(in crate::trial) fn mtu(&self) -> u32 {
+        self.network.mtu.into()
+    }
+
+    /// Creates a line to an agent on the host of this side.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started there.
+    pub(in crate::trial) fn agent(&self, who: &str, side: Side) -> Result<Link> {
+        Link::to_process_on(who, self.emulator.namespaces(), side)
+    }
+
+    /// Starts a keeper of a command on the host of this side.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started there.
+    pub(in crate::trial) fn keeper(&self, side: Side) -> Result<AgentProcess> {
+        process::keeper(Some(&self.emulator.namespaces().entry(side)))
+    }
+
+    /// Empties the path, which from now on is as its seed says: its own, or the trial's, which is
+    /// the same for every contender of a block.
+    ///
+    /// # Errors
+    /// Fails if it is gone.
+    pub(in crate::trial) fn begin(&mut self, seed: u64) -> Result<()> {
+        self.emulator.begin(seed)
+    }
+
+    /// Returns the path's account since it began.
+    ///
+    /// # Errors
+    /// Fails if it is gone.
+    pub(in crate::trial) fn end(&mut self) -> Result<PathFigures> {
+        self.emulator.end()
+    }
+
+    /// Adds the path's account to a trial that is over, and holds it against the model.
+    pub(in crate::trial) fn judge(&self, figures: PathFigures, record: &mut Record) {
+        record.path_invalid = gate::why_invalid(&self.network, &figures);
+        record.path = Some(figures);
+        if record.why_invalid.is_none() {
+            record.why_invalid.clone_from(&record.path_invalid);
+        }
+        record.valid = record.why_invalid.is_none();
+    }
+
+    /// Returns the properties of the path that both ends of a trial need.
+    pub(in crate::trial) fn terms(&self) -> control::Emulated {
+        let round_trip = Nanos(2 * transit(&self.network).0);
+        let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
+        control::Emulated { transit_ns: transit(&self.network), dial_ns }
+    }
+
+    /// Returns the time by which a trial may exceed one on an ideal path before it counts as hung:
+    /// until what was sent has left, and has arrived.
+    pub(in crate::trial) fn extra_time(&self) -> Nanos {
+        drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
+    }
+
+    /// Returns the path in words and numbers.
+    pub(in crate::trial) fn facts(&self) -> PathFacts {
+        let built = self.emulator.built();
+        let links = 0..self.network.links.len();
+        let how = How {
+            backend: built.backend.name().to_owned(),
+            why: built.why.clone(),
+            grouping: built.grouping.name().to_owned(),
+            wait: self.network.wait.name().to_owned(),
+            nics: built.nics.clone(),
+            addresses: links
+                .map(|at| {
+                    [built.of_link(Side::Near, at).to_vec(), built.of_link(Side::Far, at).to_vec()]
+                })
+                .collect(),
+        };
+        PathFacts {
+            spec: self.spec.clone(),
+            kind: PathKind::Emulated,
+            address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
+            built: Some(Box::new(BuiltPath::of(&self.network, how))),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A runner without sockets or processes: tests say what each trial yields.
+
+use crate::error::{Error, Result};
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
+use crate::measurements::Metrics;
+use crate::path::PathKind;
+use crate::trial::TrialOutcome;
+use crate::trial::{Order, PathFacts, Record, Runner};
+
+/// Number of CPUs of the fake machine.
+const CPUS: usize = 8;
+
+/// Answers each order from a closure.
+pub struct Fake<F>(pub F);
+
+impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        (self.0)(order)
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
+        match asked {
+            Some(Placement::Cpus(near, far)) if near.max(far) >= CPUS => {
+                Err(Error::usage(format!("the fake machine has the CPUs 0 to {}", CPUS - 1)))
+            }
+            asked => Ok((asked.unwrap_or(Placement::CrossCore), "as the test says".into())),
+        }
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        Ok((HostFacts { hostname: "fake".into(), ..HostFacts::default() }, None))
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts {
+            spec: "loopback".into(),
+            kind: PathKind::Loopback,
+            address: "127.0.0.1".into(),
+            built: None,
+        }
+    }
+}
+
+/// Creates a valid record that has nothing but `metrics`.
+pub fn record(metrics: Metrics) -> Record {
+    Record {
+        valid: true,
+        implementation: "fake".into(),
+        metrics,
+        took_ns: 1_000_000,
+        ..Record::default()
+    }
+}

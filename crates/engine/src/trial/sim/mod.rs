@@ -1,0 +1,429 @@
+//! Runs trials in virtual time: both hosts, both ends of the connection and what lies between them in
+//! this process, without a socket or a second thread. The same seed gives the same figures to the
+//! last bit, on any machine.
+//!
+//! Halves, driver loop and summing up are those of real trials, and so is what the path does to a
+//! packet. A host here takes no time for anything; its interface hands packets over at
+//! 10 Gbit/s, or at the rate of the path where that is more, and is never in the way of a packet that
+//! comes alone. Control takes no time, and loses nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use deadheat_base::panics::contained;
+
+use super::control::AgentReport;
+use super::{Order, Pairing, PathFacts, Record, Runner};
+use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
+use crate::error::{Error, Result};
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
+use crate::path::network::{Link, Network};
+use crate::path::{Family, PathKind};
+use crate::rng::SplitMix64;
+use crate::time::{Clock, Manual, Nanos};
+use crate::transport::hello::Token;
+use crate::transport::several::{self, JoinedConn, Strand};
+use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
+use crate::transport::via::Via;
+use crate::transport::{Contender, Tickets};
+use crate::trial::TrialOutcome;
+use crate::trial::agent::driver::Flow;
+use crate::trial::agent::intervals::Sampler;
+use crate::trial::agent::samples::Samples;
+use crate::trial::lead::both_reports::BothReports;
+use crate::trial::lead::conclude::conclude;
+use crate::trial::lead::live::{Live, Row};
+use crate::trial::lead::load;
+use crate::trial::lead::nodes::SLACK;
+use crate::trial::path::model_time;
+use crate::workload::{Clocks, Part, Task};
+use flight::{Cutter, MOST_PARTS};
+use world::{Beside, World};
+
+mod end;
+pub mod fake;
+mod flight;
+mod world;
+
+/// Time at which each trial begins on its own clock. Not 0, which some messages take for no time at
+/// all.
+const BEGIN: Nanos = Nanos::from_secs(1);
+
+/// Runs trials in virtual time.
+pub struct Simulation {
+    typed: String,
+    network: Network,
+    cutter: Cutter,
+    /// The time that all trials have taken so far.
+    clock: Manual,
+    stop: Arc<AtomicBool>,
+    on_interval: Option<OnInterval>,
+}
+
+/// Callback for each interval of a trial under way.
+type OnInterval = Box<dyn FnMut(&Row)>;
+
+impl Simulation {
+    /// Creates a runner for trials over `network`, which was `typed` so.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the network has more than one link.
+    pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
+        if network.links.len() != 1 {
+            return Err(Error::usage(format!(
+                "path `{typed}`: simulated paths have one link, as no contender that runs there uses \
+                 several"
+            )));
+        }
+        let ip_header = if family == Family::V6 { 40 } else { 20 };
+        Ok(Simulation {
+            typed: typed.to_owned(),
+            cutter: Cutter { mtu: u64::from(network.mtu), ip_header },
+            network,
+            clock: Manual::default(),
+            stop: Arc::default(),
+            on_interval: None,
+        })
+    }
+
+    /// Calls off the trial under way once `flag` is set (Ctrl-C).
+    pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Simulation {
+        self.stop = flag;
+        self
+    }
+
+    /// Calls `tell` for each interval of each trial.
+    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Simulation {
+        self.on_interval = Some(Box::new(tell));
+        self
+    }
+
+    /// Returns the clock of the race: virtual time, which passes in trials only.
+    pub fn clock(&self) -> Manual {
+        self.clock.clone()
+    }
+
+    fn link(&self) -> Result<&Link> {
+        self.network.links.first().ok_or_else(|| Error::usage("a path without a link"))
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Record> {
+        let Pairing { contender, task, load } = &order.pairing;
+        self.fits(contender, &**task)?;
+        let clock = Manual::default();
+        clock.advance_to(BEGIN);
+        let seed = self.network.seed.unwrap_or(order.seed);
+        let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
+            .stop_on(Arc::clone(&self.stop));
+        let transit = model_time::transit(&self.network);
+        let cast =
+            Cast { transit, order, contender, task: &**task, cutter: self.cutter, clock: &clock };
+        let work = cast.hosts()?;
+        let (beside, when) = match (&task.info().load, load::order(order)) {
+            (Some(asked), Some(order)) => {
+                let Pairing { contender, task, .. } = &order.pairing;
+                self.fits(contender, &**task)?;
+                let hosts = Cast { order: &order, contender, task: &**task, ..cast }.hosts()?;
+                (hosts, Beside { lead: asked.lead, stint: asked.stint })
+            }
+            _ => ([Vec::new(), Vec::new()], Beside::default()),
+        };
+        let mut live = Live::new(&order.contender(), 2 * work[0].len());
+        let on_interval = &mut self.on_interval;
+        let longest = task.info().longest + SLACK + model_time::drain(&self.network);
+        let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
+            if let Some(tell) = on_interval.as_mut()
+                && let Some(row) = live.note(side, flow, point)
+            {
+                tell(&row);
+            }
+        });
+        // Nothing but the endpoints can fail once it runs.
+        ran.map_err(|error| match error {
+            Error::Setup { .. } | Error::Peer { .. } => {
+                Error::broken(order.contender(), error.to_string())
+            }
+            other => other,
+        })?;
+        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
+            tell(&row);
+        }
+        let figures = world.figures();
+        let (ends, beside, took) = world.stops();
+        let both = |ends: [Vec<end::Stops>; 2]| {
+            let [near, far] = ends.map(report);
+            let (far, commands) = (Some(far), Default::default());
+            BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, commands }
+        };
+        let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
+        if let Some(load) = load {
+            load::conclude(&load.contender, &*load.task, &both(beside), &mut record);
+        }
+        let began = self.clock.now();
+        self.clock.advance_to(began + took);
+        record.took_ns = took.0;
+        record.path = Some(figures);
+        record.implementation = contender.implementation(None, &record.effective);
+        Ok(record)
+    }
+
+    /// Checks that the contender can do the work here.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
+    /// are too large for the path; with what would do.
+    pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        if contender.external.is_some() {
+            return Err(Error::usage(format!(
+                "`{}`: no command runs in virtual time; leave out `sim:`, and the path is emulated",
+                contender.spec
+            )));
+        }
+        for one in carriers(contender)? {
+            self.takes(one.contender, task)?;
+        }
+        if contender.via != Via::Direct {
+            return Err(Error::usage(format!(
+                "`{}`: no relay stands on a simulated path; leave out `sim:`, and it is emulated",
+                contender.spec
+            )));
+        }
+        if let Some(file) = task.info().files.first() {
+            return Err(Error::usage(format!(
+                "no file is read or written in virtual time; leave out `{}`, or race over a real path",
+                file.path
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that messages of the work are not too large for the path, over this contender.
+    fn takes(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        if contender.promised().framing == Framing::ByteStream {
+            return Ok(());
+        }
+        let parts = self.cutter.parts(task.info().largest_message as u64 + u64::from(UDP_HEADER));
+        if parts <= MOST_PARTS {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "path `{}`: a message of {} bytes is cut into {parts} packets, and {MOST_PARTS} can be \
+             kept apart; raise mtu or lower size",
+            self.typed,
+            task.info().largest_message
+        )))
+    }
+}
+
+impl Runner for Simulation {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        match contained(&order.contender(), || self.trial(order)) {
+            Ok(record) => TrialOutcome::Ran(Box::new(record)),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
+        match asked {
+            None | Some(Placement::Virtual) => Ok((
+                Placement::Virtual,
+                "in virtual time no CPU has anything to do with the figures".to_owned(),
+            )),
+            Some(asked) => Err(Error::usage(format!(
+                "placement {asked}: on a simulated path the ends run in virtual time and on no CPU; \
+                 leave it out"
+            ))),
+        }
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        let host = HostFacts {
+            hostname: PathKind::Simulated.to_string(),
+            deadheat: env!("CARGO_PKG_VERSION").to_owned(),
+            ..HostFacts::default()
+        };
+        Ok((host, None))
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts {
+            spec: self.typed.clone(),
+            kind: PathKind::Simulated,
+            address: String::new(),
+            built: None,
+        }
+    }
+}
+
+/// A protocol in user space that carries a connection, or some lanes of one.
+struct Sole<'a> {
+    contender: &'a Contender,
+    protocol: &'a dyn Userspace,
+    /// Its part of the whole, where it is one of several.
+    part: Option<&'a several::Part>,
+}
+
+impl Sole<'_> {
+    fn strand(&self, conn: OverPath, lanes: &[Service]) -> Strand<OverPath> {
+        let all = || (0..lanes.len() as u16).map(Lane).collect();
+        Strand {
+            name: self.part.map_or_else(String::new, |part| part.name.clone()),
+            conn: Box::new(conn),
+            lanes: self.part.map_or_else(all, |part| part.numbers.clone()),
+            tells_end: self.contender.transport.info().guarantees.ending == Ending::Told,
+        }
+    }
+}
+
+/// Returns the protocols that carry a contender's connections: its own, or those of its parts.
+///
+/// # Errors
+/// [`Error::Usage`] where one is a kernel's.
+fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
+    runs_in_virtual_time(contender)?;
+    let parts = contender.transport.parts();
+    let alone = parts.is_empty().then_some((contender, None));
+    let shared = parts.iter().map(|part| (&part.contender, Some(part)));
+    alone
+        .into_iter()
+        .chain(shared)
+        .map(|(contender, part)| {
+            runs_in_virtual_time(contender)?;
+            let protocol = contender.transport.userspace();
+            let protocol = protocol.ok_or_else(|| Error::usage(misfit(contender)))?;
+            Ok(Sole { contender, protocol, part })
+        })
+        .collect()
+}
+
+/// Checks that a contender does not ask for real time.
+fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
+    match contender.transport.info().real_time {
+        Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the reason why a contender cannot run in virtual time, with what can.
+fn misfit(contender: &Contender) -> String {
+    let own: Vec<&str> = crate::transport::ALL
+        .iter()
+        .filter(|transport| transport.userspace().is_some() && transport.info().real_time.is_none())
+        .map(|transport| transport.info().id)
+        .collect();
+    format!(
+        "`{}` is carried by the kernel, whose time cannot be simulated; a simulated path takes {}, and \
+         without `sim:` the path is emulated for any contender",
+        contender.spec,
+        own.join(", ")
+    )
+}
+
+/// Returns the reason why a contender cannot run on a real path; `None` if it can.
+pub fn needs_simulation(contender: &Contender) -> Option<String> {
+    let info = contender.transport.info();
+    (info.reach == Reach::Process && carriers(contender).is_ok()).then(|| {
+        format!(
+            "`{}` is a model that exists in virtual time only; race it with --path sim:delay=25ms or \
+             the like",
+            contender.spec
+        )
+    })
+}
+
+/// Derives from the seed the token that a real end would have from its hello.
+fn token(seed: u64, number: u16) -> Token {
+    let mut draws = SplitMix64::new(seed ^ u64::from(number));
+    let mut bytes = [0; 16];
+    for half in bytes.chunks_exact_mut(8) {
+        half.copy_from_slice(&draws.next_u64().to_be_bytes());
+    }
+    Token::from_bytes(bytes)
+}
+
+/// Participants of a trial.
+#[derive(Clone, Copy)]
+struct Cast<'a> {
+    order: &'a Order,
+    contender: &'a Contender,
+    task: &'a dyn Task,
+    cutter: Cutter,
+    transit: Nanos,
+    clock: &'a Manual,
+}
+
+impl Cast<'_> {
+    /// Creates both ends of each flow, by host.
+    fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
+        Ok([self.host(Side::Near)?, self.host(Side::Far)?])
+    }
+
+    /// Creates the ends of all flows at one host.
+    fn host(&self, side: Side) -> Result<Vec<end::End>> {
+        let flows = self.task.info().flows.len();
+        (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
+    }
+
+    /// Makes the connections of a flow, in their order: the first, and as many more as its work asks for.
+    fn connections(&self, side: Side, flow: u16, flows: u16) -> end::Next {
+        let lanes = self.task.lanes(&self.contender.promised());
+        let (contender, clock) = (self.contender.clone(), self.clock.clone());
+        let (seed, largest_message, cutter) =
+            (self.order.seed, self.task.info().largest_message, self.cutter);
+        let tickets = Tickets::default();
+        Box::new(move |connection| {
+            let number = flow.wrapping_add(connection.wrapping_mul(flows));
+            let mut strands = Vec::new();
+            for (at, one) in (0..).zip(carriers(&contender)?) {
+                let lanes = one.part.map_or(&lanes[..], |part| &part.lanes);
+                let opening = Opening {
+                    side,
+                    token: token(seed ^ at << 32, number),
+                    knobs: &one.contender.knobs,
+                    lanes,
+                    largest_message,
+                    mtu: cutter.mtu as u32,
+                    ip_header: cutter.ip_header as u32,
+                    tickets: &tickets,
+                };
+                strands.push(one.strand(OverPath::open(one.protocol, &opening, &clock)?, lanes));
+            }
+            JoinedConn::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
+        })
+    }
+
+    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::End> {
+        let mut connections = self.connections(side, flow, flows as u16);
+        let conn = Box::new(connections(0)?);
+        let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
+        let half = self.task.half(Part {
+            side,
+            flow,
+            tag: SplitMix64::new(self.order.seed).next_u64() as u32,
+            seed: self.order.seed,
+            transit: self.transit,
+            guarantees: self.contender.promised(),
+            recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
+            store: None,
+        });
+        let sampler = Sampler::new(self.order.interval, flows);
+        let largest_message = self.task.info().largest_message;
+        let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
+        Ok(end::End::new(flow, connections))
+    }
+}
+
+/// Returns the report that an agent would make. Nothing here cost any time.
+fn report(ends: Vec<end::Stops>) -> AgentReport {
+    let mut report = AgentReport::default();
+    for end in ends {
+        if report.effective.is_empty() {
+            report.effective = end.effective;
+        }
+        report.halves.push(end.report);
+        report.series.push(end.series);
+        report.conns.push(end.stats);
+    }
+    report
+}
