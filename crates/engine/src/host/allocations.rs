@@ -1,8 +1,8 @@
 //! Count of a thread's allocations, by an allocator that passes each call on to the system's.
 //!
-//! A protocol in user space pays for its memory with the CPU time of the allocator; the kernel's transports allocate in
-//! the kernel, where nobody counts. The count is a variable of the thread, so that counting takes an addition to memory
-//! that is in the cache, and nobody waits for it.
+//! A protocol in user space pays for its memory with the allocator's CPU time; the kernel's transports allocate in the
+//! kernel, where allocations are not counted. The count is a thread-local variable, so counting costs one addition in
+//! the cache, and no synchronisation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,13 +14,13 @@ thread_local! {
     static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// System's allocator, with a count. A program has it as its `#[global_allocator]`.
+/// Allocator of the system, with a count. A program declares it as its `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting;
 
 #[inline]
 fn count(bytes: usize) {
-    // Without a destructor they are there as long as the thread is.
+    // Without a destructor they live as long as the thread.
     CALLS.set(CALLS.get().wrapping_add(1));
     BYTES.set(BYTES.get().wrapping_add(bytes as u64));
 }
@@ -60,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
 pub struct Reading(Allocations);
 
 impl Reading {
-    /// Reads the count now; `None` in a program whose allocator does not count.
+    /// Reads the count now; `None` in a program without this allocator.
     pub fn now() -> Option<Reading> {
         let before = CALLS.get();
         drop(std::hint::black_box(Box::new(0_u8)));
@@ -68,7 +68,7 @@ impl Reading {
         counts.then(|| Reading(Allocations { calls: CALLS.get(), bytes: BYTES.get() }))
     }
 
-    /// Returns the allocations of this thread since then.
+    /// Returns the allocations of this thread since this reading.
     pub fn since(self) -> Allocations {
         Allocations {
             calls: CALLS.get().saturating_sub(self.0.calls),
@@ -90,7 +90,7 @@ mod tests {
     fn each_call_counts_with_its_bytes() {
         let layout = Layout::from_size_align(100, 8).unwrap();
         let before = (CALLS.get(), BYTES.get());
-        // SAFETY: what was allocated with a layout is given back with it.
+        // SAFETY: memory is freed with the layout that it was allocated with.
         unsafe {
             let memory = Counting.alloc(layout);
             let memory = Counting.realloc(memory, layout, 300);

@@ -1,7 +1,7 @@
-//! A short echo between two bare threads of this process, on the CPUs that the ends of trials have.
+//! Echo between two bare threads of this process, for a short time, on the CPUs of the ends of trials.
 //!
-//! Over a socket pair, so that no protocol and no contender is in it. About 40 round trips, some 3 ms in
-//! all, with fresh threads: a thread that waits from block to block would be one more on the CPU.
+//! It uses a socket pair, so no protocol and no contender affects it. About 40 round trips, some 3 ms in all, with new
+//! threads: a thread that waited from block to block would be one more on the CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +17,29 @@ use crate::host::probe::EchoPlan;
 use crate::stats::quantile::quantile_sorted;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Time for which the CPUs are watched at once while the host settles.
+/// Time for which CPU use is measured in one piece while the host settles.
 pub(crate) const WINDOW: Nanos = Nanos::from_millis(250);
 
-/// Echoes of one measurement that count, and those before them.
+/// Counted echoes of one measurement, and uncounted ones before them.
 const COUNT: usize = 40;
 const WARMUP: usize = 10;
 
-/// Measures the host between blocks.
+/// Probe that measures the host between blocks.
 pub struct HostProbe {
     course: EchoPlan,
-    /// CPUs whose use by others disturbs: all that this process may use without those of an emulated
-    /// path, whose threads may watch the clock.
+    /// CPUs on which other programs disturb: all CPUs of this process, except the CPUs of an emulated path, where
+    /// threads may spin.
     cpus: Vec<usize>,
-    /// The ends' own among them.
+    /// CPUs of the ends among them.
     own: Vec<usize>,
-    /// The reading at the last point.
+    /// CPU times at the last point.
     times: CpuTimes,
     stop: Arc<AtomicBool>,
 }
 
 impl HostProbe {
-    /// Creates a probe where `placement` puts the ends of trials, or next to the near end where the
-    /// far one is on another host. `stop` ends a wait for the host to settle.
+    /// Creates a probe on the CPUs where `placement` puts the ends of trials, or next to the near end if the far one is
+    /// on another host. `stop` ends a wait for the host to settle.
     pub fn new(
         placement: Placement,
         ends: Ends,
@@ -52,7 +52,7 @@ impl HostProbe {
         let mut cpus = topology.ids();
         if ends == Ends::ThroughEmulator {
             let path = crate::path::emulated::forward::cpus(&cpus);
-            // On a single CPU the path's use of it cannot be told from others'.
+            // On a single CPU the path's use cannot be separated from that of other programs.
             cpus.retain(|cpu| !path.is_empty() && !path.contains(cpu));
         }
         let own =
@@ -67,7 +67,7 @@ impl HostProbe {
         HostProbe { course, times: CpuTimes::read_of(&cpus), cpus, own, stop }
     }
 
-    /// Takes one measurement; absent if no echo came back.
+    /// Takes one measurement; `None` if no echo was answered.
     pub fn measure(&mut self) -> Option<ProbePoint> {
         let run = self.course.run().ok()?;
         let times = CpuTimes::read_of(&self.cpus);
@@ -92,8 +92,8 @@ impl Watched for HostProbe {
         self.measure().map(|point| point.p50_ns)
     }
 
-    /// Returns the larger of two shares: of all CPUs, and of those that the ends have, because one
-    /// program on one of many CPUs disturbs if it is theirs.
+    /// Sleeps for [`WINDOW`] and returns the larger of two shares: of all CPUs, and of the ends' CPUs, because one
+    /// program on one of many CPUs disturbs if it is an end's.
     fn sit_still(&mut self) -> Shares {
         let read = |cpus: &[usize]| CpuTimes::read_of(cpus);
         let before = [read(&self.cpus), read(&self.own)];

@@ -1,4 +1,4 @@
-//! Limits of this process's control groups: CPU time, tasks, and how often a quota held it back.
+//! Limits of this process's control groups: CPU time, tasks, and throttling by a quota.
 //!
 //! Sources: cgroups(7); kernel documents `admin-guide/cgroup-v2.rst` (cpu.max, cpu.stat, pids.max) and
 //! `scheduler/sched-bwc.rst` (version 1: cpu.cfs_quota_us, cpu.stat).
@@ -11,13 +11,13 @@ use crate::measurements::Throttled;
 /// Directory where hierarchies are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Thousandths of a CPU that this process may use on the average: the least quota of its group and of those
-/// above it. `None` if there is none.
+/// Returns the average CPU time that this process may use, in thousandths of a CPU: the least quota of its group and
+/// its ancestors; `None` if there is none.
 pub(crate) fn cpu_quota_milli() -> Option<u64> {
     groups("cpu").iter().filter_map(|group| quota_of(group)).min()
 }
 
-/// Tasks that this process's group and those above it have left.
+/// Returns the number of tasks that the limits of this process's group and its ancestors still allow.
 pub fn free_tasks() -> Option<u64> {
     let free = |group: &PathBuf| {
         let most: u64 = number(group, "pids.max")?;
@@ -26,18 +26,17 @@ pub fn free_tasks() -> Option<u64> {
     groups("pids").iter().filter_map(free).min()
 }
 
-/// Counts of how often quotas have held this process's groups back so far.
+/// Throttling of this process's groups by quotas so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quotas(Vec<Throttled>);
 
 impl Quotas {
-    /// Returns the present reading.
+    /// Returns the current reading.
     pub(crate) fn read() -> Quotas {
         Quotas(groups("cpu").iter().map(|group| throttled_of(group).unwrap_or_default()).collect())
     }
 
-    /// Returns what was added since an `earlier` reading, of the group that was held back longest;
-    /// `None` if none was.
+    /// Returns the increase since an `earlier` reading, for the group that was throttled longest; `None` if none was.
     pub(crate) fn since(&self, earlier: &Quotas) -> Option<Throttled> {
         let added = self.0.iter().zip(&earlier.0).map(|(now, then)| Throttled {
             times: now.times.saturating_sub(then.times),
@@ -47,7 +46,7 @@ impl Quotas {
     }
 }
 
-/// Returns the group of this process that `controller` holds, and those above it.
+/// Returns the group of this process under `controller`, and its ancestors.
 fn groups(controller: &str) -> Vec<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups_in(&own, controller, Path::new(ROOT))
@@ -60,7 +59,7 @@ fn groups_in(own: &str, controller: &str, root: &Path) -> Vec<PathBuf> {
     let of_v1 = |(names, _): &(&str, &str)| names.split(',').any(|name| name == controller);
     let (mount, path) = match lines().find(of_v1) {
         Some((names, path)) => ([controller, names].map(|name| root.join(name)).into(), path),
-        // Beside hierarchies of version 1 it has a place of its own.
+        // Beside hierarchies of version 1, a process has a group of version 2 as well.
         None => match lines().find(|(names, _)| names.is_empty()) {
             Some((_, path)) => (vec![root.join("unified"), root.to_owned()], path),
             None => return Vec::new(),
@@ -69,7 +68,7 @@ fn groups_in(own: &str, controller: &str, root: &Path) -> Vec<PathBuf> {
     let Some(mount) = mount.into_iter().find(|mount: &PathBuf| mount.is_dir()) else {
         return Vec::new();
     };
-    // A container may see the path that its host knows, and its own group where the root would be.
+    // A container may see the path on its host, but has its own group at the mount's root.
     let own = mount.join(path.trim_start_matches('/'));
     let own = if own.is_dir() { own } else { mount.clone() };
     let above = own.ancestors().take_while(|group| group.starts_with(&mount));
@@ -88,7 +87,7 @@ fn quota_of(group: &Path) -> Option<u64> {
     if let Some(of_v2) = text(group, "cpu.max") {
         return quota(&of_v2);
     }
-    // -1 where there is none.
+    // -1 if there is none.
     let quota: u64 = number(group, "cpu.cfs_quota_us")?;
     quota.saturating_mul(1_000).checked_div(number(group, "cpu.cfs_period_us")?)
 }
@@ -125,7 +124,7 @@ mod tests {
         assert_eq!([quota(""), quota("1 0"), quota("x y")], [None; 3]);
     }
 
-    /// A directory with these files in it; what `/proc/self/cgroup` would say is up to the test.
+    /// Directory with these files in it; each test provides the content of `/proc/self/cgroup`.
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (file, text) in files {
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!([quota_of(&groups[0]), quota_of(&groups[1])], [Some(300), None]);
         assert_eq!(groups_in(own, "pids", v1.path())[0], v1.path().join("unified/x"));
 
-        // A container without a namespace of its own for groups: the path is the host's.
+        // A container without a group namespace: the path is the host's.
         let inside = tree(&[("cpu.max", "100000 100000\n")]);
         let groups = groups_in("0::/system.slice/docker-3f.scope\n", "cpu", inside.path());
         assert_eq!(groups, [inside.path()]);
@@ -170,7 +169,7 @@ mod tests {
         let v1 = "nr_periods 40\nnr_throttled 12\nthrottled_time 340000000\n";
         let expected = Throttled { times: 12, held_ns: 340_000_000 };
         assert_eq!([throttled(v2), throttled(v1)], [Some(expected); 2]);
-        // The root of version 2 has no quota, and says nothing of one.
+        // The root of version 2 has no quota, and no counters of one.
         assert_eq!([throttled("usage_usec 9\n"), throttled("nr_throttled x\n")], [None; 2]);
     }
 

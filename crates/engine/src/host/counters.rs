@@ -1,15 +1,14 @@
-//! Counters of the kernel's network code over a trial, for the whole network namespace: whatever
-//! else runs on the host counts, too.
+//! Counters of the kernel's network code over a trial, for the whole network namespace: other programs on the host are
+//! counted, too.
 //!
-//! Sources: /proc/net/snmp (IPv4, TCP, UDP: RFC 1213, kernel document
-//! `Documentation/networking/snmp_counter.rst`), /proc/net/snmp6 (IPv6), and the second column of
-//! /proc/net/softnet_stat, which is of the whole machine.
+//! Sources: /proc/net/snmp (IPv4, TCP, UDP: RFC 1213, kernel document `Documentation/networking/snmp_counter.rst`),
+//! /proc/net/snmp6 (IPv6), and the second column of /proc/net/softnet_stat, which is for the whole machine.
 
 use std::fs;
 
 use crate::measurements::HostCounters;
 
-/// Returns the present reading; absent if the kernel shows none.
+/// Returns the current reading; `None` if the kernel shows none.
 pub fn read() -> Option<HostCounters> {
     let snmp = fs::read_to_string("/proc/net/snmp").ok()?;
     // Without IPv6, or without a queue per CPU, there is nothing to add.
@@ -18,7 +17,7 @@ pub fn read() -> Option<HostCounters> {
     Some(parse(&snmp, &snmp6, &softnet))
 }
 
-/// Returns the counts since an earlier reading; absent if either reading is.
+/// Returns the counts since an earlier reading; `None` if either reading is missing.
 pub fn since(earlier: Option<&HostCounters>) -> Option<HostCounters> {
     Some(read()?.since(earlier?))
 }
@@ -45,8 +44,8 @@ fn parse(snmp: &str, snmp6: &str, softnet: &str) -> HostCounters {
     }
 }
 
-/// Reads a value of /proc/net/snmp, where a line of names precedes each line of values; 0 if
-/// it is missing or, as few are, negative.
+/// Reads a value of /proc/net/snmp, where a line of names precedes each line of values; 0 if it is missing or, as a few
+/// are, negative.
 fn value(snmp: &str, group: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };

@@ -1,4 +1,4 @@
-//! Trustworthiness of this machine: what it can resolve, and what stands in the way.
+//! Examination of this machine: the differences that it can resolve, and the obstacles.
 
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -22,17 +22,17 @@ pub struct Doctor {
     pub host: HostFacts,
     /// Physical cores among the CPUs that this process may use.
     pub cores: u64,
-    /// The clock.
+    /// Cost and resolution of the clock.
     pub clock: ClockFacts,
     /// Lateness of timers.
     pub timers: Timers,
-    /// Lateness of sends at 1 kHz, waiting as trials do by default.
+    /// Lateness of sends at 1 kHz, with the default waiting of trials.
     pub sends: Lateness,
     /// Lateness of sends with two CPUs that never sleep; absent if there is only one.
     pub busy_sends: Option<Lateness>,
-    /// UDP echo without pauses, by placement; those that this host cannot do are absent.
+    /// UDP echo without pauses, by placement; without placements that this host cannot do.
     pub floors: Vec<Floor>,
-    /// The placement that a race of paced work would get.
+    /// Placement that a race of paced work would get.
     pub placement: Placement,
     /// Reason for that placement.
     pub placement_reason: String,
@@ -42,34 +42,34 @@ pub struct Doctor {
     pub steal_share: f64,
     /// Load average over one minute, before the examination.
     pub load: Option<f64>,
-    /// True if this program may open raw ICMP sockets, for which it takes no ping socket.
+    /// True if this program may open raw ICMP sockets, for which it needs no ping socket.
     #[serde(default)]
     pub raw_icmp: bool,
     /// Duration of the examination, in nanoseconds.
     pub took_ns: Nanos,
-    /// Findings that stand in the way of good figures, and what to do about them.
+    /// Findings that prevent good figures, with advice.
     pub findings: Vec<Finding>,
 }
 
-/// Lateness of timers, by way of sleeping.
+/// Lateness of timers, by method of sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timers {
-    /// See [`Sleeper::Plain`].
+    /// Lateness of [`Sleeper::Plain`].
     pub plain: Lateness,
-    /// See [`Sleeper::Fine`].
+    /// Lateness of [`Sleeper::Fine`].
     pub fine: Lateness,
-    /// See [`Sleeper::Hybrid`].
+    /// Lateness of [`Sleeper::Hybrid`].
     pub hybrid: Lateness,
 }
 
-/// The floor of a placement.
+/// Floor of a placement: the least round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The round trips.
+    /// Round trips.
     #[serde(flatten)]
     pub echo: Echo,
-    /// Cost of waking one end: half of what the median exceeds that of `busy` by, in nanoseconds.
-    /// Absent for `busy` itself and where that could not be measured.
+    /// Cost of waking one end: half of the difference between the median and that of `busy`, in nanoseconds. Absent for
+    /// `busy` itself and if it could not be measured.
     pub wake_up_ns: Option<u64>,
 }
 
@@ -80,8 +80,8 @@ fn may_open_raw_icmp() -> bool {
 }
 
 impl Doctor {
-    /// Examines this machine: about five seconds, on loopback only. Other work on it meanwhile
-    /// shows in every figure, and that is meant: it would in a race, too.
+    /// Examines this machine: about five seconds, on loopback only. Other work on it during that time affects every
+    /// figure, on purpose: it would in a race, too.
     ///
     /// # Errors
     /// Fails if not even an echo on one CPU works; names the operation.
@@ -115,7 +115,7 @@ impl Doctor {
         Ok(doctor)
     }
 
-    /// Describes in a sentence what this machine can resolve.
+    /// Describes in a sentence the differences that this machine can resolve.
     pub fn sentence(&self) -> String {
         let resolves = match &self.noise {
             Some(noise) => format!(
@@ -146,8 +146,7 @@ impl Timers {
     }
 }
 
-/// Measures the floor of each placement that this host can do. One CPU must work; the others may not
-/// exist.
+/// Measures the floor of each placement that this host can do. One CPU must work; the others may not exist.
 fn measure_floors(topology: &Topology) -> Result<Vec<Floor>> {
     let mut echoes = vec![probe::floor(Placement::SameCore, topology)?];
     let others = [Placement::CrossCore, Placement::Busy];
@@ -167,7 +166,7 @@ fn with_wake_ups(echoes: &[Echo]) -> Vec<Floor> {
     echoes.iter().map(floor).collect()
 }
 
-/// Creates an examination with nothing wrong, for tests to spoil.
+/// Creates an examination without any fault, which tests then change.
 #[cfg(any(test, feature = "testing"))]
 pub fn healthy() -> Doctor {
     let lateness = |p50_ns, p99_ns| Lateness { n: 1000, p50_ns, p99_ns: Some(p99_ns) };

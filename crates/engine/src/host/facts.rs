@@ -1,4 +1,4 @@
-//! Facts about a host: those that decide how far a figure can be carried elsewhere.
+//! Facts about a host that decide how far a figure can be carried to another.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -13,7 +13,7 @@ use super::topology::siblings;
 use crate::datapath::cpu::allowed_cpus;
 use crate::figures::list;
 
-/// The facts of one host.
+/// Facts of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Name of the host.
@@ -24,42 +24,43 @@ pub struct HostFacts {
     pub arch: String,
     /// CPU model name.
     pub cpu_model: String,
-    /// CPUs this process may run on.
+    /// CPUs that this process may run on.
     pub cpus: Vec<usize>,
     /// Hardware threads per core.
     pub threads_per_core: Option<u32>,
     /// Frequency governor; absent if the host has none.
     pub governor: Option<String>,
-    /// `idle` driver of the kernel (cpuidle); absent if unknown.
+    /// Driver of the kernel for idle CPUs (cpuidle); absent if unknown.
     pub idle_driver: Option<String>,
-    /// Hypervisor or container, as far as the guest can tell; absent on bare metal.
+    /// Hypervisor or container, as far as a guest can detect it; absent on bare metal.
     pub virtualisation: Option<String>,
     /// Kernel clock source.
     pub clock_source: Option<String>,
     /// CPU vulnerabilities that are mitigated, by name; mitigations cost system calls time.
     pub mitigations: BTreeMap<String, String>,
-    /// Sysctls that bear on the result, by name.
+    /// Sysctls that affect the result, by name.
     pub sysctls: BTreeMap<String, String>,
     /// Default congestion control.
     pub congestion_control: Option<String>,
-    /// Congestion controls that can be chosen.
+    /// Available congestion controls.
     pub congestion_controls: Vec<String>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Thousandths of a CPU that this process may use on the average, where its cgroup sets a quota (cpu.max, cpu.cfs_quota_us).
+    /// Average CPU time that this process may use, in thousandths of a CPU, if its cgroup sets a quota (cpu.max,
+    /// cpu.cfs_quota_us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota_milli: Option<u64>,
-    /// Address of this host by which the race that asked for its facts reached it, as this host sees it; absent where it is no far
-    /// end behind a server, and in results from before it was recorded.
+    /// Address of this host, as this host sees it, that the race used when it asked for these facts; absent if this
+    /// host is not a far end behind a server, and in results from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_at: Option<IpAddr>,
-    /// Version of deadheat there.
+    /// Version of deadheat on this host.
     pub deadheat: String,
 }
 
-/// The sysctls that bear on what deadheat measures, and so are kept with each result.
+/// Sysctls that affect the measurements of deadheat, and so are in each result.
 pub const SYSCTLS: &[&str] = &[
-    // Socket buffers: what a receiver may lag behind, and TCP's largest windows.
+    // Socket buffers: the backlog that a receiver may have, and TCP's largest windows.
     "net.core.rmem_default",
     "net.core.rmem_max",
     "net.core.wmem_default",
@@ -69,7 +70,7 @@ pub const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_mem",
     "net.ipv4.udp_mem",
     "net.ipv4.udp_rmem_min",
-    // TCP's behaviour.
+    // Behaviour of TCP.
     "net.ipv4.tcp_autocorking",
     "net.ipv4.tcp_early_retrans",
     "net.ipv4.tcp_ecn",
@@ -85,7 +86,7 @@ pub const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_timestamps",
     "net.ipv4.tcp_window_scaling",
-    // The way through the host.
+    // Packet processing in the host.
     "net.core.busy_poll",
     "net.core.busy_read",
     "net.core.default_qdisc",
@@ -93,9 +94,9 @@ pub const SYSCTLS: &[&str] = &[
     "net.core.netdev_budget",
     "net.core.netdev_max_backlog",
     "net.core.rps_sock_flow_entries",
-    // Who may open a ping socket (icmp(7)).
+    // Permission to open a ping socket (icmp(7)).
     "net.ipv4.ping_group_range",
-    // The scheduler.
+    // Scheduler.
     "kernel.sched_autogroup_enabled",
     "kernel.sched_cfs_bandwidth_slice_us",
     "kernel.sched_rt_runtime_us",
@@ -104,7 +105,7 @@ pub const SYSCTLS: &[&str] = &[
 ];
 
 impl HostFacts {
-    /// Gathers the facts of this host. What the kernel does not show is absent; nothing here fails.
+    /// Gathers the facts of this host. Facts that the kernel does not show are absent; nothing here fails.
     pub fn gather() -> HostFacts {
         let cpus = allowed_cpus();
         let name = uname();
@@ -143,7 +144,7 @@ fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a file's first line without space around it; absent if that is empty.
+/// Returns a file's first line without surrounding space; `None` if that is empty.
 fn line(path: &str) -> Option<String> {
     let text = text(path)?;
     let line = text.lines().next()?.trim();
@@ -162,7 +163,7 @@ fn uname() -> Uname {
     // SAFETY: `name` is a valid utsname to write to. The call fails on a bad pointer only.
     unsafe { libc::uname(&mut name) };
     let field = |field: &[libc::c_char]| {
-        // SAFETY: the kernel ends each field with a NUL, and where it wrote nothing all are NUL.
+        // SAFETY: the kernel ends each field with a NUL, and unwritten fields are all NUL.
         let field = unsafe { CStr::from_ptr(field.as_ptr()) };
         field.to_string_lossy().into_owned()
     };
@@ -173,8 +174,8 @@ fn uname() -> Uname {
     }
 }
 
-/// Returns the CPU's name in `/proc/cpuinfo`, under whichever key the architecture has; on ARM,
-/// which names none, the codes of implementer and part.
+/// Returns the CPU's name in `/proc/cpuinfo`, under the key of the architecture; on ARM, which has no name there, the
+/// codes of implementer and part.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -192,7 +193,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns the frequency governors in use on `cpus`, each once; absent if the host has none.
+/// Returns the frequency governors in use on `cpus`, each once; `None` if the host has none.
 fn governor(cpus: &[usize]) -> Option<String> {
     let mut names: Vec<String> = cpus
         .iter()
@@ -208,11 +209,11 @@ fn governor(cpus: &[usize]) -> Option<String> {
 /// Signs of a hypervisor or a container.
 #[derive(Debug, Default)]
 struct Hints {
-    /// True if the CPU says that it is a guest's.
+    /// True if the CPU declares itself a guest's.
     hypervisor_flag: bool,
-    /// Maker and model that the firmware states.
+    /// Maker and model in the firmware's tables.
     firmware: Option<String>,
-    /// Clock sources on offer; some are a hypervisor's own.
+    /// Available clock sources; some belong to a hypervisor.
     clocks: String,
     /// `/sys/hypervisor/type`.
     hypervisor: Option<String>,
@@ -265,7 +266,7 @@ fn container_in_cgroup(cgroup: &str) -> Option<String> {
         })
 }
 
-/// Words that makers and hypervisors write into firmware tables, and what they stand for.
+/// Words of makers and hypervisors in firmware tables, with their meaning.
 const MAKERS: &[(&str, &str)] = &[
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
@@ -282,9 +283,9 @@ const MAKERS: &[(&str, &str)] = &[
     ("Alibaba Cloud", "Alibaba Cloud"),
 ];
 
-/// Names the hypervisor and the container; absent on bare metal, as far as a guest can tell.
+/// Returns the names of the hypervisor and the container; `None` on bare metal, as far as a guest can detect it.
 ///
-/// A maker's name alone is no guest: EC2 also rents out whole machines. It only says which.
+/// A maker's name alone does not prove a guest: EC2 also rents out whole machines. It only identifies the hypervisor.
 fn virtualisation(hints: &Hints) -> Option<String> {
     let by_firmware = hints.firmware.as_deref().and_then(|firmware| {
         let maker = MAKERS.iter().find(|(word, _)| firmware.contains(word))?;
@@ -326,7 +327,7 @@ fn vulnerabilities() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Keeps the vulnerabilities that are mitigated, and what is done about each.
+/// Returns the mitigated vulnerabilities, with their mitigations.
 fn mitigations(vulnerabilities: &[(String, String)]) -> BTreeMap<String, String> {
     vulnerabilities
         .iter()
@@ -351,7 +352,7 @@ fn one_space(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the number of bytes of memory that this host has, where it tells.
+/// Returns the size of this host's memory in bytes, if it is known.
 pub(crate) fn memory() -> Option<u64> {
     text("/proc/meminfo").and_then(|text| memory_bytes(&text))
 }

@@ -1,4 +1,4 @@
-//! Findings that stand in the way of good figures on a machine: seen, why it matters, what to do.
+//! Findings that prevent good figures on a machine: observation, its effect, and advice.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,36 +9,37 @@ use crate::figures::percent;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
-/// Finding that stands in the way.
+/// Finding that prevents good figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// A stable word for it: `steal`, `one_cpu`.
+    /// Stable identifier: `steal`, `one_cpu`.
     pub code: String,
-    /// Observation, and why it matters.
+    /// Observation, and its effect.
     pub message: String,
-    /// Advice on what to do.
+    /// Advice for the user.
     pub advice: String,
 }
 
-/// The margin that races use unless asked otherwise.
+/// Default margin of races.
 const DEFAULT_MARGIN: f64 = 0.05;
 
-/// Runs whose medians differ by more than this belong to different regimes.
+/// Ratio above which the medians of two runs belong to different regimes.
 const REGIMES_APART: f64 = 1.5;
 
-/// The share of stolen CPU time from which a result is in doubt.
+/// Share of stolen CPU time above which a result is in doubt.
 const MUCH_STEAL: f64 = 0.01;
 
-/// The 1-minute load from which other work must be expected to disturb.
+/// 1-minute load average above which other work must be expected to disturb.
 const MUCH_LOAD: f64 = 0.5;
 
-/// Room for the bandwidth-delay product of 1 Gbit/s at 32 ms, and what UDP bulk needs for bursts.
+/// Buffer for the bandwidth-delay product of 1 Gbit/s at 32 ms, and for bursts of UDP bulk data, in bytes.
 const ENOUGH_BUFFER: u64 = 4 << 20;
 
-/// A clock read above this is a system call or a trip to the hypervisor instead of the vDSO.
+/// Time of a clock read above which it is a system call or a trip to the hypervisor instead of the vDSO, in
+/// nanoseconds.
 const SLOW_CLOCK_NS: f64 = 150.0;
 
-/// Returns the findings of an examination, the ones that spoil most first.
+/// Returns the findings of an examination, the most harmful first.
 pub fn of(doctor: &Doctor) -> Vec<Finding> {
     let checks: &[fn(&Doctor) -> Option<Finding>] = &[
         steal,
@@ -114,8 +115,8 @@ fn regimes(doctor: &Doctor) -> Option<Finding> {
 fn late_sends(doctor: &Doctor) -> Option<Finding> {
     let tenth = Nanos::from_micros(100);
     let p99 = doctor.sends.p99_ns.filter(|p99| *p99 > tenth.0)?;
-    // On a loaded machine a sender that never sleeps is the first to be put aside, so `busy` is
-    // advised only where it was seen to help.
+    // On a loaded machine a sender that never sleeps is the first to be preempted, so `busy` is advised only if it was
+    // measured to help.
     let busy = doctor.busy_sends.and_then(|busy| busy.p99_ns);
     let advice = match busy {
         Some(busy) if busy <= tenth.0 => "use --placement busy, which is on time here",
@@ -188,8 +189,7 @@ fn one_core(doctor: &Doctor) -> Option<Finding> {
     )
 }
 
-/// Finds wake-ups that cost more than the whole round trip does otherwise, and so hide what is
-/// raced.
+/// Finds wake-ups that cost more than the rest of the round trip, and so hide the differences between contenders.
 fn wake_ups(doctor: &Doctor) -> Option<Finding> {
     let floor = |placement| doctor.floors.iter().find(move |f| f.echo.placement == placement);
     let busy = floor(Placement::Busy)?.echo.p50_ns;
@@ -283,7 +283,7 @@ mod tests {
         of(&doctor).into_iter().map(|finding| finding.code).collect()
     }
 
-    /// A machine on which even wake-ups are cheap.
+    /// Machine on which even wake-ups are cheap.
     fn best(doctor: &mut Doctor) {
         doctor.noise.as_mut().unwrap().half_width = 0.01;
         doctor.floors[1].wake_up_ns = Some(1_000);

@@ -1,21 +1,22 @@
-//! Idle CPUs and other programs: whether the first may sleep, and the others go first, while trials run.
+//! Idle CPUs and priorities while trials run: whether idle CPUs may sleep, and whether the ends run before other
+//! programs.
 //!
-//! A program that waits for a message leaves its CPU idle, and the kernel puts an idle CPU to sleep. How
-//! long it takes to wake up is the machine's affair and not a transport's, and on a virtual machine it may
-//! jump between two levels with every trial: 60 µs while the hypervisor still polls for the CPU, 300 µs once
-//! it does not. A race whose claims are about times therefore asks the kernel for a wake-up latency of 0 µs, as
-//! cyclictest of rt-tests does for its measurements: PM quality of service, `/dev/cpu_dma_latency`
-//! (Documentation/power/pm_qos_interface.rst). The request ends with the file descriptor, however this
-//! process ends. It is the same for all contenders, is named in the result, and takes root.
+//! A program that waits for a message leaves its CPU idle, and the kernel puts an idle CPU to sleep. The time to wake
+//! it up belongs to the machine and not to a transport, and on a virtual machine it may alternate between two levels
+//! from trial to trial: 60 µs while the hypervisor still polls for the CPU, 300 µs once it does not. A race with claims
+//! about times therefore asks the kernel for a wake-up latency of 0 µs, as cyclictest of rt-tests does for its
+//! measurements: PM quality of service, `/dev/cpu_dma_latency` (Documentation/power/pm_qos_interface.rst). The request
+//! ends with the file descriptor, however this process ends. It is the same for all contenders, is in the result, and
+//! requires root.
 //!
-//! It does not serve bulk data over loopback. A receiver that wakes up at once takes each segment by itself, 70 kB a call
-//! where one that wakes later finds 119; and goodput, about 35 Gbit/s with the CPUs as the host has them, falls to 14 in
-//! many trials: ours, and iperf3's. So races that are about rates alone leave loopback's CPUs to the host
+//! It harms bulk data over loopback. A receiver that wakes up at once takes each segment by itself, 70 kB per call,
+//! while a later one finds 119 kB; and goodput, about 35 Gbit/s with the host's own setting, falls to 14 in many
+//! trials: in ours, and in iperf3's. So races that are about rates alone leave loopback's CPUs to the host
 //! ([`Idle::choose`]).
 //!
-//! Other programs are the machine's affair as well: a compiler at nice 10 on both CPUs of a small machine
-//! made sends late by more than a round trip, and each race ended in its pilot. With both ends at nice -20 the
-//! same race decides. So both ends of a local trial run there, unless the host is asked for as it is (sched(7)).
+//! Other programs belong to the machine as well: a compiler at nice 10 on both CPUs of a small machine made sends late
+//! by more than a round trip, and each race ended in its pilot. With both ends at nice -20 the same race decides. So
+//! both ends of a local trial run at nice -20, unless the user asks for the host's own setting (sched(7)).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -28,26 +29,26 @@ use crate::error::{Error, Result, unknown};
 pub enum Idle {
     /// Idle CPUs wait in the kernel's idle loop, and wake up at once.
     Awake,
-    /// Idle CPUs sleep as this host lets them.
+    /// Idle CPUs sleep by the host's own setting.
     Host,
 }
 
-/// Quantities that the claims of a race are about.
+/// Kind of quantity that the claims of a race are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimed {
-    /// Rates alone.
+    /// Rates only.
     Rates,
-    /// Times, or anything else in which the time to wake up shows.
+    /// Times, or other quantities that the time to wake up affects.
     Times,
 }
 
 const NAMES: &[&str] = &["awake", "host"];
 
 impl Idle {
-    /// Reads `awake` or `host`.
+    /// Parses `awake` or `host`.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
+    /// [`Error::Usage`] with the error and the valid values.
     pub fn parse(typed: &str) -> Result<Idle> {
         match typed {
             "awake" => Ok(Idle::Awake),
@@ -56,7 +57,7 @@ impl Idle {
         }
     }
 
-    /// Chooses what serves such claims between such ends; returns the reason, too.
+    /// Chooses the setting that serves such claims between such ends; also returns the reason.
     pub fn choose(claimed: Claimed, ends: Ends) -> (Idle, &'static str) {
         match (ends, claimed) {
             (Ends::TwoMachines, _) => (Idle::Host, "the far host's CPUs are its own affair"),
@@ -83,7 +84,7 @@ impl Idle {
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// CPUs that stay awake as long as this lives.
+/// Guard that keeps CPUs awake as long as it lives.
 #[derive(Debug)]
 pub struct Awake {
     _held: File,
@@ -108,14 +109,14 @@ impl Awake {
     }
 }
 
-/// Makes this process, all of whose threads start later, go before other programs. Nothing happens
-/// where it may not.
+/// Raises the priority of this process, and of all threads that it starts later, above other programs. Does nothing
+/// without the permission for it.
 pub(crate) fn go_first() {
     // SAFETY: takes integers and touches no memory of ours; 0 is the calling process.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_URGENT) };
 }
 
-/// The nice level that is served first (setpriority(2)).
+/// Most favourable nice level (setpriority(2)).
 const MOST_URGENT: libc::c_int = -20;
 
 #[cfg(test)]

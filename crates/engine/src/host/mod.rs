@@ -1,15 +1,15 @@
-//! Hosts: what decides how far a figure of one can be carried to another. Facts that are read once, what is
-//! counted while a trial runs, and short measurements with bare sockets and none of our transports.
+//! Hosts: facts that are read once, counters over a trial, and short measurements with bare sockets and without
+//! transports. They decide how far a figure of one host can be carried to another.
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`facts`] | kernel, CPUs, memory, settings of the network: what a result carries of a host |
-//! | [`topology`], [`placement`] | the CPUs and who shares a core; where the two ends of a trial run |
-//! | [`idle`] | idle CPUs kept awake, other programs put last |
-//! | [`usage`], [`allocations`], [`process_tree`], [`counters`], [`cgroup`] | what a span of time cost, what the kernel counted, what a quota held back |
-//! | [`probe`], [`timing`], [`noise`] | round trips, timers and identical things against each other, on this machine |
-//! | [`block_probe`], [`quiet`] | the echo between blocks, and what it says of the host |
-//! | [`doctor`], [`findings`] | how far this machine can be trusted, and what stands in the way |
+//! | [`facts`] | kernel, CPUs, memory, settings of the network: the facts of a host in a result |
+//! | [`topology`], [`placement`] | the CPUs and their cores; where the two ends of a trial run |
+//! | [`idle`] | idle CPUs stay awake, other programs run last |
+//! | [`usage`], [`allocations`], [`process_tree`], [`counters`], [`cgroup`] | costs, kernel counters and throttling over a time |
+//! | [`probe`], [`timing`], [`noise`] | round trips, timers and differences between identical runs, on this machine |
+//! | [`block_probe`], [`quiet`] | the echo between blocks, and the state of the host that follows |
+//! | [`doctor`], [`findings`] | how far this machine can be trusted, and the obstacles |
 
 pub mod allocations;
 pub mod block_probe;

@@ -1,4 +1,4 @@
-//! Noise floor: how different two identical things look here.
+//! Noise floor: the measured difference between identical runs on this machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,30 +10,29 @@ use crate::host::probe::EchoPlan;
 use crate::stats::quantile::quantile_sorted;
 use crate::stats::signed_rank;
 
-/// Pairs of runs; as many as a race has blocks before it settles most things.
+/// Pairs of runs; a race decides most claims within as many blocks.
 pub const PAIRS: usize = 12;
 
-/// The level of the interval.
+/// Level of the interval.
 const CONFIDENCE: f64 = 0.95;
 
 /// Difference between identical runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// The placement it holds for.
+    /// Placement that it is valid for.
     pub placement: Placement,
-    /// Pairs of runs it comes from.
+    /// Number of pairs of runs.
     pub pairs: u64,
-    /// Half the width of the 95 % interval for the ratio of two medians that are the same, as a
-    /// fraction: 0.04 is 4 %.
+    /// Half the width of the 95 % interval for the ratio of two equal medians, as a fraction: 0.04 is 4 %.
     pub half_width: f64,
-    /// The slowest run's median over the fastest's. Far above the half-width, it means that runs
-    /// fall into regimes.
+    /// Ratio of the slowest run's median to the fastest's. A value far above the half-width means that runs fall into
+    /// regimes.
     pub worst_ratio: f64,
 }
 
-/// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with fresh threads and
-/// sockets, in the order AB BA AB …, and compares A with B as a race compares contenders: by the
-/// log-ratio of each pair. Takes about a second. Absent if runs brought no answers.
+/// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with new threads and sockets, in the order AB BA
+/// AB …, and compares A with B as a race compares contenders: by the log-ratio of each pair. Takes about a second.
+/// `None` if a run got no answers.
 ///
 /// # Errors
 /// Fails if the host cannot do the placement, or loopback does not work.
@@ -74,8 +73,8 @@ fn sum_up(placement: Placement, medians: &[f64]) -> Option<Noise> {
     })
 }
 
-/// Returns half the width of the interval around the centre of the log-ratios, as a fraction;
-/// absent if they are too few or not finite.
+/// Returns half the width of the interval around the centre of the log-ratios, as a fraction; `None` if they are too
+/// few or not finite.
 fn half_width(log_ratios: &[f64]) -> Option<f64> {
     let interval = signed_rank::interval(log_ratios, CONFIDENCE)?;
     let half = 0.5 * (interval.high - interval.low);

@@ -1,5 +1,5 @@
-//! Placement of the two ends of a trial on CPUs. On one machine this decides a round trip more than
-//! any protocol does, so it is the same for every contender, and printed.
+//! Placement of the two ends of a trial on CPUs. On one machine it affects a round trip more than any protocol does, so
+//! it is the same for every contender, and printed.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::error::{Error, Result, unknown};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Placement {
-    /// Both on one CPU, taking turns.
+    /// Both on one CPU, in turns.
     SameCore,
     /// Each on a CPU of its own, sleeping between messages.
     CrossCore,
     /// Each on a CPU of its own, never sleeping.
     Busy,
-    /// Wherever the host's scheduler puts them.
+    /// Chosen by the host's scheduler.
     Host,
     /// Near end on the first CPU, far end on the second.
     Cpus(usize, usize),
@@ -30,10 +30,10 @@ pub enum Placement {
 const NAMES: &[&str] = &["same-core", "cross-core", "busy", "host"];
 
 impl Placement {
-    /// Reads `same-core`, `cross-core`, `busy`, `host` or `A,B`.
+    /// Parses `same-core`, `cross-core`, `busy`, `host` or `A,B`.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming what is wrong and what would be right.
+    /// [`Error::Usage`] with the error and the valid values.
     pub fn parse(typed: &str) -> Result<Placement> {
         if let Some((near, far)) = typed.split_once(',') {
             let cpu = |text: &str| {
@@ -50,7 +50,7 @@ impl Placement {
             "cross-core" => Ok(Placement::CrossCore),
             "busy" => Ok(Placement::Busy),
             "host" => Ok(Placement::Host),
-            // Never asked for, but what a result of a simulated race says.
+            // Not for users, but present in the result of a simulated race.
             "virtual" => Ok(Placement::Virtual),
             _ => Err(unknown("placement", typed, &[NAMES, &["A,B"]].concat())),
         }
@@ -86,37 +86,36 @@ impl TryFrom<String> for Placement {
 /// Relation of the machines of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// One machine, over loopback.
+    /// Single machine, over loopback.
     OneMachine,
-    /// One machine with two hosts inside it, and between them threads of ours that want CPU time,
-    /// too.
+    /// Single machine with two emulated hosts; the path's threads also need CPU time.
     ThroughEmulator,
-    /// The far end is a server elsewhere.
+    /// Two machines: the far end is behind a server.
     TwoMachines,
 }
 
 /// Demand of a workload on the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// Messages on a schedule: the time to wake up counts.
+    /// Messages on a schedule: the time to wake up matters.
     Paced,
-    /// Bulk data, as much as there is room for: the time to compute counts.
+    /// Bulk data at full speed: the time to compute matters.
     Bulk,
 }
 
-/// A placement on real CPUs.
+/// Placement on real CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assigned {
-    /// The near end's CPU; absent for any.
+    /// CPU of the near end; absent for any.
     pub near: Option<usize>,
-    /// The far end's CPU; absent for any, or where the far host decides.
+    /// CPU of the far end; absent for any, or if the far host decides.
     pub far: Option<usize>,
     /// Mode in which both ends wait.
     pub wait: WaitMode,
 }
 
 impl Placement {
-    /// Returns the mode in which both ends wait under it.
+    /// Returns the mode in which both ends wait under this placement.
     pub fn wait(&self) -> WaitMode {
         match self {
             Placement::Busy => WaitMode::Spin,
@@ -126,18 +125,16 @@ impl Placement {
 
     /// Turns the placement into CPU numbers.
     ///
-    /// The first choice is the quietest CPU (see [`Topology::by_quiet`]), because each device
-    /// interrupt during a trial is noise in one contender only. The second is the quietest on
-    /// another core, in the same package where there is one.
+    /// The first choice is the quietest CPU (see [`Topology::by_quiet`]), because each device interrupt during a trial
+    /// is noise in one contender only. The second is the quietest on another core, in the same package if possible.
     ///
-    /// With [`Ends::TwoMachines`] only the near end is placed. Held on one CPU it cannot land, trial
-    /// by trial, now beside the network card's interrupts and now a wake-up away from them, which
-    /// shows as two regimes some 20 µs apart. The far end is its host's affair: its CPUs are not
-    /// known here, and others may use them.
+    /// With [`Ends::TwoMachines`] only the near end is placed. Pinned to one CPU, it cannot alternate between the CPU
+    /// of the network card's interrupts and another that is a wake-up away, which would show as two regimes some 20 µs
+    /// apart. The far end is placed by its host: its CPUs are not known here, and others may use them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the CPUs do not suffice, [`Error::Usage`] where the placement
-    /// names a CPU that this process may not use or makes no sense; each with what would do.
+    /// [`Error::Unsupported`] if there are not enough CPUs, [`Error::Usage`] if the placement names a CPU that this
+    /// process may not use or makes no sense; each with a remedy.
     pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
         let quiet = candidates(ends, topology);
         let first = quiet.first().map(|cpu| cpu.id);
@@ -207,8 +204,8 @@ impl Placement {
     }
 }
 
-/// Returns the CPUs that ends may be given, the best first. Through an emulator those that its
-/// threads leave free, as long as these are two cores; otherwise all, the free ones first.
+/// Returns the CPUs for the ends, the best first. With an emulator, these are the CPUs that its threads leave free, if
+/// they are on two cores or more; otherwise all CPUs, the free ones first.
 fn candidates(ends: Ends, topology: &Topology) -> Vec<Cpu> {
     let mut quiet = topology.by_quiet();
     if ends == Ends::ThroughEmulator {
@@ -228,20 +225,20 @@ fn free_cores(topology: &Topology) -> usize {
     Topology { cpus: free.collect() }.cores()
 }
 
-/// Returns the placement of a race whose user asked for none, and why.
+/// Returns the default placement of a race, with the reason.
 ///
-/// A rule of the CPUs there are and of the kind of work. It looks at no contender and measures
-/// nothing: which transport is ahead depends on the placement, so a placement that a minute's noise
-/// decides lets that noise decide the race.
-/// - On one machine each end has a core of its own, as two programs that talk to each other mostly
-///   have. Two hardware threads of one core slow each other down and are no substitute.
-/// - Where there is only one core, round trips take one CPU, on which the ends take turns. Bulk data
-///   take two threads of it where it has two: sender and receiver would otherwise never work at
-///   once, and the transport that needs less CPU time would look like the faster network.
-/// - Round trips through an emulated path need a core for each end that the path's own threads leave free,
-///   because those watch the clock before each release; where there are not as many, both ends share
-///   one CPU. Bulk data keep two cores, where the ends do not take turns.
-/// - Two machines: `cross-core`, which is true of them by itself and holds the near end on one CPU.
+/// It follows from the available CPUs and the kind of work. It does not depend on a contender or a measurement: which
+/// transport is ahead depends on the placement, so a placement that depended on a minute's noise would let that noise
+/// decide the race.
+/// - On one machine each end has a core of its own, as two programs that talk to each other mostly have. Two hardware
+///   threads of one core slow each other down and are no substitute.
+/// - If there is only one core, round trips use one CPU, on which the ends take turns. Bulk data uses two threads of it
+///   if it has two: otherwise sender and receiver would never work at once, and the transport that needs less CPU time
+///   would look like the faster network.
+/// - Round trips through an emulated path need a core for each end that the path's own threads leave free, because
+///   those threads spin before each release; if there are not as many, both ends share one CPU. Bulk data still uses two
+///   cores, as the ends do not take turns.
+/// - Two machines: `cross-core`, which two machines are by nature; it pins the near end to one CPU.
 pub fn choose(topology: &Topology, ends: Ends, load: Load) -> (Placement, String) {
     let (placement, why) = match (ends, load, topology.by_quiet().as_slice()) {
         (Ends::TwoMachines, ..) => (
@@ -265,7 +262,7 @@ pub fn choose(topology: &Topology, ends: Ends, load: Load) -> (Placement, String
     (placement, why.to_owned())
 }
 
-/// Lists CPU numbers.
+/// Returns CPU numbers as a list in words.
 pub(crate) fn listed(cpus: &[usize]) -> String {
     let texts: Vec<String> = cpus.iter().map(usize::to_string).collect();
     texts.join(", ")
@@ -385,7 +382,7 @@ mod tests {
         assert_eq!(pick(TWO_CORES, Load::Bulk), two);
         let alone = (Placement::SameCore, placed(0, 0, WaitMode::Hybrid));
         assert_eq!(pick(&[(0, 0)], Load::Bulk), alone);
-        // It has 0 and 1; what it leaves are two cores, though in two packages, or one.
+        // It has 0 and 1; it leaves two cores, though in two packages, or one.
         let free = (Placement::CrossCore, placed(3, 2, WaitMode::Hybrid));
         let four: &[(usize, i64)] = &[(0, 0), (1, 1), (2, 0), (3, 1)];
         assert_eq!(pick(four, Load::Paced), free);

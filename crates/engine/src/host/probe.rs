@@ -1,7 +1,7 @@
-//! Quick measurements of the machine itself, with bare sockets and none of our transports: what a
-//! round trip costs before any protocol, and how steady it is.
+//! Probes: quick measurements of the machine itself, with bare sockets and without transports. They give the cost of a
+//! round trip before any protocol, and its variation.
 //!
-//! Each probe is bounded in messages and in time, and stays on the loopback interface.
+//! Each probe is bounded in messages and in time, and uses only the loopback interface.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +28,7 @@ const PATIENCE: Nanos = Nanos::from_millis(100);
 /// Unanswered echoes after which a run gives up, so that it ends within half a second.
 const GIVE_UP: u64 = 4;
 
-/// The size of an echo in bytes.
+/// Size of an echo in bytes.
 const SIZE: usize = 64;
 
 /// Round trips of a 64 byte datagram through the loopback interface, under one placement.
@@ -40,11 +40,11 @@ pub struct Echo {
     pub n: u64,
     /// Echoes without an answer within 100 ms.
     pub unanswered: u64,
-    /// The 10th percentile of the round trips, in nanoseconds.
+    /// 10th percentile of the round trips, in nanoseconds.
     pub p10_ns: u64,
-    /// The median.
+    /// Median of the round trips, in nanoseconds.
     pub p50_ns: u64,
-    /// The 90th percentile.
+    /// 90th percentile of the round trips, in nanoseconds.
     pub p90_ns: u64,
 }
 
@@ -61,16 +61,15 @@ impl Echo {
         })
     }
 
-    /// Returns the distance from the 10th to the 90th percentile, as a share of the median; absent
-    /// if the median is 0.
+    /// Returns the difference between the 90th and the 10th percentile, as a share of the median; `None` if the median
+    /// is 0.
     pub fn spread(&self) -> Option<f64> {
         let width = self.p90_ns.saturating_sub(self.p10_ns) as f64;
         (self.p50_ns > 0).then(|| width / self.p50_ns as f64)
     }
 }
 
-/// Measures an echo without pauses, each sent when the last one is back: the floor that no protocol
-/// gets below.
+/// Measures an echo without pauses, each sent when the last one has returned: the floor of every protocol.
 ///
 /// # Errors
 /// Fails if the host cannot do the placement, or loopback does not work.
@@ -85,13 +84,13 @@ pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
     Echo::of(placement, &course.run()?).ok_or_else(no_answers)
 }
 
-/// Long enough for an idle CPU to go to sleep (haltpoll gives up after 200 µs), as in paced work.
+/// Pause that lets an idle CPU go to sleep (haltpoll gives up after 200 µs), as in paced work.
 pub(crate) const PAUSE: Nanos = Nanos::from_micros(500);
 
 /// Schedule of the echoes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rhythm {
-    /// Back to back: each is sent once the last one is back.
+    /// Back to back: each is sent once the last one has returned.
     BackToBack,
     /// Scheduled, with the trial driver's waiting.
     Every(Nanos),
@@ -117,7 +116,7 @@ impl Sockets {
                 Ok((near, far))
             }
             Sockets::Pair => {
-                // An echo calls nothing on them that differs between connected datagram sockets.
+                // An echo uses only calls that all connected datagram sockets share.
                 let (near, far) = UnixDatagram::pair()?;
                 Ok((OwnedFd::from(near).into(), OwnedFd::from(far).into()))
             }
@@ -144,22 +143,22 @@ impl Sockets {
 /// Parameters of one run of echoes between two fresh threads over fresh sockets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EchoPlan {
-    /// The CPUs, and how both ends wait.
+    /// CPUs of both ends, and their mode of waiting.
     pub(crate) at: Assigned,
     /// Sockets that echoes travel over.
     pub(crate) over: Sockets,
     /// Schedule of the echoes.
     pub(crate) rhythm: Rhythm,
-    /// First echoes that are not counted.
+    /// First echoes, which are not counted.
     pub(crate) warmup: usize,
-    /// Echoes that are.
+    /// Echoes that are counted.
     pub(crate) count: usize,
 }
 
 /// Result of a run of echoes. Both lists are sorted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Run {
-    /// Round trips in nanoseconds: from the scheduled send, or from the call where there is none.
+    /// Round trips in nanoseconds: from the scheduled send, or from the call if there is no schedule.
     pub(crate) rtt_ns: Vec<u64>,
     /// Lateness of each send, in nanoseconds; empty without a schedule.
     pub(crate) lateness_ns: Vec<u64>,
@@ -168,10 +167,10 @@ pub(crate) struct Run {
 }
 
 impl EchoPlan {
-    /// Runs it.
+    /// Runs the echoes.
     ///
     /// # Errors
-    /// The failed operation: no loopback interface, a CPU that cannot be pinned to.
+    /// Fails with the failed operation: no loopback interface, a CPU that cannot be pinned to.
     pub(crate) fn run(&self) -> Result<Run> {
         let (near, far) = self.over.open().map_err(|source| self.over.broken(source))?;
         let over = AtomicBool::new(false);
@@ -278,7 +277,7 @@ impl EchoPlan {
     }
 }
 
-/// Ends the answering thread, however the measuring one ends.
+/// Guard that ends the answering thread, however the measuring one ends.
 struct End<'a> {
     over: &'a AtomicBool,
     socket: &'a UdpSocket,
@@ -287,7 +286,7 @@ struct End<'a> {
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Release);
-        // Only hurries it: it looks at the flag after each patience anyway.
+        // This only speeds it up: the thread reads the flag after each timeout anyway.
         let _ = self.socket.send(&[]);
     }
 }
@@ -308,7 +307,7 @@ fn answer(socket: &UdpSocket, wait: WaitMode, over: &AtomicBool) -> io::Result<(
     Ok(())
 }
 
-/// Receives the number of one answer; `None` if none is there.
+/// Receives the number of one answer; `None` if there is none.
 fn receive(socket: &UdpSocket) -> io::Result<Option<u64>> {
     let mut message = [0; SIZE];
     match socket.recv(&mut message) {
@@ -321,8 +320,7 @@ fn receive(socket: &UdpSocket) -> io::Result<Option<u64>> {
     }
 }
 
-/// Returns true if an error is only "nothing yet", or an ICMP report that belongs to an end that is
-/// gone.
+/// Returns true if an error only means "nothing yet", or is an ICMP report about a peer that is gone.
 fn passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted | ConnectionRefused)

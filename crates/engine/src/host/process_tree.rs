@@ -1,4 +1,4 @@
-//! CPU time of processes that this one has started, and of those that they started.
+//! CPU time of this process's descendants.
 
 use std::fs;
 
@@ -13,8 +13,8 @@ pub struct TreeTimes {
 }
 
 impl TreeTimes {
-    /// Returns the present reading: of those that run, of those that they have waited for, and of those that this
-    /// process has.
+    /// Returns the current reading: of running descendants, of processes that they have reaped, and of processes that
+    /// this one has reaped.
     pub fn read() -> TreeTimes {
         let all = below(std::process::id());
         let each = all.iter().filter_map(|pid| times(*pid));
@@ -24,7 +24,7 @@ impl TreeTimes {
         })
     }
 
-    /// Returns the CPU time since an `earlier` reading. Nobody counts these processes' system calls.
+    /// Returns the CPU time since an `earlier` reading. System calls of these processes are not counted.
     pub fn since(&self, earlier: &TreeTimes) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);
@@ -32,7 +32,7 @@ impl TreeTimes {
     }
 }
 
-/// Returns the processes below one, children first.
+/// Returns the descendants of a process, children first.
 pub fn below(process: u32) -> Vec<u32> {
     let mut all = children(process);
     let mut at = 0;
@@ -57,12 +57,12 @@ fn numbers(list: &str) -> Vec<u32> {
     list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Returns the CPU time of a process and of the children that it has waited for; `None` if it is gone.
+/// Returns the CPU time of a process and of the children that it has reaped; `None` if it is gone.
 fn times(process: u32) -> Option<TreeTimes> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let [user, system, user_of_gone, system_of_gone] = ticks(&stat)?;
     let cpu_ns = cpu_ns(process)?;
-    // The clock is exact and knows no parts; ticks are coarse, and have them in proportion.
+    // The clock is exact but has no user and system parts; coarse ticks give their proportion.
     let share =
         |part: u64| u128::from(cpu_ns) * u128::from(part) / u128::from((user + system).max(1));
     let system_ns = share(system) as u64;
@@ -75,7 +75,8 @@ fn times(process: u32) -> Option<TreeTimes> {
     })
 }
 
-/// Returns utime, stime, cutime and cstime of a line (proc_pid_stat(5)). The name before them may have spaces.
+/// Returns utime, stime, cutime and cstime of a line (proc_pid_stat(5)). The process name before them may contain
+/// spaces.
 fn ticks(stat: &str) -> Option<[u64; 4]> {
     let (_, fields) = stat.rsplit_once(')')?;
     // The first of these is field 3, the state; utime is field 14.
@@ -89,15 +90,15 @@ fn ticks_per_second() -> u64 {
     u64::try_from(ticks).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
 
-/// Returns the CPU time of all threads of a process in nanoseconds, those that have ended included (clock_getcpuclockid(3)).
+/// Returns the CPU time of all threads of a process in nanoseconds, ended threads included (clock_getcpuclockid(3)).
 pub(crate) fn cpu_ns(process: u32) -> Option<u64> {
     let mut id: libc::clockid_t = 0;
-    // SAFETY: the call writes to `id`, which lives.
+    // SAFETY: the call writes to `id`, which is live.
     let is_known = unsafe { libc::clock_getcpuclockid(process.cast_signed(), &raw mut id) == 0 };
     is_known.then(|| time::read(id)).flatten().map(|used| used.0)
 }
 
-/// Returns the CPU time of children that this process has waited for, and of theirs.
+/// Returns the CPU time of children that this process has reaped, and of their descendants.
 fn waited_for() -> TreeTimes {
     // SAFETY: rusage is plain integers, for which all-zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn children_that_work_cost_and_so_do_those_that_they_waited_for() {
         let before = TreeTimes::read();
-        // One that works in a child of its own, waits for it, says so, and stays.
+        // Process that works in a child of its own, waits for it, prints a line, and stays.
         let work = "(i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done); echo done; read stay";
         let mut shell = Command::new("sh");
         shell.args(["-c", work]).stdin(Stdio::piped()).stdout(Stdio::piped());

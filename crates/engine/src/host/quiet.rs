@@ -1,7 +1,7 @@
-//! Quietness of the host: echoes between blocks that know no contender, and what they say.
+//! Quietness of the host: echoes between blocks, independent of contenders, and their interpretation.
 //!
-//! Nothing here looks at a contender, removes a trial or moves a verdict. It says what the host was like
-//! while the race ran, and waits for it to settle before the first block.
+//! Nothing here depends on a contender, removes a trial or changes a verdict. It describes the state of the host during
+//! the race, and waits for it to settle before the first block.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,30 +9,28 @@ use crate::stats::changes::Detector;
 use crate::stats::{Regime, regimes};
 use crate::time::Nanos;
 
-/// The longest wait for a host to settle.
+/// Longest wait for a host to settle.
 pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(10);
 
-/// The share of CPU time that others, the hypervisor among them, may take of a calm host. It is above
-/// what counting in steps of 10 ms over [`WINDOW`](crate::host::block_probe::WINDOW) makes of an idle one.
+/// Share of CPU time that others, the hypervisor among them, may take of a calm host. It is above the error of counting
+/// in steps of 10 ms over [`WINDOW`](crate::host::block_probe::WINDOW).
 const CALM_SHARE: f64 = 0.1;
 
-/// Largest ratio between the medians of two echoes in a row on a calm host. Forty echoes on one
-/// that is calm give medians within a few percent; a compiler beside them moves them by half and
-/// more.
+/// Largest ratio between the medians of two echoes in a row on a calm host. Forty echoes on a calm host give medians
+/// within a few percent; a compiler beside them changes them by half and more.
 const CALM_RATIO: f64 = 1.2;
 
-/// The scatter of the echo from block to block from which a host is noisy. If trials scatter as much,
-/// a hundred blocks resolve 2 · √2 · 0.15 / √100 = 4.2 %: about as much as a race of a minute has to tell
-/// a margin of 5 %.
+/// Scatter of the echo between blocks above which a host is noisy. If trials scatter as much, a hundred blocks resolve
+/// 2 · √2 · 0.15 / √100 = 4.2 %: about the resolution that a race of a minute needs for a margin of 5 %.
 pub const NOISY: f64 = 0.15;
 
-/// A change of level that is worth a word, as for regimes.
+/// Ratio of a change of level that is worth reporting, as for regimes.
 const NOTABLE_CHANGE: f64 = 1.15;
 
-/// Number of races with a quiet host of which one may show a change of level.
+/// Number of races with a quiet host per false change of level.
 const QUIET_RACES: f64 = 100.0;
 
-/// The fewest echoes from which a host is judged: as many as regimes need.
+/// Fewest echoes for a judgement of the host: as many as regimes need.
 const FEWEST: usize = 6;
 
 /// Measurement of the host between two blocks.
@@ -40,11 +38,11 @@ const FEWEST: usize = 6;
 pub struct ProbePoint {
     /// Time of the measurement, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The median of its round trips, in nanoseconds.
+    /// Median of its round trips, in nanoseconds.
     pub p50_ns: u64,
-    /// The 90th percentile.
+    /// 90th percentile of its round trips, in nanoseconds.
     pub high_ns: u64,
-    /// The share of CPU time that the hypervisor took since the point before.
+    /// Share of CPU time that the hypervisor took since the last point.
     pub steal_share: f64,
 }
 
@@ -53,7 +51,7 @@ pub struct ProbePoint {
 pub struct Disturbance {
     /// Source of the disturbance.
     pub by: Disturber,
-    /// Extent: the share of CPU time that they take, or the difference between two echoes in a row.
+    /// Extent: the share of CPU time taken, or the difference between two echoes in a row.
     pub share: f64,
 }
 
@@ -65,12 +63,12 @@ pub enum Disturber {
     Programs,
     /// The hypervisor, which gives its CPUs to others.
     Hypervisor,
-    /// Unknown source: an echo takes now this long and now that long.
+    /// Unknown source: echoes differ in length.
     Echo,
 }
 
 impl Disturbance {
-    /// Describes the disturbance that is waited for.
+    /// Describes the disturbance, for a message about the wait.
     pub fn words(&self) -> String {
         let share = format!("{:.0} %", 100.0 * self.share);
         match self.by {
@@ -86,32 +84,32 @@ impl Disturbance {
 pub struct Settled {
     /// Time waited.
     pub waited: Nanos,
-    /// Disturbance left when the time was over; absent if the host was calm.
+    /// Disturbance left at the end of the wait; absent if the host was calm.
     pub disturbed: Option<Disturbance>,
 }
 
-/// Shares of CPU time that were not ours.
+/// Shares of CPU time of others.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Shares {
     /// Share of other programs.
     pub(crate) busy: f64,
-    /// The hypervisor's.
+    /// Share of the hypervisor.
     pub(crate) steal: f64,
 }
 
-/// A host that is watched while it settles.
+/// Host that is watched while it settles.
 pub(crate) trait Watched {
     /// Returns the time.
     fn now(&self) -> Nanos;
-    /// Measures the median of a short run of echoes, in nanoseconds; absent if none came back.
+    /// Returns the median of a short run of echoes, in nanoseconds; `None` if none was answered.
     fn echo(&mut self) -> Option<u64>;
-    /// Sits still for a moment, and says who used the CPUs meanwhile.
+    /// Sleeps for a moment, and returns the shares of CPU time that others used.
     fn sit_still(&mut self) -> Shares;
     /// Returns true if the wait is to be given up.
     fn stopped(&self) -> bool;
 }
 
-/// Waits until `host` is calm, at most [`LONGEST_SETTLING`]. `tell` learns what is waited for.
+/// Waits until `host` is calm, at most [`LONGEST_SETTLING`]. `tell` gets the cause of the wait.
 pub(crate) fn settle(host: &mut impl Watched, tell: &mut dyn FnMut(&Disturbance)) -> Settled {
     let began = host.now();
     let mut last = host.echo();
@@ -146,28 +144,27 @@ fn disturbance(shares: Shares, last: Option<u64>, echo: Option<u64>) -> Option<D
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
-    /// Too few echoes to say.
+    /// Too few echoes to judge.
     #[default]
     Unknown,
     /// Steady: a single level, and little scatter.
     Quiet,
     /// Scattered: a single level, and so much scatter that blocks resolve little.
     Noisy,
-    /// The level changed for good, once or more.
+    /// The level changed permanently, once or more.
     Drifting,
     /// Alternating between two levels.
     TwoLevels,
 }
 
-/// A change of the echo's level.
+/// Change of the echo's level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LevelChange {
-    /// Time at which the first point on the new level was taken, in milliseconds since the Unix
-    /// epoch.
+    /// Time at which the first point on the new level was taken, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The median before, in nanoseconds.
+    /// Median before the change, in nanoseconds.
     pub from_ns: f64,
-    /// The median after.
+    /// Median after the change, in nanoseconds.
     pub to_ns: f64,
 }
 
@@ -176,23 +173,22 @@ pub struct LevelChange {
 pub struct HostQuiet {
     /// Time that the race waited for the host to settle, in nanoseconds.
     pub waited_ns: u64,
-    /// Disturbance left when the race began all the same.
+    /// Disturbance left when the race began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbance>,
-    /// The points, in order.
+    /// Points, in order of time.
     pub points: Vec<ProbePoint>,
-    /// Scatter of the echo's median from one block to the next, as a share of it: a standard
-    /// deviation, by the median of the steps, so that no few of them decide. Absent with too few
-    /// points.
+    /// Scatter of the echo's median from one block to the next, as a share of it: a standard deviation, estimated by
+    /// the median of the steps, so that a few of them cannot dominate. Absent with too few points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter: Option<f64>,
-    /// Changes of its level.
+    /// Changes of the echo's level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LevelChange>,
     /// Levels of the echo, if it has two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[Regime; 2]>,
-    /// Summary of all of it in a word.
+    /// State of the host that follows from all points.
     pub state: HostState,
 }
 
@@ -208,7 +204,7 @@ impl HostQuiet {
         self.points.push(point);
     }
 
-    /// Brings the scatter up to date with all points.
+    /// Updates the scatter from all points.
     pub fn measure_scatter(&mut self) {
         self.scatter = scatter(&self.medians());
     }
@@ -238,7 +234,7 @@ impl HostQuiet {
         };
     }
 
-    /// Describes the state of the host in a sentence; absent if nobody looked.
+    /// Describes the state of the host in a sentence; `None` if it was not measured.
     pub fn sentence(&self) -> Option<String> {
         let first = self.points.first()?;
         let echo = "an echo between blocks, with no contender in it,";
@@ -272,9 +268,9 @@ impl HostQuiet {
     }
 }
 
-/// Returns the standard deviation of a point around its level, from the steps between neighbours,
-/// in which levels and drift cancel. A step of the median size is 0.6745 standard deviations of a
-/// step, and a step has the variance of two points.
+/// Returns the standard deviation of a point around its level, from the steps between neighbours, in which levels and
+/// drift cancel. A step of the median size is 0.6745 standard deviations of a step, and a step has the variance of two
+/// points.
 fn scatter(medians: &[f64]) -> Option<f64> {
     if medians.len() < FEWEST || medians.iter().any(|median| *median <= 0.0) {
         return None;
@@ -289,7 +285,7 @@ mod tests {
     use super::*;
     use crate::rng::SplitMix64;
 
-    /// A host that plays back what it is given, a quarter of a second at a time.
+    /// Host that plays back given values, a quarter of a second at a time.
     struct Played {
         now: Nanos,
         shares: Vec<(f64, f64)>,
@@ -333,7 +329,7 @@ mod tests {
         let (settled, told) = play(&[(0.04, 0.02)], &[Some(50_000), Some(55_000)], 60);
         assert_eq!((settled.disturbed, told.len()), (None, 0));
         assert!(settled.waited < Nanos::from_millis(600));
-        // Nor one whose echo does not come back.
+        // Nor is one whose echo is not answered.
         assert_eq!(play(&[(0.0, 0.0)], &[None], 60).0.disturbed, None);
     }
 
@@ -365,7 +361,7 @@ mod tests {
         assert!(settled.waited < Nanos::from_millis(1_300));
     }
 
-    /// Judges echoes of these medians, one each second.
+    /// Judges echoes with these medians, one each second.
     fn found(medians: impl IntoIterator<Item = f64>) -> HostQuiet {
         let mut quiet = HostQuiet::default();
         for (second, median) in medians.into_iter().enumerate() {

@@ -20,19 +20,19 @@ use deadheat_base::process::spawn;
 /// Samples of each timing: the least that give a 99th percentile, which needs ten beyond it.
 pub const SAMPLES: usize = 1000;
 
-/// Lateness of an event after it was due, in nanoseconds, over many times.
+/// Lateness of an event after its due time, in nanoseconds, over many events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Number of times.
+    /// Number of events.
     pub n: u64,
-    /// The median.
+    /// Median lateness.
     pub p50_ns: u64,
-    /// The 99th percentile; absent if fewer than ten samples lie beyond it.
+    /// 99th percentile; absent if fewer than ten samples are beyond it.
     pub p99_ns: Option<u64>,
 }
 
 impl Lateness {
-    /// Sums up `sorted` samples; absent if there are none.
+    /// Sums up `sorted` samples; `None` if there are none.
     fn of(sorted: &[u64]) -> Option<Lateness> {
         Some(Lateness {
             n: sorted.len() as u64,
@@ -42,23 +42,23 @@ impl Lateness {
     }
 }
 
-/// A way to sleep until a point in time.
+/// Method of sleeping until a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sleeper {
-    /// The kernel's, as programs use it: with a timer slack of 50 µs.
+    /// Sleep in the kernel with the default timer slack of 50 µs.
     Plain,
-    /// The kernel's with a slack of 1 ns: what the spin window of a hybrid wait must cover.
+    /// Sleep in the kernel with a slack of 1 ns: the lateness that the spin window of a hybrid wait must cover.
     Fine,
-    /// Ours: the kernel's up to the spin window, then the clock.
+    /// Hybrid wait of trials: in the kernel up to the spin window, then watching the clock.
     Hybrid,
 }
 
-/// Sleeps `count` times until `span` after the last sleep's end, on `cpu`, and says how late it woke.
+/// Sleeps `count` times until `span` after the last sleep's end, on `cpu`, and returns the lateness of the wake-ups.
 ///
 /// # Errors
 /// Fails if the CPU cannot be pinned to.
 pub fn sleeps(sleeper: Sleeper, span: Nanos, count: usize, cpu: Option<usize>) -> Result<Lateness> {
-    // A thread of its own, since pinning and timer slack stay with the thread.
+    // A thread of its own, because pinning and timer slack stay with the thread.
     let late = spawn("sleeper", move || -> Result<Vec<u64>> {
         cpu.map_or(Ok(()), pin)?;
         let mut late: Vec<u64> = match sleeper {
@@ -97,7 +97,7 @@ fn hybrid_sleep(waiter: &Waiter, span: Nanos) -> u64 {
     (Monotonic.now() - due).0
 }
 
-/// Sends echoes on a schedule, as a trial does, and says how late the sends were.
+/// Sends echoes on a schedule, as a trial does, and returns the lateness of the sends.
 ///
 /// # Errors
 /// Fails if the host cannot do the placement, or loopback does not work.
@@ -122,7 +122,7 @@ pub fn sends(
 pub struct ClockFacts {
     /// Mean time of one read, in nanoseconds.
     pub read_ns: f64,
-    /// Least difference seen between two reads that differ, in nanoseconds.
+    /// Least difference between two reads that differ, in nanoseconds.
     pub step_ns: u64,
 }
 

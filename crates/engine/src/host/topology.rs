@@ -1,4 +1,4 @@
-//! The CPUs that this process may use: which share a core, and which are quiet.
+//! CPUs that this process may use: their cores, and how quiet they are.
 
 use crate::datapath::cpu::{MASK_WORDS, allowed_cpus};
 use std::cmp::Reverse;
@@ -11,17 +11,17 @@ use std::sync::OnceLock;
 pub struct Cpu {
     /// Number of the CPU.
     pub id: usize,
-    /// Physical core, by the lowest CPU number in it.
+    /// Physical core, named by its lowest CPU number.
     pub core: usize,
     /// Package (socket).
     pub package: i64,
-    /// Speed relative to the machine's fastest, 1024; 1024 too if the kernel does not say.
+    /// Speed relative to the machine's fastest CPU, 1024; also 1024 if the kernel does not show it.
     pub capacity: u32,
-    /// Device interrupts it has served since boot.
+    /// Device interrupts that it has handled since boot.
     pub interrupts: u64,
 }
 
-/// The CPUs that this process may use, by number.
+/// CPUs that this process may use, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
     /// CPUs, at least one.
@@ -29,8 +29,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns this process's CPUs as they were when first asked, so that every trial of a process
-    /// gets the same answer although interrupts go on.
+    /// Returns this process's CPUs as read at the first call, so that every trial of a process gets the same answer
+    /// although interrupts go on.
     pub fn here() -> &'static Topology {
         static HERE: OnceLock<Topology> = OnceLock::new();
         HERE.get_or_init(Topology::read)
@@ -63,8 +63,8 @@ impl Topology {
         cores.len()
     }
 
-    /// The CPUs, the best to measure on first: fast before slow, then few device interrupts before
-    /// many, then high numbers before low, because what nobody placed tends to land on CPU 0.
+    /// Returns the CPUs, the best to measure on first: fast before slow, then few device interrupts before many, then
+    /// high numbers before low, because unpinned work tends to run on CPU 0.
     pub fn by_quiet(&self) -> Vec<Cpu> {
         let mut cpus = self.cpus.clone();
         cpus.sort_by_key(|cpu| (Reverse(cpu.capacity), cpu.interrupts, Reverse(cpu.id)));
@@ -72,8 +72,7 @@ impl Topology {
     }
 }
 
-/// Returns the hardware threads of `cpu`'s core, itself included; empty if the kernel does not
-/// say.
+/// Returns the hardware threads of `cpu`'s core, itself included; empty if the kernel does not show them.
 pub(crate) fn siblings(cpu: usize) -> Vec<usize> {
     ["core_cpus_list", "thread_siblings_list"]
         .iter()
@@ -90,7 +89,7 @@ fn read(cpu: usize, file: &str) -> Option<String> {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok()
 }
 
-/// Reads a kernel CPU list such as `0-3,8`; parts that are none are left out.
+/// Parses a kernel CPU list such as `0-3,8`; invalid parts are left out.
 fn cpu_list(text: &str) -> Vec<usize> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
@@ -102,8 +101,8 @@ fn cpu_list(text: &str) -> Vec<usize> {
     cpus
 }
 
-/// Sums up `/proc/interrupts` by CPU: the numbered rows, which are devices. The named rows are the
-/// machine's own (timers, rescheduling) and follow the load.
+/// Sums up `/proc/interrupts` by CPU: the numbered rows, which are devices. The named rows belong to the machine itself
+/// (timers, rescheduling) and follow the load.
 fn device_interrupts(text: &str) -> BTreeMap<usize, u64> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

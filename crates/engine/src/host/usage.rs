@@ -1,4 +1,4 @@
-//! Cost of a span of time to this process, and CPU time that the hypervisor took meanwhile.
+//! Cost of a span of time to this process, and CPU time that the hypervisor took during it.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use crate::measurements::Cost;
 pub struct CpuTimes {
     /// Total, idle time included, over all CPUs.
     pub total: u64,
-    /// The part in which a CPU had nothing to run.
+    /// Time in which a CPU had nothing to run.
     pub idle: u64,
-    /// The part that the hypervisor gave to others while a CPU here wanted to run.
+    /// Time that the hypervisor gave to other guests while a CPU here had something to run.
     pub steal: u64,
 }
 
 impl CpuTimes {
-    /// Returns the present reading; zero if the kernel shows none.
+    /// Returns the current reading; zero if the kernel shows none.
     pub fn read() -> CpuTimes {
         fs::read_to_string("/proc/stat")
             .ok()
@@ -24,20 +24,18 @@ impl CpuTimes {
             .unwrap_or_default()
     }
 
-    /// Returns the present reading of some CPUs together. Those that the kernel does not show count
-    /// as none.
+    /// Returns the current reading of some CPUs together. CPUs that the kernel does not show count as zero.
     pub fn read_of(cpus: &[usize]) -> CpuTimes {
         fs::read_to_string("/proc/stat").map(|text| times_of(&text, cpus)).unwrap_or_default()
     }
 
-    /// Returns the share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock
-    /// ticks at 100 Hz, so a share below `1 / (CPUs × seconds × 100)` shows as none.
+    /// Returns the share of CPU time stolen since an `earlier` reading, from 0 to 1. The clock ticks at 100 Hz, so a
+    /// share below `1 / (CPUs × seconds × 100)` reads as zero.
     pub fn steal_share_since(&self, earlier: &CpuTimes) -> f64 {
         self.share_since(earlier, |times| times.steal)
     }
 
-    /// Returns the share of CPU time in which something ran here since an `earlier` reading, from 0
-    /// to 1.
+    /// Returns the share of CPU time that was not idle since an `earlier` reading, from 0 to 1.
     pub fn busy_share_since(&self, earlier: &CpuTimes) -> f64 {
         let busy =
             |times: &CpuTimes| times.total.saturating_sub(times.idle.saturating_add(times.steal));
@@ -76,7 +74,7 @@ fn cpu_times(text: &str, name: &str) -> Option<CpuTimes> {
     })
 }
 
-/// Returns the load average over one minute (proc_loadavg(5)); absent if the kernel shows none.
+/// Returns the load average over one minute (proc_loadavg(5)); `None` if the kernel shows none.
 pub fn load_average() -> Option<f64> {
     one_minute(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -96,8 +94,8 @@ pub struct ProcessCost {
     peak_memory_bytes: Option<u64>,
 }
 
-/// Returns the most memory that this process had in use so far, in bytes: `VmHWM` of proc_pid_status(5). What getrusage(2)
-/// says may be of the process that started this one.
+/// Returns the peak memory of this process so far, in bytes: `VmHWM` of proc_pid_status(5). The value of getrusage(2)
+/// may be that of the process that started this one.
 fn peak_memory() -> Option<u64> {
     peak(&fs::read_to_string("/proc/self/status").ok()?)
 }
@@ -109,7 +107,7 @@ fn peak(status: &str) -> Option<u64> {
 }
 
 impl ProcessCost {
-    /// Returns the present reading.
+    /// Returns the current reading.
     pub fn read() -> ProcessCost {
         // SAFETY: rusage is plain integers, for which all-zero is a valid value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -126,14 +124,14 @@ impl ProcessCost {
         }
     }
 
-    /// Reads the most memory that was in use as well, which takes longer.
+    /// Also reads the peak memory, which takes longer.
     #[must_use]
     pub fn with_memory(self) -> ProcessCost {
         ProcessCost { peak_memory_bytes: peak_memory(), ..self }
     }
 
-    /// Returns the cost since an `earlier` reading. System calls, waiting and allocations are for the caller to
-    /// fill in: the kernel does not count them.
+    /// Returns the cost since an `earlier` reading. The caller adds system calls, waiting and allocations, which the
+    /// kernel does not count.
     pub fn since(&self, earlier: &ProcessCost) -> Cost {
         let user_ns = self.user_ns.saturating_sub(earlier.user_ns);
         let system_ns = self.system_ns.saturating_sub(earlier.system_ns);

@@ -1,4 +1,4 @@
-//! Admission of the trials that clients ask for, and the plan that a server makes of them.
+//! Admission of the trials that clients request, and the server's own plan for each.
 
 use std::net::SocketAddr;
 
@@ -23,19 +23,19 @@ const LARGEST_MESSAGE: usize = 16 << 20;
 pub(super) struct Admitted {
     /// Plan for the far agent.
     pub(super) plan: AgentPlan,
-    /// Number of connections that it will take.
+    /// Number of its connections.
     pub(super) flows: usize,
-    /// Longest duration, once begun.
+    /// Longest duration, once started.
     pub(super) span: Nanos,
     /// Largest number of bytes that one direction is known to carry.
     pub(super) most_bytes: Option<u64>,
 }
 
-/// Checks `plan` against `limits` and the CPUs of this host, and makes it this server's: its limits, its address
-/// `here`, no file of this host, no path that it would have to believe in.
+/// Checks `plan` against `limits` and the CPUs of this host, and makes it this server's own: with its limits, its
+/// address `here`, no file of this host, and no path properties that only the client knows.
 ///
 /// # Errors
-/// A sentence that says what is too much and what would be right.
+/// Fails with a sentence that names the excess and the limit.
 pub(super) fn admit(
     plan: AgentPlan,
     limits: &Limits,
@@ -67,7 +67,7 @@ pub(super) fn admit(
     check_files(&task.info().files)?;
     contender.transport.check()?;
     let span = task.info().longest.min(limits.duration_ns.saturating_add(task.info().timeout));
-    // A field that is not named here does not compile, so that what a client may ask is a list.
+    // A new field of a plan does not compile until it is listed here, so all that a client may set is in this list.
     let plan = AgentPlan {
         side: plan.side,
         contender: plan.contender,
@@ -85,14 +85,14 @@ pub(super) fn admit(
         samples: None,
         limits: Some(*limits),
         emulated: None,
-        // No IP network has less (RFC 791, section 3.1: every host takes packets of 576 bytes).
+        // No IP network has a smaller MTU (RFC 791, section 3.1: every host accepts packets of 576 bytes).
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
         goes_first: false,
     };
     Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
 }
 
-/// Refuses knobs that name a file. An honest client keeps them to itself, and its near end writes.
+/// Refuses knobs that name a file. An honest client does not send them, and its near end writes the file.
 fn check_knobs(contender: &Contender) -> Result<()> {
     contender.file().map_or(Ok(()), |knob| {
         Err(Error::unsupported(
@@ -102,8 +102,9 @@ fn check_knobs(contender: &Contender) -> Result<()> {
     })
 }
 
-/// Refuses files of this host: a server neither reads nor writes a file because a client says so. An honest client
-/// names none: its own files it calls [`ELSEWHERE`]. (The agent refuses too, whatever gets past this.)
+/// Refuses files of this host: a server neither reads nor writes a file because a client asks for it. An honest client
+/// names none: it replaces the names of its own files by [`ELSEWHERE`]. (The agent refuses them, too, if this check
+/// ever misses one.)
 fn check_files(files: &[NamedFile]) -> Result<()> {
     let wrong = |file: &NamedFile| file.side == Side::Far || file.path != ELSEWHERE;
     if files.iter().any(wrong) { Err(Error::usage(NO_FILES)) } else { Ok(()) }
@@ -124,7 +125,7 @@ struct Demand {
 }
 
 impl Demand {
-    /// Returns the rate of work that keeps a schedule.
+    /// Returns the rate of work on a schedule.
     fn rate(&self) -> Option<BitRate> {
         let bytes = self.most_bytes.filter(|_| self.is_paced && self.planned > Nanos::ZERO)?;
         Some(BitRate((bytes as f64 * 8e9 / self.planned.0 as f64) as u64))

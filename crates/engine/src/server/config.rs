@@ -1,4 +1,4 @@
-//! Settings of the operator, and the defaults with their reasons.
+//! Settings of the operator, with defaults and their reasons.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,13 +11,12 @@ use crate::units::BitRate;
 
 pub use crate::trial::control::remote::DEFAULT_PORT;
 
-/// Limits of a trial unless the operator says otherwise.
+/// Default limits of a trial.
 ///
-/// - 60 s: longer than any trial that a race plans by itself (seconds), short enough that a
-///   queue moves.
-/// - 100 GB: a trial at the largest rate for its whole time moves 75 GB, so that this only ever
-///   stops work that was sized wrongly (`bulk:bytes=1TB`), and says so before it starts.
-/// - 10 Gbit/s: what a common server port carries; a host with more says so by `--max-rate`.
+/// - 60 s: longer than any trial that a race plans by itself (seconds), short enough that a queue moves.
+/// - 100 GB: a trial at the largest rate for its whole time moves 75 GB, so this limit only stops work with a wrong
+///   size (`bulk:bytes=1TB`), and does so before it starts.
+/// - 10 Gbit/s: the rate of a common server port; the operator of a faster host sets `--max-rate`.
 /// - One at a time: two trials on one host measure each other.
 pub const DEFAULT_LIMITS: Limits = Limits {
     duration_ns: Nanos::from_secs(60),
@@ -33,7 +32,7 @@ pub struct Config {
     pub bind: Bind,
     /// Limits of each trial.
     pub limits: Limits,
-    /// Allowance of bytes for all trials, and for those of one client.
+    /// Allowance of bytes for all trials, and for the trials of one client.
     pub allowance: Allowance,
     /// Secret that a client must know.
     pub secret: Option<Secret>,
@@ -41,7 +40,7 @@ pub struct Config {
     pub encryption: Encryption,
     /// Timeouts for peers.
     pub patience: Patience,
-    /// Limits of the numbers of connections and waiting trials.
+    /// Limits of the numbers of connections and queued trials.
     pub room: Room,
 }
 
@@ -72,7 +71,7 @@ pub enum Encryption {
 }
 
 impl Encryption {
-    /// Returns the server's key, where there is one.
+    /// Returns the server's key, if there is one.
     pub fn key(&self) -> Option<&ServerKey> {
         match self {
             Encryption::Off => None,
@@ -81,8 +80,8 @@ impl Encryption {
     }
 }
 
-/// Allowance of bytes while the server runs, as IP packets, per direction; `None` for as much as the limits of
-/// each trial let through.
+/// Allowance of bytes while the server runs, as IP packets, per direction; `None` means no limit beyond that of each
+/// trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allowance {
     /// Total of all trials together.
@@ -94,22 +93,22 @@ pub struct Allowance {
 /// Timeouts for peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Timeout for a stranger's whole first message, and then for its proof.
+    /// Timeout for the whole first message of an unauthenticated peer, and then for its proof.
     pub first: Nanos,
-    /// Timeout for the rest of a message that has begun, and for room to send one to a peer.
+    /// Timeout for the rest of a message that has begun, and for sending one to a slow peer.
     pub partial: Nanos,
-    /// Timeout for the next trial of a client that was let in.
+    /// Timeout for the next trial of an admitted client.
     pub idle: Nanos,
-    /// Time for a trial beyond what its plan takes: to connect and begin, and then for its tail and report.
+    /// Time for a trial beyond its planned duration: to connect and begin, and then for its tail and report.
     pub grace: Nanos,
-    /// Time for a trial to connect and begin while trials of other origins wait.
+    /// Time for a trial to connect and begin while trials of other origins are queued.
     pub start: Nanos,
 }
 
 impl Default for Patience {
     /// Returns the defaults. Ten seconds are three retransmissions of a lost first segment (RFC 6298: 1, 2 and 4 s);
-    /// five minutes let a race compute, save or wait for its user between trials. Five seconds are what an agent
-    /// waits for its connections. A near end tries to connect for three, and says within three and a half that it is
+    /// five minutes let a race compute, save or wait for its user between trials. An agent waits five seconds for its
+    /// connections. A near end tries to connect for three seconds, and reports within three and a half that it is
     /// blocked.
     fn default() -> Self {
         Patience {
@@ -122,17 +121,18 @@ impl Default for Patience {
     }
 }
 
-/// Limits of the numbers of connections and waiting trials at once.
+/// Limits of the numbers of simultaneous connections and queued trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Number of connections that have not yet sent their first message. Each costs a descriptor and a kilobyte, or
-    /// 64 where it is encrypted; one more pushes out the oldest of the origin that has most.
+    /// Number of connections that have not yet sent their first message. Each costs a descriptor and a kilobyte, or 64
+    /// kilobytes if it is encrypted; a connection above the limit replaces the oldest of the origin with most
+    /// connections.
     pub unauthenticated: usize,
     /// Number of control connections. Each costs a thread.
     pub sessions: usize,
     /// Number of control connections of one IPv4 address or one IPv6 /64.
     pub per_origin: usize,
-    /// Number of trials that wait for their turn.
+    /// Number of trials in the queue.
     pub waiting: usize,
 }
 
@@ -145,17 +145,17 @@ impl Default for Room {
 /// Address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// All addresses of the host, IPv6 and IPv4, at this port; 0 for one of the system's choice.
+    /// All addresses of the host, IPv6 and IPv4, at this port; 0 for any free port.
     Any(u16),
     /// Single address and port.
     At(SocketAddr),
 }
 
 impl Bind {
-    /// Reads `ADDR[:PORT]`: `10.0.0.1`, `10.0.0.1:5210`, `::1`, `[::1]:5210`.
+    /// Parses `ADDR[:PORT]`: `10.0.0.1`, `10.0.0.1:5210`, `::1`, `[::1]:5210`.
     ///
     /// # Errors
-    /// [`Error::Usage`] saying what would be right.
+    /// [`Error::Usage`] with the valid forms.
     pub fn parse(typed: &str, port: u16) -> Result<Bind> {
         if let Ok(address) = typed.parse::<SocketAddr>() {
             return Ok(Bind::of(address));
@@ -178,8 +178,8 @@ impl Bind {
         }
     }
 
-    /// Returns the addresses to try, best first: everything over IPv6 with IPv4 mapped into it, then everything over
-    /// IPv4 for hosts without IPv6.
+    /// Returns the addresses to try, best first: all addresses over IPv6 with IPv4 mapped into it, then all over IPv4
+    /// for hosts without IPv6.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         match *self {
             Bind::At(address) => vec![address],

@@ -10,8 +10,8 @@ use super::log::origin;
 /// Limits of control connections.
 pub(super) struct ConnectionLimits {
     all: usize,
-    /// Largest number of connections of one origin; `None` where there is a secret. A client that has proved it is
-    /// known, and any number of them may come from behind one address.
+    /// Largest number of connections of one origin; `None` if there is a secret. A client that has proved the secret is
+    /// trusted, and any number of them may share one address.
     each: Option<usize>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -29,7 +29,7 @@ impl ConnectionLimits {
         Arc::new(ConnectionLimits { all: config.room.sessions, each, taken: Mutex::default() })
     }
 
-    /// Takes a permit for a control connection from `ip`, or says why there is none.
+    /// Takes a permit for a control connection from `ip`; the error is the reason why there is none.
     pub(super) fn take(self: &Arc<ConnectionLimits>, ip: IpAddr) -> Result<Permit, String> {
         let origin = origin(ip);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl ConnectionLimits {
         Ok(Permit { limits: Arc::clone(self), origin })
     }
 
-    /// Returns true if none is taken.
+    /// Returns true if no permit is taken.
     pub(super) fn are_free(&self) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

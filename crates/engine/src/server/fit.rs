@@ -1,10 +1,11 @@
-//! Resources that a server may need at once, held against what this host lets it have: descriptors and tasks.
+//! Fit of a server's configuration to this host: the descriptors and tasks that it may need at once, compared with the
+//! host's limits.
 
 use super::admit::MOST_FLOWS;
 use super::config::Config;
 use crate::host::cgroup::free_tasks;
 
-/// Number of descriptors for the port, the log, a pipe, agents' channels and what libraries open.
+/// Number of descriptors for the port, the log, a pipe, agents' channels and libraries.
 const OWN_FILES: u64 = 32;
 
 /// Number of descriptors of a client: its connection, and its ticket while it waits.
@@ -13,10 +14,10 @@ const FILES_PER_CLIENT: u64 = 3;
 /// Number of descriptors of a running trial: control, hand-over, standard error, each of them for a moment twice.
 const FILES_PER_TRIAL: u64 = 8;
 
-/// Least number of strangers that there must be room for: with fewer, honest clients push each other out.
+/// Least number of unauthenticated connections that must fit: with fewer, honest clients push each other out.
 const FEWEST_STRANGERS: u64 = 16;
 
-/// Limits of the host for this process; `None` where it sets no limit.
+/// Limits of the host for this process; `None` if it sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Allowed {
     files: Option<u64>,
@@ -24,14 +25,14 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Reads the limits as the host has them now. The soft limit of descriptors is raised to the hard one before.
+    /// Reads the current limits of the host, after raising the soft limit of descriptors to the hard one.
     pub(super) fn here() -> Allowed {
         Allowed { files: raise_files(), tasks: free_tasks() }
     }
 }
 
-/// Makes `config` fit, where less room for strangers does; returns what it made smaller, and what does not fit all
-/// the same.
+/// Reduces limits in `config` so that it fits, as far as fewer unauthenticated connections suffice; returns the
+/// reductions and the remaining shortages.
 pub(super) fn fit(config: &mut Config, allowed: Allowed) -> Vec<String> {
     let mut said = Vec::new();
     let (room, trials) = (&mut config.room, u64::from(config.limits.concurrent));

@@ -1,4 +1,4 @@
-//! Frames over a stream that may stop in the middle, send nonsense, or send too much.
+//! Frames over a stream from a peer that may stop in the middle, send nonsense, or send too much.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,22 +12,22 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control;
 use crate::trial::control::stream::Stream;
 
-/// End of a control connection, which never blocks: waiting is done beside the server's stop.
+/// End of a control connection, which never blocks: all waits also wait for the server's stop.
 pub(super) struct FramedStream<S> {
     stream: S,
     frames: Frames,
 }
 
-/// Bounds of a message that is sent: the time by which the peer must have taken all of it, and the stop that ends the
-/// wait at once.
+/// Bounds of a sent message: the time by which the peer must have accepted all of it, and the stop that ends the wait
+/// at once.
 #[derive(Clone, Copy)]
 pub(super) struct Until<'a> {
     pub(super) deadline: Nanos,
     pub(super) stop: &'a Stop,
 }
 
-/// Writer that waits for room, and no longer than it may: a timeout of each call would begin anew with each byte that
-/// the peer takes.
+/// Writer that waits until the peer accepts bytes, with one deadline for all of them: a timeout per call would begin
+/// anew with each accepted byte.
 struct PatientWriter<'a, S> {
     stream: &'a S,
     until: Until<'a>,
@@ -68,17 +68,17 @@ where
 pub(super) enum Heard {
     /// Frame: its JSON.
     Frame(Vec<u8>),
-    /// Other descriptor: something that was waited for beside the frame is ready.
+    /// Other descriptor: it is ready, and no frame arrived.
     Other,
-    /// Silence: the time is up and nothing came.
+    /// Silence: nothing arrived until the deadline.
     Silence,
     /// Stuck: a message began and did not end in time.
     Stuck,
-    /// Gone: the peer has left; the reason, where that is known.
+    /// Gone: the peer has left; with the reason, if it is known.
     Gone(String),
     /// Nonsense: the peer's bytes are no frame.
     Nonsense(String),
-    /// Stopped: the server is told to stop.
+    /// Stopped: the server must stop.
     Stopped,
 }
 
@@ -86,12 +86,12 @@ impl<S: Stream> FramedStream<S>
 where
     for<'a> &'a S: Read + Write,
 {
-    /// Creates a line for frames of at most `largest` bytes over `stream`, which is nonblocking.
+    /// Creates a framed stream over `stream`, which is nonblocking, for frames of at most `largest` bytes.
     pub(super) fn new(stream: S, largest: usize) -> FramedStream<S> {
         FramedStream { stream, frames: Frames::new(largest) }
     }
 
-    /// Returns the stream under it.
+    /// Returns the stream below.
     pub(super) fn stream(&self) -> &S {
         &self.stream
     }
@@ -99,7 +99,7 @@ where
     /// Sends a message.
     ///
     /// # Errors
-    /// The error of the stream; a peer that does not read until then is a timeout.
+    /// Fails with the error of the stream; a peer that does not read until the deadline is a timeout.
     pub(super) fn say<T: Serialize>(&self, message: &T, until: Until<'_>) -> io::Result<()> {
         control::write(&mut PatientWriter { stream: &self.stream, until }, message)
     }
@@ -107,7 +107,7 @@ where
     /// Sends a message that is already JSON.
     ///
     /// # Errors
-    /// As [`FramedStream::say`].
+    /// Fails like [`FramedStream::say`].
     pub(super) fn pass(&self, frame: &[u8], until: Until<'_>) -> io::Result<()> {
         control::write_frame(&mut PatientWriter { stream: &self.stream, until }, frame)
     }
@@ -149,7 +149,7 @@ where
         }
     }
 
-    /// Returns the result that is known without waiting: a frame that is complete, nonsense, or being stuck.
+    /// Returns the result that is available without waiting: a complete frame, nonsense, or being stuck.
     pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
         while self.stream.holds_more() {
             if let Err(heard) = self.fill(now) {
@@ -190,11 +190,11 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
-/// Splitter of bytes into frames; no stream and no clock inside.
+/// Splitter of bytes into frames; without stream and clock.
 struct Frames {
     largest: usize,
     bytes: Vec<u8>,
-    /// Time at which the frame that is not complete began.
+    /// Time at which the incomplete frame began.
     began: Option<Nanos>,
 }
 
@@ -208,7 +208,7 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next frame's JSON, if it is complete; an error, if these bytes cannot be a frame.
+    /// Returns the next frame's JSON, if it is complete; fails if these bytes cannot be a frame.
     fn next(&mut self, now: Nanos) -> Result<Option<Vec<u8>>, String> {
         let Some(prefix) = self.bytes.first_chunk::<4>() else {
             return Ok(None);
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(Heard::Stuck));
     }
 
-    /// A peer that takes a byte now and then does not buy time by it, and the server's stop waits for nobody.
+    /// A peer that accepts single bytes now and then does not extend its time, and the server's stop waits for no peer.
     #[test]
     fn a_slow_reader_holds_no_writer_beyond_its_time_nor_beyond_the_stop() {
         let (stream, far) = std::os::unix::net::UnixStream::pair().unwrap();

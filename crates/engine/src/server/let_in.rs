@@ -1,7 +1,7 @@
-//! Admission of clients: the version of a greeting, and the proof of a shared secret.
+//! Check of clients: the version of a greeting, and the proof of a shared secret.
 //!
-//! All of it happens before authentication: until a client has shown that it knows the secret it costs no
-//! thread and no place, only a descriptor that it may lose to the next stranger.
+//! All of it happens before authentication: until a client has proved that it knows the secret it costs no thread and
+//! no permit, only a descriptor, which the next unauthenticated connection may replace.
 
 use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::trial::control::stream::Binding;
 use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
 use crate::units::hex::hex;
 
-/// Conditions for a client to be let in.
+/// Conditions for admitting a client.
 #[derive(Debug)]
 pub(super) struct LetIn {
     secret: Option<Secret>,
@@ -23,7 +23,7 @@ pub(super) struct LetIn {
 pub(super) struct Greeted {
     /// Answer to the client.
     pub(super) welcome: FromServer,
-    /// Nonce with which the client has to prove the secret; absent where there is none.
+    /// Nonce for the proof of the secret; absent if there is no secret.
     pub(super) nonce: Option<String>,
 }
 
@@ -36,15 +36,15 @@ impl LetIn {
         }
     }
 
-    /// Returns the key with which a client's connection is encrypted, if it asks for that.
+    /// Returns the key that encrypts a client's connection, if the client asks for encryption.
     pub(super) fn key(&self) -> Option<&ServerKey> {
         self.encryption.key()
     }
 
-    /// Answers a greeting, which came over an encrypted connection or not.
+    /// Answers a greeting; `is_encrypted` describes its connection.
     ///
     /// # Errors
-    /// A sentence for the client that says what is wrong with it.
+    /// Fails with a sentence for the client about its error.
     pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
         if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
             let what = "it speaks encrypted only; give the pin that it printed at its start with --pin, or \
@@ -71,11 +71,12 @@ impl LetIn {
         Ok(Greeted { welcome, nonce })
     }
 
-    /// Checks a proof against the nonce that was sent, and the connection over which it came. A server that can encrypt
-    /// takes no proof over a plain connection: another server could have asked for it, and passed it on.
+    /// Checks a proof against the nonce that was sent, and the connection over which it arrived. A server that can
+    /// encrypt accepts no proof over a plain connection: another server could have requested it from the client, and
+    /// passed it on.
     ///
     /// # Errors
-    /// Fails if it shows no knowledge of the secret.
+    /// Fails if the proof shows no knowledge of the secret.
     pub(super) fn check(&self, frame: &[u8], nonce: &str, binding: Option<Binding>) -> Result<()> {
         if binding.is_none() && self.key().is_some() {
             let what = "it takes the proof of its secret over an encrypted connection only; use the \
@@ -144,7 +145,7 @@ mod tests {
         (near, far)
     }
 
-    /// A server that asks a client for the proof which another server asked it for.
+    /// A server passes a client the nonce of another server.
     #[test]
     fn a_proof_is_worth_nothing_on_another_connection() {
         let (key, other) = (ServerKey::fresh().unwrap(), ServerKey::fresh().unwrap());

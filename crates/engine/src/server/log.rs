@@ -1,6 +1,6 @@
-//! Log for the operator. Lines that strangers cause are bounded per origin and in all, so that nobody can fill a disk
-//! by saying hello. A thread of its own writes them, so that a log that takes no lines for a while (a terminal that was
-//! stopped, a full pipe) holds up no server: what finds no room is left out, and counted.
+//! Log for the operator. Lines that unauthenticated peers cause are limited per origin and in total, so that greetings
+//! cannot fill a disk. A thread of its own writes them, so that a log that accepts no lines for a while (a stopped
+//! terminal, a full pipe) does not block the server: lines that do not fit are dropped, and counted.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::foreign;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Sink of log lines. It adds the time of day.
+/// Sink of log lines, which adds the time of day.
 pub trait Log: Send + Sync {
     /// Writes one line, without its end; never with control characters.
     fn line(&self, line: &str);
@@ -26,16 +26,16 @@ impl<F: Fn(&str) + Send + Sync> Log for F {
     }
 }
 
-/// Largest number of lines that wait to be written.
+/// Largest number of unwritten lines.
 const MOST_WAITING: usize = 1_024;
 
-/// Longest time that an ending server waits for its last lines to be written.
+/// Longest time that a stopping server waits for its last lines to be written.
 const LAST_LINES: Nanos = Nanos::from_millis(500);
 
-/// Pause before a full backlog is looked at again.
+/// Pause before the next look at a full backlog.
 const PAUSE: Nanos = Nanos::from_millis(5);
 
-/// Log whose lines are written by a thread of its own. Clones write to the same one.
+/// Log with a thread of its own that writes the lines. Clones share the thread.
 #[derive(Clone)]
 pub struct Backlog {
     lines: SyncSender<Entry>,
@@ -44,7 +44,7 @@ pub struct Backlog {
 
 enum Entry {
     Line(String),
-    /// Mark that everything before it has been written.
+    /// Mark that all lines before it have been written.
     Mark(Sender<()>),
 }
 
@@ -52,7 +52,7 @@ impl Backlog {
     /// Starts the thread that writes to `log`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Setup`] where the host gives no thread.
+    /// [`crate::error::Error::Setup`] if the host refuses a thread.
     pub fn new(log: Box<dyn Log>) -> Result<Backlog> {
         let (lines, waiting) = sync_channel(MOST_WAITING);
         let left_out = Arc::new(AtomicU64::new(0));
@@ -98,7 +98,7 @@ fn write_all(log: &dyn Log, waiting: &Receiver<Entry>, left_out: &AtomicU64) {
     }
 }
 
-/// Writer of lines: freely about trials, which cost a process each, and sparingly about strangers.
+/// Writer of log lines: without limit about trials, which cost a process each, and limited about unauthenticated peers.
 pub(super) struct Scribe {
     log: Box<dyn Log>,
     meter: Mutex<Meter>,
@@ -109,7 +109,7 @@ impl Scribe {
         Scribe { log, meter: Mutex::new(Meter::default()) }
     }
 
-    /// Writes a line about something that is bounded by itself, such as a trial.
+    /// Writes a line about an event that is limited by itself, such as a trial.
     pub(super) fn line(&self, peer: Option<SocketAddr>, what: &str) {
         let what = foreign::short(what);
         match peer {
@@ -132,14 +132,13 @@ impl Scribe {
         }
     }
 
-    /// Writes as [`Scribe::stranger`] at this moment, for threads that keep no time.
+    /// Writes like [`Scribe::stranger`] at the current time, for threads without a time at hand.
     pub(super) fn stranger_now(&self, peer: SocketAddr, what: &str) {
         self.stranger(Monotonic.now(), peer, what);
     }
 }
 
-/// Returns the origin that an address counts for: the IPv4 address, or the IPv6 /64, of which one host may have every
-/// address.
+/// Returns the origin of an address: the IPv4 address itself, or the IPv6 /64, which may belong to one host as a whole.
 pub(super) fn origin(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
@@ -147,7 +146,7 @@ pub(super) fn origin(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Largest number of lines per origin and window, and in all.
+/// Largest number of lines per origin and window, and in total.
 const PER_ORIGIN: u32 = 10;
 const IN_ALL: u32 = 200;
 const WINDOW: Nanos = Nanos::from_secs(60);
@@ -159,8 +158,8 @@ enum Verdict {
     LeaveOut,
 }
 
-/// Counter of lines in windows of a minute. Starting over each minute also bounds its memory: no more origins are
-/// remembered than lines are written.
+/// Counter of lines in windows of a minute. Restarting each minute also bounds its memory: it holds no more origins
+/// than lines are written.
 #[derive(Default)]
 struct Meter {
     began: Nanos,
@@ -223,14 +222,14 @@ mod tests {
         assert_eq!(origin(ip("::ffff:10.0.0.1")), ip("10.0.0.1"));
     }
 
-    /// A reader that takes no line until it may; what is written meanwhile blocks nobody.
+    /// Log that accepts no line until it is released; writers are not blocked meanwhile.
     #[test]
     fn a_log_that_stalls_blocks_nobody_and_says_what_it_left_out() {
         let (held, hold) = channel::<()>();
         let (wrote, written) = channel();
         let hold = Mutex::new(hold);
         let slow = move |line: &str| {
-            // An end without a word, from the first time on.
+            // The sender is dropped without a message, so later calls return at once.
             let _ = hold.lock().unwrap().recv();
             wrote.send(line.to_owned()).unwrap();
         };

@@ -1,5 +1,5 @@
-//! The far end as a service: `deadheat serve`. One port, TCP and UDP, an ordinary user, and one
-//! fresh process per trial, so that whatever a peer does costs at most one trial.
+//! Far end as a service: `deadheat serve`. One port, TCP and UDP, an ordinary user, and one new process per trial, so
+//! that a peer can harm at most one trial.
 //!
 //! ```text
 //!   TCP, port 5210                                            UDP, port 5210
@@ -11,14 +11,15 @@
 //!   session: a thread     token_table: token -> trial ----------> HandOver ---> agent (a process)
 //!     let in, admit, queue, relay  <------------------------------ control ----------^
 //! ```
-//! - `pre_auth` costs a stranger no thread, and `let_in` (version, secret) no place; `datagrams` never answers.
-//! - `session` takes the trials of a client that was let in, one after the other.
-//! - `admit` holds a plan against the limits; `queue` gives out the turns; `relay` carries
-//!   frames between client and agent until the trial ends, whichever way it ends.
-//! - `paid` sums up what trials carry, and holds it against what the operator allows.
-//! - `fit` holds the room that there is for all of them against descriptors and tasks.
-//! - `token_table` knows which token belongs to which trial; `log` bounds what strangers can write.
-//! - [`AgentStarter`] is the seam to processes; tests put a thread there.
+//! A stranger is a peer that is not yet authenticated.
+//! - `pre_auth` costs a stranger no thread, and `let_in` (version, secret) no permit; `datagrams` never answers.
+//! - `session` runs the trials of an admitted client, one after the other.
+//! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
+//!   agent until the trial ends in any way.
+//! - `paid` sums up the bytes of trials, and enforces the operator's allowance.
+//! - `fit` compares the needed descriptors and tasks with the host's limits.
+//! - `token_table` maps tokens to trials; `log` limits the lines that strangers can cause.
+//! - [`AgentStarter`] separates the server from processes; tests start a thread instead.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -74,30 +75,30 @@ use socket::Sockets;
 
 /// Running far end of one trial.
 pub trait Agent: Send {
-    /// Returns the control channel, which speaks [`crate::trial::control::ToAgent`] and
+    /// Returns the control channel, which carries [`crate::trial::control::ToAgent`] and
     /// [`crate::trial::control::FromAgent`].
     fn control(&self) -> &UnixStream;
 
     /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
     fn ended(&mut self, timeout: Nanos) -> bool;
 
-    /// Kills it and all that it started, at once. Harmless when it has ended already.
+    /// Kills it and all its children, at once. Does nothing if it has ended already.
     fn kill(&mut self);
 
-    /// Returns its last words on standard error, for crash messages.
+    /// Returns its last output on standard error, for crash messages.
     fn last_words(&mut self) -> Option<String>;
 }
 
-/// Starter of agents. The seam between the server and processes.
+/// Starter of agents. It separates the server from processes.
 pub trait AgentStarter: Send + Sync {
-    /// Starts a far end that takes its connections from `door`, and adds the bytes of its packets to `account`.
+    /// Starts a far end that receives its connections from `door`, and adds the bytes of its packets to `account`.
     ///
     /// # Errors
-    /// The failed operation on this host.
+    /// Fails with the failed operation on this host.
     fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>>;
 }
 
-/// A far end as a service, bound to its port and not yet running.
+/// Far end as a service, bound to its port and not yet running.
 pub struct Server {
     shared: Shared,
     sockets: Sockets,
@@ -117,11 +118,11 @@ struct Shared {
 }
 
 impl Server {
-    /// Binds the port, TCP and UDP. `facts` are the facts of this host that clients are told; `log` gets every line
-    /// that an operator should see.
+    /// Binds the port, TCP and UDP. `facts` are the facts of this host for clients; `log` gets every line that an
+    /// operator should see.
     ///
     /// # Errors
-    /// The failed operation with its address and what would help.
+    /// Fails with the failed operation, its address and a remedy.
     pub fn bind(
         mut config: Config,
         facts: HostFacts,
@@ -146,12 +147,12 @@ impl Server {
         Ok(Server { shared, sockets })
     }
 
-    /// Returns the address that it listens at.
+    /// Returns the address of the port.
     pub fn local_addr(&self) -> SocketAddr {
         self.sockets.local
     }
 
-    /// Returns a summary in words of what its trials carried so far.
+    /// Returns a summary in words of the bytes that its trials have carried.
     pub fn summary(&self) -> String {
         self.shared.paid.summary()
     }
@@ -163,7 +164,7 @@ impl Server {
     pub fn run(&self, stop: &Stop) -> Result<()> {
         std::thread::scope(|scope| {
             let ran = self.serve(scope, stop);
-            // The scope ends when the sessions do, so they must learn of a failure, too.
+            // The scope ends with the sessions, so a failure must end them, too.
             stop.pull();
             ran
         })
@@ -203,7 +204,7 @@ impl Server {
         Ok(())
     }
 
-    /// Sleeps until something comes, a stranger's time is up, or `stop` is pulled. Returns which strangers spoke.
+    /// Sleeps until an event, a stranger's deadline, or `stop`. Returns which strangers are readable.
     fn wait(&self, pre_auth: &PreAuth, stop: &Stop) -> Result<Vec<bool>> {
         let mut fds = vec![stop.as_fd(), self.sockets.udp.as_fd()];
         if pre_auth.is_open(Monotonic.now()) {
@@ -218,7 +219,7 @@ impl Server {
 }
 
 impl Shared {
-    /// Hands a data connection to its trial, or finds a permit for a client that was let in.
+    /// Hands a data connection to its trial, or takes a permit for an admitted client.
     fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
@@ -244,13 +245,13 @@ impl Shared {
     }
 }
 
-/// Control connection of a client that was let in.
+/// Control connection of an admitted client.
 struct Client {
     stream: ControlStream,
     peer: SocketAddr,
 }
 
-/// Runs one session; a fault in it must not end the others, nor the scope that holds them.
+/// Runs one session; a panic in it must end neither the others, nor the scope that holds them.
 fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     let peer = client.peer;
     let ran = catch_unwind(AssertUnwindSafe(|| session::run(shared, stop, client)));
@@ -263,10 +264,10 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     }
 }
 
-/// Number of strangers at once whose memory is worth giving back.
+/// Number of simultaneous strangers after which freed memory is returned to the host.
 const CROWD: usize = 32;
 
-/// Returns free memory to the host. A heap that held much once keeps it otherwise (malloc_trim(3), glibc).
+/// Returns free memory to the host. A heap that was large once stays large otherwise (malloc_trim(3), glibc).
 fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and may be called by any thread at any time.

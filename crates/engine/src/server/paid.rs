@@ -1,9 +1,9 @@
-//! Account of the bytes that trials carried, and of what is left of the operator's allowance: in all, and for each
+//! Account of the bytes that trials carried, and of the rest of the operator's allowance: in total, and for each
 //! client.
 //!
-//! A trial takes what it may carry out of what is left before it begins, and gives back what it did not
+//! A trial takes its largest number of bytes out of the rest before it begins, and returns the bytes that it did not
 //! carry at its end, however it ends: its agent counts in memory that outlives it ([`Account`]). So trials that run at
-//! once cannot spend the same bytes twice, and what is not carried costs nobody anything.
+//! once cannot spend the same bytes twice, and bytes that are not carried are not charged.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::log::origin;
 use crate::datapath::account::Account;
 use crate::units::Bytes;
 
-/// Largest number of clients whose sums are kept. Beyond that the smallest is forgotten; the sum of all still binds.
+/// Largest number of clients with a sum of their own. Above it the smallest sum is dropped; the total still binds.
 const MOST_CLIENTS: usize = 65_536;
 
 /// Bytes sent and received.
@@ -31,7 +31,7 @@ pub(super) struct Paid {
 struct State {
     trials: u64,
     carried: Ways,
-    /// Bytes granted to trials that run now.
+    /// Bytes granted to running trials.
     taken: u64,
     clients: HashMap<IpAddr, Client>,
 }
@@ -42,7 +42,7 @@ struct Client {
     taken: u64,
 }
 
-/// Share of the allowance for one trial; given back when dropped, less what it carried.
+/// Share of the allowance for one trial; returned when dropped, less the bytes that it carried.
 #[derive(Debug)]
 pub(super) struct Share {
     paid: Arc<Paid>,
@@ -57,8 +57,8 @@ impl Paid {
         Arc::new(Paid { allowance, state: Mutex::default() })
     }
 
-    /// Takes a share of at most `bytes` per direction for a trial of `peer`; the error says why there is none, where
-    /// nothing is left.
+    /// Takes a share of at most `bytes` per direction for a trial of `peer`; if nothing is left, the error is the
+    /// reason.
     pub(super) fn share(self: &Arc<Paid>, peer: IpAddr, bytes: u64) -> Result<Share, String> {
         let client = origin(peer);
         let mut state = self.lock();
@@ -111,7 +111,7 @@ impl State {
 }
 
 impl Share {
-    /// Returns the account to which the trial's agent adds what it sends and receives.
+    /// Returns the account to which the trial's agent adds the bytes that it sends and receives.
     pub(super) fn account(&self) -> &Account {
         &self.account
     }
@@ -136,7 +136,7 @@ fn add(sum: &mut Ways, more: Ways) {
     }
 }
 
-/// Returns the bytes left in the direction that has less.
+/// Returns the bytes left in the direction with fewer.
 fn left(allowed: Option<u64>, carried: Ways, taken: u64) -> u64 {
     let Some(allowed) = allowed else { return u64::MAX };
     let most = carried.into_iter().max().unwrap_or(0);
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(paid.share(ip("10.0.0.3"), 800).unwrap().bytes, 500);
     }
 
-    /// Trials that are called off have carried what they have carried.
+    /// Cancelled trials are charged for the bytes that they have carried.
     #[test]
     fn what_was_opened_and_not_carried_costs_nothing() {
         let paid = paid(Some(1_000), Some(1_000));

@@ -1,6 +1,6 @@
-//! Pre-authentication: connections that are not yet identified, a data connection by its hello, a client by its greeting and,
-//! where there is a secret, by its proof. A stranger here costs a descriptor and at most a kilobyte; no thread, and
-//! no answer unless it speaks control.
+//! Pre-authentication: connections that are not yet identified, a data connection by its hello, a client by its
+//! greeting and, if there is a secret, by its proof. A stranger here costs a descriptor and at most a kilobyte; no
+//! thread, and no answer unless it uses the control protocol.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -18,19 +18,19 @@ use crate::transport::hello::{self, Hello};
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromServer};
 
-/// Largest message, in bytes, from a client that has not been let in. A greeting has about 60.
+/// Largest message, in bytes, from a client that is not yet admitted. A greeting has about 60.
 pub(super) const LARGEST_FROM_STRANGER: usize = 1024;
 
 /// First byte of a TLS record that carries a handshake (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Number of connections accepted per call, so that a flood of them leaves time for those already here.
+/// Number of connections accepted per call, so that a flood of them leaves time for the existing ones.
 const AT_ONCE: usize = 512;
 
 /// Pause of the listener when the host has no descriptors left.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
-/// Connections whose first message is not complete, oldest first.
+/// Connections with an incomplete first message, oldest first.
 pub(super) struct PreAuth {
     room: usize,
     patience: Nanos,
@@ -46,7 +46,7 @@ struct Stranger {
     peer: SocketAddr,
     since: Nanos,
     got: Vec<u8>,
-    /// Nonce for the proof of the secret, once it was asked for.
+    /// Nonce for the proof of the secret, once it was requested.
     nonce: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct Stranger {
 pub(super) enum Arrival {
     /// Data connection, which presents a token.
     Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
-    /// Control connection of a client, let in; it does not block.
+    /// Control connection of an admitted client; it is nonblocking.
     Control { stream: ControlStream, peer: SocketAddr },
 }
 
@@ -70,46 +70,46 @@ impl PreAuth {
         }
     }
 
-    /// Returns true if new connections are taken at `now`.
+    /// Returns true if new connections are accepted at `now`.
     pub(super) fn is_open(&self, now: Nanos) -> bool {
         self.closed_until.is_none_or(|until| now >= until)
     }
 
-    /// Returns the number of connections here.
+    /// Returns the number of its connections.
     pub(super) fn len(&self) -> usize {
         self.strangers.len()
     }
 
-    /// Returns the time at which it must be looked at though nobody spoke.
+    /// Returns the time of its next deadline.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let oldest = self.strangers.iter().map(|s| s.since).min();
         earlier(oldest.map(|since| since + self.patience), self.closed_until)
     }
 
-    /// Returns the descriptors to wait for, in the order in which [`PreAuth::look`] wants to be told who spoke.
+    /// Returns the descriptors to wait for, in the order of the flags that [`PreAuth::look`] takes.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.strangers.iter().map(|stranger| stranger.stream.as_fd())
     }
 
-    /// Accepts new connections. When there is no room, the oldest of the origin with most of them goes: an honest
-    /// client speaks within a round trip, so that it is never the one for long.
+    /// Accepts new connections. If there are too many, the oldest of the origin with most of them is closed: an honest
+    /// client sends its message within a round trip, so it is not the oldest for long.
     pub(super) fn accept(&mut self, listener: &TcpListener, scribe: &Scribe, now: Nanos) {
         if !self.is_open(now) {
             return;
         }
         self.closed_until = None;
-        // Whoever is taken is looked at once before newcomers can push it out.
+        // Every accepted connection is read once before newer ones can replace it.
         for _ in 0..AT_ONCE.min(self.room.div_ceil(2)) {
             match listener.accept() {
                 Ok((stream, peer)) => self.take(stream, canonical(peer), scribe, now),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Without a stranger to push out, the descriptors are those of trials and clients.
+                // If there is no stranger to close, the descriptors belong to trials and clients.
                 Err(e) if is_exhausted(&e) && self.strangers.is_empty() => {
                     self.closed_until = Some(now + PAUSE);
                     return;
                 }
                 Err(e) if is_exhausted(&e) => self.push_out(scribe, now),
-                // The connection failed before it was taken (accept(2)); the next one may not.
+                // The connection failed before it was accepted (accept(2)); the next one may not.
                 Err(_) => {}
             }
         }
@@ -153,8 +153,8 @@ impl PreAuth {
         }
     }
 
-    /// Reads from those that `spoke`, answers greetings, turns away those whose time is up, and moves those that are
-    /// identified to `arrivals`.
+    /// Reads from the connections in `spoke`, answers greetings, closes those past their deadline, and moves identified
+    /// ones to `arrivals`.
     pub(super) fn look(
         &mut self,
         spoke: &[bool],
@@ -180,7 +180,7 @@ impl PreAuth {
                 Step::Refuse(why) => stranger.refuse(&why, scribe, now),
                 Step::Hello(hello) => {
                     let Stranger { stream, peer, .. } = stranger;
-                    // Its agent finds it as any accepted socket is.
+                    // Its agent expects an ordinary accepted socket.
                     if stream.tcp().set_nonblocking(false).is_ok() {
                         arrivals.push(Arrival::Data { stream, peer, hello });
                     }
@@ -202,12 +202,12 @@ enum Step {
     Gone(String),
     Refuse(String),
     Hello(Hello),
-    /// Whole control message; once all that is asked for was said, the client is let in.
+    /// Whole control message; once it is the last one required, the client is admitted.
     Frame,
 }
 
 impl Stranger {
-    /// Reads the bytes that are there, and answers a greeting or takes a proof where that is whole.
+    /// Reads the available bytes, and answers a greeting or checks a proof if it is complete.
     fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
         loop {
             let step = self.listen(let_in);
@@ -235,8 +235,8 @@ impl Stranger {
         }
     }
 
-    /// Reads the bytes that are there, and never a byte beyond the first message: later bytes belong to the session
-    /// or the agent.
+    /// Reads the available bytes, and never a byte beyond the first message: later bytes belong to the session or the
+    /// agent.
     fn listen(&mut self, let_in: &LetIn) -> Step {
         loop {
             let is_first = self.nonce.is_none() && !self.stream.is_encrypted();
@@ -290,7 +290,7 @@ fn refused(error: Error) -> Step {
     }
 }
 
-/// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first one may
+/// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first message may
 /// be a hello.
 fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     let begin = &got[..got.len().min(4)];
@@ -324,7 +324,7 @@ fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     }
 }
 
-/// Sends the reason, once and without waiting, and closes: one short message, whatever came.
+/// Sends the reason, once and without waiting, and closes: one short message, whatever arrived.
 pub(super) fn refuse(stream: &ControlStream, fault: &Fault) {
     close_with(stream, &FromServer::Refused(fault.clone()));
 }
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(left, ["10.0.0.9:1", "10.0.0.1:3", "10.0.0.2:1"]);
     }
 
-    /// Tests a volley of connections behind a client that has greeted: the client is heard before they push it out.
+    /// Tests a volley of connections behind a client that has greeted: the client is read before they replace it.
     #[test]
     fn who_is_taken_is_heard_before_newcomers_push_it_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Agents as processes: a fresh process of this program per trial.
+//! Agents as processes: a new process of this program per trial.
 
 use std::os::unix::net::UnixStream;
 

@@ -1,6 +1,6 @@
-//! Turns: a few trials run at once, the others wait. The order is fair by origin, as start-time fair queueing has it
-//! (Goyal, Vin, Cheng, SIGCOMM 1996): what counts is the time for which an origin's trials held a turn, and not how
-//! many of them wait. Those of one origin keep the order in which they came.
+//! Queue of trials: a few run at once, the others wait. The order is fair by origin, as in start-time fair queueing
+//! (Goyal, Vin, Cheng, SIGCOMM 1996): it follows from the time for which an origin's trials held a turn, and not from
+//! the number of its waiting trials. Trials of one origin keep the order of their arrival.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::log::origin;
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Queue of the trials that run and wait.
+/// Queue of running and waiting trials.
 pub(super) struct Queue {
     turns: u32,
     room: usize,
@@ -22,16 +22,16 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     running: u32,
-    /// Virtual time: the start tag of the turn that was given out last.
+    /// Virtual time: the start tag of the last assigned turn.
     clock: Nanos,
-    /// Finish tag of each origin's last turn, where it is later than the clock.
+    /// Finish tag of each origin's last turn, if it is later than the clock.
     finished: HashMap<IpAddr, Nanos>,
     /// Number of turns that each origin has now.
     held: HashMap<IpAddr, u32>,
-    /// Times until which turns that were given back stay empty.
+    /// Times until which returned turns stay empty.
     resting: Vec<Nanos>,
     next: u64,
-    /// Waiting trials, in the order in which they came.
+    /// Waiting trials, in the order of their arrival.
     line: Vec<Waiter>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Ticket {
     woken: UnixStream,
 }
 
-/// Right to run one trial; given back when dropped.
+/// Right to run one trial; returned when dropped.
 pub(super) struct Turn {
     queue: Arc<Queue>,
     origin: IpAddr,
@@ -59,36 +59,36 @@ pub(super) struct Turn {
     wasted: bool,
 }
 
-/// Largest number of origins whose time is kept. Beyond that the origin that had least is forgotten.
+/// Largest number of origins with a time of their own. Above it the origin with the least time is dropped.
 const MOST_ORIGINS: usize = 65_536;
 
-/// Time that a turn is taken to last where that is not known yet.
+/// Assumed length of a turn while it is unknown.
 const TURN: Nanos = Nanos::from_secs(1);
 
-/// Time that a turn counts for in which no trial began, beside the time that it took: an origin that only takes
-/// turns away waits behind origins that use theirs.
+/// Time that is charged for a turn in which no trial began, beside the time that it took: an origin that wastes turns
+/// waits behind origins that use theirs.
 const WASTE: Nanos = Nanos::from_secs(60);
 
 /// Place of a ticket in the queue.
 pub(super) enum Place {
-    /// Now: its turn has come.
+    /// Now: the turn is granted.
     Now(Turn),
     /// Next, and may run from this time on.
     At(Nanos),
-    /// Behind so many trials, running ones included.
+    /// Behind this many trials, running ones included.
     Behind(u32),
-    /// Pushed out: its place went to an origin that has fewer trials waiting.
+    /// Pushed out: its place went to an origin with fewer waiting trials.
     PushedOut,
 }
 
 impl Queue {
-    /// Creates a queue with `turns` trials at once (at least one), and `room` for those that wait.
+    /// Creates a queue with `turns` trials at once (at least one), and `room` waiting ones.
     pub(super) fn new(turns: u32, room: usize) -> Arc<Queue> {
         Arc::new(Queue { turns: turns.max(1), room, state: Mutex::default() })
     }
 
-    /// Joins the queue, or says why not. Where it is full, the last trial of the origin that has most of them waiting
-    /// makes room for one of an origin that has at least two fewer.
+    /// Joins the queue; the error is the reason why not. If it is full, the last trial of the origin with most waiting
+    /// trials is replaced by one of an origin that has at least two fewer.
     pub(super) fn enter(self: &Arc<Queue>, peer: IpAddr) -> Result<Ticket, String> {
         let origin = origin(peer);
         let (woken, wake) = UnixStream::pair()
@@ -127,13 +127,13 @@ impl State {
     /// Returns the start tag of the next turn of an origin.
     fn tag(&self, origin: IpAddr) -> Nanos {
         let finished = self.finished.get(&origin).copied().unwrap_or_default().max(self.clock);
-        // A turn that has not ended is taken to last as long as any other.
+        // A turn that has not ended is assumed to last as long as any other.
         let held = self.held.get(&origin).copied().unwrap_or(0);
         finished + Nanos(TURN.0.saturating_mul(held.into()))
     }
 
-    /// Returns the places in `line` in the order in which turns will come, as far as is known now: each turn before
-    /// is taken to last as long as any other.
+    /// Returns the positions in `line` in the expected order of turns: each earlier turn is assumed to last as long as
+    /// any other.
     fn order(&self) -> Vec<usize> {
         let mut tags: HashMap<IpAddr, Nanos> = HashMap::new();
         let mut left: Vec<usize> = (0..self.line.len()).collect();
@@ -143,7 +143,7 @@ impl State {
                 let origin = self.line[*at].origin;
                 tags.get(&origin).copied().unwrap_or_else(|| self.tag(origin))
             };
-            // Of several equal ones this finds the first, which came first.
+            // Of several equal ones this finds the first, which arrived first.
             let next = (0..left.len()).min_by_key(|at| tag(&left[*at])).unwrap_or(0);
             let place = left.remove(next);
             let after = tag(&place) + TURN;
@@ -153,7 +153,7 @@ impl State {
         order
     }
 
-    /// Adds the time that a turn took to its origin's, and forgets times that the clock has passed.
+    /// Adds the time of a turn to its origin's time, and drops times that the clock has passed.
     fn account(&mut self, turn: &Turn, now: Nanos) {
         let waste = if turn.wasted { WASTE } else { Nanos::ZERO };
         let finish = turn.tag + (now - turn.since) + waste;
@@ -168,12 +168,12 @@ impl State {
             self.finished.remove(&least);
         }
         if self.line.is_empty() && self.running == 0 {
-            // A time in which all had what they asked for is over, and with it what each of them had.
+            // No trial waits, so all origins had what they asked for, and their times no longer count.
             self.finished.clear();
         }
     }
 
-    /// Returns the time at which a turn is free for the first in line; `None` where all are taken.
+    /// Returns the time at which a turn is free for the first in line; `None` if all are taken.
     fn free_at(&mut self, turns: u32, now: Nanos) -> Option<Nanos> {
         self.resting.retain(|until| *until > now);
         let free = turns.checked_sub(self.running).filter(|free| *free > 0)? as usize;
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Removes the last place of the origin with most, if that is fair to both; returns true if there is room now.
+    /// Removes the last place of the origin with most, if that is fair to both; returns true if there is space now.
     fn push_out(&mut self, newcomer: IpAddr) -> bool {
         let mut crowd: HashMap<IpAddr, usize> = HashMap::new();
         for waiter in &self.line {
@@ -195,7 +195,8 @@ impl State {
         match self.line.iter().rposition(has_most) {
             Some(last) if most >= own + 2 => {
                 let gone = self.line.remove(last);
-                // It finds its place gone as soon as it looks; full means that it has been woken often enough.
+                // It sees that its place is gone at its next look; a full pipe means that it has been woken often
+                // enough.
                 let _ = (&gone.wake).write(&[1]);
                 true
             }
@@ -205,7 +206,7 @@ impl State {
 
     fn wake_all(&self) {
         for waiter in &self.line {
-            // Full means that it has been woken often enough.
+            // A full pipe means that it has been woken often enough.
             let _ = (&waiter.wake).write(&[1]);
         }
     }
@@ -258,7 +259,7 @@ impl Drop for Ticket {
 }
 
 impl Turn {
-    /// Sets a rest: the next trial in this place begins no sooner than `rest` after this one's end.
+    /// Sets a rest: the next trial in this place begins at least `rest` after this one's end.
     pub(super) fn rest(&mut self, rest: Nanos) {
         self.rest = rest;
     }
@@ -370,7 +371,7 @@ mod tests {
         assert!(matches!(b.place(at), Place::Now(_)));
     }
 
-    /// Three origins fill the line; a fourth gets the last place of the one with most.
+    /// Three origins fill the line; a fourth gets the last place of the origin with most.
     #[test]
     fn a_full_line_has_a_share_for_each_origin() {
         let queue = Queue::new(1, 4);
@@ -385,7 +386,7 @@ mod tests {
         assert!(queue.enter(ip(4)).is_ok(), "10.0.0.1 still has two");
     }
 
-    /// Eight openers of one origin that never begin, and a client that comes after them all.
+    /// Eight openers of one origin that never begin, and a client that arrives after all of them.
     #[test]
     fn a_crowd_of_one_origin_delays_another_by_one_turn_and_not_by_eight() {
         let queue = Queue::new(1, 16);
@@ -398,7 +399,7 @@ mod tests {
         first.waste();
         drop(first);
         drop(turn(&honest));
-        // Its next trial goes before the crowd's, too: their time with nothing done counts.
+        // Its next trial goes before the crowd's, too: their wasted time counts.
         let [again, other] = [2, 3].map(|last| queue.enter(ip(last)).ok().unwrap());
         assert_eq!([&crowd[1], &again, &other].map(behind), [Some(2), Some(1), None]);
     }
@@ -424,7 +425,7 @@ mod tests {
             now += took;
             had[at] += took;
             state.account(&turn, now);
-            // Its queue never gave it out, and must not take it back.
+            // The queue never assigned it, and must not get it back.
             std::mem::forget(turn);
         }
         let share = had[0].0 as f64 / now.0 as f64;

@@ -1,4 +1,4 @@
-//! Carries frames between a client and its agent until the trial ends, whichever way it ends.
+//! Relay of frames between a client and its agent until the trial ends in any way.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::transport::Address;
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromAgent, ToAgent};
 
-/// Time between two looks at whether others wait for the turn of a trial that has not begun.
+/// Time between two checks for waiting trials while this trial has not begun.
 const GLANCE: Nanos = Nanos::from_millis(100);
 
 /// Largest number of messages that a client may send during a trial. It needs two.
@@ -27,25 +27,25 @@ const MOST_MESSAGES: u32 = 16;
 pub(super) enum End {
     /// Done: the agent reported, and the client has its report.
     Done,
-    /// Fault: the agent said that it could not, and the client knows.
+    /// Fault: the agent reported a fault, and the client knows it.
     Fault(Fault),
-    /// Crashed: the agent ended without a last word; with what was seen.
+    /// Crashed: the agent ended without a last message; with the evidence.
     Crashed(String),
-    /// Astray: the agent does not keep to the protocol; with the way it fails to.
+    /// Astray: the agent violates the protocol; with the violation.
     Astray(String),
-    /// Late: the trial did not begin, or did not end, in time; with the words for it.
+    /// Late: the trial did not begin, or did not end, in time; with the description.
     Late(String),
     /// Called off: the client does not want it any more.
     CalledOff,
     /// Vanished: the client is gone; with the way it went.
     Vanished(String),
-    /// Nonsense: the client does not keep to the protocol; with the way it fails to.
+    /// Nonsense: the client violates the protocol; with the violation.
     Nonsense(String),
-    /// Stopped: the server is told to stop.
+    /// Stopped: the server must stop.
     Stopped,
 }
 
-/// Control lines of one trial, to the client and to the agent.
+/// Control connections of one trial, to the client and to the agent.
 pub(super) struct Relay<'a> {
     pub(super) client: &'a mut FramedStream<ControlStream>,
     pub(super) agent: FramedStream<UnixStream>,
@@ -55,16 +55,16 @@ pub(super) struct Relay<'a> {
     pub(super) queue: &'a Queue,
     /// Time at which the turn began.
     pub(super) began: Nanos,
-    /// Time by which the trial must have begun, and then, by which it must have ended.
+    /// Deadline for the trial's begin, and then for its end.
     pub(super) deadline: Nanos,
     /// Longest duration, once begun.
     pub(super) span: Nanos,
-    /// Address of the client, and the one of this host that it must dial.
+    /// Address of the client, and the address of this host that the client must dial.
     pub(super) peer: SocketAddr,
     pub(super) here: SocketAddr,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
-    /// True once the client has given the word to begin.
+    /// True once the client has sent the start message.
     pub(super) has_begun: bool,
 }
 
@@ -110,7 +110,7 @@ impl Relay<'_> {
             return Err(End::Stopped);
         }
         let now = Monotonic.now();
-        // The agent first: its last word counts even if the client leaves at the same time.
+        // The agent first: its last message counts even if the client leaves at the same time.
         if ready[1]
             && let Err(heard) = self.agent.fill(now)
         {
@@ -162,7 +162,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Sends the client a message, which it must take while the trial lasts.
+    /// Sends the client a message, which it must accept while the trial lasts.
     fn tell(
         &self,
         say: impl FnOnce(&FramedStream<ControlStream>, Until<'_>) -> io::Result<()>,
@@ -202,7 +202,7 @@ impl Relay<'_> {
         }
         match self.agent.pass(&frame, self.until()) {
             Err(_) if self.stop.is_pulled() => Err(End::Stopped),
-            // An agent that has gone may have left a last word, which is still to be read.
+            // An agent that is gone may have sent a last message, which is still to be read.
             Err(e) if !is_gone(&e) => Err(End::Astray(format!("it takes no messages: {e}"))),
             _ => Ok(()),
         }

@@ -27,14 +27,14 @@ use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Limits, ToAgent};
 use crate::units::Bytes;
 
-/// Time that an agent that has reported may take to end, where the client does not go on before.
+/// Time that an agent that has reported may take to end, unless the client goes on before.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
-/// Number of messages of an ended trial that may still arrive before the next one is opened: a trial that fails and a
-/// client that starts it can cross.
+/// Number of messages of an ended trial that may still arrive before the next one is opened: a failing trial and the
+/// client's start message can cross.
 const MOST_STRAYS: u32 = 16;
 
-/// Marker that the session has ended; the client and the log have been told.
+/// Marker that the session has ended; the client and the log have the reason.
 struct Closed;
 
 /// Control connection of one client.
@@ -42,7 +42,7 @@ struct Session<'a> {
     shared: &'a Shared,
     stop: &'a Stop,
     peer: SocketAddr,
-    /// Server's address as this client reaches it.
+    /// Address of the server as this client reaches it.
     here: SocketAddr,
     client: FramedStream<ControlStream>,
 }
@@ -64,7 +64,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     }
 }
 
-/// Sets the connection up so that a peer that is dead is noticed.
+/// Sets the connection up so that a dead peer is detected.
 fn prepare(stream: &std::net::TcpStream) -> std::io::Result<SocketAddr> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
@@ -76,7 +76,7 @@ fn prepare(stream: &std::net::TcpStream) -> std::io::Result<SocketAddr> {
 }
 
 impl Session<'_> {
-    /// Waits for a trial and sees it through.
+    /// Waits for a trial and leads it to its end.
     fn next_trial(&mut self) -> Result<(), Closed> {
         for _ in 0..=MOST_STRAYS {
             let frame = self.hear(self.shared.config.patience.idle)?;
@@ -112,7 +112,7 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a turn and tells the client its place; `None` where there is no room to wait.
+    /// Waits for a turn and sends the client its place; `None` if the queue is full.
     fn queue(&mut self, title: &str) -> Result<Option<Turn>, Closed> {
         let ticket = match self.shared.queue.enter(self.peer.ip()) {
             Ok(ticket) => ticket,
@@ -201,18 +201,18 @@ impl Session<'_> {
         let carried = share.account().read();
         drop(share);
         let most = carried.into_iter().max().unwrap_or(0);
-        // So the bursts of trials that follow one another do not add up to more than the rate.
+        // So the bursts of successive trials do not add up to more than the rate.
         turn.rest(time_at(self.shared.config.limits.rate_bps, most).min(BURST));
         if !has_begun {
             turn.waste();
         }
-        // The words that are left to say hold no place.
+        // The remaining messages need no turn.
         drop(turn);
         let told = Ended { title, took: Monotonic.now() - began, carried };
         self.conclude(&told, running, end)
     }
 
-    /// Takes the trial's share of the remaining allowance, and no more than a trial may carry.
+    /// Takes the trial's share of the remaining allowance, at most a trial's limit.
     fn share(&self, admitted: &mut Admitted) -> Result<Share, String> {
         let config = &self.shared.config;
         let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
@@ -265,7 +265,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes the log line of a trial that has ended, and tells the client where it does not know yet.
+    /// Writes the log line of a trial that has ended, and informs the client if it does not know yet.
     fn conclude(
         &mut self,
         ended: &Ended<'_>,
@@ -304,8 +304,8 @@ impl Session<'_> {
         }
     }
 
-    /// Lets an agent that has said its last word end. One whose protocol runs in user space stays to answer
-    /// its peer, and is wanted no more once the client goes on.
+    /// Lets an agent that has sent its last message end. An agent with a protocol in user space stays to answer its
+    /// peer, and is not needed any more once the client goes on.
     fn see_off(&self, running: &mut Running) {
         let fds =
             [running.agent.control().as_fd(), self.client.stream().as_fd(), self.stop.as_fd()];
@@ -321,7 +321,7 @@ impl Session<'_> {
         self.say(&FromAgent::Fault(fault))
     }
 
-    /// Reports that there is no room for a trial now; the client may ask again.
+    /// Reports that there is no capacity for a trial now; the client may ask again.
     fn no_room(&mut self, title: &str, why: String) -> Result<(), Closed> {
         self.shared.scribe.stranger_now(self.peer, &format!("{title}: no room: {why}"));
         self.say(&FromServer::Full(Error::peer("server", why).to_fault()))
@@ -343,7 +343,7 @@ impl Session<'_> {
         }
     }
 
-    /// Tells a client from which no frame came the reason.
+    /// Sends the client the reason why no frame arrived from it.
     fn explain(&self, heard: Heard) -> Closed {
         let why = match heard {
             Heard::Gone(how) => {
@@ -363,7 +363,7 @@ impl Session<'_> {
         self.close(&Error::peer("server", why))
     }
 
-    /// Tells the peer why this connection ends.
+    /// Sends the peer the reason why this connection ends.
     fn close(&self, why: &Error) -> Closed {
         self.shared.scribe.stranger_now(self.peer, &format!("refused: {why}"));
         refuse(self.client.stream(), &why.to_fault());
@@ -380,7 +380,7 @@ impl Session<'_> {
         })
     }
 
-    /// Returns the time that a peer has for a message outside a trial.
+    /// Returns the deadline of a peer for a message outside a trial.
     fn until(&self) -> Until<'_> {
         let deadline = Monotonic.now() + self.shared.config.patience.partial;
         Until { deadline, stop: self.stop }
@@ -391,7 +391,7 @@ impl Session<'_> {
     }
 }
 
-/// Running agent; ended when dropped, whatever happened.
+/// Running agent; ended when dropped, in any case.
 struct Running {
     agent: Box<dyn Agent>,
     line: Option<FramedStream<std::os::unix::net::UnixStream>>,
@@ -415,7 +415,7 @@ impl Ended<'_> {
         let Ended { title, took, carried } = self;
         let [sent, received] = carried.map(Bytes);
         let colon = if why.is_empty() { "" } else { ": " };
-        // The reason last: it may be long, and be cut.
+        // The reason is last: it may be long, and be truncated.
         format!("{title} {how} {took}; {sent} sent, {received} received{colon}{why}")
     }
 }

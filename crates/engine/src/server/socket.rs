@@ -15,9 +15,9 @@ const BACKLOG: i32 = 4_096;
 
 /// Sockets of the port, bound.
 pub(super) struct Sockets {
-    /// TCP listener; never blocks.
+    /// TCP listener; nonblocking.
     pub(super) tcp: TcpListener,
-    /// UDP socket; never blocks, only ever received from.
+    /// UDP socket; nonblocking, used only to receive.
     pub(super) udp: UdpSocket,
     /// Address of both.
     pub(super) local: SocketAddr,
@@ -41,7 +41,7 @@ impl Sockets {
     }
 
     fn at(address: SocketAddr) -> io::Result<Sockets> {
-        // A port of the system's choice for TCP may be taken for UDP; the next choice is another.
+        // The port that the system chose for TCP may be in use for UDP; the next choice is another.
         const CHOICES: usize = 16;
         let mut choices = 1;
         loop {
@@ -64,7 +64,7 @@ impl Sockets {
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let open = |protocol| Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol));
-    // A listener of multipath TCP (RFC 8684) takes plain TCP as it is; not every kernel has it.
+    // A listener of multipath TCP (RFC 8684) accepts plain TCP as well; not every kernel has it.
     let socket = open(Protocol::MPTCP).or_else(|_| open(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
@@ -93,18 +93,18 @@ fn datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
 /// Addresses and length of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Datagram {
-    /// Length of the datagram, or the buffer's where it was longer.
+    /// Length of the datagram, or of the buffer if the datagram was longer.
     pub(super) len: usize,
-    /// Address of the sender, by its own account.
+    /// Source address, which may be forged.
     pub(super) peer: SocketAddr,
-    /// Address of this host that it was sent to; absent where the kernel does not say.
+    /// Address of this host that it was sent to; absent if the kernel does not report it.
     pub(super) to: Option<IpAddr>,
 }
 
-/// Receives one datagram without waiting; of a longer one than `buffer`, its beginning.
+/// Receives one datagram without waiting; a longer one than `buffer` is truncated.
 ///
 /// # Errors
-/// `WouldBlock` where none is there; otherwise what recvmsg(2) says.
+/// `WouldBlock` if there is none; otherwise the error of recvmsg(2).
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Datagram> {
     let (len, peer, to) = receive_from(socket, buffer)?;
     let Some(peer) = peer else {
@@ -113,7 +113,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<D
     Ok(Datagram { len, peer: canonical(peer), to: to.map(|to| to.ip.to_canonical()) })
 }
 
-/// Returns `ip` at `port`, in the scope that `peer` is in: a link-local address means nothing without it.
+/// Returns `ip` at `port`, in the scope of `peer`: a link-local address is incomplete without it.
 pub(super) fn beside(peer: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
     let mut address = SocketAddr::new(ip, port);
     if let (SocketAddr::V6(peer), SocketAddr::V6(mine)) = (peer, &mut address)
@@ -129,7 +129,7 @@ fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
-/// Returns true if the host has no IPv6, rather than no room for one more server.
+/// Returns true if the host has no IPv6, rather than no free port for one more server.
 fn lacks_family(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

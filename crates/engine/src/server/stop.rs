@@ -1,4 +1,4 @@
-//! Ends a server from another thread or from a signal handler.
+//! Stop signal for a server, from another thread or from a signal handler.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::handover::readable;
 
-/// Stop signal: once pulled, everything that waits beside it wakes up, at once and for good.
+/// Stop signal: once pulled, it wakes up every wait on it, at once and for good.
 ///
-/// It is a pipe that nobody drains, so that one write wakes any number of threads, and an idle
-/// server has no timer that could disturb a measurement.
+/// It is a pipe that is never drained, so that one write wakes any number of threads, and an idle server has no timer
+/// that could disturb a measurement.
 #[derive(Debug)]
 pub struct Stop {
     reader: io::PipeReader,
@@ -21,16 +21,16 @@ impl Stop {
     /// Creates a signal that is not pulled.
     ///
     /// # Errors
-    /// Fails if the kernel gives no pipe.
+    /// Fails if the kernel refuses a pipe.
     pub fn new() -> Result<Stop> {
         let (reader, writer) = io::pipe().map_err(|e| Error::setup("make a pipe", e))?;
         Ok(Stop { reader, writer })
     }
 
-    /// Pulls it. Pulling it again changes nothing.
+    /// Pulls the signal. Pulling it again changes nothing.
     pub fn pull(&self) {
         if !self.is_pulled() {
-            // A full pipe is a pulled one.
+            // If the pipe is full, the signal was pulled already.
             let _ = (&self.writer).write(&[1]);
         }
     }
@@ -40,14 +40,14 @@ impl Stop {
         readable(self.as_fd(), Nanos::ZERO).unwrap_or(true)
     }
 
-    /// Returns a descriptor that a signal handler may write one byte to, which is all that pulling is.
+    /// Returns a descriptor to which a signal handler may write one byte, which pulls the signal.
     pub fn handler_fd(&self) -> RawFd {
         self.writer.as_raw_fd()
     }
 }
 
 impl AsFd for Stop {
-    /// Returns the descriptor that is readable from the moment it is pulled.
+    /// Returns the descriptor that is readable once the signal is pulled.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }

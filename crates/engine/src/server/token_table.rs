@@ -1,4 +1,4 @@
-//! Token table: maps each token to its trial, and limits what may be handed to it.
+//! Token table: maps each token to its trial, and limits the connections of each.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,14 +12,14 @@ use crate::transport::hello::{Hello, Token};
 /// Largest number of stream connections that one flow may open: the first, and a few after failures.
 const STREAMS_PER_FLOW: usize = 4;
 
-/// Largest number of datagram peers that one flow may have: the first, and a few where a NAT rebinds.
+/// Largest number of datagram peers that one flow may have: the first, and a few if a NAT rebinds.
 const PEERS_PER_FLOW: usize = 4;
 
-/// Trials that take data connections.
+/// Trials that accept data connections.
 #[derive(Default)]
 pub(super) struct TokenTable(Mutex<HashMap<Token, Entry>>);
 
-/// Registration of a trial at the token_table; removed when dropped.
+/// Registration of a trial in the token table; removed when dropped.
 pub(super) struct Registration<'a> {
     token_table: &'a TokenTable,
     token: Token,
@@ -34,7 +34,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Checks that data comes from the address that control comes from.
+    /// Checks that data arrives from the address of the control connection.
     fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
         if peer.to_canonical() == self.client {
             return Ok(());
@@ -47,8 +47,8 @@ impl Entry {
 }
 
 impl TokenTable {
-    /// Registers a trial: connections that present `token` go to `door`. `client` is the proved address that all
-    /// data must come from, `flows` how many flows the trial has.
+    /// Registers a trial: connections that present `token` go to `door`. All data must arrive from `client`, the proved
+    /// address; `flows` is the number of the trial's flows.
     pub(super) fn register(
         &self,
         token: Token,
@@ -75,8 +75,8 @@ impl TokenTable {
         Ok(Registration { token_table: self, token })
     }
 
-    /// Hands a connected stream whose hello has been read to its trial, or says why not. It must come from the address
-    /// that the trial was opened from: who reads the path sees the token, and has another one.
+    /// Hands a connected stream to its trial after reading the hello; the error is the reason why not. It must arrive
+    /// from the address of the trial's client: an observer of the path sees the token, but has another address.
     pub(super) fn hand_stream(
         &self,
         hello: &Hello,
@@ -101,12 +101,12 @@ impl TokenTable {
             .map_err(|e| format!("TCP data connection: its trial does not take it: {e}"))
     }
 
-    /// Hands a datagram peer that sent a hello to its trial, once; or says why not. `local` is the
-    /// address of this host that it wrote to.
+    /// Hands a datagram peer that sent a hello to its trial, once; the error is the reason why not. `local` is the
+    /// address of this host that it was sent to.
     ///
-    /// The token came over control to whoever holds the client's address. That alone does not
-    /// prove where this datagram came from: a client could put a victim's address on it and have
-    /// the agent send there. So the address must be the one that control's handshake proved.
+    /// The token was sent over control to the owner of the client's address. That alone does not prove the source of
+    /// this datagram: a client could forge a victim's address and have the agent send there. So the address must be the
+    /// address that control's handshake proved.
     pub(super) fn hand_datagrams(
         &self,
         hello: &Hello,
@@ -162,8 +162,8 @@ fn find<'a>(
     Ok(entry)
 }
 
-/// Makes a descriptor nonblocking: an agent that does not take its connections must not hold up the port for
-/// everyone.
+/// Makes a descriptor nonblocking: an agent that does not accept its connections must not block the port for all
+/// others.
 fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: fcntl on a live descriptor, without pointers.
     let done = unsafe {

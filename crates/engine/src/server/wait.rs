@@ -1,12 +1,12 @@
-//! Waiting for one of several descriptors, poll(2), with a deadline on the monotonic clock.
+//! Waiting for one of several descriptors with poll(2), with a deadline on the monotonic clock.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::time::{Clock, Monotonic, Nanos};
 
-/// Waits until one of `fds` is readable (or ended) or `deadline` has come; `None` waits for ever. Returns for each
-/// whether it is readable. May return early, with nothing.
+/// Waits until one of `fds` is readable (or closed), or until `deadline`; `None` is no deadline. Returns for each
+/// whether it is readable. May return early, with none readable.
 ///
 /// # Errors
 /// Fails if poll(2) fails.
@@ -16,7 +16,7 @@ pub(super) fn until(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Resu
     poll(&mut fds.iter().map(entry).collect::<Vec<_>>(), deadline)
 }
 
-/// Waits until `to` has room for more, or `deadline` or `stop` comes; returns true if it has room.
+/// Waits until `to` is writable, or until `deadline` or `stop`; returns true if it is writable.
 ///
 /// # Errors
 /// Fails if poll(2) fails.
@@ -46,7 +46,7 @@ fn poll(polled: &mut [libc::pollfd], deadline: Option<Nanos>) -> io::Result<Vec<
             i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX)
         }
     };
-    // SAFETY: `polled` is an array of as many valid pollfds as is said.
+    // SAFETY: `polled` is an array of as many valid pollfds as its length.
     let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) };
     if ready < 0 {
         let error = io::Error::last_os_error();
@@ -58,7 +58,7 @@ fn poll(polled: &mut [libc::pollfd], deadline: Option<Nanos>) -> io::Result<Vec<
     Ok(polled.iter().map(|poll| poll.revents != 0).collect())
 }
 
-/// Returns the earlier of two deadlines, where `None` never comes.
+/// Returns the earlier of two deadlines; `None` is never.
 pub(super) fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -39,7 +39,7 @@ pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
 use path::facts::BuiltPath;
 
-/// A task as transports see it that share out its lanes.
+/// View of a task for transports that share out its lanes.
 struct Lanes<'a>(&'a dyn Task);
 
 impl AsksLanes for Lanes<'_> {
@@ -52,10 +52,10 @@ impl AsksLanes for Lanes<'_> {
     }
 }
 
-/// Makes a contender for `task`: one that consists of several shares out the task's lanes.
+/// Fits a contender to `task`: a contender of several transports shares out the task's lanes.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] where that cannot be done, with what could.
+/// [`crate::error::Error::Usage`] if the lanes cannot be shared out; the message names the choices.
 pub fn suited(mut contender: Contender, task: &dyn Task) -> Result<Contender> {
     if let Some(made) = contender.transport.suit(&Lanes(task))? {
         contender.transport = made;
@@ -89,7 +89,7 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     })
 }
 
-/// A trial to run.
+/// Order to run one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
     /// Contender and work, with the load beside it.
@@ -100,7 +100,7 @@ pub struct Order {
     pub seed: u64,
     /// File for raw samples, if they are kept.
     pub samples: Option<PathBuf>,
-    /// The time between two points of the trial's series.
+    /// Time between two points of the trial's series.
     pub interval: Nanos,
     /// Purpose of the trial: for its figures, or to be explained.
     pub pass: Pass,
@@ -121,13 +121,13 @@ impl Order {
 /// Observations of both ends of an instrumented trial, besides its figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Noted {
-    /// The near end.
+    /// Notes of the near end.
     pub near: EndNotes,
-    /// The far end; absent if that is the kernel, or a server too old to take notes.
+    /// Notes of the far end; absent if the kernel answers, or if the server is too old to take notes.
     pub far: Option<EndNotes>,
     /// Counters of the connections of the near end, by flow, and of the far end.
     pub conns: [Vec<ConnStats>; 2],
-    /// Reports of their endpoints.
+    /// Reports of the endpoints of both ends.
     pub halves: [Vec<EndpointReport>; 2],
 }
 
@@ -146,23 +146,22 @@ pub enum TrialOutcome {
     Failed(Error),
 }
 
-/// Runs trials. The seam between planning a race and doing it.
+/// Runs trials. This trait separates planning a race from carrying it out.
 pub trait Runner {
     /// Runs one trial to its end.
     fn run(&mut self, order: &Order) -> TrialOutcome;
 
-    /// Chooses the placement of the ends: as asked if that is possible here, or what this machine's
-    /// facts speak for; with the reason.
+    /// Chooses the placement of the ends: the requested one if this machine allows it, otherwise a placement that
+    /// follows from the machine's facts. Returns it with the reason.
     ///
-    /// # Errors
-    /// Fails if the placement asked for is not possible, saying what is.
+    /// # Errors Fails if the requested placement is not possible; the message names the possible ones.
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
 
-    /// Sets the behaviour of idle CPUs from now on: as asked, with the reason for that, or as serves the claims where this
-    /// machine permits it. Returns it with its reason; `None` if there are no CPUs.
+    /// Sets the behaviour of idle CPUs from now on: the requested one with its reason, or the best for the claims if
+    /// this machine permits it. Returns it with its reason; `None` if there are no CPUs to set.
     ///
     /// # Errors
-    /// Fails if they are asked to stay awake and cannot be kept so.
+    /// Fails if the CPUs must stay awake and cannot be kept awake.
     fn idle(
         &mut self,
         _asked: Option<(Idle, &'static str)>,
@@ -174,25 +173,24 @@ pub trait Runner {
     /// Returns the facts of both hosts: near, and far where it is another.
     ///
     /// # Errors
-    /// Fails if the far host cannot be asked.
+    /// Fails if the far host does not answer.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
 
     /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
 
-    /// Waits until this host is calm, at most 10 s, and tells what it waits for; absent if there is no
+    /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `_tell`; `None` if there is no
     /// host to wait for.
     fn settle(&mut self, _tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
         None
     }
 
-    /// Takes one short measurement of this host, in which no contender has a part; absent if there
-    /// is nothing to measure.
+    /// Takes one short measurement of this host, without any contender; `None` if there is nothing to measure.
     fn probe(&mut self) -> Option<ProbePoint> {
         None
     }
 
-    /// Observations of the ends of the last trial, if it was run to be explained.
+    /// Returns the observations of both ends in the last trial, if that trial was run to be explained.
     fn noted(&mut self) -> Option<Noted> {
         None
     }
@@ -201,28 +199,28 @@ pub trait Runner {
 /// The path of a race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFacts {
-    /// Path as typed: `loopback`, what is emulated, or the host after `--to`.
+    /// Path as typed: `loopback`, an emulated path, or the host after `--to`.
     pub spec: String,
     /// Kind of the path.
     pub kind: PathKind,
-    /// The far end's address; empty if it has none.
+    /// Address of the far end; empty if it has none.
     pub address: String,
-    /// Emulated path that was built for it, if any.
+    /// Emulated path that was built for the race, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<BuiltPath>>,
 }
 
-/// The figures and circumstances of a trial that ran.
+/// Figures and circumstances of a trial that ran.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// True if it passed its gate.
+    /// True if the trial passed its gate.
     pub valid: bool,
     /// Reason why it is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_invalid: Option<String>,
-    /// The transport with its implementation: `tcp/linux-6.18/cubic`.
+    /// Transport with its implementation: `tcp/linux-6.18/cubic`.
     pub implementation: String,
-    /// The figures that contenders are compared by.
+    /// Figures by which contenders are compared.
     pub metrics: Metrics,
     /// Metrics censored at the timeout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -233,21 +231,20 @@ pub struct Record {
     /// Distribution of the generator's lateness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
-    /// Effect of that lateness on the claimed figure at most: the logarithm of the ratio by which
-    /// it was made worse. 0 if nothing was late; absent if there is no schedule, or the
-    /// figure is censored.
+    /// Largest effect of that lateness on the claimed figure: the logarithm of the ratio by which it was made worse. 0
+    /// if nothing was late; absent if there is no schedule, or if the figure is censored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
-    /// The claimed figure of consecutive parts of the trial, where they are known; not in the file.
+    /// Claimed figure of consecutive parts of the trial, if the parts are known; not in the file.
     #[serde(skip)]
     pub segments: Vec<f64>,
-    /// The messages that warmed it up, which are in no other figure.
+    /// Messages that warmed the trial up; they are in no other figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<WarmUp>,
     /// Outcome of the schedule of each paced flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<PacedFlow>,
-    /// The far clock against the near one.
+    /// Far clock in relation to the near one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
     /// Ledger of the messages: the fate of each.
@@ -255,84 +252,83 @@ pub struct Record {
     /// Result of checking the content, if it is kept, checked, or read from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// Cost to the near end.
+    /// Cost of the trial at the near end.
     pub cost: Cost,
-    /// Cost to the far end; absent if that is the kernel.
+    /// Cost of the trial at the far end; absent if the kernel answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_cost: Option<Cost>,
-    /// The near end's options as read back from its first flow.
+    /// Options of the near end as read back from its first flow.
     pub effective: Effective,
-    /// The far end's options as read back from its first flow.
+    /// Options of the far end as read back from its first flow.
     #[serde(default, skip_serializing_if = "Effective::is_empty")]
     pub far_effective: Effective,
-    /// Options by flow of the near end that differ from those of the first; absent if all flows are
-    /// alike.
+    /// Options of each flow of the near end; absent if all flows have the same as the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
-    /// Options in force by flow, at the far end.
+    /// Options of each flow of the far end; absent likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_effective_by_flow: Vec<Effective>,
-    /// Longest connection set-up of its flows, in nanoseconds.
+    /// Longest connection set-up of the flows, in nanoseconds.
     pub connect_ns: u64,
-    /// Segments sent again by the transport, both ends; absent if unknown.
+    /// Segments that the transport retransmitted, both ends; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Datagrams that forward error correction made up for, both ends; absent without any.
+    /// Datagrams restored by forward error correction, both ends; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
-    /// ECN codepoints of the datagrams that arrived at both ends; absent where nobody looks at them.
+    /// ECN codepoints of the datagrams that arrived at both ends; absent if the ends do not read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
-    /// Packets that both ends sent, as IP has them; absent where one of them does not know.
+    /// Packets that both ends sent, counted at the IP layer; absent if one of the ends cannot count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub network_errors: u64,
-    /// Fall back on the second of two transports; absent if the contender is none of two, or did not.
+    /// Fallback to the second of two transports; absent if the contender has no second one, or did not fall back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
-    /// Application bytes that arrived, both ways together; absent in results of before it was kept.
+    /// Application bytes that arrived, both directions together; absent in results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_bytes: Option<u64>,
-    /// The packets that messages made, where each travels as a datagram and the path MTU is known.
+    /// Packets per message, if each message travels as a datagram and the path MTU is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// Counters of the near end's network code over the trial; absent if the kernel shows none.
+    /// Counters of the near end's network code over the trial; absent if the kernel exposes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<HostCounters>,
-    /// Counters of the far end's network code; on one machine it counts the same things once more.
+    /// Counters of the far end's network code; on one machine it reads the near end's counters once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
-    /// Throttling of the near end's control group by a CPU quota over the trial; absent if there
-    /// was none.
+    /// Throttling of the near end's control group by a CPU quota over the trial; absent if it was not throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
-    /// Throttling at the far end; on one machine it is the same group, and counted once more.
+    /// Throttling at the far end; on one machine it is the same group, read once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_throttled: Option<Throttled>,
-    /// Figures of the path, by its own account; absent if we did not build it.
+    /// Figures of the path from its own account; absent if this program did not build the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathFigures>,
-    /// Reason why the path failed its gate, if it did: the reason of `why_invalid`, unless the ends
-    /// had one of their own.
+    /// Reason why the path failed its gate, if it did. It is also the reason in `why_invalid`, unless the ends had one
+    /// of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_invalid: Option<String>,
-    /// Outages: stretches in which nothing came, in order of time; absent if there were none.
+    /// Outages: spans in which nothing arrived, in order of time; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
-    /// The near end over time, by flow.
+    /// Series of the near end, by flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Series>,
-    /// The far end over time, by flow; absent if that is the kernel.
+    /// Series of the far end, by flow; absent if the kernel answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_intervals: Vec<Series>,
-    /// The load beside the work over time, by flow and end, after **its** start; absent if there was none.
+    /// Series of the load beside the work, by flow and end, counted from the load's own start; absent if there was no
+    /// load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
-    /// The near host's load average (1 minute) at the start.
+    /// Load average (1 minute) of the near host at the start.
     pub load: f64,
     /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: u64,
@@ -341,13 +337,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns true if the trial ran to its end, so that it has figures or accounts, whether it counts or not.
+    /// Returns true if the trial ran to its end, so that it has figures or accounts, even if it is invalid.
     pub fn ran(&self) -> bool {
         !self.metrics.is_empty() || self.ledger.accounts().next().is_some()
     }
 
-    /// Sets the trial's start, in milliseconds since the Unix epoch, and moves outages to be from it on: ends tell them
-    /// from the start of their flows on, which started `after` that.
+    /// Sets the trial's start, in milliseconds since the Unix epoch, and shifts outages to count from it: ends report
+    /// them from the start of their flows, which is `after` the trial's start.
     pub(crate) fn start_at(&mut self, started_ms: u64, after: Nanos) {
         self.started_ms = started_ms;
         for outage in &mut self.outages {
@@ -355,7 +351,7 @@ impl Record {
         }
     }
 
-    /// Creates the record of a trial that has no figures, and why.
+    /// Creates the record of a trial without figures; `why` is the reason.
     pub fn without_figures(why: String) -> Record {
         Record { why_invalid: Some(why), ..Record::default() }
     }

@@ -1,7 +1,7 @@
 //! Agents as processes: each end of a trial is a fresh process of this program.
 //!
-//! A program that runs races calls [`enter`] first thing in `main`; a child that was started as an
-//! agent then becomes one and never returns.
+//! A program that runs races calls [`enter`] first thing in `main`; in a child that was started as an agent, that call
+//! never returns.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -21,26 +21,25 @@ use crate::trial::control::SECRET_VARIABLE;
 pub use deadheat_base::process::Helper as AgentProcess;
 pub(super) use deadheat_base::process::spawn;
 
-/// Set in an agent's environment.
+/// Environment variable that is set for agents.
 pub(super) const AGENT: &str = "DEADHEAT_AGENT";
-/// Names the program to start as an agent, where that is not the running one (tests).
+/// Environment variable with the program to start as an agent, if it is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
-/// Value of [`AGENT`] in a keeper of a command.
+/// Value of [`AGENT`] in a process that keeps a command.
 const KEEPER: &str = "keeper";
-/// Descriptor at which an agent finds its hand-over channel, and the one with the account of its bytes.
+/// Descriptor of an agent's hand-over channel; the descriptor of its byte account follows below.
 const DOOR_FD: RawFd = 3;
 const ACCOUNT_FD: RawFd = 4;
-/// Least number of a descriptor that is out of the way of those two.
+/// Least number of a descriptor that cannot collide with those two.
 const ASIDE: RawFd = 16;
 
-/// Becomes an agent if this process was started as one; returns otherwise. The emulator of a path needs
-/// no such call.
+/// Becomes an agent if this process was started as one; returns otherwise. The emulator of a path needs no such call.
 pub fn enter() {
     let Some(door) = std::env::var_os(AGENT) else { return };
     // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(0) };
     if door == KEEPER {
-        // It has something to end first when the race is gone, which it sees at its line.
+        // A keeper ends its command first when the race is gone; it notices that at its control link.
         ignore_interrupts();
         std::process::exit(crate::trial::between::external::keep(control));
     }
@@ -55,7 +54,7 @@ pub fn enter() {
     std::process::exit(crate::trial::agent::run::run(control, door, account));
 }
 
-/// Starts an agent whose connections come from its own socket.
+/// Starts an agent that opens its own sockets for connections.
 ///
 /// # Errors
 /// Fails if the process cannot be started.
@@ -63,8 +62,8 @@ pub fn agent() -> Result<AgentProcess> {
     AgentProcess::start("an agent", command("own")?)
 }
 
-/// Starts an agent on behalf of a client elsewhere: its connections come from `door`, the bytes of its packets are
-/// added to `account`, and of the environment it gets nothing but what says that it is an agent.
+/// Starts an agent for a remote client: its connections come from `door`, the bytes of its packets are added to
+/// `account`, and its environment holds only the variables that make it an agent.
 ///
 /// # Errors
 /// Fails if the process cannot be started.
@@ -77,10 +76,10 @@ pub fn served_agent(door: HandOver, account: &Account) -> Result<AgentProcess> {
         if copy < 0 {
             return Err(Error::setup("copy a descriptor", io::Error::last_os_error()));
         }
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(copy) })
     };
-    // Neither is at the place of the other.
+    // Moves both away, so that neither is at the number of the other.
     let (door, account) = (aside(door.as_fd())?, aside(account.as_fd())?);
     let places = [(door.as_raw_fd(), DOOR_FD), (account.as_raw_fd(), ACCOUNT_FD)];
     // SAFETY: the closure only makes async-signal-safe calls, on descriptors that are open until after the fork.
@@ -95,7 +94,7 @@ pub fn served_agent(door: HandOver, account: &Account) -> Result<AgentProcess> {
 /// Starts an agent on a host of an emulated network.
 ///
 /// # Errors
-/// Fails if the process cannot be started, or not there.
+/// Fails if the process cannot be started, or cannot enter the host.
 pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
     let mut command = command("own")?;
     host.prepare(&mut command);
@@ -105,7 +104,7 @@ pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
 /// Starts a keeper of a command, on a host of an emulated network if one is given.
 ///
 /// # Errors
-/// Fails if the process cannot be started, or not there.
+/// Fails if the process cannot be started, or cannot enter the host.
 pub(super) fn keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
     let mut command = command(KEEPER)?;
     if let Some(host) = host {
@@ -114,17 +113,17 @@ pub(super) fn keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
     AgentProcess::start("a keeper", command)
 }
 
-/// Returns the command that starts an agent whose connections come from `door`.
+/// Returns the command that starts an agent, which gets its connections from `door`.
 fn command(door: &str) -> Result<Command> {
     let mut command = Command::new(program()?);
     command.arg0("deadheat-agent").env(AGENT, door).env_remove(SECRET_VARIABLE);
     Ok(command)
 }
 
-/// Returns the program that agents are: this one.
+/// Returns the path of the program that agents run: this one.
 ///
 /// # Errors
-/// [`Error::Setup`] where the kernel does not show it, for want of `/proc`.
+/// [`Error::Setup`] if the kernel does not show it because `/proc` is missing.
 pub fn program() -> Result<PathBuf> {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return Ok(program.into());
@@ -132,15 +131,15 @@ pub fn program() -> Result<PathBuf> {
     itself("an agent")
 }
 
-/// Puts `fd` at `place` in the child, there to survive exec.
+/// Duplicates `fd` to the number `place` in the child, where it survives exec.
 fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
     // SAFETY: the call takes plain descriptors.
     let done = unsafe { libc::dup2(fd, place) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Prepares an agent's process, before anything else: Ctrl-C on the terminal is for the race to
-/// handle, which then ends it, and it does not outlive the race.
+/// Prepares an agent's process, before anything else: it ignores Ctrl-C on the terminal, which the race handles and
+/// then ends the agent, and it dies with the race.
 pub(super) fn serve_parent() {
     die_with_parent();
     ignore_interrupts();

@@ -1,15 +1,15 @@
-//! Privileges that the agent of a server gives up before it looks at what a client sent:
-//! capabilities, programs, files.
+//! Privileges that the agent of a server gives up before it reads anything that a client sent: capabilities, programs,
+//! files.
 //!
-//! An agent needs its sockets, its CPUs and what the kernel says of them under `/proc` and `/sys`, and nothing
-//! else. Should a client find a fault in it, that is all there is to take. Confining cannot be undone, and
-//! threads that start later inherit it; so it is done before any of them does.
+//! An agent needs only its sockets, its CPUs and the kernel's information about them under `/proc` and `/sys`. A client
+//! that finds a fault in it can reach nothing else. Confining cannot be undone, and threads that start later inherit
+//! it; so it is done before any of them starts.
 //!
-//! | what | by | keeps from |
+//! | privilege | given up by | which prevents |
 //! |---|---|---|
-//! | all capabilities | capabilities(7) | what a server that runs as root could do |
-//! | files, but for reading `/proc` and `/sys` | Landlock, Linux 5.13 or later | reading or writing the host's disk, and other processes' secrets |
-//! | calls that no agent makes | seccomp(2) | starting programs, tracing, mounting, loading code into the kernel |
+//! | all capabilities | capabilities(7) | the rights of a server that runs as root |
+//! | files, except reading `/proc` and `/sys` | Landlock, Linux 5.13 | access to the host's disk and others' secrets |
+//! | system calls that no agent makes | seccomp(2) | starting programs, tracing, mounting, loading kernel code |
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 /// Directories that an agent reads: its own costs, the network code's counters, the CPUs.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
-/// The newest version of Landlock that is asked for; an older kernel gives what it has.
+/// Newest version of Landlock that is requested; an older kernel applies the version it has.
 const LANDLOCK: ABI = ABI::V5;
 
 /// Calls that are refused with `EPERM`.
@@ -51,7 +51,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_unshare,
     libc::SYS_open_by_handle_at,
     libc::SYS_bpf,
-    // Its requests are calls that no filter sees.
+    // Requests through io_uring are system calls that no filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -78,16 +78,16 @@ const REFUSED: &[libc::c_long] = &[
 /// Access of this thread to files, as restricted by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// Access confined: all but the reading of `/proc` and `/sys` is refused.
+    /// Confined: all access except reading `/proc` and `/sys` is refused.
     Kept,
-    /// The kernel has no Landlock.
+    /// Not confined: the kernel has no Landlock.
     Open,
 }
 
-/// Confines the calling thread, and those that it starts from now on.
+/// Confines the calling thread, and the threads that it starts from now on.
 ///
 /// # Errors
-/// [`Error::Setup`] where the kernel refuses what it has to offer.
+/// [`Error::Setup`] if the kernel refuses a step that it supports.
 pub fn confine() -> Result<Files> {
     drop_capabilities()?;
     let files = keep_from_files()?;

@@ -1,4 +1,4 @@
-//! The only I/O loop of a trial: asks one endpoint of a workload what to do, and does it on one
+//! Driver: the only I/O loop of a trial. It asks one endpoint of a workload for the next action, and performs it on one
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
@@ -28,7 +28,7 @@ mod waiting;
 
 /// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
-    /// Notes that the endpoint has sent all it will, and what that was. Once in a trial.
+    /// Notes that the endpoint has sent all it will, with the counts of that. Called once in a trial.
     fn sent_all(&mut self, sent: Tally);
 
     /// Notes that a point of the flow's series was taken.
@@ -37,7 +37,7 @@ pub trait Watch {
 
 /// Flow at one end.
 pub struct Flow<C: Conn + ?Sized = dyn Conn> {
-    /// The connection.
+    /// Connection in use.
     pub conn: Box<C>,
     /// Connections after the first.
     pub further: Further<C>,
@@ -45,49 +45,49 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub is_closed: bool,
     /// Counters of the connections before this one.
     pub past: Option<ConnStats>,
-    /// The half of the workload.
+    /// This end's half of the workload.
     pub half: Box<dyn Endpoint>,
     /// Mode of waiting.
     pub wait: WaitMode,
-    /// Looks at it from time to time.
+    /// Sampler of the flow's state from time to time.
     pub sampler: Sampler,
-    /// The largest message in bytes.
+    /// Largest message, in bytes.
     pub largest_message: usize,
     /// System calls made to wait, so far.
     pub wait_calls: u64,
-    /// CPU time spent in vain looks at socket and clock, so far.
+    /// CPU time spent on vain looks at socket and clock, so far.
     pub waiting: Waiting,
-    /// Probe that holds what the connection notes, in an instrumented trial.
+    /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
 }
 
-/// Number of times that a spinning end looks at the socket before it looks at the clock again, if
-/// nothing is due for long.
+/// Number of times that a spinning end looks at the socket before it looks at the clock again, if nothing is due for
+/// long.
 const LOOKS: u32 = 64;
-/// Distance from which a due time is far enough for [`LOOKS`] looks at the socket (0.3 µs each).
+/// Time until the next due event above which [`LOOKS`] looks at the socket (0.3 µs each) are made.
 const FAR_OFF: Nanos = Nanos::from_micros(200);
-/// A look at the flow takes up to about 10 µs, so none is taken this shortly before something is due.
+/// Time before a due event in which no sample is taken, because taking one lasts up to about 10 µs.
 const CLEAR: Nanos = Nanos::from_micros(100);
 
 /// State of a flow's loop between one turn and the next.
 pub(in crate::trial) struct Turns {
-    /// The message to send next, where one is.
+    /// Buffer of the next message to send.
     pub(in crate::trial) out: Vec<u8>,
     pub(in crate::trial) now: Nanos,
     stale: bool,
     announced: bool,
-    /// Time since which the endpoint has been done, or since the peer last acknowledged more after that.
+    /// Time at which the endpoint was done, or at which the peer last acknowledged more after that.
     done_since: Option<Nanos>,
-    /// Bytes that the peer had acknowledged then, where a kernel counts them.
+    /// Bytes that the peer had acknowledged then, if a kernel counts them.
     acknowledged: Option<u64>,
 }
 
 impl Turns {
-    /// Notes that `action` has been carried out, and reads the clock again unless it was a send.
+    /// Notes that `action` was performed, and reads the clock again unless it was a send.
     #[inline(always)]
     pub(in crate::trial) fn after(&mut self, action: Action, clock: &impl Clock) {
-        // After a send there is mostly nothing to do but wait, and the time before it serves for
-        // that; a further message gets a time of its own.
+        // After a send the next action is mostly a wait, for which the time before the send is good enough; a further
+        // message reads the clock again.
         self.stale = matches!(action, Action::Send { .. });
         if !self.stale {
             self.now = clock.now();
@@ -119,10 +119,10 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
     }
 
-    /// Runs the flow to its end. `watch` learns what was sent as soon as this endpoint will send no more.
+    /// Runs the flow to its end. `watch` gets the counts of the data sent as soon as this endpoint will send no more.
     ///
     /// # Errors
-    /// Fails if the connection fails, or a limit of this process is passed.
+    /// Fails if the connection fails, or if a limit of this process is passed.
     pub fn run(
         &mut self,
         clock: &impl Clock,
@@ -171,7 +171,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             let spent = match action {
                 Action::Send { lane, len } => {
                     self.send(now, lane, &turns.out[..len], clock, waiter)?;
-                    // What is due may have left with the message.
+                    // The message may have carried the protocol packets that were due.
                     self.keep_up(now)?;
                     Spent::Well
                 }
@@ -191,7 +191,7 @@ impl<C: Conn + ?Sized> Flow<C> {
                     self.keep_up(now)?;
                     match (self.wait_and_drain(clock, waiter)?, self.wait) {
                         (progress, WaitMode::Spin) => Spent::looking(progress),
-                        // It slept in the call.
+                        // The thread slept in the call.
                         (_, WaitMode::Hybrid) => Spent::Well,
                     }
                 }
@@ -203,7 +203,7 @@ impl<C: Conn + ?Sized> Flow<C> {
                 }
                 Action::Fail => return Ok(()),
             };
-            // After a send, `now` is from before it.
+            // After a send, `now` is older than the send.
             let is_alone = !turns.stale;
             turns.after(action, clock);
             if let Some(overrun) = policer::overrun() {
@@ -214,8 +214,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(())
     }
 
-    /// Hears the news, asks the endpoint what to do, tells what is to be told and looks at the flow where
-    /// that is due; what is to be done, at the time in `turns`, or nothing once the flow was stopped.
+    /// Handles control signals, polls the endpoint, and samples the flow if that is due. Returns the next action, for
+    /// the time in `turns`, or `None` once the flow was stopped.
     #[inline(always)]
     pub(in crate::trial) fn turn(
         &mut self,
@@ -259,7 +259,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(Some(action))
     }
 
-    /// Returns true if a look now delays nothing that is being timed, or has waited long enough.
+    /// Returns true if a sample now delays nothing that is being timed, or has been due for long enough.
     #[cold]
     fn may_sample(&mut self, now: Nanos, action: Action) -> bool {
         let is_free = match action {
@@ -271,14 +271,13 @@ impl<C: Conn + ?Sized> Flow<C> {
         free || now - self.sampler.due() >= self.sampler.patience()
     }
 
-    /// Takes a point of the flow's series: its state at `now`, and what happened since the last
-    /// look.
+    /// Takes a point of the flow's series: its state at `now`, and the events since the last point.
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
         let standing = self.half.standing(now);
         let recent = self.half.take_recent();
         let ConnInfo { stats, view: tcp } = self.info();
-        // TCP drops no datagrams, and a protocol sends again what it lost by drops.
+        // TCP drops no datagrams, and a protocol in user space retransmits those that were dropped.
         let socket_drops = if tcp.is_none() { stats.socket_drops } else { None };
         Point {
             at_ns: self.sampler.since_start(now).0,
@@ -306,8 +305,8 @@ impl<C: Conn + ?Sized> Flow<C> {
     ) -> Result<()> {
         match self.conn.send(lane, message).map_err(|e| failed("send", e))? {
             Progress::Moved => self.half.on_sent(now),
-            // No room: take what has arrived meanwhile, so that two full ends do not wait for each
-            // other, and try again.
+            // The socket buffer is full: receive the data that has arrived meanwhile, so that two full ends do not wait
+            // for each other, and try again.
             Progress::Idle => {
                 let others = self.half.on_no_room(now);
                 self.await_room(others, clock, waiter)?;
@@ -335,7 +334,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             self.conn.flush().map_err(|e| failed("send", e))?;
         }
         if self.keep_up(now)? {
-            // What it has taken in shows on no descriptor any more.
+            // Data that the protocol has buffered makes no descriptor readable.
             self.receive(Patience::None, clock)?;
             return Ok(Spent::Well);
         }
@@ -343,7 +342,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         let plan = plan(now, until, self.wait);
         let has_backlog = self.conn.readiness().has_backlog;
         match plan {
-            // Nothing is due for long: one receiving call does for waiting and receiving.
+            // Nothing is due for long: one receiving call both waits and receives.
             Plan::Sleep(to) if to - now >= GUARD && !has_backlog => {
                 self.receive_once(Patience::UntilNudged, clock)?;
                 return Ok(Spent::Well);
@@ -368,11 +367,11 @@ impl<C: Conn + ?Sized> Flow<C> {
             WakeReason::Due => Spent::Watching,
             WakeReason::Writable | WakeReason::Interrupted => Spent::Well,
         };
-        // Who slept before the look used no CPU time until it was woken.
+        // A thread that slept before the look used no CPU time until it was woken.
         Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })
     }
 
-    /// Lets the connection act where its deadline has come; whether it had.
+    /// Runs the connection's timers if its deadline has passed. Returns true if it had.
     #[inline]
     fn keep_up(&mut self, now: Nanos) -> Result<bool> {
         let is_due = self.conn.next_deadline().is_some_and(|due| due <= now);
@@ -382,8 +381,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(is_due)
     }
 
-    /// Waits for room to send, for what makes room, for the connection's own deadline, or until messages of other lanes
-    /// are due.
+    /// Waits until there is space to send, an arrival may make some, the connection's own deadline passes, or messages
+    /// of other lanes are due.
     fn await_room(
         &mut self,
         others: Option<Nanos>,
@@ -391,7 +390,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         waiter: &Waiter,
     ) -> Result<()> {
         let Readiness { fd, room, .. } = self.conn.readiness();
-        // Not every full socket shows when there is room again; arrivals always show.
+        // Not every full socket reports when it has space again; arrivals are always reported.
         let longest = if room == Interest::Read { GUARD } else { Nanos::from_millis(1) };
         let latest = clock.now() + longest;
         let until =
@@ -414,7 +413,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     ) -> Result<Progress> {
         let mut inbox = Stamped { half: &mut *self.half, clock };
         let progress = match self.conn.receive(patience, &mut inbox) {
-            // Whoever dials ends a connection as it likes; the next one comes in.
+            // The dialling end closes a connection at will; the next one arrives then.
             Err(_) if matches!(self.further, Further::Accept(_)) => Progress::Closed,
             progress => progress.map_err(|e| failed("receive", e))?,
         };
@@ -426,7 +425,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 }
 
-/// Hands each message to the endpoint with the time at which it was there.
+/// Inbox that passes each message to the endpoint, with its time of arrival.
 struct Stamped<'a, C> {
     half: &'a mut dyn Endpoint,
     clock: &'a C,
@@ -439,8 +438,7 @@ impl<C: Clock> Inbox for Stamped<'_, C> {
     }
 }
 
-/// Returns the error of a limit that was passed, which concerns this contender only; the race can go on with the
-/// others.
+/// Returns the error for a limit that was passed. It concerns this contender only; the race can go on with the others.
 pub(in crate::trial) fn limited(overrun: Overrun) -> Error {
     Error::limited(format!("the server's limits end it: {overrun}; its operator can raise it"))
 }
@@ -462,8 +460,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A half in virtual time: each poll comes a millisecond after the last, and asks for what `asks`
-    /// says of that millisecond, until it is over.
+    /// Half in virtual time: each poll is a millisecond after the last, and returns the action that `asks` gives for
+    /// that millisecond, until the script is over.
     struct Script<F> {
         clock: Manual,
         asks: F,
@@ -525,8 +523,7 @@ mod tests {
         Flow::new(Box::new(conn), half, WaitMode::Spin, sampler, 10)
     }
 
-    /// Returns the times in milliseconds at which points were taken of a flow that runs for
-    /// `ends_ms`.
+    /// Returns the times in milliseconds at which points were taken of a flow that runs for `ends_ms`.
     fn run(
         ends_ms: u64,
         asks: impl FnMut(u64) -> Action + Send + 'static,

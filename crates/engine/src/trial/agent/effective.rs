@@ -1,8 +1,8 @@
-//! Options as read back, of several flows.
+//! Options of several flows, as read back.
 
 use crate::transport::Effective;
 
-/// Returns the options of the first flow, and by flow those that it has otherwise.
+/// Returns the options of the first flow, and the options of each flow if they differ.
 pub(in crate::trial) fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {
     let first = all.first().cloned().unwrap_or_default();
     let otherwise = |own: Effective| -> Effective {

@@ -1,24 +1,23 @@
-//! A flow over time: a point at each interval, in memory that is there before the flow starts. A
-//! long trial's neighbours are merged, so that a day takes no more room than twelve seconds.
+//! Series of a flow over time: a point at each interval, in memory that is allocated before the flow starts.
+//! Neighbouring points of a long trial are merged, so that a day takes no more memory than twelve seconds.
 
 use crate::measurements::series::{Point, Series};
 use crate::time::Nanos;
 
-/// The interval where none is asked for.
+/// Interval if none is given.
 pub const DEFAULT: Nanos = Nanos::from_millis(100);
-/// The shortest interval: looking more often would itself be seen in the figures.
+/// Shortest interval: sampling more often would affect the figures.
 pub const SHORTEST: Nanos = Nanos::from_millis(10);
-/// The longest interval.
+/// Longest interval.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
 
-/// Number of points from which neighbours are merged: a flow keeps fewer, and half of them at
-/// least.
+/// Number of points at which neighbours are merged: a flow keeps fewer, and at least half as many.
 pub const MOST_POINTS: usize = 120;
-/// Points that all flows of an end keep at most, so that a report fits into a control message; each
-/// flow has up to four nevertheless.
+/// Most points that all flows of an end keep, so that a report fits into a control message; each flow still has up to
+/// four.
 const MOST_TOGETHER: usize = 480;
 
-/// Keeps the points of one flow at one end.
+/// Sampler that stores the points of one flow at one end.
 #[derive(Debug)]
 pub struct Sampler {
     start: Nanos,
@@ -29,11 +28,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler for one of `flows`. An interval out of bounds is moved to the nearest one
-    /// within, since it may come from a stranger.
+    /// Creates a sampler for one of `flows` flows. An interval out of bounds is clamped, because it may come from a
+    /// remote client.
     pub fn new(interval: Nanos, flows: usize) -> Sampler {
         let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
-        // Written once, so that the pages are there.
+        // Every page is written once, so that none is allocated later.
         let mut points = vec![Point::default(); most];
         points.clear();
         let interval = interval.clamp(SHORTEST, LONGEST);
@@ -52,8 +51,7 @@ impl Sampler {
         self.due
     }
 
-    /// Returns the longest time that a point may wait for a moment in which taking it delays
-    /// nothing.
+    /// Returns the longest time that a point may wait for a moment at which taking it delays nothing.
     pub fn patience(&self) -> Nanos {
         Nanos(self.interval.0 / 10)
     }
@@ -63,11 +61,10 @@ impl Sampler {
         now - self.start
     }
 
-    /// Keeps a point. The next is due at the next multiple of the interval: those that were missed
-    /// meanwhile are not made up for.
+    /// Stores a point. The next is due at the next multiple of the interval: missed points are not made up for.
     pub fn keep(&mut self, point: Point) {
         self.points.push(point);
-        // At once and not before the next, so that the next is due on the wider grid already.
+        // Merged now, not before the next point, so that the next due time is on the wider grid already.
         if self.points.len() >= self.most {
             for pair in 0..self.most / 2 {
                 self.points[pair] = self.points[2 * pair + 1].after(&self.points[2 * pair]);
@@ -79,8 +76,8 @@ impl Sampler {
         self.due = self.start + Nanos((passed + 1).saturating_mul(self.interval.0));
     }
 
-    /// Keeps the point at the flow's end. One that follows the last by almost no time takes its
-    /// place, since rates over so short an interval mean nothing; whether it is a point of its own.
+    /// Stores the point at the flow's end. A point that follows the last by almost no time replaces it, because rates
+    /// over so short an interval mean nothing. Returns true if it was stored as a point of its own.
     pub fn finish(&mut self, point: Point) -> bool {
         match self.points.last_mut() {
             Some(last) if point.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {
@@ -94,7 +91,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the points kept, as a series.
+    /// Returns the stored points as a series.
     pub fn series(&self) -> Series {
         Series::new(self.interval.0, &self.points)
     }
@@ -106,8 +103,8 @@ mod tests {
     use crate::measurements::TcpView;
     use crate::measurements::series::RoundTrips;
 
-    /// A flow in virtual time that is looked at whenever its sampler is due, `late` after that; it moves a
-    /// byte each microsecond and has a round trip of the interval's number.
+    /// Flow in virtual time that is sampled `late` after each due time; it moves a byte each microsecond and has one
+    /// round trip per interval, with the interval's number as its length.
     fn run(interval: Nanos, flows: usize, time: Nanos, late: Nanos) -> (Series, u64) {
         let mut sampler = Sampler::new(interval, flows);
         let start = Nanos(12_345);

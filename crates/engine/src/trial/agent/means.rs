@@ -1,5 +1,4 @@
-//! Resources that an end of a trial takes from its host beyond sockets, and permission for them: a
-//! file, memory.
+//! Resources that an end of a trial takes from its host beyond sockets, and permission for them: a file, memory.
 
 use std::io;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use crate::trial::control::{AgentPlan, Limits};
 use crate::units::Bytes;
 use crate::workload::{ELSEWHERE, NamedFile, Task};
 
-/// Takes its place among other programs, and gives up what an end that runs on behalf of somebody elsewhere
-/// (its plan has a server's limits) has no need of; its sockets are held to those limits, and its bytes are added to
-/// `account`. Before any thread is started.
+/// Sets this process's priority, and gives up the privileges that it does not need if it runs for a remote client (its
+/// plan then has a server's limits). Its sockets are held to those limits, and its bytes are added to `account`. To be
+/// called before any thread is started.
 ///
 /// # Errors
-/// Fails if the kernel refuses what it has to offer.
+/// Fails if the kernel refuses a step that it supports.
 pub(super) fn begin(plan: &AgentPlan, account: Option<Account>) -> Result<()> {
     if plan.goes_first {
         idle::go_first();
@@ -34,13 +33,13 @@ pub(super) fn begin(plan: &AgentPlan, account: Option<Account>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the file that this end is to read or write, if any, and whether it may.
+/// Returns the file that this end is to read or write, if any, after checking the permission for it.
 ///
-/// An end that runs on behalf of somebody elsewhere (its plan has a server's limits) opens no file,
-/// whatever it is told: who may reach a server's port must not reach its disk.
+/// An end that runs for a remote client (its plan has a server's limits) opens no file, whatever its plan names: access
+/// to a server's port must not give access to its disk.
 ///
 /// # Errors
-/// [`Error::Usage`] where it may not, or cannot.
+/// [`Error::Usage`] if this end may not open it, or cannot.
 pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile>> {
     let need = task.info().memory.of(plan.side);
     check_memory(need, facts::memory(), plan.limits.as_ref())?;
@@ -54,13 +53,12 @@ pub(super) fn take(plan: &AgentPlan, task: &dyn Task) -> Result<Option<NamedFile
     }
 }
 
-/// Answer of a server to whoever names one of its files.
+/// Refusal that a server sends to a client that names one of its files.
 pub const NO_FILES: &str = "a server reads and writes no files for its clients; files are those of \
                             the host where the race runs: file= with direction=up, sink= with \
                             direction=down";
 
-/// Checks that no more than half of the host's memory is taken, by all trials that a server runs at
-/// once.
+/// Checks that all trials that a server runs at once take at most half of the host's memory.
 fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result<()> {
     let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
     match host {
@@ -75,28 +73,28 @@ fn check_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Result
     }
 }
 
-/// Limits the memory of this process to what an end of a trial may take. A library that takes memory without end then
+/// Limits the memory of this process to the share of one end of a trial. A library that allocates without bound then
 /// ends its own trial, and not the host.
 ///
 /// # Errors
-/// [`Error::Setup`] where the kernel refuses.
+/// [`Error::Setup`] if the kernel refuses.
 pub(super) fn limit(plan: &AgentPlan, task: &dyn Task) -> Result<()> {
     let most = most_memory(task.info().memory.of(plan.side), facts::memory(), plan.limits.as_ref());
     most.map_or(Ok(()), limit_memory)
 }
 
-/// Memory that any contender may take beside what its work needs, however little the host has.
+/// Memory that any contender may take beyond the needs of its work, however little the host has.
 const LEAST: u64 = 256 << 20;
 
-/// Returns the most memory that this end may have: what its work needs, and a quarter of the host's shared by all
-/// trials that a server runs at once; `None` if the host does not say what it has.
+/// Returns the most memory that this end may have: the needs of its work, plus a quarter of the host's memory, divided
+/// by the number of trials that a server runs at once; `None` if the size of the host's memory is unknown.
 fn most_memory(need: u64, host: Option<u64>, limits: Option<&Limits>) -> Option<u64> {
     let trials = limits.map_or(1, |limits| u64::from(limits.concurrent.max(1)));
     Some((host? / 4 / trials).max(LEAST).saturating_add(need))
 }
 
-/// Limits the memory that this process can write to and that no file is behind (`RLIMIT_DATA`, getrlimit(2)). Who asks
-/// for more gets none, and ends.
+/// Limits the private writable memory of this process (`RLIMIT_DATA`, getrlimit(2)). An allocation beyond the limit
+/// fails and ends the process.
 fn limit_memory(most: u64) -> Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call takes a pointer to one rlimit, which `limit` is.

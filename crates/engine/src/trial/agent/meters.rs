@@ -1,4 +1,4 @@
-//! Meters of this host, read when a trial begins; the difference is taken when it ends.
+//! Meters of this host, read when a trial begins and again when it ends; the report has the difference.
 
 use crate::measurements::HostCounters;
 
@@ -7,13 +7,13 @@ use crate::host::counters;
 use crate::host::usage::{CpuTimes, ProcessCost, load_average};
 use crate::trial::control::AgentReport;
 
-/// Readings of all of them.
+/// Readings of all meters.
 pub(super) struct Meters {
     counters: Option<HostCounters>,
     quotas: Quotas,
     cpu: CpuTimes,
     load: f64,
-    /// Read last, so that reading the others is not in it.
+    /// Cost of this process, read last, so that it excludes reading the others.
     cost: ProcessCost,
 }
 
@@ -29,7 +29,7 @@ impl Meters {
         }
     }
 
-    /// Returns the difference since then, in a report that says nothing else yet.
+    /// Returns the difference since then, in a report that holds nothing else yet.
     pub(super) fn report(&self) -> AgentReport {
         AgentReport {
             cost: ProcessCost::read().with_memory().since(&self.cost),

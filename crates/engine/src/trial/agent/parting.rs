@@ -6,14 +6,13 @@ use super::upkeep::{Until, attend};
 use crate::datapath::option;
 use crate::transport::Conn;
 
-/// Departure of an end. On an emulated path, the next trial follows over the same one, and nothing
-/// of this one must cross it then: neither FINs, nor what a kernel goes on to send again for a
-/// process that is gone. So connections stay open until the race ends the process, and are then
-/// reset, not closed: that is one packet, and it comes before the next trial begins.
+/// Departure of an end. On an emulated path, the next trial uses the same path, and no packet of this trial may cross
+/// it then: neither FINs, nor the retransmissions of a kernel for a process that is gone. So connections stay open
+/// until the race ends the process, and are then reset, not closed: that is one packet, and it is sent before the next
+/// trial begins.
 ///
-/// A protocol in user space also stays, and answers: its peer may not have heard that everything has
-/// arrived. So does an end that was stopped amid its work: its peer may still be sending, and would take a
-/// reset for a failure.
+/// A protocol in user space also stays, and answers: its peer may not know yet that everything has arrived. So does an
+/// end that was stopped during its work: its peer may still be sending, and would take a reset for a failure.
 pub(super) struct Parting {
     pub(super) conns: Vec<Box<dyn Conn>>,
     pub(super) emulated: bool,
@@ -22,11 +21,11 @@ pub(super) struct Parting {
 }
 
 impl Parting {
-    /// Returns once the race wants no more of this end.
+    /// Returns once the race needs this end no more.
     pub(super) fn wait(mut self, control: &UnixStream) {
         if self.emulated {
             for fd in self.conns.iter().flat_map(|conn| conn.sockets()) {
-                // Other sockets than TCP's have no such option, and nothing to say in the end.
+                // Only TCP sockets have this option; other sockets send nothing when they close.
                 let _ = option::reset_on_close(fd);
             }
         }
@@ -50,14 +49,14 @@ mod tests {
     use crate::time::Manual;
     use crate::transport::mem;
 
-    /// Connections of an end last until the race lets go of it, and end then.
+    /// Connections of an end stay open until the race ends it.
     #[test]
     fn an_end_that_was_stopped_keeps_its_connections_open_until_it_is_wanted_no_more() {
         let (control, race) = UnixStream::pair().unwrap();
         let let_go = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // Long enough for an end that does not wait to be seen; one that waits passes at any length.
+                // Long enough to notice an end that does not wait; an end that waits passes at any length.
                 thread::sleep(Duration::from_millis(50));
                 let_go.store(true, Ordering::Release);
                 drop(race);

@@ -1,4 +1,4 @@
-//! Agent: one end of a trial, in a process of its own. Listens or dials, runs its flows, reports.
+//! Run of an agent: one end of a trial, in a process of its own. It listens or dials, runs its flows, and reports.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -33,8 +33,8 @@ use super::session::{Entrance, Session, WayIn, control_failed, say};
 use super::store::OpenFile;
 use super::upkeep::{self, Until};
 
-/// Runs an agent on its control channel; answers the process's exit code. What it sends and receives is added to
-/// `account`, where its starter shares one.
+/// Runs an agent on its control link; returns the process's exit code. The bytes that it sends and receives are added
+/// to `account`, if the process that started it shares one.
 pub(in crate::trial) fn run(
     mut control: UnixStream,
     door: ConnectionSource,
@@ -48,7 +48,7 @@ pub(in crate::trial) fn run(
         Ok(ToAgent::Open(plan)) => {
             let contender = plan.contender.clone();
             let ran = contained(&contender, || trial(*plan, control, door, account));
-            // Whatever a library made of it, a limit that was passed is the reason.
+            // If a limit was passed, that is the reason, whatever error the library made of it.
             let ran = ran.map_err(|error| policer::overrun().map_or(error, limited));
             ran.and_then(|(report, parting)| {
                 say(&mut words, &FromAgent::Done(Box::new(report)))?;
@@ -68,7 +68,7 @@ pub(in crate::trial) fn run(
     i32::from(done.is_err())
 }
 
-/// Names the contender of a connection that broke down as it was opened.
+/// Adds the contender's name to the error of a connection that broke down while it was opened.
 fn of(plan: &AgentPlan, error: Error) -> Error {
     match error {
         Error::Broken { who, what } => Error::broken(&plan.contender, format!("{who}: {what}")),
@@ -142,7 +142,7 @@ fn share(plan: &AgentPlan) -> Share {
     plan.share.unwrap_or(Share::WHOLE)
 }
 
-/// The connections of this end's flows, by flow, and the listener where they go on needing it.
+/// Connections of this end's flows, by flow, and the listener if the connections still need it.
 type Connected = (Vec<Box<dyn Conn>>, Option<Box<dyn Listener>>);
 
 /// Connects this end's flows.
@@ -193,8 +193,8 @@ fn connect(
     Ok((conns.into_values().flatten().collect(), stays))
 }
 
-/// Opens a connection. Those of a flow have numbers that are a multiple of the number of flows apart, so that a
-/// late hello of one is not taken for the next.
+/// Opens a connection. The numbers of one flow's connections differ by multiples of the number of flows, so that a late
+/// hello of one is not mistaken for the next.
 fn dial(
     plan: &AgentPlan,
     contender: &Contender,
@@ -225,8 +225,8 @@ fn dial(
     })
 }
 
-/// Returns the source of the connections after a flow's first, and, if they come in, the sender to
-/// pass them on with.
+/// Returns the source of the connections after a flow's first, and, if this end accepts them, the sender that passes
+/// them on.
 fn further(
     plan: &AgentPlan,
     contender: &Contender,

@@ -1,6 +1,5 @@
-//! Storage of round trips as they are measured: into histograms of fixed size, the first of them
-//! also as they are, and, if they are kept, compactly into a file. A day of pings takes no more
-//! memory than a minute of them.
+//! Storage of round trips as they are measured: in histograms of fixed size, the first of them also exactly, and, if
+//! samples are requested, compactly in a file. A day of pings takes no more memory than a minute of them.
 //!
 //! The file, version 1: the magic `DHSAMP1\n`, then one chunk per trial, all little-endian:
 //!
@@ -8,9 +7,9 @@
 //! u32 payload length | u64 block | u32 order | u32 contender | u8 flags (bit 0: control)
 //! u64 samples | u64 timeout in ns | payload
 //! ```
-//! The payload holds four LEB128 varints per sample: the sequence number less the one before, the
-//! intended time less the one before (zigzag), the lateness, and the round trip plus one, where 0
-//! stands for no answer within the timeout. Times are in nanoseconds.
+//! The payload holds four LEB128 varints per sample: the sequence number less the one before, the intended time less
+//! the one before (zigzag), the lateness, and the round trip plus one, where 0 stands for no answer within the timeout.
+//! Times are in nanoseconds.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -27,50 +26,50 @@ pub const MAGIC: &[u8; 8] = b"DHSAMP1\n";
 
 const CHUNK_HEADER: usize = 4 + 8 + 4 + 4 + 1 + 8 + 8;
 const SPILL_AT: usize = 64 << 10;
-/// Significant decimal digits of histograms: a round trip's quantile is right to one part in ten thousand, a send's
-/// lateness, which nobody compares that finely, to one in a thousand.
+/// Significant decimal digits of histograms: a round trip's quantile is right to one part in ten thousand; a send's
+/// lateness, which needs less precision, to one in a thousand.
 const RTT_DIGITS: u8 = 4;
 const LATENESS_DIGITS: u8 = 3;
 
-/// Most round trips that are kept as they are: 1 MiB. Percentiles of no more than these are ranks
-/// of what was measured; those of more come from the histogram.
+/// Most round trips that are stored exactly: 1 MiB. Percentiles of up to this many are ranks of the measured values;
+/// percentiles of more come from the histogram.
 const MOST_KEPT: u64 = 1 << 16;
 
-/// A round trip as it was measured, in nanoseconds.
+/// Round trip as measured, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct RoundTrip {
-    /// Round-trip time from the intended time; [`LOST`] if no answer came.
+    /// Round-trip time from the intended time; [`LOST`] if no answer arrived.
     rtt: u64,
     late: u64,
 }
 
-/// Longer than any round trip, so that lost ones are sorted last.
+/// Value above any round trip, so that lost messages are sorted last.
 const LOST: u64 = u64::MAX;
 
 /// Samples of one trial.
 pub struct Samples {
     rtt: Moments,
-    /// The first samples; no more than were expected.
+    /// First samples; no more than were expected.
     first: Vec<RoundTrip>,
     lateness: Moments,
     gap_error: Moments,
     delays: Delays,
     censored: u64,
     last_rtt: Option<u64>,
-    /// RFC 3550, section 6.4.1, scaled by 16 as its appendix A.8 does.
+    /// Jitter of RFC 3550, section 6.4.1, scaled by 16 as its appendix A.8 does.
     jitter_16: u64,
     encoder: Encoder,
     keep: Option<File>,
-    /// The first error while keeping samples; the trial goes on without them.
+    /// First error while writing samples to the file; the trial goes on without the file.
     keep_error: Option<io::Error>,
     timeout_ns: u64,
 }
 
 impl Samples {
-    /// Samples that are summed up, and kept in a chunk at `keep` if given.
+    /// Creates storage that sums samples up, and writes them to a chunk at `keep` if given.
     ///
     /// # Errors
-    /// Fails if the file cannot be made.
+    /// Fails if the file cannot be created.
     pub fn new(keep: Option<&Path>, timeout_ns: u64) -> Result<Samples> {
         let keep = keep.map(|path| {
             let op = || format!("write samples to {}", path.display());
@@ -94,14 +93,14 @@ impl Samples {
         })
     }
 
-    /// Returns the first samples in order of size; with those that are lost behind the others.
+    /// Returns the first samples sorted by a value; lost ones are last.
     fn sorted(&self, of: impl Fn(&RoundTrip) -> u64) -> Vec<u64> {
         let mut sorted: Vec<u64> = self.first.iter().map(of).collect();
         sorted.sort_unstable();
         sorted
     }
 
-    /// Returns true if all samples are there as they were measured.
+    /// Returns true if all samples are stored exactly.
     fn is_whole(&self) -> bool {
         self.first.len() as u64 == self.rtt.len() + self.censored
     }
@@ -117,7 +116,7 @@ impl Samples {
         self.encoder.bytes.clear();
     }
 
-    /// Writes what is left and the chunk's header, its place in the race still blank.
+    /// Writes the remaining samples and the chunk's header, which leaves its place in the race blank.
     fn finish(&mut self) -> io::Result<()> {
         self.spill();
         if let Some(error) = self.keep_error.take() {
@@ -148,7 +147,7 @@ impl Drop for Samples {
 
 impl Recorder for Samples {
     fn expect(&mut self, samples: u64) {
-        // Written once, so that the pages are there.
+        // Every page is written once, so that none is allocated later.
         self.first = vec![RoundTrip { rtt: LOST, late: 0 }; samples.min(MOST_KEPT) as usize];
         self.first.clear();
     }
@@ -238,7 +237,7 @@ impl Recorder for Samples {
     }
 }
 
-/// Returns the value at the nearest rank; `None` if it is lost, or nothing is there. Never 0.
+/// Returns the value at the nearest rank; `None` if it is lost, or if there are no samples. Never 0.
 fn known_at(sorted: &[u64], per_mille: u64) -> Option<u64> {
     let found = quantile_sorted(sorted, per_mille as f64 / 1000.0);
     found.filter(|ns| *ns != LOST).map(|ns| ns.max(1))
@@ -275,23 +274,23 @@ impl Encoder {
     }
 }
 
-/// Place of a chunk: the trial of a race that it belongs to.
+/// Trial of a race to which a chunk belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Number of the block.
     pub block: u64,
     /// Position of the trial in the block.
     pub order: u32,
-    /// The contender's id.
+    /// Id of the contender.
     pub contender: u32,
     /// True if it is the hidden copy.
     pub control: bool,
 }
 
-/// Samples of one trial, read back.
+/// Samples of one trial, as read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// The trial.
+    /// Trial that the samples are of.
     pub place: Place,
     /// Time in nanoseconds after which a sample counts as lost.
     pub timeout_ns: u64,
@@ -301,10 +300,10 @@ pub struct Chunk {
     pub len: u64,
 }
 
-/// Moves the chunk that an agent left at `part` to the end of the race's file at `main`.
+/// Moves the chunk that an agent wrote to `part` to the end of the race's file at `main`.
 ///
 /// # Errors
-/// Fails if a file cannot be read or written, or the chunk is not whole.
+/// Fails if a file cannot be read or written, or if the chunk is incomplete.
 pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
     let read = |e| Error::setup(format!("read samples from {}", part.display()), e);
     let mut chunk = std::fs::read(part).map_err(read)?;
@@ -331,10 +330,10 @@ pub fn append(main: &Path, part: &Path, place: Place) -> Result<()> {
     file.write_all(&chunk).map_err(write)
 }
 
-/// Cuts off the chunks of block `first` and later ones, and whatever a killed process left unwhole.
+/// Cuts off the chunks of block `first` and later ones, and an incomplete chunk that a killed process left.
 ///
 /// # Errors
-/// Fails if the file cannot be read or cut, or is not a samples file.
+/// Fails if the file cannot be read or truncated, or is not a samples file.
 pub fn cut(main: &Path, first: u64) -> Result<()> {
     let mut kept = MAGIC.len() as u64;
     for chunk in open(main)? {
@@ -356,7 +355,7 @@ pub fn open(path: &Path) -> Result<Chunks<BufReader<File>>> {
     Chunks::new(BufReader::new(file), &path.display().to_string())
 }
 
-/// An iterator over the chunks of a samples file.
+/// Iterator over the chunks of a samples file.
 pub struct Chunks<R> {
     reader: R,
     name: String,
@@ -365,7 +364,7 @@ pub struct Chunks<R> {
 }
 
 impl<R: Read> Chunks<R> {
-    /// Reads from anything; `name` stands in messages.
+    /// Reads the chunks from any reader; `name` is used in error messages.
     ///
     /// # Errors
     /// Fails if the first bytes are not [`MAGIC`].
@@ -426,7 +425,7 @@ impl<R: Read> Iterator for Chunks<R> {
 
 fn decode(payload: &[u8], n: u64) -> Result<Vec<Sample>, String> {
     let mut fields = Fields(payload);
-    // Four bytes a sample at least: a forged count cannot ask for memory that the payload is not.
+    // A sample has at least four bytes, so a forged count cannot request more memory than the payload has.
     let mut samples = Vec::with_capacity((payload.len() / 4).min(n as usize));
     let (mut seq, mut intended_ns) = (0u64, 0u64);
     while !fields.0.is_empty() {
@@ -442,7 +441,7 @@ fn decode(payload: &[u8], n: u64) -> Result<Vec<Sample>, String> {
     Ok(samples)
 }
 
-/// Reads numbers off the front of a slice.
+/// Reader of numbers from the front of a slice.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -514,7 +513,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_ranks_of_what_was_measured_where_all_of_it_is_kept() {
-        // Beyond 20 µs the histogram tells only 2 ns apart, and further up less.
+        // Above 20 µs the histogram resolves only 2 ns, and further up less.
         let rtts = || (0..1000u64).map(|i| Some(7_000_001 + 1_000_003 * i));
         let p50 = |expected| {
             let mut samples = Samples::new(None, 9).unwrap();
@@ -543,10 +542,10 @@ mod tests {
             samples
         };
         assert_eq!(run(|_| 0).late_effect(500), Some(0.0));
-        // All late by a tenth: the median is, too.
+        // All are late by a tenth: so is the median.
         let all = run(|_| 105).late_effect(500).unwrap();
         assert!((all - (1_155.0f64 / 1_050.0).ln()).abs() < 1e-3, "{all}");
-        // Ten of a hundred late by ten times the round trip: hardly a thing at the median.
+        // Ten of a hundred are late by ten times the round trip: almost no effect on the median.
         let some = run(|seq| if seq % 10 == 3 { 10_000 } else { 0 });
         assert!(some.late_effect(500).unwrap() < 0.006);
         assert!(some.late_effect(950).unwrap() > 2.0);

@@ -1,5 +1,5 @@
-//! A trial under way at one end: a thread for each flow, and this one, which hears control and passes on what
-//! flows and control say to each other.
+//! Running trial at one end: a thread for each flow, and the main thread, which reads control and passes messages
+//! between flows and control.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -34,28 +34,28 @@ use super::stuck::{self, Stuck};
 /// Time to listen for the next connection before listening again.
 const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
 
-/// Between two nudges of a thread that has not seen its next connection.
+/// Time between two nudges of a thread that has not noticed its next connection.
 const WAKE: Duration = Duration::from_micros(100);
 
-/// Between two nudges of a thread that sleeps in a receiving call.
+/// Time between two nudges of a thread that sleeps in a receiving call.
 const NUDGE: Duration = Duration::from_millis(5);
 
 /// Event for the agent's main thread.
 enum Event {
-    /// A word from control, or its end.
+    /// Message from control, or the end of control.
     Control(io::Result<ToAgent>),
-    /// A flow's half will send no more.
+    /// The flow's half will send no more.
     SentAll { flow: usize, sent: Tally },
-    /// A flow has left a point of its series.
+    /// The flow has left a point of its series.
     Sampled { flow: usize },
-    /// No further connection can come in.
+    /// The listener failed, so no further connection can arrive.
     Shut(Error),
-    /// A flow's thread has ended.
+    /// The flow's thread has ended.
     Ended { flow: usize, end: Result<Box<FlowEnd>> },
 }
 
-/// Results of a flow that has ended. The connection stays open until the report is out, so that the
-/// end of one flow disturbs nothing.
+/// Results of a flow that has ended. The connection stays open until the report is sent, so that the end of one flow
+/// disturbs no other.
 struct FlowEnd {
     report: EndpointReport,
     series: Series,
@@ -71,7 +71,7 @@ struct FlowEnd {
 /// Slot in which a flow's thread leaves its newest point for the agent's main thread.
 type Slot = Mutex<Option<Point>>;
 
-/// A flow's line to the agent's main thread.
+/// Sender of a flow's events to the agent's main thread.
 struct Teller {
     flow: usize,
     events: SyncSender<Event>,
@@ -84,8 +84,8 @@ impl Watch for Teller {
         let _ = self.events.send(Event::SentAll { flow: self.flow, sent });
     }
 
-    /// A point that finds no room, because the main thread has not come round to those before it, is
-    /// left out: its counters come again with the next.
+    /// Leaves the point for the main thread. If the main thread has not taken the earlier events, the point is dropped:
+    /// its counters are included in the next one.
     fn sampled(&mut self, point: &Point) {
         let Some(slot) = &self.slot else { return };
         if let Ok(mut slot) = slot.lock() {
@@ -98,14 +98,14 @@ impl Watch for Teller {
     }
 }
 
-/// A trial under way at this end.
+/// Running trial at this end.
 pub(super) struct Session {
     /// True if any flow sleeps in receiving calls and so needs nudges.
     sleeps: bool,
     control: UnixStream,
     events: Receiver<Event>,
     signals: Vec<Arc<Signal>>,
-    /// Newest points by flow that have not been passed on; empty if nobody asked for them.
+    /// Newest points by flow that have not been passed on; empty if the plan does not ask for them.
     points: Vec<Arc<Slot>>,
     threads: Arc<Vec<JoinHandle<()>>>,
     sent: Vec<Option<Tally>>,
@@ -118,10 +118,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts a thread per flow, waits for the word, and lets them go at once.
+    /// Starts a thread per flow, waits for the start message, and releases all threads at once.
     ///
-    /// Only these threads are held on the plan's CPU: whatever else this process does must not take it
-    /// from them.
+    /// Only these threads are pinned to the plan's CPU: nothing else in this process may take it from them.
     pub(super) fn start(
         mut control: UnixStream,
         flows: Vec<Flow>,
@@ -132,7 +131,7 @@ impl Session {
         take_nudges();
         let n = flows.len();
         let sleeps = flows.iter().any(|flow| flow.wait == WaitMode::Hybrid);
-        // Of a fixed size, so that telling allocates nothing; with room for what is told at once.
+        // Bounded, so that sending allocates nothing; with space for all events that can occur at once.
         let (events_in, events) = sync_channel(4 * n + 4);
         let go = Arc::new(Barrier::new(n + 1));
         let called_off = Arc::new(AtomicBool::new(false));
@@ -154,7 +153,7 @@ impl Session {
                     run_flow(&contender, flow, pinned, &signal, teller);
                 }
             };
-            // Those that wait at the barrier end with this process.
+            // Threads that wait at the barrier end with this process.
             threads.push(spawn(&format!("flow {index}"), run)?);
         }
         let word = control::read(&mut control);
@@ -189,7 +188,7 @@ impl Session {
         })
     }
 
-    /// Sees the flows through to their end.
+    /// Leads the flows to their end.
     pub(super) fn finish(mut self) -> Result<(AgentReport, Parting)> {
         let mut announced = false;
         while self.ended.iter().any(Option::is_none) {
@@ -211,15 +210,15 @@ impl Session {
         Ok(self.report())
     }
 
-    /// Looks whether a flow's thread is stuck, where that is due.
+    /// Checks whether a flow's thread is stuck, if a check is due.
     fn look_at_flows(&mut self) -> Result<()> {
         let flows = self.threads.iter().zip(&self.signals).zip(&self.ended).enumerate();
         let running = flows.filter(|(_, (_, end))| end.is_none());
         self.stuck.look(running.map(|(flow, ((thread, signal), _))| (flow, thread, &**signal)))
     }
 
-    /// Returns the time to wait for an event before the flows are nudged, or looked at. A thread that spins looks
-    /// at its signal by itself, and waking up takes its CPU from it.
+    /// Returns the time to wait for an event before the flows are nudged, or checked. A spinning thread reads its
+    /// signal by itself, and a wake-up here would take its CPU.
     fn patience(&self) -> Duration {
         match (self.sleeps, self.peer_finished) {
             (false, _) => stuck::LOOK.into(),
@@ -268,15 +267,15 @@ impl Session {
         Ok(())
     }
 
-    /// Wakes threads that sleep in a receiving call, so that they look at their signal. One that is
-    /// just about to sleep misses it and is nudged again.
+    /// Wakes threads that sleep in a receiving call, so that they read their signal. A thread that is just about to
+    /// sleep misses the wake-up and is nudged again.
     fn nudge(&self) {
         for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
             wake(thread);
         }
     }
 
-    /// Returns its report, and its connections, which are still open.
+    /// Returns this end's report, and its connections, which are still open.
     fn report(mut self) -> (AgentReport, Parting) {
         let mut report = self.meters.report();
         let mut notes = Vec::new();
@@ -292,7 +291,7 @@ impl Session {
             notes.extend(end.notes);
             self.parting.conns.push(end.conn);
         }
-        // Looks are timed by the clock, and whoever had the CPU meanwhile is not in the CPU time.
+        // Looks are timed by the clock, which also counts time in which another program had the CPU.
         report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
         report.cost.allocations = allocations;
         (report.effective, report.effective_by_flow) = by_flow(effective);
@@ -310,17 +309,17 @@ fn wake(thread: &JoinHandle<()>) {
 /// Sender of further connections to one flow.
 pub(super) type WayIn = Sender<Box<dyn Conn>>;
 
-/// Entrance for connections that come in while the trial runs, and the flows that they go to.
+/// Listener for connections that arrive while the trial runs, and the flows that they belong to.
 pub(super) struct Entrance {
     pub(super) listener: Box<dyn Listener>,
-    /// Empty if connections only need the listener to stay.
+    /// Senders to the flows; empty if connections only need the listener to stay open.
     pub(super) incoming: Vec<WayIn>,
-    /// Place among this end's flows of the one that a connection is for, by its number.
+    /// Function from a connection's number to the position of its flow among this end's flows.
     pub(super) place: Box<dyn Fn(u16) -> usize + Send>,
 }
 
 impl Entrance {
-    /// Hands each connection to its flow's thread, in a thread of its own that ends with the process.
+    /// Accepts connections in a thread of its own, which ends with the process, and hands each to its flow's thread.
     fn open(
         mut self,
         signals: &[Arc<Signal>],
@@ -332,7 +331,7 @@ impl Entrance {
             while !self.incoming.is_empty() {
                 let (flow, conn) = match self.listener.accept(NEXT_CONNECTION) {
                     Ok(accepted) => accepted,
-                    // Nobody came, and nobody has to.
+                    // No connection arrived, and none has to.
                     Err(Error::Blocked { .. }) => continue,
                     Err(error) => {
                         let _ = events.send(Event::Shut(error));
@@ -350,14 +349,14 @@ impl Entrance {
                     thread::sleep(WAKE);
                 }
             }
-            // The flows go on needing it.
+            // The flows still need the listener.
             thread::park();
         };
         spawn("entrance", run).map(drop)
     }
 }
 
-/// Runs a flow of a contender to its end, and tells it.
+/// Runs a flow of a contender to its end, and reports the end to the main thread.
 fn run_flow(contender: &str, flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
     let end = contained(contender, || {
         pinned?;
@@ -366,7 +365,7 @@ fn run_flow(contender: &str, flow: Flow, pinned: Result<()>, signal: &Signal, mu
     let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
 }
 
-/// Runs a flow. Its half, and the samples file with it, is closed before anybody hears of its end.
+/// Runs a flow. Its half, and the samples file with it, is closed before its end is reported.
 fn to_its_end(mut flow: Flow, signal: &Signal, teller: &mut Teller) -> Result<FlowEnd> {
     let clock = Monotonic;
     let before = Reading::now();

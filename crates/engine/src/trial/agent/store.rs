@@ -1,5 +1,5 @@
-//! The file that one flow of a trial reads or writes, opened by an agent. It creates none and cuts
-//! none: what is to be written has been made by the process that started the trial.
+//! File that one flow of a trial reads or writes, opened by an agent. The agent neither creates nor truncates it: a
+//! file to be written was created by the process that started the trial.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,14 +11,14 @@ use crate::datapath::file::{read_at, write_at};
 use crate::error::{Error, Result};
 use crate::workload::{NamedFile, Purpose};
 
-/// Returns the name of a file until all of it is there and known to be right.
+/// Returns the name of a file until it is complete and known to be correct.
 pub fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     name.into()
 }
 
-/// An open file and its name.
+/// Open file and its name.
 #[derive(Debug)]
 pub struct OpenFile {
     file: File,
@@ -26,15 +26,15 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens what a workload names: a file to read, or the partial one to write.
+    /// Opens the file that a workload names for reading, or its partial file for writing.
     ///
     /// # Errors
-    /// [`Error::Data`] naming the file and what the system says.
+    /// [`Error::Data`] with the file's name and the system's reason.
     pub fn open(named: &NamedFile) -> Result<OpenFile> {
         let mut options = OpenOptions::new();
         let (path, options) = match named.purpose {
             Purpose::Read => (PathBuf::from(&named.path), options.read(true)),
-            // Some engines map what they write, or read it back.
+            // Some engines map the file that they write, or read it back.
             Purpose::Write => (partial(Path::new(&named.path)), options.read(true).write(true)),
         };
         match options.open(&path) {

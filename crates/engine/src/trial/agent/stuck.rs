@@ -1,5 +1,5 @@
-//! Watch over the threads of flows: one that no longer returns from a call of its transport is stuck, as in a library
-//! that spins.
+//! Watch over the threads of flows: a thread that no longer returns from a call of its transport is stuck, for example
+//! in a library that spins.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
@@ -8,31 +8,31 @@ use super::driver::Signal;
 use crate::error::{Error, Result};
 use crate::time::{self, Clock, Monotonic, Nanos};
 
-/// Time between two looks. A look takes microseconds of a CPU.
+/// Time between two checks. A check takes microseconds of a CPU.
 pub(super) const LOOK: Nanos = Nanos::from_secs(2);
 
-/// CPU time within one turn of a flow from which its thread is stuck. Calls of the kernel take milliseconds at most.
+/// CPU time within one turn of a flow after which its thread counts as stuck. System calls take milliseconds at most.
 const MOST: Nanos = Nanos::from_secs(5);
 
 /// Watch over the flows of an end.
 pub(super) struct Stuck {
     contender: String,
     looked: Nanos,
-    /// CPU time of each flow's thread when it was poked last.
+    /// CPU time of each flow's thread at its last poke.
     poked: Vec<Nanos>,
 }
 
 impl Stuck {
-    /// Starts a watch over so many flows.
+    /// Starts a watch over `flows` flows.
     pub(super) fn new(contender: &str, flows: usize) -> Stuck {
         let contender = contender.to_owned();
         Stuck { contender, looked: Monotonic.now(), poked: vec![Nanos::ZERO; flows] }
     }
 
-    /// Looks at each flow under way, where that is due.
+    /// Checks each running flow, if a check is due.
     ///
     /// # Errors
-    /// [`Error::Broken`] of the contender where a thread is stuck.
+    /// [`Error::Broken`] with the contender's name if a thread is stuck.
     pub(super) fn look<'a>(
         &mut self,
         running: impl Iterator<Item = (usize, &'a JoinHandle<()>, &'a Signal)>,
@@ -45,7 +45,7 @@ impl Stuck {
         for (flow, thread, signal) in running {
             let Some(used) = cpu_time(thread) else { continue };
             let Some(poked) = self.poked.get_mut(flow) else { continue };
-            // Each turn of a flow takes notice of a poke.
+            // A flow reads its signal in each turn, so a poke that was read proves a turn.
             if !signal.is_unread() {
                 signal.poke();
                 *poked = used;

@@ -1,6 +1,6 @@
-//! Keeping connections up while no flow runs on them: before the word to start, and after the last report. A
-//! protocol in user space sends again what was lost only where somebody lets it, and the last packet of a
-//! handshake or of a transfer may be what its peer waits for.
+//! Upkeep of connections while no flow runs on them: before the start message, and after the last report. A protocol in
+//! user space retransmits only when it is driven, and its peer may still wait for the last packet of a handshake or of
+//! a transfer.
 
 use std::iter;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,25 +11,25 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Conn;
 use crate::transport::at_once::{OpenAttempts, OpenTask, at_once};
 
-/// Longest sleep, if no connection sets a time.
+/// Longest sleep, if no connection sets a deadline.
 const LONGEST: Nanos = Nanos::from_secs(1);
 
-/// Time within which a connection is to notice that all others are there, too.
+/// Time within which a connection notices that all others are open, too.
 const SOON: Nanos = Nanos::from_millis(10);
 
-/// Pause in milliseconds where an arrival shows that nobody takes.
+/// Pause in milliseconds while a descriptor stays readable because no flow reads from it.
 const PAUSE_MS: libc::c_int = 1;
 
 /// Event of control to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// A word, or its end.
+    /// A message, or the end of control.
     Word,
     /// End of control.
     End,
 }
 
-/// Keeps `conns` up until control says what is waited for.
+/// Keeps `conns` up until the awaited event of control.
 pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn Conn]) {
     let events = match until {
         Until::Word => libc::POLLIN,
@@ -40,8 +40,8 @@ pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn C
     while !keep_up(&mut line, LONGEST, conns) {}
 }
 
-/// Sleeps until something happens, at most for `longest`, and lets `conns` act unless it was on `line`; whether
-/// it was.
+/// Sleeps until an event, at most for `longest`, and drives `conns` unless the event was on `line`. Returns true if it
+/// was.
 fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn]) -> bool {
     let fds = conns.iter().filter_map(|conn| conn.readiness().fd);
     let entry =
@@ -57,11 +57,11 @@ fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn])
     }
     let now = Monotonic.now();
     for conn in conns {
-        // What fails here fails again in its flow, which says so; after the last report nothing is left to lose.
+        // An error here occurs again in the flow, which reports it; after the last report it has no effect.
         let _ = conn.on_deadline(now);
     }
-    // What has arrived at a connection of the kernel's, beside one in user space, stays there until a flow takes
-    // it, and shows all the time.
+    // Data that arrived at a kernel connection, beside one in user space, stays there until a flow reads it, and keeps
+    // the descriptor readable.
     let conns = &mut entries[1..];
     // SAFETY: the pointer and length are those of a live slice of valid pollfds.
     let stays = unsafe { libc::poll(conns.as_mut_ptr(), conns.len() as libc::nfds_t, 0) } > 0;
@@ -69,11 +69,11 @@ fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn])
     stays && unsafe { libc::poll(line, 1, PAUSE_MS) } > 0
 }
 
-/// Opens so many connections at once, and keeps each up until all of them are there: the peer lets them in one
-/// after the other, and sees the handshake of one through before it looks at the next.
+/// Opens `flows` connections at once, and keeps each up until all of them are open: the peer accepts them one after the
+/// other, and completes the handshake of one before it starts the next.
 ///
 /// # Errors
-/// Of the first that could not be opened; where a thread cannot be started.
+/// Fails with the error of the first connection that could not be opened, or if a thread cannot be started.
 pub(super) fn dial_at_once<D>(flows: u16, dial: &D) -> Result<Vec<Box<dyn Conn>>>
 where
     D: Fn(u16) -> Result<Box<dyn Conn>> + Sync,
@@ -104,7 +104,7 @@ mod tests {
     use crate::error::Error;
     use crate::transport::{ConnInfo, Effective, Progress, Readiness};
 
-    /// A connection that is always due, and counts how often it was let act.
+    /// Connection that is always due, and counts how often it was driven.
     struct Due(Arc<AtomicUsize>);
 
     impl Conn for Due {
@@ -167,7 +167,7 @@ mod tests {
             });
             attend(&control, Until::Word, &mut [&mut conn]);
         });
-        // A word is not the end, of which there is one only now.
+        // A message is not the end of control, which follows only now.
         let more = acted.load(Ordering::Acquire) + 10;
         thread::scope(|scope| {
             let acted = &acted;
@@ -182,7 +182,7 @@ mod tests {
         assert!(acted.load(Ordering::Acquire) >= more);
     }
 
-    /// A connection of which something has arrived that only a flow takes.
+    /// Connection with unread data that only a flow reads.
     struct Unread(Arc<AtomicUsize>, UnixStream);
 
     impl Conn for Unread {
@@ -253,7 +253,7 @@ mod tests {
         assert!(Monotonic.now() - began >= pauses, "it spun");
     }
 
-    /// The far end lets the second one in only once the first has acted again.
+    /// The far end accepts the second connection only once the first has been driven again.
     #[test]
     fn one_that_is_open_is_kept_up_while_others_are_being_opened() {
         let acted: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
@@ -270,7 +270,7 @@ mod tests {
             _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
         });
         assert!(refused.err().unwrap().to_string().contains("nobody answers"));
-        // A library that panics as it opens one is a contender that breaks, and holds up no other.
+        // A library that panics while it opens a connection breaks its own contender, and delays no other connection.
         let broken = dial_at_once(3, &|flow| match flow {
             1 => panic!("asked to"),
             _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),

@@ -1,13 +1,13 @@
-//! The commands of an external contender while a trial runs: each has a keeper, a process of this program at the host of
-//! its side, which starts it, says when it listens, counts its CPU time, and ends it with the trial.
+//! Commands of an external contender while a trial runs. Each has a keeper, a process of this program at the host of
+//! its side, which starts it, reports when it listens, counts its CPU time, and ends it with the trial.
 //!
 //! ```text
-//! race ── Run ──► keeper ── starts ──► command      Listens, once its port is there
-//!      ── Start ─►          reads the CPU time of the command and of what it started
-//!      ── Stop ──►          reads it again, ends all of them, and says Cost
+//! race ── Run ──► keeper ── starts ──► command      Listens, once its port is open
+//!      ── Start ─►          reads the CPU time of the command and its children
+//!      ── Stop ──►          reads it again, ends all of them, and sends Cost
 //! ```
-//! A keeper ends its command as well when the line to the race ends, however it does. No server starts keepers, and none
-//! of this is in the protocol of control.
+//! A keeper also ends its command when the link to the race closes, for any reason. No server starts keepers, and none
+//! of these messages is in the control protocol.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,19 @@ pub(in crate::trial) use keeper::keep;
 
 /// Longest time until a command listens.
 const UNTIL_LISTENING: Nanos = Nanos::from_secs(10);
-/// Time for a keeper to say what it has to, and to end.
+/// Time for a keeper to send its last message, and to end.
 const SLACK: Nanos = Nanos::from_secs(5);
 /// Time between two looks at the flag that calls a trial off.
 const LOOK: Nanos = Nanos::from_millis(100);
 
-/// A command to keep.
+/// Command to run, with its addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::trial) struct CommandPlan {
-    /// The command.
+    /// Command to start.
     pub(in crate::trial) command: Command,
-    /// Addresses for its placeholders; it listens at a port of the keeper's choice.
+    /// Addresses for its placeholders; the keeper chooses the port at which it listens.
     pub(in crate::trial) places: Places,
-    /// Protocol of the port at which it is to listen; absent for either.
+    /// Protocol of the port at which it listens; absent for either.
     pub(in crate::trial) port: Option<Port>,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::trial) struct CommandPlan {
 enum ToKeeper {
     /// Run a command.
     Run(Box<CommandPlan>),
-    /// The trial begins: from here on CPU time counts.
+    /// The trial begins: CPU time counts from now on.
     Start,
     /// The trial is over.
     Stop,
@@ -61,15 +61,16 @@ enum ToKeeper {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FromKeeper {
-    /// The command listens here.
+    /// The command listens at this address.
     Listens(SocketAddr),
-    /// CPU time of the command since the trial began; the last word.
+    /// CPU time of the command since the trial began; the last message.
     Cost(Cost),
-    /// Fault of the command; the last word.
+    /// Fault of the command; the last message.
     Fault(Fault),
 }
 
-/// Starts the commands that forward a port to `target`, each with a keeper of its side; returns where the near one listens.
+/// Starts the commands that forward a port to `target`, each with a keeper on its side; returns the address at which
+/// the near one listens.
 ///
 /// # Errors
 /// Fails if a command cannot be started, ends at once, or does not listen in time.
@@ -95,7 +96,7 @@ pub(in crate::trial) fn forward(
     Ok((near, [near_command, far_command]))
 }
 
-/// A command under way. Dropping it ends it.
+/// Command that runs. Dropping it ends it.
 #[derive(Debug)]
 pub(in crate::trial) struct Running {
     side: Side,
@@ -104,10 +105,10 @@ pub(in crate::trial) struct Running {
 }
 
 impl Running {
-    /// Has a keeper start a command, and waits until it listens; returns where. `stop` calls that off.
+    /// Makes a keeper start a command, and waits until it listens; returns its address. `stop` calls that off.
     ///
     /// # Errors
-    /// Fault of the command, with its last words.
+    /// Fault of the command, with its last output.
     pub(in crate::trial) fn start(
         keeper: AgentProcess,
         side: Side,
@@ -137,10 +138,10 @@ impl Running {
         }
     }
 
-    /// Has its CPU time count from here on.
+    /// Starts to count its CPU time.
     ///
     /// # Errors
-    /// Reason that ended it.
+    /// Fails with the reason if it has ended.
     pub(in crate::trial) fn begin(&mut self) -> Result<()> {
         let told = self.tell(&ToKeeper::Start);
         told.map_err(|error| self.fault().unwrap_or(error))
@@ -160,7 +161,7 @@ impl Running {
         }
     }
 
-    /// Returns what ended it, if it has ended by itself.
+    /// Returns the error that ended it, if it has ended by itself.
     fn fault(&mut self) -> Option<Error> {
         match self.has_word(LOOK) {
             Ok(true) => match self.hear() {
@@ -196,17 +197,17 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A keeper that is killed could not end what its command has started.
+    /// The keeper is not killed, because it then could not end the command's children.
     fn drop(&mut self) {
         let _ = self.keeper.control().shutdown(std::net::Shutdown::Write);
         self.keeper.ended(SLACK);
     }
 }
 
-/// Ends commands; returns their cost, of each side.
+/// Ends commands; returns their cost by side.
 ///
 /// # Errors
-/// Reason that ended one of them before.
+/// Fails if one of them ended before, with the reason.
 pub(in crate::trial) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
     let mut costs: [Cost; 2] = Default::default();
     for mut command in commands.drain(..) {
@@ -216,7 +217,7 @@ pub(in crate::trial) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
     Ok(costs)
 }
 
-/// Returns the error of a command that has ended by itself, if one has, in place of what came of it.
+/// Returns the error of a command that has ended by itself, if one has, in place of an error that follows from it.
 pub(in crate::trial) fn blame(commands: &mut [Running], error: Error) -> Error {
     match error {
         Error::Interrupted => error,

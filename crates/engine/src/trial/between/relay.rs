@@ -1,13 +1,11 @@
-//! Relay: a node between the near end and a far one, at the far end's host. What comes in, over TCP or UDP on one
-//! port, goes on to where the far end listens, and what that answers goes back, as a relay of TURN (RFC 8656) or
-//! a proxy does.
+//! Relay: a node between the near end and a far one, at the far end's host. It forwards all that arrives at one port,
+//! over TCP or UDP, to the far end's address, and the answers back, as a TURN relay (RFC 8656) or a proxy does.
 //!
 //! ```text
 //! near end ── path ──► relay:port ── inside the host ──► far end
-//!                      one connection, or one socket, for each that comes in
-//! ```
-//! One thread, one system call for each datagram, sleeping while there is nothing to do: an ordinary relay, and
-//! what it costs is to be seen. A connection that fails on one side is reset on the other.
+//!                      one connection or socket for each near one
+//! ``` One thread, one system call for each datagram, sleeping while idle: an ordinary relay; its cost should show in
+//! the figures. A connection that fails on one side is reset on the other.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -24,25 +22,25 @@ use crate::trial::agent::session::say;
 use crate::trial::control::{ForwardPlan, FromAgent};
 use crate::units::Bytes;
 
-/// Bytes under way in one direction of a connection.
+/// Buffer for one direction of a connection, in bytes.
 const BUFFER: usize = 256 << 10;
-/// The largest datagram.
+/// Largest datagram.
 const LARGEST: usize = 1 << 16;
-/// Datagrams that are passed on from one socket before the others have their turn.
+/// Datagrams that are forwarded from one socket before the next socket's turn.
 const TURN: usize = 64;
 /// Receive buffer of each UDP socket.
 const RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
-/// The most connections, and the most UDP peers: a trial has at most as many flows.
+/// Most connections, and most UDP peers: a trial has at most as many flows.
 const MOST: usize = 1024;
 /// Ports to try until one is free for both protocols.
 const TRIES: usize = 16;
 /// Longest time to connect to the far end, which is on this host.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Relays until the line to the race says anything more, or ends.
+/// Relays until the link to the race has a message, or closes.
 ///
 /// # Errors
-/// [`Error::Setup`] where no port is free for TCP and UDP, or the kernel does not let it wait.
+/// [`Error::Setup`] if no port is free for both TCP and UDP, or if the kernel refuses to poll.
 pub(in crate::trial) fn run(plan: &ForwardPlan, mut control: UnixStream) -> Result<()> {
     let mut relay = Relay::new(plan)?;
     let endpoint = Address::Ip(relay.at()?);
@@ -56,7 +54,7 @@ struct Relay {
     /// Socket that near ends send to.
     datagrams: UdpSocket,
     streams: Vec<Stream>,
-    /// Near ends that sent datagrams, each with the socket to the far end that is its own.
+    /// Near ends that sent datagrams, each with its own socket to the far end.
     peers: Vec<(SocketAddr, UdpSocket)>,
     scratch: Vec<u8>,
 }
@@ -124,7 +122,7 @@ impl Relay {
         }
     }
 
-    /// Takes connections in, and connects each to the far end.
+    /// Accepts connections, and connects each to the far end.
     fn accept(&mut self) {
         while let Ok((near, _)) = self.listener.accept() {
             if self.streams.len() < MOST
@@ -135,18 +133,18 @@ impl Relay {
         }
     }
 
-    /// Passes datagrams of near ends on.
+    /// Forwards datagrams of near ends.
     fn on(&mut self) {
         for _ in 0..TURN {
             let Ok((len, from)) = self.datagrams.recv_from(&mut self.scratch) else { return };
             if let Some(peer) = self.peer(from) {
-                // A datagram without room is lost, as on any path.
+                // A datagram that does not fit is lost, as on any path.
                 let _ = self.peers[peer].1.send(&self.scratch[..len]);
             }
         }
     }
 
-    /// Returns the place of a near end among the peers, with a new socket if it has none.
+    /// Returns the position of a near end among the peers; a new one gets a socket.
     fn peer(&mut self, near: SocketAddr) -> Option<usize> {
         let known = self.peers.iter().position(|(address, _)| *address == near);
         if known.is_some() || self.peers.len() == MOST {
@@ -161,12 +159,12 @@ impl Relay {
         Some(self.peers.len() - 1)
     }
 
-    /// Passes the far end's datagrams back, of the peers that have some.
+    /// Sends the far end's datagrams back, for the peers that have some.
     fn back(&mut self, ready: &[bool]) {
         let ready = self.peers.iter().zip(ready).filter(|(_, ready)| **ready);
         for ((near, socket), _) in ready {
             for _ in 0..TURN {
-                // An error is word of the network about an earlier datagram.
+                // An error is the network's report about an earlier datagram.
                 let Ok(len) = socket.recv(&mut self.scratch) else { break };
                 let _ = self.datagrams.send_to(&self.scratch[..len], near);
             }
@@ -193,11 +191,11 @@ pub(in crate::trial) fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSock
 }
 
 fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
-    // poll(2) reports hang-ups and errors whatever is asked for; a negative descriptor keeps it quiet.
+    // poll(2) reports hang-ups and errors whatever the events; it ignores a negative descriptor.
     libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
 }
 
-/// Connection of a near end, and the one to the far end that belongs to it.
+/// Connection of a near end, with its connection to the far end.
 struct Stream {
     near: TcpStream,
     far: TcpStream,
@@ -205,10 +203,10 @@ struct Stream {
     down: OneWay,
 }
 
-/// One direction of a relayed connection.
+/// Relayed connection in one direction.
 struct OneWay {
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are to be written.
+    /// Bytes of the buffer that are still to be written.
     held: std::ops::Range<usize>,
     state: State,
 }
@@ -217,15 +215,15 @@ struct OneWay {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// The sender has ended it; what is held is still to be written.
+    /// The sender has closed; the rest of the buffer is still to be written.
     Ended,
-    /// The receiver has been told, too.
+    /// The receiver has got the close, too.
     Told,
 }
 
 impl Stream {
     fn between(near: TcpStream, to: SocketAddr) -> io::Result<Stream> {
-        // Once the trial is over nothing of it may be sent again: the path is the next one's.
+        // Once the trial is over no byte of it may be retransmitted: the path is the next trial's.
         reset_on_close(near.as_fd())?;
         let far = TcpStream::connect_timeout(&to, CONNECT)?;
         reset_on_close(far.as_fd())?;
@@ -244,7 +242,7 @@ impl Stream {
         [of(&self.near, &self.up, &self.down), of(&self.far, &self.down, &self.up)]
     }
 
-    /// Moves what can be moved; false once there is nothing more to move, ever.
+    /// Moves all that can be moved; returns false once nothing will ever move again.
     fn turn(&mut self) -> bool {
         let moved = self.up.turn(&self.near, &self.far);
         let moved = moved.and_then(|()| self.down.turn(&self.far, &self.near));
@@ -265,7 +263,7 @@ impl OneWay {
         if self.held.is_empty() { 0 } else { libc::POLLOUT }
     }
 
-    /// Reads once and writes what there is, without waiting.
+    /// Reads once and writes the buffered bytes, without waiting.
     fn turn(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
         if self.held.is_empty() && self.state == State::Open {
             match from.read(&mut self.buffer) {
@@ -299,7 +297,7 @@ mod tests {
 
     const HERE: &str = "127.0.0.1:0";
 
-    /// Runs `test` with the address of a relay to `to`, and sees that the relay ends with its line.
+    /// Runs `test` with the address of a relay to `to`, and checks that the relay ends with its link.
     fn relayed(to: SocketAddr, test: impl FnOnce(SocketAddr)) {
         let (mut race, control) = UnixStream::pair().unwrap();
         let plan = ForwardPlan { at: HERE.parse().unwrap(), to };
@@ -319,7 +317,7 @@ mod tests {
         relayed(far.local_addr().unwrap(), |at| {
             let mut near = TcpStream::connect(at).unwrap();
             let (mut far, _) = far.accept().unwrap();
-            // More than the relay and both sockets hold, so that it has to wait for room.
+            // More than the relay and both sockets can buffer, so that it has to wait.
             let sent: Vec<u8> = (0..32 << 20).map(|at: u32| ((at * 7) >> 3) as u8).collect();
             let body = sent.clone();
             let sender = thread::spawn(move || {

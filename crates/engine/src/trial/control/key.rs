@@ -1,5 +1,5 @@
-//! The key of a server, which clients pin: TLS 1.3 (RFC 8446) with a raw public key (RFC 7250), so that there
-//! is neither a certificate nor a name nor a date to check, only the key that the server printed at its start.
+//! Key of a server, which clients pin: TLS 1.3 (RFC 8446) with a raw public key (RFC 7250). There is no certificate,
+//! name or date to check, only the key that the server printed at its start.
 
 use std::fmt;
 use std::io::Write;
@@ -24,18 +24,18 @@ use crate::error::{Error, Result};
 use crate::transport::identity::{PinnedVerifier, ProofKind};
 use crate::units::hex::{hex, unhex};
 
-/// The environment variable that may hold a pin.
+/// Environment variable that may hold a pin.
 pub const PIN_VARIABLE: &str = "DEADHEAT_PIN";
 
 /// Prefix of a pin: the name of the hash, before its digits.
 const PREFIX: &str = "sha256:";
 
-/// The SHA-256 of a server's public key (its SubjectPublicKeyInfo in DER, as RFC 7469 hashes it).
+/// SHA-256 of a server's public key (its SubjectPublicKeyInfo in DER, as in RFC 7469).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pin([u8; 32]);
 
 impl Pin {
-    /// Reads `sha256:` and 64 hexadecimal digits.
+    /// Parses `sha256:` and 64 hexadecimal digits.
     ///
     /// # Errors
     /// [`Error::Usage`] for anything else.
@@ -52,12 +52,12 @@ impl Pin {
     /// Reads the pin in `DEADHEAT_PIN`, if it is set.
     ///
     /// # Errors
-    /// As [`Pin::parse`].
+    /// Fails like [`Pin::parse`].
     pub fn from_environment() -> Result<Option<Pin>> {
         std::env::var(PIN_VARIABLE).ok().map(|typed| Pin::parse(&typed)).transpose()
     }
 
-    /// Returns the client's side of a connection to the server that has `pin`, or to any.
+    /// Returns the client's side of a connection to the server with `pin`, or to any server.
     ///
     /// # Errors
     /// Fails if the TLS library cannot be set up.
@@ -76,7 +76,7 @@ impl Pin {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         config.resumption = Resumption::disabled();
-        // The key says who the server is; no name is sent or compared.
+        // The key identifies the server; no name is sent or compared.
         config.enable_sni = false;
         let name = ServerName::IpAddress(IpAddr::from(std::net::Ipv4Addr::UNSPECIFIED));
         ClientConnection::new(Arc::new(config), name).map_err(unable)
@@ -89,7 +89,7 @@ impl fmt::Display for Pin {
     }
 }
 
-/// A server's key, ready to encrypt control with. Never shown; its pin is.
+/// Key of a server, ready to encrypt control with. It is never printed; its pin is.
 #[derive(Clone)]
 pub struct ServerKey {
     config: Arc<ServerConfig>,
@@ -100,16 +100,16 @@ impl ServerKey {
     /// Creates a key that lasts as long as this process.
     ///
     /// # Errors
-    /// Fails if no key can be made.
+    /// Fails if no key can be generated.
     pub fn fresh() -> Result<ServerKey> {
         ServerKey::from_pkcs8(generate()?.into())
     }
 
-    /// Reads the key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). A
-    /// file that is not there is made, readable by its owner only.
+    /// Reads the key in `file`, PEM (PKCS #8, as `openssl genpkey -algorithm ed25519` writes it). If there is no such
+    /// file, creates a new one, which only its owner may read.
     ///
     /// # Errors
-    /// Fails if it cannot be read or made, or holds no private key that TLS 1.3 can sign with.
+    /// Fails if the file cannot be read or created, or holds no private key that TLS 1.3 can sign with.
     pub fn in_file(file: &Path) -> Result<ServerKey> {
         let failed = |doing: &str, e| Error::setup(format!("{doing} {}", file.display()), e);
         let pem = match private_file::read(file) {
@@ -152,7 +152,7 @@ impl ServerKey {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(
                 certified,
             ))));
-        // No connection is resumed, so no ticket is of use.
+        // No connection is resumed, so tickets are useless.
         config.send_tls13_tickets = 0;
         Ok(ServerKey { config: Arc::new(config), pin })
     }
@@ -177,7 +177,7 @@ impl fmt::Debug for ServerKey {
     }
 }
 
-/// Creates an Ed25519 key (RFC 8410).
+/// Generates an Ed25519 key (RFC 8410).
 fn generate() -> Result<PrivatePkcs8KeyDer<'static>> {
     let pair = KeyPair::generate_for(&PKCS_ED25519)
         .map_err(|e| Error::setup("make a key", std::io::Error::other(e.to_string())))?;
@@ -236,8 +236,7 @@ mod tests {
         assert_ne!(ServerKey::fresh().unwrap().pin(), made);
     }
 
-    /// Made with `openssl genpkey -algorithm ed25519`; the pin with `openssl pkey -pubout -outform DER`
-    /// and `sha256sum`.
+    /// Key from `openssl genpkey -algorithm ed25519`; pin from `openssl pkey -pubout -outform DER` and `sha256sum`.
     #[test]
     fn openssl_sees_the_same_key() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Control protocol between race, server and agents: length-prefixed JSON, versioned, golden bytes
-//! in the tests. Control runs over TCP (or a socket pair on one machine), never over the path's
-//! UDP.
+//! Control: the protocol between race, server and agents, with its connection, keys, and client. Messages are
+//! length-prefixed JSON, versioned, with golden bytes in the tests. Control runs over TCP (or a socket pair on one
+//! machine), never over the path's UDP.
 //!
 //! ```text
 //! race                        server                       far agent      near agent
@@ -49,23 +49,23 @@ pub mod private_file;
 pub mod remote;
 pub mod stream;
 
-/// The protocol that this version speaks.
+/// Number of the protocol of this version.
 pub const PROTOCOL: u32 = 3;
 
-/// The environment variable that may hold a shared secret.
+/// Environment variable that may hold a shared secret.
 pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
 
-/// The word that a greeting starts with.
+/// First word of a greeting.
 pub const MAGIC: &str = "deadheat";
 
-/// The first message from a client.
+/// First message from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// [`MAGIC`].
     pub magic: String,
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// The client's version.
+    /// Version of the client.
     pub version: String,
 }
 
@@ -73,36 +73,35 @@ pub struct Greeting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromServer {
-    /// Greets back.
+    /// Answer to the greeting.
     Welcome {
-        /// The server's protocol.
+        /// Protocol of the server.
         protocol: u32,
-        /// The server's version.
+        /// Version of the server.
         #[serde(deserialize_with = "crate::foreign::text")]
         version: String,
-        /// Hexadecimal nonce to prove the shared secret with; absent if none is needed.
+        /// Hexadecimal nonce for the proof of the shared secret; absent if no proof is needed.
         nonce: Option<String>,
         /// Limits that the server sets.
         limits: Limits,
     },
-    /// The server's host, once the client is let in.
+    /// Facts of the server's host, once the client is admitted.
     Facts(Box<HostFacts>),
     /// The trial waits for others to end.
     Queued {
-        /// Number of trials before it.
+        /// Number of trials ahead of it.
         ahead: u32,
     },
-    /// The server has no room now; the same may be asked again a little later.
+    /// The server has no capacity now; the client may ask again soon.
     Full(Fault),
-    /// The server will not; why and what would help.
+    /// The server refuses; with the reason and a remedy.
     Refused(Fault),
-    /// The server's operator stopped it, whatever goes on; its last word.
+    /// The server's operator stopped it; its last message, whatever is in progress.
     Stopped(Fault),
 }
 
 impl FromServer {
-    /// Returns true if a message is a server's, by the word that it begins with; an agent has
-    /// others.
+    /// Returns true if a message is from a server, judged by its tag; an agent's messages have others.
     pub fn is_meant(body: &[u8]) -> bool {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
@@ -111,11 +110,11 @@ impl FromServer {
     }
 }
 
-/// The proof of a shared secret.
+/// Proof of knowing the shared secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal; on an encrypted connection, of
-    /// the nonce's text and what binds the proof to that connection (RFC 9266), so that nobody can pass it on.
+    /// HMAC-SHA-256 (RFC 2104) of the nonce's text under the secret, in hexadecimal; on an encrypted connection, of the
+    /// nonce's text and the connection's channel binding (RFC 9266), so that the proof cannot be replayed on another.
     pub mac: String,
 }
 
@@ -128,7 +127,7 @@ pub struct Limits {
     pub bytes: u64,
     /// Mean rate per direction, over any second.
     pub rate_bps: BitRate,
-    /// Trials that may run at once; further ones wait.
+    /// Trials that may run at once; further ones are queued.
     pub concurrent: u32,
 }
 
@@ -136,19 +135,19 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Get ready: listen (far) or dial (near).
+    /// Prepare: listen (far) or dial (near).
     Open(Box<AgentPlan>),
-    /// Stand between two ends: listen, and forward to where the far end listens. Ends with its line.
+    /// Relay between two ends: listen, and forward to the far end's address. It ends with its link.
     Relay(RelayPlan),
-    /// Begin.
+    /// Start.
     Start,
-    /// End what is under way and report, as a load does once the work beside it is over.
+    /// End the running flows and report, as a load does once the work beside it is over.
     Stop,
-    /// End the trial at once. A server answers with the agent's last word or a fault.
+    /// End the trial at once. A server answers with the agent's last message or a fault.
     CallOff,
     /// The other end has sent all it will, by flow.
     PeerFinished {
-        /// Counters of what it sent, by flow.
+        /// Counters of the data that it sent, by flow.
         sent: Vec<Tally>,
     },
 }
@@ -157,63 +156,63 @@ pub enum ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromAgent {
-    /// The far end listens here.
+    /// The far end listens.
     Ready {
         /// Endpoint to dial.
         endpoint: Address,
     },
     /// Every flow is connected.
     Connected,
-    /// State of a flow, if the plan asks for that while the trial runs.
+    /// State of a flow, if the plan asks for it while the trial runs.
     Interval {
         /// Number of the flow.
         flow: u16,
         /// Newest point of the flow.
         point: Box<Point>,
     },
-    /// Every half has sent what it will.
+    /// Every half has sent all it will.
     Finished {
-        /// Counters of what was sent, by flow.
+        /// Counters of the data sent, by flow.
         sent: Vec<Tally>,
     },
-    /// The figures; the last word.
+    /// Figures; the last message.
     Done(Box<AgentReport>),
-    /// Failure of the agent; the last word.
+    /// Failure of the agent; the last message.
     Fault(Fault),
 }
 
-/// Part of one end in a trial.
+/// Plan of one end for a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPlan {
     /// End that this plan is for.
     pub side: Side,
-    /// The contender, as typed.
+    /// Contender as typed.
     pub contender: String,
-    /// The workload, as typed.
+    /// Workload as typed.
     pub workload: String,
     /// Endpoint to dial (near) or bind (far).
     pub endpoint: Address,
-    /// Endpoints of the further far nodes, where there are several: flow `f` goes to the node `f` modulo
-    /// their number (near).
+    /// Endpoints of the other far nodes, if there are several: flow `f` goes to the node `f` modulo their number
+    /// (near).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Address>,
-    /// Flows of this end where they are not all: its part among several far nodes (far), or the one flow that all of
-    /// them get (near).
+    /// Flows of this end if they are not all flows: its part among several far nodes (far), or the one flow that serves
+    /// all of them (near).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// The trial's token.
+    /// Token of the trial.
     pub token: Token,
-    /// The trial's seed.
+    /// Seed of the trial.
     pub seed: u64,
-    /// The CPU to run on; absent for any.
+    /// CPU to run on; absent for any.
     pub cpu: Option<usize>,
     /// Mode of waiting.
     pub wait: WaitMode,
     /// File for raw samples (near only; ignored by servers).
     pub samples: Option<PathBuf>,
-    /// Limits that the server sets; absent on one's own machine.
+    /// Limits that the server sets; absent without a server.
     pub limits: Option<Limits>,
-    /// The time between two points of each flow's series.
+    /// Time between two points of each flow's series.
     #[serde(default = "default_interval")]
     pub interval_ns: Nanos,
     /// True if the points are reported while the trial runs.
@@ -225,32 +224,32 @@ pub struct AgentPlan {
     /// Properties of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Emulated>,
-    /// Largest IP packet that passes in one piece, where the relay on the way hides it from this end.
+    /// Largest IP packet that passes unfragmented, if a relay on the way hides it from this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// True if this end goes before other programs ([`crate::host::idle`]).
+    /// True if this end runs at a higher priority than other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,
 }
 
-/// Part of a node in between.
+/// Plan of a node between the ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelayPlan {
-    /// Take in and forward.
+    /// Relay that accepts and forwards.
     Forward(ForwardPlan),
-    /// Be the TURN client beside the near end.
+    /// TURN client beside the near end.
     Turn(TurnPlan),
-    /// Be the TURN server at the far end's host.
+    /// TURN server at the far end's host.
     Coturn(CoturnPlan),
 }
 
-/// Part of a relay: a node between the near end and a far one.
+/// Plan of a relay: a node between the near end and a far one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForwardPlan {
-    /// Address to listen at; port 0 for one of the system's choice.
+    /// Address to listen at; port 0 for any free port.
     pub at: SocketAddr,
-    /// Address of the far end that it forwards to.
+    /// Address of the far end to forward to.
     pub to: SocketAddr,
 }
 
@@ -272,12 +271,12 @@ impl Share {
         (self.node..flows as u16).step_by(usize::from(self.nodes.max(1)))
     }
 
-    /// Returns the place of `flow` among the flows of its node.
+    /// Returns the position of `flow` among the flows of its node.
     pub fn place(self, flow: u16) -> usize {
         usize::from(flow / self.nodes.max(1))
     }
 
-    /// Returns the flow at a place among the flows of this node.
+    /// Returns the flow at a position among the flows of this node.
     pub fn flow(self, place: u16) -> u16 {
         place.saturating_mul(self.nodes).saturating_add(self.node)
     }
@@ -286,7 +285,7 @@ impl Share {
 /// Properties of an emulated path that an end has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emulated {
-    /// Longest time that the path may hold a message that is not waiting behind others.
+    /// Longest time that the path may hold a message that is not queued behind others.
     pub transit_ns: Nanos,
     /// Time for which a near end tries to connect.
     pub dial_ns: Nanos,
@@ -308,20 +307,19 @@ pub struct AgentReport {
     pub series: Vec<Series>,
     /// Options as read back from the first flow.
     pub effective: Effective,
-    /// Options that a flow has otherwise than the first, by flow; empty if all flows are alike.
+    /// Options of each flow; empty if all flows have the same as the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effective_by_flow: Vec<Effective>,
-    /// Cost of the trial to this end.
+    /// Cost of the trial at this end.
     pub cost: Cost,
-    /// Share of CPU time that the hypervisor took meanwhile.
+    /// Share of CPU time that the hypervisor took during the trial.
     pub steal_share: f64,
     /// Load average (1 minute) at the start.
     pub load: f64,
     /// Counters of the network code over the trial, for the whole network namespace.
     #[serde(default)]
     pub counters: Option<HostCounters>,
-    /// Throttling of this end's control group by a CPU quota over the trial; absent if there was
-    /// none.
+    /// Throttling of this end's control group by a CPU quota over the trial; absent if it was not throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
     /// Notes of this end, in an instrumented trial.
@@ -329,15 +327,15 @@ pub struct AgentReport {
     pub notes: Option<Box<EndNotes>>,
 }
 
-/// A shared secret. Never shown.
+/// Shared secret. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Creates a secret from a file or variable; white space around it does not count.
+    /// Creates a secret from the text of a file or variable; surrounding white space is ignored.
     ///
     /// # Errors
-    /// [`Error::Usage`] where it is empty: a secret that everyone knows is worse than none.
+    /// [`Error::Usage`] if it is empty: a secret that everyone knows is worse than none.
     pub fn new(text: &str, from: &str) -> Result<Secret> {
         let text = text.trim();
         if text.is_empty() {
@@ -352,13 +350,13 @@ impl Secret {
     /// Reads the secret in `DEADHEAT_SECRET`, if it is set.
     ///
     /// # Errors
-    /// As [`Secret::new`].
+    /// Fails like [`Secret::new`].
     pub fn from_environment() -> Result<Option<Secret>> {
         let Ok(text) = std::env::var(SECRET_VARIABLE) else { return Ok(None) };
         Secret::new(&text, SECRET_VARIABLE).map(Some)
     }
 
-    /// Returns the secret itself.
+    /// Returns the text of the secret.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -370,14 +368,13 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Returns the proof that one knows `secret`, for a server's `nonce` and what binds it to the connection, if anything
-/// does.
+/// Returns the proof of knowing `secret`, for a server's `nonce` and the connection's channel binding, if it has one.
 pub fn prove(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Proof {
     let mac = keyed(secret, nonce, binding).finalize().into_bytes();
     Proof { mac: hex(&mac) }
 }
 
-/// Returns true if `proof` shows knowledge of `secret`. Takes the same time whatever is wrong.
+/// Returns true if `proof` shows knowledge of `secret`. Takes the same time wherever they differ.
 pub fn proved(secret: &str, nonce: &str, binding: Option<[u8; 32]>, proof: &Proof) -> bool {
     let bytes = unhex::<32>(&proof.mac);
     bytes.is_some_and(|bytes| keyed(secret, nonce, binding).verify_slice(&bytes).is_ok())
@@ -388,7 +385,7 @@ fn keyed(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())
         .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
     mac.update(nonce.as_bytes());
-    // A nonce has a fixed length, so where it ends is never in doubt.
+    // A nonce has a fixed length, so its end is never ambiguous.
     mac.update(binding.as_ref().map_or(&[], |binding| &binding[..]));
     mac
 }
@@ -453,7 +450,7 @@ mod tests {
             FromServer::Stopped(fault()),
         ];
         for word in words {
-            // A word that is new here is missing in the list above, too.
+            // A new variant fails to compile here until it is in the list above.
             match word {
                 FromServer::Welcome { .. }
                 | FromServer::Facts(_)

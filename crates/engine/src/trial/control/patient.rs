@@ -1,6 +1,6 @@
-//! Reading from a peer with a deadline for the whole message, and an ear for Ctrl-C.
+//! Reading from a peer with a deadline for the whole message, which Ctrl-C interrupts.
 //!
-//! A read timeout is per call: who sends a byte every few seconds would never run into it.
+//! A read timeout is per call: a peer that sends a byte every few seconds would never exceed it.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -13,16 +13,16 @@ use crate::transport::handover::readable;
 
 use super::stream::Stream;
 
-/// Longest time that Ctrl-C may go unnoticed.
+/// Longest time until Ctrl-C is noticed.
 const GLANCE: Nanos = Nanos::from_millis(100);
 
-/// A stream that is read until `deadline` at most, or until `stop` is set.
+/// Stream that is read until `deadline` at most, or until `stop` is set.
 pub(in crate::trial) struct Patient<'a, S> {
-    /// The stream.
+    /// Stream to read from.
     pub(in crate::trial) stream: &'a S,
-    /// Time by which all of it must have been read, on the monotonic clock.
+    /// Time by which the whole message must have been read, on the monotonic clock.
     pub(in crate::trial) deadline: Nanos,
-    /// Set by Ctrl-C.
+    /// Flag that Ctrl-C sets.
     pub(in crate::trial) stop: &'a AtomicBool,
 }
 
@@ -42,7 +42,7 @@ where
             if self.stream.holds_more() || readable(self.stream.as_fd(), left.min(GLANCE))? {
                 let mut stream = self.stream;
                 match stream.read(buffer) {
-                    // A part of an encrypted record; the deadline holds for all of it.
+                    // Part of an encrypted record; the deadline applies to the whole.
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                     read => return read,
                 }
@@ -54,7 +54,7 @@ where
 /// Connects within `timeout`, or until `stop` is set.
 ///
 /// # Errors
-/// As connect(2) has it; [`io::ErrorKind::TimedOut`]; [`io::ErrorKind::Other`] once `stop` is set.
+/// Fails like connect(2); with [`io::ErrorKind::TimedOut`]; with [`io::ErrorKind::Other`] once `stop` is set.
 pub(in crate::trial) fn connect(
     address: std::net::SocketAddr,
     timeout: Duration,
@@ -62,7 +62,7 @@ pub(in crate::trial) fn connect(
 ) -> io::Result<TcpStream> {
     let (tell, hear) = channel();
     let dial = move || {
-        // Nobody listens any more after Ctrl-C.
+        // After Ctrl-C the receiver is gone.
         let _ = tell.send(TcpStream::connect_timeout(&address, timeout));
     };
     std::thread::Builder::new().name("dial".into()).spawn(dial)?;
@@ -76,7 +76,7 @@ pub(in crate::trial) fn connect(
     }
 }
 
-/// Sleeps, or until `stop` is set.
+/// Sleeps for `time`, or until `stop` is set.
 ///
 /// # Errors
 /// [`io::ErrorKind::Other`] once `stop` is set.

@@ -1,4 +1,4 @@
-//! Files with secrets: keys and passwords, which are short, and which others should not read.
+//! Files with secrets, that is keys and passwords: they are short, and others should not read them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ const LARGEST: u64 = 64 << 10;
 /// Reads a file with a secret.
 ///
 /// # Errors
-/// The error of open(2) or read(2); `InvalidData` where it is a device, or longer than any secret.
+/// The error of open(2) or read(2); `InvalidData` if it is a device, or longer than any secret.
 pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     let opened = File::open(file)?;
     let kind = opened.metadata()?.file_type();
@@ -20,7 +20,7 @@ pub fn read(file: &Path) -> io::Result<Vec<u8>> {
         return wrong("it is a device, and not a file".into());
     }
     let mut content = Vec::new();
-    // One byte more than allowed tells what is too long, also where its length is not known.
+    // One byte more than allowed reveals a file that is too long, even if its length is unknown.
     opened.take(LARGEST + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LARGEST {
         return wrong(format!("it is longer than {} KiB; no secret or key is", LARGEST >> 10));
@@ -28,7 +28,7 @@ pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns a warning where every user of this host may read a file with a secret.
+/// Returns a warning if every user of this host may read a file with a secret.
 pub fn exposed(file: &Path) -> Option<String> {
     let mode = std::fs::metadata(file).ok().filter(Metadata::is_file)?.mode() & 0o7777;
     (mode & 0o004 != 0).then(|| {

@@ -1,4 +1,4 @@
-//! The client's side of a server's control connection: greet, prove the secret, learn the host.
+//! Client's side of a server's control connection: it greets, proves the secret, and reads the host's facts.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -21,28 +21,29 @@ use crate::trial::control;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The port that servers listen on unless told otherwise, TCP and UDP.
+/// Default port of servers, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 5210;
 
-/// Longest time from the first word to a server until it lets us in.
+/// Longest time from the greeting until a server admits this client.
 const LET_IN: Nanos = Nanos::from_secs(10);
 
-/// Pause before a server that has no room is asked again.
+/// Pause before the next request to a server without capacity.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// Number of times that a server is asked that closes without a word, as one does that has no
-/// descriptors left.
+/// Number of attempts at a server that closes the connection without a message, as a server without free descriptors
+/// does.
 const TRIES: u32 = 3;
 
-/// Longest wait for room.
+/// Longest wait for capacity.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(3_600);
 
-/// Credentials: what a client shows a server, and what it expects to be shown.
+/// Credentials of a client for a server, and the key that the client expects of it.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// The secret that both share.
+    /// Secret that both share.
     pub secret: Option<Secret>,
-    /// The server's key. Control is encrypted where there is a pin or a secret; with a pin it is known who reads it.
+    /// Hash of the server's key. Control is encrypted if there is a pin or a secret; only a pin proves the server's
+    /// identity.
     pub pin: Option<Pin>,
 }
 
@@ -50,40 +51,40 @@ impl Credentials {
     /// Reads them from `DEADHEAT_SECRET` and `DEADHEAT_PIN`.
     ///
     /// # Errors
-    /// As [`Secret::new`] and [`Pin::parse`].
+    /// Fails like [`Secret::new`] and [`Pin::parse`].
     pub fn from_environment() -> Result<Credentials> {
         Ok(Credentials { secret: Secret::from_environment()?, pin: Pin::from_environment()? })
     }
 }
 
-/// Control of the wait for a server: what ends it, and whom to tell of it.
+/// Control of the wait for a server: a flag that ends it, and a callback that reports it.
 pub struct Waiting<'a> {
-    /// Set by Ctrl-C.
+    /// Flag that Ctrl-C sets.
     pub stop: &'a AtomicBool,
-    /// Callback that is told why, each time that a server has no room.
+    /// Callback for the reason, each time that a server has no capacity.
     pub on_full: &'a mut dyn FnMut(&str),
 }
 
-/// A server that let us in.
+/// Server that admitted this client.
 #[derive(Debug)]
 pub struct RemoteServer {
     /// Address of the server.
     pub address: SocketAddr,
-    /// The control connection.
+    /// Control connection.
     pub control: Arc<ControlStream>,
-    /// Facts about its host.
+    /// Facts about the server's host.
     pub facts: HostFacts,
-    /// Limits that it sets.
+    /// Limits that the server sets.
     pub limits: Limits,
 }
 
 impl RemoteServer {
-    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. A server that has no
-    /// room is asked again every second for an hour.
+    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. A server without capacity is
+    /// asked again every second for an hour.
     ///
     /// # Errors
-    /// Naming the address and what would help, where it cannot be reached, speaks another protocol,
-    /// or wants a secret that is missing or wrong. [`Error::Interrupted`] on Ctrl-C.
+    /// Fails with the address and a remedy if the server cannot be reached, speaks another protocol, or wants a secret
+    /// that is missing or wrong. [`Error::Interrupted`] on Ctrl-C.
     pub fn connect(
         host: &str,
         family: Family,
@@ -149,9 +150,9 @@ impl RemoteServer {
 /// Answer of a server to a client.
 enum Answer {
     Welcome(Box<RemoteServer>),
-    /// No room now; in its words.
+    /// No capacity now; with the server's reason.
     Full(Error),
-    /// Closed instead of letting us in.
+    /// Connection closed instead of an answer.
     Closed(Error),
 }
 
@@ -160,7 +161,7 @@ struct Line<'a> {
     stream: ControlStream,
     deadline: Nanos,
     stop: &'a AtomicBool,
-    /// Reason why there is no room, if that is all that speaks against us.
+    /// Reason for the lack of capacity, if that is the only obstacle.
     full: Option<String>,
     /// True if the connection was closed instead of an answer.
     is_closed: bool,
@@ -368,7 +369,7 @@ mod tests {
         closing.join().unwrap();
     }
 
-    /// A byte now and then is no answer, however long it goes on; and Ctrl-C ends the wait at once.
+    /// Single bytes now and then are no answer, however long they go on; and Ctrl-C ends the wait at once.
     #[test]
     fn a_server_that_drips_is_left_on_ctrl_c() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

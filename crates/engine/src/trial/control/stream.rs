@@ -1,4 +1,4 @@
-//! The connection that control runs over: TCP, or TLS 1.3 over TCP.
+//! Connection that control runs over: TCP, or TLS 1.3 over TCP.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,9 +12,9 @@ use rustls::Connection;
 use super::key::{Pin, ServerKey};
 use crate::error::Result;
 
-/// A stream that poll(2) may be asked about, and that may hold bytes which poll(2) does not see.
+/// Stream that poll(2) can wait for, and that may hold bytes which poll(2) does not see.
 pub trait Stream: AsFd {
-    /// Returns true if there is something to read though the descriptor may not say so.
+    /// Returns true if bytes are buffered, so that the descriptor may not be readable.
     fn holds_more(&self) -> bool {
         false
     }
@@ -23,23 +23,23 @@ pub trait Stream: AsFd {
 impl Stream for TcpStream {}
 impl Stream for UnixStream {}
 
-/// A control connection. What it reads and writes is the same whether it is encrypted or not.
+/// Control connection. Its reads and writes yield the same bytes whether it is encrypted or not.
 ///
-/// Reading an encrypted one takes at most one call on the socket, and is
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) where that completed no record. Where the connection does not block,
-/// `WouldBlock` of writing or flushing means the same as of TCP: nothing was taken, and the same may be tried again.
+/// Reading an encrypted one takes at most one call on the socket, and fails with
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if that call completed no record. If the connection is non-blocking,
+/// `WouldBlock` of a write or flush means the same as for TCP: no byte was accepted, and the call may be repeated.
 pub struct ControlStream {
     tcp: TcpStream,
     tls: Option<Mutex<Tls>>,
 }
 
-/// Bytes that belong to one encrypted connection.
+/// Channel binding: bytes that belong to one encrypted connection.
 pub(crate) type Binding = [u8; 32];
 
-/// The state of an encrypted connection.
+/// State of an encrypted connection.
 struct Tls {
     connection: Connection,
-    /// Bytes that are decrypted and not yet read.
+    /// Number of bytes that are decrypted and not yet read.
     decrypted: usize,
 }
 
@@ -49,7 +49,7 @@ impl ControlStream {
         ControlStream { tcp, tls: None }
     }
 
-    /// Creates the client's end of an encrypted connection to the server with this pin, or to any.
+    /// Creates the client's end of an encrypted connection to the server with this pin, or to any server.
     ///
     /// # Errors
     /// Fails if TLS cannot be set up.
@@ -58,8 +58,8 @@ impl ControlStream {
         Ok(ControlStream { tcp, tls: Some(Mutex::new(Tls::new(client.into()))) })
     }
 
-    /// Returns bytes that both ends of an encrypted connection share, and no other connection has (RFC 9266); `None`
-    /// where it is not encrypted.
+    /// Returns bytes that both ends of an encrypted connection share, and no other connection has (RFC 9266); `None` if
+    /// it is not encrypted.
     ///
     /// # Errors
     /// Fails before the end of TLS's handshake.
@@ -70,14 +70,14 @@ impl ControlStream {
         self.tls().map(export).transpose().map_err(io::Error::other)
     }
 
-    /// Encrypts the server's end from the bytes `first` on, which the client began TLS with.
+    /// Encrypts the server's end, starting with the bytes `first`, with which the client began TLS.
     ///
     /// # Errors
-    /// Fails if TLS cannot be set up, or `first` is no beginning of it.
+    /// Fails if TLS cannot be set up, or if `first` does not start a handshake.
     pub(crate) fn encrypt(&mut self, key: &ServerKey, first: &[u8]) -> io::Result<()> {
         let connection = key.server().map_err(|e| io::Error::other(e.to_string()))?;
         let mut tls = Tls::new(connection.into());
-        // Reading nothing would be the end of the connection.
+        // A read of zero bytes would count as the end of the connection.
         if !first.is_empty() {
             tls.take_in(&mut &first[..])?;
         }
@@ -85,12 +85,12 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Returns true if it is encrypted.
+    /// Returns true if the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Returns the TCP connection under it.
+    /// Returns the TCP connection below.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
@@ -106,7 +106,7 @@ impl Tls {
         Tls { connection, decrypted: 0 }
     }
 
-    /// Reads from `socket` once; the number of bytes, 0 at its end.
+    /// Reads from `socket` once; returns the number of bytes, 0 at its end.
     fn take_in(&mut self, socket: &mut dyn Read) -> io::Result<usize> {
         let got = self.connection.read_tls(socket)?;
         let state = self.connection.process_new_packets().map_err(|e| match e {
@@ -117,7 +117,7 @@ impl Tls {
         Ok(got)
     }
 
-    /// Sends what waits to be sent.
+    /// Sends the bytes that wait to be sent.
     fn flush(&mut self, mut socket: &TcpStream) -> io::Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut socket)?;
@@ -128,13 +128,14 @@ impl Tls {
     fn read(&mut self, mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         if self.decrypted == 0 {
             let taken = self.take_in(&mut socket);
-            // An alert tells the peer what was wrong with its bytes.
+            // An alert informs the peer of the error in its bytes.
             let flushed = self.flush(socket);
             taken?;
             flushed?;
         }
         let read = match self.connection.reader().read(buffer) {
-            // The end without TLS's goodbye. A frame says how long it is, so nothing is taken for whole that is not.
+            // The connection ended without TLS's close notification. A frame has a length, so a truncated one is never
+            // taken as complete.
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => 0,
             read => read?,
         };
@@ -142,8 +143,8 @@ impl Tls {
         Ok(read)
     }
 
-    /// Takes bytes once those before are on their way. What the socket has no room for then waits for
-    /// [`Tls::flush`]: bytes that were encrypted must not be handed over twice.
+    /// Accepts bytes once all earlier ones are sent. Bytes that do not fit into the socket wait for [`Tls::flush`]:
+    /// encrypted bytes must not be passed in twice.
     fn write(&mut self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         let taken = self.connection.writer().write(bytes)?;

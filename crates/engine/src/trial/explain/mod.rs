@@ -1,6 +1,6 @@
-//! Notes of an end of an instrumented trial: the times at which each message passed each point, and
-//! how long its thread and its CPU worked. Such a trial explains where time goes; its figures are
-//! never a headline, because noting costs time, too.
+//! Instrumented trials: the notes of an end, that is the times at which each message passed each point, and the work of
+//! its thread and its CPU; and the parts of round trips that follow. Such a trial explains where time goes; its figures
+//! are never a headline, because taking notes costs time, too.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,48 +15,47 @@ pub mod probed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
-    /// Measuring its figures.
+    /// Measures the trial's figures.
     #[default]
     Figures,
-    /// Explaining what its figures are made of.
+    /// Explains the figures by their parts.
     Explain,
 }
 
 impl Pass {
-    /// Returns true if it is the usual one, which JSON leaves out.
+    /// Returns true for the default purpose, which JSON leaves out.
     pub fn is_usual(&self) -> bool {
         *self == Pass::Figures
     }
 }
 
-/// The most messages an end has rows of: the last ones of a trial. Their JSON stays below 200 kB.
+/// Most messages for which an end has rows: the last ones of a trial. Their JSON stays below 200 kB.
 pub const MOST_ROWS: usize = 1024;
 
-/// Ratio of messages to stamped ones: one in so many is stamped, by its number, so that both ends
-/// choose the same ones. Those in between pass without most of what stamps cost, and so tell how
-/// much that is.
+/// Ratio of messages to stamped messages. The number of a message decides, so that both ends choose the same ones.
+/// Unstamped messages avoid most of the cost of stamps, and so show that cost.
 pub const STAMPED: u64 = 4;
 
-/// Times at which one message and its answer passed each point of one end, in nanoseconds of
-/// `CLOCK_REALTIME`. At the near end sending comes first, at the far end arriving.
+/// Times at which one message and its answer passed each point of one end, in nanoseconds of `CLOCK_REALTIME`. At the
+/// near end sending is first, at the far end arriving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "[Option<u64>; 8]", into = "[Option<u64>; 8]")]
 pub struct Row {
-    /// The message's number.
+    /// Number of the message.
     pub number: u64,
-    /// The application called to send.
+    /// Time of the application's sending call.
     pub call: Option<u64>,
-    /// The call returned.
+    /// Time at which the call returned.
     pub returned: Option<u64>,
-    /// The protocol had done its work: the packet was handed to the queueing discipline.
+    /// Time at which the protocol handed the packet to the queueing discipline.
     pub scheduled: Option<u64>,
-    /// The driver took it.
+    /// Time at which the driver took the packet.
     pub left: Option<u64>,
-    /// The peer's kernel had acknowledged it (TCP).
+    /// Time at which the peer's kernel had acknowledged it (TCP).
     pub acknowledged: Option<u64>,
-    /// The packet with the message from the peer was received from the driver.
+    /// Time at which the packet with the peer's message was received from the driver.
     pub arrived: Option<u64>,
-    /// The application had that message.
+    /// Time at which the application received that message.
     pub got: Option<u64>,
 }
 
@@ -78,15 +77,15 @@ impl From<Row> for [Option<u64>; 8] {
 /// Notes of one end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EndNotes {
-    /// Names the running kernel (`/proc/sys/kernel/random/boot_id`), so that two ends know whether
-    /// they share its clock; empty if unknown.
+    /// Name of the running kernel (`/proc/sys/kernel/random/boot_id`), by which two ends know if they share its clock;
+    /// empty if unknown.
     pub boot: String,
-    /// Amount by which the time of day was set meanwhile, in nanoseconds.
+    /// Amount by which the time of day was set during the trial, in nanoseconds.
     pub step_ns: i64,
-    /// The CPU on which its flows are held; absent if they are not.
+    /// CPU to which its flows are pinned; absent if they are not pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_on: Option<usize>,
-    /// The work of that CPU, or of all.
+    /// Use of that CPU, or of all CPUs.
     pub cpu: CpuUse,
     /// Notes by flow.
     pub flows: Vec<FlowNotes>,
@@ -112,19 +111,19 @@ pub struct FlowNotes {
     /// Time in the protocol, if it runs in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<ProtocolTime>,
-    /// The kernel's view at the end, of TCP.
+    /// Kernel's view of a TCP connection at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<TcpView>,
 }
 
-/// The driver's visits to a connection to move bulk data.
+/// Visits of the driver to a connection to move bulk data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Visits {
     /// Number of visits.
     pub visits: u64,
-    /// The time inside them, waits in the kernel included, in nanoseconds.
+    /// Time inside the visits, waits in the kernel included, in nanoseconds.
     pub inside_ns: u64,
-    /// Time from the start of the first to the end of the last, in nanoseconds.
+    /// Time from the start of the first to the end of the last visit, in nanoseconds.
     pub span_ns: u64,
 }
 
@@ -141,16 +140,16 @@ pub struct CpuUse {
     pub cpus: u64,
     /// Total time, idle time included.
     pub all_ns: u64,
-    /// Programs and the calls they made.
+    /// Time in programs and their system calls.
     pub programs_ns: u64,
-    /// Interrupts and soft interrupts: where the kernel receives packets.
+    /// Time in interrupts and soft interrupts, where the kernel receives packets.
     pub interrupts_ns: u64,
-    /// Taken by the hypervisor.
+    /// Time taken by the hypervisor.
     pub steal_ns: u64,
 }
 
 impl CpuUse {
-    /// Returns the time since boot of one CPU, or of all.
+    /// Returns the use since boot of one CPU, or of all.
     pub fn read(cpu: Option<usize>) -> CpuUse {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         CpuUse::parse(&text, cpu)
@@ -208,7 +207,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Reads the values for an end held on `cpu`, or on none.
+    /// Reads the values for an end pinned to `cpu`, or to none.
     pub(super) fn read(cpu: Option<usize>) -> Before {
         Before { cpu, used: CpuUse::read(cpu), ahead: Realtime::ahead_of_monotonic() }
     }

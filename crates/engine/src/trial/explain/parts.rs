@@ -4,9 +4,9 @@
 //! near  call ── scheduled ── left ╮                                    ╭ arrived ── got
 //! far                             ╰ arrived ── got ── call ── scheduled ── left ╯
 //! ```
-//! Both ends note on their own clocks. The parts inside one end need one clock only; the path there
-//! and back together is what the near end waited for less what the far end took, so an offset
-//! between the clocks cancels out. Each way by itself is known where both ends share a kernel.
+//! Each end notes times on its own clock. A part inside one end uses one clock only. The path there and back together
+//! is the wait of the near end less the time of the far end, so an offset between the clocks cancels out. Each way by
+//! itself is known if both ends share a kernel.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{EndNotes, Row, STAMPED};
 use crate::stats;
 
-/// A part of a round trip, in the order in which time passes.
+/// Part of a round trip; variants are in order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -27,9 +27,9 @@ pub enum Part {
     ThereUnsplit,
     /// Path from the near driver to the far one.
     There,
-    /// Far receive path, from the driver until the application has it: protocol, socket, waking up.
+    /// Far receive path, from the driver until the application has the message: protocol, socket, wake-up.
     FarWake,
-    /// Far application, its time to think included.
+    /// Far application, its thinking time included.
     FarApplication,
     /// Far end's sending call, until the packet is scheduled.
     FarCall,
@@ -37,7 +37,7 @@ pub enum Part {
     FarStack,
     /// Path from the far driver to the near one.
     Back,
-    /// Path there and back together, if the two clocks are not one.
+    /// Path there and back together, if the ends have two clocks.
     BothWays,
     /// Path there, the far kernel's answer, and the path back.
     FarKernel,
@@ -49,19 +49,19 @@ pub enum Part {
     NearWake,
 }
 
-/// Scheme by which a contender's round trips are split, from what is known of them.
+/// Scheme by which a contender's round trips are split, depending on the known times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Stamps of both kernels.
     Stamped(Clocks),
-    /// The near kernel stamped, and the far kernel is the peer.
+    /// Stamps of the near kernel; the far kernel is the peer.
     KernelPeer,
-    /// Only the applications' own moments.
+    /// Times of the applications only.
     Applications(Clocks),
 }
 
 impl Scheme {
-    /// Returns true if it splits only what was stamped.
+    /// Returns true if it splits only stamped messages.
     fn needs_stamps(self) -> bool {
         !matches!(self, Scheme::Applications(_))
     }
@@ -89,35 +89,35 @@ impl Clocks {
 pub struct Split {
     /// Parts in order, with their times.
     pub parts: Vec<(Part, u64)>,
-    /// Time from the near application's call to its having the answer.
+    /// Time from the near application's call until it has the answer.
     pub total: u64,
 }
 
 /// Reason why a row cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// No answer, or no row of the same number at the far end.
+    /// No answer, or no row with the same number at the far end.
     Partner,
     /// No stamp of this kind at the near end.
     Near(Moment),
     /// No stamp of this kind at the far end.
     Far(Moment),
-    /// Moments in an impossible order, as where a clock was set.
+    /// Moments in an impossible order, for example because a clock was set.
     Order,
 }
 
-/// A moment that a row may lack.
+/// Moment that a row may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
-    /// The sending call.
+    /// Sending call.
     Call,
-    /// Handed to the queueing discipline.
+    /// Packet handed to the queueing discipline.
     Scheduled,
-    /// Taken by the driver.
+    /// Packet taken by the driver.
     Left,
-    /// Received from the driver.
+    /// Packet received from the driver.
     Arrived,
-    /// Received by the application.
+    /// Message received by the application.
     Got,
 }
 
@@ -197,7 +197,7 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
             part(Part::FarStack, f(Scheduled)?, answered)?;
             match clocks {
                 Clocks::Same => part(Part::Back, answered, back)?,
-                // Spans on either clock; the far one's is known to be none below zero by now.
+                // Spans on either clock; the far span is known to be nonnegative by now.
                 Clocks::Apart => {
                     let waited = back.checked_sub(left).ok_or(Missing::Order)?;
                     part(Part::BothWays, answered - arrived, waited)?;
@@ -210,24 +210,24 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
     Ok(Split { parts, total })
 }
 
-/// Round trips of some trials, split, and numbers of those that could not be.
+/// Round trips of some trials, split, and the number of the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Joined {
     /// Rows that could be split.
     pub splits: Vec<Split>,
-    /// Number of rows that could not be split, by what was missing.
+    /// Number of rows that could not be split, by the missing moment.
     pub missing: BTreeMap<Missing, u64>,
-    /// Times from leaving the near host until its acknowledgement, if that came (TCP).
+    /// Times from leaving the near host until the acknowledgement, if it arrived (TCP).
     pub acknowledged: Vec<u64>,
-    /// The sending calls, near and far, from their beginning to their return.
+    /// Lengths of the sending calls, near and far.
     pub calls: [Vec<u64>; 2],
-    /// Whole round trips of messages that were not to be stamped.
+    /// Round-trip times of messages that were not stamped on purpose.
     pub bare: Vec<u64>,
 }
 
 impl Joined {
-    /// Adds the rows of one trial, matched by number. The first tenth is left out: the connection
-    /// is cold there, and the kernel may not stamp yet.
+    /// Adds the rows of one trial, matched by number. The first tenth is left out: the connection is cold then, and the
+    /// kernel may not stamp yet.
     pub fn add(&mut self, near: &[Row], far: &[Row], scheme: Scheme) {
         let far: BTreeMap<u64, &Row> = far.iter().map(|row| (row.number, row)).collect();
         for row in near.iter().skip(near.len() / 10) {
@@ -259,10 +259,10 @@ impl Joined {
         !self.splits.is_empty() && missing <= self.splits.len() as u64
     }
 
-    /// Summarises the splits; `None` if nothing could be split.
+    /// Summarises the splits; `None` if no row could be split.
     ///
-    /// The parts are means over the round trips around the median one, so that they add up to the
-    /// median round trip: medians of parts would not, as no round trip is at the median everywhere.
+    /// The parts are means over the round trips around the median one, so that they add up to the median round trip:
+    /// medians of parts would not, as no round trip is at the median in every part.
     pub fn sum(&self) -> Option<RoundTrip> {
         let mut by_total: Vec<&Split> = self.splits.iter().collect();
         by_total.sort_by_key(|split| split.total);
@@ -306,11 +306,11 @@ impl Joined {
     }
 }
 
-/// Largest distance of the mean of the central round trips from the median one.
+/// Largest distance between the mean of the central round trips and the median one, in nanoseconds.
 const CLOSE_NS: f64 = 500.0;
 
-/// Returns the round trips around the median one: a twentieth of all to either side and at least
-/// ten, or fewer where their mean would be off.
+/// Returns the round trips around the median one: a twentieth of all to either side and at least ten, or fewer if their
+/// mean would be too far from the median.
 fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Split]> {
     let widest = (by_total.len() / 20).max(10);
     let around = |reach: usize| {
@@ -321,38 +321,38 @@ fn central<'a, 'b>(by_total: &'b [&'a Split], median: f64) -> Option<&'b [&'a Sp
         let sum: f64 = splits.iter().map(|split| split.total as f64).sum();
         (sum / splits.len() as f64 - median).abs() <= CLOSE_NS
     };
-    // Without any reach it is the median itself.
+    // With a reach of 0 it is the median itself.
     (0..=widest).rev().filter_map(around).find(|splits| is_close(splits))
 }
 
-/// Returns the first and the last index around the middle of `n`, as many below it as above it:
-/// `reach`, or what there is.
+/// Returns the first and the last index around the middle of `n`, with as many below as above: `reach`, or fewer if
+/// there are not as many.
 fn middle(n: usize, reach: usize) -> (usize, usize) {
     let (low, high) = (n.saturating_sub(1) / 2, n / 2);
     let reach = reach.min(low);
     (low - reach, high + reach)
 }
 
-/// Parts of a round trip, in time.
+/// Parts of a round trip, with their times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrip {
-    /// Round trips that it stands on.
+    /// Number of round trips that it is based on.
     pub messages: u64,
-    /// Rows that lacked a moment.
+    /// Number of rows that lacked a moment.
     pub incomplete: u64,
-    /// The median, from the near application's call to its having the answer.
+    /// Median time from the near application's call until it has the answer.
     pub total_ns: f64,
     /// Parts in order.
     pub parts: Vec<PartTime>,
-    /// The median less its parts.
+    /// Median less the sum of the parts.
     pub residual_ns: f64,
-    /// The median of those in between, which were not stamped; absent if all are alike.
+    /// Median of the unstamped messages; absent if all messages are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_ns: Option<f64>,
-    /// Median from leaving the near host to the kernel's acknowledgement (TCP).
+    /// Median time from leaving the near host to the kernel's acknowledgement (TCP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_ns: Option<f64>,
-    /// Median length of the near end's sending call. It may return after the answer has come.
+    /// Median length of the near end's sending call. It may return after the answer has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_sending_ns: Option<f64>,
     /// Median length of the far end's sending call.
@@ -360,16 +360,16 @@ pub struct RoundTrip {
     pub far_sending_ns: Option<f64>,
 }
 
-/// The time of one part.
+/// Time of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PartTime {
     /// Part that is timed.
     pub part: Part,
     /// Mean over the round trips around the median one, in nanoseconds.
     pub ns: f64,
-    /// 10th percentile over all of them.
+    /// 10th percentile over all round trips, in nanoseconds.
     pub low_ns: f64,
-    /// 90th percentile over all of them.
+    /// 90th percentile over all round trips, in nanoseconds.
     pub high_ns: f64,
 }
 
@@ -377,7 +377,7 @@ pub struct PartTime {
 mod tests {
     use super::*;
 
-    /// A round trip of 1,000 ns that began at `start` on the near clock; the far clock is `ahead`.
+    /// Rows of a round trip of 1,000 ns that began at `start` on the near clock; the far clock is `ahead`.
     fn rows(number: u64, start: u64, ahead: i64) -> (Row, Row) {
         let near = |after: u64| Some(start + after);
         let far = |after: u64| (start + after).checked_add_signed(ahead);
@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(said(&|near, _| near.left = None), Missing::Near(Moment::Left));
         assert_eq!(said(&|_, far| far.arrived = None), Missing::Far(Moment::Arrived));
         assert_eq!(said(&|near, _| near.got = None), Missing::Partner);
-        // A clock that was set in between.
+        // A clock that was set during the round trip.
         assert_eq!(said(&|near, _| near.got = Some(1)), Missing::Order);
         assert_eq!(said(&|_, far| far.left = Some(0)), Missing::Order);
         let (near, _) = rows(1, 5_000, 0);
@@ -568,7 +568,7 @@ mod tests {
         assert_eq!(middle(4, 10), (0, 3));
         assert_eq!(middle(4, 0), (1, 2));
         assert_eq!(middle(1, 10), (0, 0));
-        // Of none, nothing is the middle.
+        // An empty list has no middle.
         assert_eq!(central(&[], 0.0), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A connection that notes what passes through it: a layer between the driver and the transport, so
-//! that neither knows of it and a usual trial pays nothing.
+//! Noting layer between the driver and the transport: a connection that notes the messages that pass through it.
+//! Neither side depends on it, and a usual trial has no cost for it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,21 +12,19 @@ use crate::time::{self, Clock, Monotonic, Nanos, Realtime};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
 use crate::workload::Numbering;
 
-/// Sends whose stamps may still come, newest last; those before them are given up.
+/// Most sends that wait for their stamps, newest last; older ones are given up.
 const AWAITED: usize = 256;
 
-/// Number of stamped messages that an end in a hurry sends before it fetches their stamps, unless
-/// it has nothing else to do.
+/// Number of stamped messages that an end in a hurry sends before it fetches their stamps, unless it is idle.
 const HURRIED: u32 = 8;
 
-/// The notes of one flow, kept by whoever reports them. The lock is never contended: the flow's
-/// thread takes it while it runs, the report afterwards.
+/// Notes of one flow, shared with the code that reports them. The lock is never contended: the flow's thread takes it
+/// while it runs, the report afterwards.
 #[derive(Debug, Clone)]
 pub struct Probe(Arc<Mutex<Noted>>);
 
 impl Probe {
-    /// Puts a noting layer around `conn`. Where its messages have numbers, the kernel is asked to
-    /// stamp them.
+    /// Wraps a noting layer around `conn`. If its messages have numbers, the kernel is asked to stamp them.
     pub fn wrap(
         mut conn: Box<dyn Conn>,
         numbering: Option<Numbering>,
@@ -45,11 +43,11 @@ impl Probe {
         (Box::new(probed), probe)
     }
 
-    /// Returns the notes of a flow that has ended; called on its thread, whose CPU time is read.
+    /// Returns the notes of a flow that has ended; called on its thread, to read the thread's CPU time.
     pub fn conclude(&self, conn: &mut dyn Conn) -> FlowNotes {
         let mut noted = self.noted();
         if let Ok(stamps) = conn.stamps() {
-            // What cannot be fetched any more is only missing.
+            // Stamps that cannot be fetched any more are only missing.
             let _ = stamps.fetch(|passed| noted.passed(passed));
         }
         let mut rows: Vec<Row> =
@@ -76,7 +74,7 @@ fn thread_time() -> Nanos {
     time::read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
-/// A row in one cache line: moments that are not known are 0.
+/// Row in one cache line: unknown moments are 0.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Slot {
@@ -121,18 +119,18 @@ impl Slot {
 #[derive(Debug, Default)]
 struct Noted {
     unstamped: Option<String>,
-    /// Slots by message number modulo [`MOST_ROWS`]; `u64::MAX` is the number of an empty one.
+    /// Slots by message number modulo [`MOST_ROWS`]; an empty one has the number `u64::MAX`.
     slots: Vec<Slot>,
-    /// Keys and numbers of sends; the oldest makes room, place by place.
+    /// Keys and numbers of sends; a new one replaces the oldest.
     awaited: Vec<(u32, u64)>,
     next: usize,
-    /// Messages with numbers that were sent.
+    /// Number of messages with numbers that were sent.
     messages: u64,
     sending: Span,
     receiving: Span,
 }
 
-/// Kind of message that was sent: question or answer.
+/// Kind of a sent message: question or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Question,
@@ -140,7 +138,7 @@ enum Sent {
 }
 
 impl Noted {
-    /// Returns the slot of message `number`, begun anew where an older message has its place.
+    /// Returns the slot of message `number`, cleared if an older message occupies it.
     fn slot(&mut self, number: u64) -> &mut Slot {
         let slot = &mut self.slots[number as usize % MOST_ROWS];
         if slot.number != number {
@@ -165,7 +163,7 @@ impl Noted {
     }
 
     fn passed(&mut self, passed: Stamp) {
-        // The one looked for is mostly the newest.
+        // The wanted one is mostly the newest.
         let (newer, older) = self.awaited.split_at(self.next.min(self.awaited.len()));
         let mut all = newer.iter().rev().chain(older.iter().rev());
         let Some(&(_, number)) = all.find(|(key, _)| *key == passed.key) else { return };
@@ -178,7 +176,7 @@ impl Noted {
             StampPoint::Left => &mut slot.left,
             StampPoint::Acknowledged => &mut slot.acknowledged,
         };
-        // A segment that is sent again is stamped again.
+        // A retransmitted segment is stamped again.
         if *moment == 0 {
             *moment = passed.at_ns;
         }
@@ -219,7 +217,7 @@ struct Probed {
 }
 
 impl Probed {
-    /// Takes the stamps that wait: a queue that is not empty would end every wait at once.
+    /// Fetches the available stamps: a non-empty error queue would end every wait at once.
     fn fetch(&mut self) -> io::Result<()> {
         self.unfetched = 0;
         if !self.has_stamps {
@@ -230,15 +228,14 @@ impl Probed {
         stamps.fetch(|passed| noted.passed(passed))
     }
 
-    /// Returns true if what was sent leaves time to fetch its stamps at once. An end that answers
-    /// sleeps in receiving calls, which stamps do not disturb; the sooner it does so, the sooner a
-    /// near end on the same CPU goes on. A kernel answers so fast that the answer may be there
-    /// already.
+    /// Returns true if the flow has time to fetch the stamps of this message at once. An end that answers sleeps in
+    /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on the same CPU
+    /// continues. A kernel answers so fast that the answer may have arrived already.
     fn has_time_after(&self, sent: Sent) -> bool {
         (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }
 
-    /// Returns the stamps, where they are on.
+    /// Returns the stamps, if they are enabled.
     fn own_stamps(&mut self) -> Option<&mut Stamps> {
         if self.has_stamps { self.inner.stamps().ok() } else { None }
     }
@@ -248,7 +245,7 @@ impl Probed {
     }
 }
 
-/// Notes each message on its way to the endpoint.
+/// Inbox that notes each message on its way to the endpoint.
 struct Noting<'a> {
     inbox: &'a mut dyn Inbox,
     numbering: Option<Numbering>,
@@ -262,7 +259,7 @@ impl Inbox for Noting<'_> {
             let now = Realtime.now().0;
             let mut noted = self.probe.noted();
             let slot = noted.slot(number);
-            // A copy tells nothing of the first one's way.
+            // A copy has no information about the way of the first one.
             self.last = (slot.got == 0).then_some(number);
             if slot.got == 0 {
                 slot.got = now;
@@ -296,7 +293,7 @@ impl Conn for Probed {
         if progress != Progress::Moved {
             return Ok(progress);
         }
-        // Without a new key, or with part of the message still here, no stamp would be its own.
+        // Without a new key, or with part of the message still unsent, no stamp would belong to it alone.
         let key = self.key().filter(|key| is_stamped && Some(*key) != before);
         let key = key.filter(|_| !self.inner.readiness().has_backlog);
         let sent = self.probe.noted().sent(number, call, returned, key);

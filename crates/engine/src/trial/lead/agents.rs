@@ -1,5 +1,4 @@
-//! The real runner: starts two agents per trial, far and near, leads them through it, and brings
-//! their reports together.
+//! Real runner: starts two agents per trial, far and near, leads them through it, and combines their reports.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,22 +41,21 @@ use crate::trial::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, proces
 /// Location of the far end.
 #[derive(Debug)]
 pub enum Far {
-    /// Another process on this machine.
+    /// Far end in another process on this machine.
     Loopback(Family),
-    /// A host behind a path that this program emulates on this machine.
+    /// Far end on a host behind a path that this program emulates on this machine.
     Emulated(Box<EmulatedPath>),
-    /// Host behind a server.
+    /// Far end on a host behind a server.
     Server {
         /// Name of the host as typed after `--to`.
         host: String,
-        /// The connection.
+        /// Control connection to the server.
         server: Box<RemoteServer>,
     },
 }
 
 impl Far {
-    /// Returns the time by which a trial may exceed the work and the usual slack before it counts
-    /// as hung.
+    /// Returns the time that a trial may take beyond the work and the usual slack before it counts as hung.
     fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
@@ -70,23 +68,23 @@ impl Far {
 pub struct Agents {
     far: Far,
     facts: HostFacts,
-    /// Told of the place in a server's queue.
+    /// Callback for the place in a server's queue.
     on_queued: Box<dyn FnMut(u32)>,
-    /// Told how a trial goes while it runs.
+    /// Callback for each interval of the running trial.
     on_interval: Option<OnInterval>,
-    /// Set to call off the trial under way.
+    /// Flag that calls off the running trial.
     stop: Arc<AtomicBool>,
     noted: Option<Noted>,
     files: Files,
-    /// Measures this host where the race's placement puts the ends, once that is known.
+    /// Probe of this host on the CPUs where the placement puts the ends, once the placement is known.
     probe: Option<HostProbe>,
-    /// Held where the CPUs are to stay awake.
+    /// Guard that keeps the CPUs awake, if they must be.
     awake: Option<Awake>,
-    /// True if both ends of a trial go before other programs.
+    /// True if both ends of a trial run at a higher priority than other programs.
     goes_first: bool,
 }
 
-/// Far nodes of a group that listen, and the relays before them.
+/// Far nodes of a group that listen, and the relays in front of them.
 #[derive(Default)]
 struct Listening {
     far: Vec<Link>,
@@ -95,7 +93,7 @@ struct Listening {
     carriers: Vec<TurnPlan>,
     /// Commands that carry the contender, if it is an external one.
     commands: Vec<Running>,
-    /// Endpoints for the near node to dial.
+    /// Endpoints that the near node dials.
     at: Vec<Address>,
 }
 
@@ -103,9 +101,9 @@ struct Listening {
 struct Ran {
     work: BothReports,
     loads: Vec<BothReports>,
-    /// Account of the path, where it keeps one, of before the ends part.
+    /// Account of the path, if it keeps one, taken before the ends part.
     account: Option<PathFigures>,
-    /// Time of the word to start.
+    /// Time at which the trial was started.
     began: Nanos,
 }
 
@@ -135,20 +133,20 @@ impl Agents {
         self
     }
 
-    /// Calls off the trial under way once `flag` is set (Ctrl-C).
+    /// Calls off the running trial once `flag` is set (Ctrl-C).
     pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Agents {
         self.stop = flag;
         self
     }
 
-    /// Calls `tell` with the number of trials before ours whenever a server lets us wait.
+    /// Calls `tell` with the number of trials ahead of ours whenever a server queues us.
     pub fn on_queued(mut self, tell: impl FnMut(u32) + 'static) -> Agents {
         self.on_queued = Box::new(tell);
         self
     }
 
-    /// Calls `tell` for each interval while a trial runs. Without this, no agent is asked for them, and
-    /// none wakes up to tell.
+    /// Calls `tell` for each interval while a trial runs. Without this, agents are not asked for intervals and do not
+    /// wake up to report any.
     pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Agents {
         self.on_interval = Some(Box::new(tell));
         self
@@ -169,7 +167,7 @@ impl Agents {
         }
     }
 
-    /// Returns the endpoint at which the far end binds, or the kernel answers.
+    /// Returns the endpoint where the far end listens, or where the kernel answers.
     fn endpoint(&self, contender: &Contender) -> Result<Address> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
@@ -221,7 +219,7 @@ impl Agents {
         Ok(record)
     }
 
-    /// Returns the groups that have a part in a trial.
+    /// Returns the groups that take part in a trial.
     fn cast(&self, order: &Order, told: [SharedTask; 2]) -> Result<Cast> {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
         let mut work = Group::measured(order, told, assigned)?;
@@ -242,12 +240,12 @@ impl Agents {
         Ok(Cast { loads, lead, stint, work })
     }
 
-    /// Starts all nodes, and sees them through to their reports.
+    /// Starts all nodes, and leads them to their reports.
     fn see_through(&mut self, cast: &Cast) -> Result<Ran> {
         let listening = self.listen(&cast.work)?;
         let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load)?)));
         let loads = loads.collect::<Result<Vec<_>>>()?;
-        // What the ends of the trial before said last has arrived by now, and is none of this one's.
+        // The last packets of the previous trial's ends have arrived by now, so that they do not count for this one.
         if let Far::Emulated(path) = &mut self.far {
             path.begin(cast.work.order.seed)?;
         }
@@ -269,7 +267,7 @@ impl Agents {
         Ok(Ran { work: reports.checked(&*cast.work.task), loads, account, began })
     }
 
-    /// Starts the work that is measured, tells how it goes where somebody asked for that, and returns its reports.
+    /// Starts the measured work, passes its intervals to the callback if there is one, and returns the reports.
     fn finish(
         &mut self,
         group: &Group,
@@ -296,7 +294,7 @@ impl Agents {
         Ok(reports)
     }
 
-    /// Starts the far nodes of a group and the relays before them, where there are any, and has them listen.
+    /// Starts the far nodes of a group and the relays in front of them, if any, and waits until they listen.
     fn listen(&mut self, group: &Group) -> Result<Listening> {
         let mut all = Listening::default();
         for node in 0..group.far_nodes {
@@ -314,7 +312,7 @@ impl Agents {
             let open = ToAgent::Open(Box::new(group.far(node, self.endpoint(&group.contender)?)));
             let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
             if let Far::Server { server, .. } = &self.far {
-                // The one port that control reached; behind a NAT the server knows another.
+                // The port that control reached is used; behind a NAT the server knows another one.
                 at = Address::Ip(server.address);
             }
             if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
@@ -336,7 +334,8 @@ impl Agents {
         Ok(all)
     }
 
-    /// Starts the relay before a far node, if one is asked for, and notes where the near node is to dial.
+    /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node
+    /// dials.
     fn relay(&mut self, group: &Group, far: Address, all: &mut Listening) -> Result<()> {
         let mut at = far.clone();
         let mut started = None;
@@ -352,7 +351,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Starts the near node of a group, and the TURN clients beside it, and has all its nodes connect.
+    /// Starts the near node of a group, and the TURN clients beside it, and waits until all its nodes are connected.
     fn dial(&mut self, group: &Group, mut listening: Listening) -> Result<Nodes> {
         for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
             let mut client = self.agent("TURN client", Side::Near)?;
@@ -370,7 +369,7 @@ impl Agents {
         Ok(nodes)
     }
 
-    /// Starts an agent on this machine, at the host of this side.
+    /// Starts an agent on this machine, on this side's host.
     fn agent(&self, who: &str, side: Side) -> Result<Link> {
         match &self.far {
             Far::Emulated(path) => path.agent(who, side),
@@ -378,7 +377,7 @@ impl Agents {
         }
     }
 
-    /// Names who carried the bytes: `tcp/linux-6.18.44/cubic`.
+    /// Returns the transport that carried the bytes, with its implementation: `tcp/linux-6.18.44/cubic`.
     fn implementation(&self, contender: &Contender, record: &Record) -> String {
         let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
         contender.implementation(Some(release), &record.effective)
@@ -394,7 +393,7 @@ impl Runner for Agents {
     }
 
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
-        // Without it no trial can start, and the host need not settle for that.
+        // Without the program's path no trial can start, so this fails before the host settles.
         crate::trial::process::program()?;
         let (ends, topology) = (self.ends(), Topology::here());
         let (placement, why) = match asked {
@@ -462,7 +461,7 @@ impl Runner for Agents {
 }
 
 impl BothReports {
-    /// Returns the notes of both ends, if they were to take any.
+    /// Returns the notes of both ends, if they were asked to take any.
     fn noted(&self) -> Option<Noted> {
         let far = self.far.as_ref();
         Some(Noted {

@@ -10,20 +10,20 @@ use crate::workload::{Clocks, Reports, Task};
 /// Reports of both ends of a group.
 pub(in crate::trial) struct BothReports {
     pub(in crate::trial) near: AgentReport,
-    /// Report of the far nodes, joined; absent where the kernel answers, or where it cannot be true.
+    /// Joined report of the far nodes; absent if the kernel answers, or if the report cannot be true.
     pub(in crate::trial) far: Option<AgentReport>,
-    /// Time from the word to start to the last far node's report.
+    /// Time from the start message to the last far node's report.
     pub(in crate::trial) took: Nanos,
     /// Relation of the clocks of both ends.
     pub(in crate::trial) clocks: Clocks,
     /// Reason why the far end's report was dropped: it cannot be true.
     pub(in crate::trial) doubt: Option<String>,
-    /// Cost of the commands that carried an external contender, of each side.
+    /// Cost of the commands that carried an external contender, by side.
     pub(in crate::trial) commands: [Cost; 2],
 }
 
 impl BothReports {
-    /// Returns the reports as a workload sums them up.
+    /// Returns the reports in the form that a workload sums up.
     pub(in crate::trial) fn of<'a>(&'a self, guarantees: &'a Guarantees) -> Reports<'a> {
         let far = self.far.as_ref();
         Reports {
@@ -36,7 +36,7 @@ impl BothReports {
         }
     }
 
-    /// Drops the far end's report if it cannot be true, so that nothing of it becomes a figure.
+    /// Drops the far end's report if it cannot be true, so that none of its numbers becomes a figure.
     pub(in crate::trial) fn checked(mut self, task: &dyn Task) -> BothReports {
         let known = Known { near: &self.near, task, took: self.took };
         self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());

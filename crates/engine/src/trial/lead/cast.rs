@@ -1,5 +1,5 @@
-//! The cast of a trial: who sends what to whom, over which contender, measured or as load, on which CPU, from
-//! when on.
+//! Cast of a trial: the nodes and flows, with their data, over which contender, measured or as load, on which CPU, and
+//! when.
 //!
 //! ```text
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
@@ -33,22 +33,22 @@ use crate::trial::{Order, suited};
 
 /// Groups of a trial.
 pub(super) struct Cast {
-    /// Work whose figures the trial is for.
+    /// Work that the trial measures.
     pub(super) work: Group,
-    /// Groups beside it: they begin first, and are stopped once the work is over.
+    /// Groups of load beside the work: they begin first, and are stopped once the work is over.
     pub(super) loads: Vec<Group>,
-    /// Time that these run before the work begins, unless they have a stint.
+    /// Time for which the loads run before the work begins, unless they have a stint.
     pub(super) lead: Nanos,
-    /// Part of the work's time for which they run.
+    /// Part of the work's time during which the loads run.
     pub(super) stint: Option<Stint>,
 }
 
-/// One contender with its work: a near node, its far nodes, and the flows between them.
+/// Contender with its work: a near node, its far nodes, and the flows between them.
 pub(super) struct Group {
     pub(super) contender: Contender,
     pub(super) task: SharedTask,
     pub(super) order: Order,
-    /// Work for the near end and for the far ends.
+    /// Work as the near end and as the far ends get it.
     pub(super) told: [SharedTask; 2],
     pub(super) assigned: Assigned,
     pub(super) token: Token,
@@ -58,19 +58,19 @@ pub(super) struct Group {
     pub(super) live: bool,
     /// True if a server starts its far end, which then opens no file.
     pub(super) is_served: bool,
-    /// True if its ends go before other programs.
+    /// True if its ends run at a higher priority than other programs.
     pub(super) goes_first: bool,
-    /// Properties of a path that the race itself emulates.
+    /// Properties of the path, if the race emulates it.
     pub(super) emulated: Option<control::Emulated>,
-    /// Relay that it goes through, if any.
+    /// Relay that the group's traffic goes through, if any.
     pub(super) way: Option<Way>,
 }
 
 impl Group {
-    /// Creates the group of the work that is measured; `told` is the work for each side.
+    /// Creates the group of the measured work; `told` is the work for each side.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the contender does not suit the work; [`Error::Setup`] without randomness.
+    /// [`Error::Usage`] if the contender does not suit the work; [`Error::Setup`] without a source of randomness.
     pub(super) fn measured(
         order: &Order,
         told: [SharedTask; 2],
@@ -79,8 +79,8 @@ impl Group {
         Group::new(order.clone(), told, assigned)
     }
 
-    /// Creates the group of the load beside the work, if it has one. It gets the CPUs that the work leaves free, or, if there
-    /// are none, those that the kernel chooses; the work goes first there.
+    /// Creates the group of the load beside the work, if it has one. It gets the CPUs that the work leaves free; if
+    /// there are none, the kernel chooses, and the work has priority there.
     ///
     /// # Errors
     /// As of [`Group::measured`].
@@ -115,10 +115,10 @@ impl Group {
         })
     }
 
-    /// Leaves it one far node, which has all flows: a server starts one agent for a trial.
+    /// Reduces the group to one far node, which has all flows: a server starts one agent for a trial.
     ///
     /// # Errors
-    /// [`Error::Usage`] where a relay is asked for, which a server does not start.
+    /// [`Error::Usage`] if a relay is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
         if self.contender.external.is_some() {
             return Err(Error::usage(external::unserved(&self.order.contender())));
@@ -135,7 +135,7 @@ impl Group {
         }
     }
 
-    /// Returns the longest time until all nodes are connected: a little longer than the far ones wait.
+    /// Returns the longest time until all nodes are connected: a little more than the far nodes wait.
     pub(super) fn longest_to_connect(&self) -> Nanos {
         let far = self.emulated.map(|path| accept_timeout(path.dial_ns));
         far.map_or(SLACK, |far| far + SLACK)
@@ -152,7 +152,7 @@ impl Group {
         }
     }
 
-    /// Returns the flows of the near node: where one connection is for all far nodes, it is that of the first.
+    /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.
     pub(super) fn near_share(&self) -> Share {
         match self.contender.transport.info().peer {
             PeerKind::Group => Share { node: 0, nodes: self.far_nodes },
@@ -171,11 +171,11 @@ impl Group {
         }
     }
 
-    /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if none is to be
-    /// started there.
+    /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if no relay
+    /// is to be started there.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the far node has no port that a relay could forward to.
+    /// [`Error::Usage`] if the far node has no port to forward to.
     pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
         let Some(way) = &self.way else { return Ok(None) };
         let to = self.behind_relay(far)?;
@@ -189,8 +189,8 @@ impl Group {
         })
     }
 
-    /// Returns the plan of the TURN client beside the near node for a far one, through the server that was started for it, or that
-    /// was named; `None` if the way is another.
+    /// Returns the plan of the TURN client beside the near node, for one far node, through the server that was started
+    /// for it or named by the user; `None` if the way is another.
     ///
     /// # Errors
     /// As of [`Group::relay`].
@@ -222,7 +222,7 @@ impl Group {
         }
     }
 
-    /// Returns the contender as the ends are told it: of commands they know nothing.
+    /// Returns the contender as its ends get it: without its commands, which the ends do not use.
     fn told_contender(&self) -> String {
         let external = self.contender.external.as_ref();
         external.map_or_else(|| self.order.contender(), |pair| pair.carries.clone())
@@ -261,7 +261,7 @@ fn free(work: &Assigned, topology: &Topology) -> Assigned {
     let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
     let mut free = topology.ids().into_iter().filter(is_free);
     let near = free.next();
-    // The threads of an emulated path want one for themselves.
+    // One more free CPU is left to the threads of an emulated path.
     let far = free.next().filter(|_| free.next().is_some());
     match far {
         Some(_) => Assigned { near, far, wait: WaitMode::Hybrid },

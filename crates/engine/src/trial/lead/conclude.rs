@@ -1,4 +1,4 @@
-//! The record of a trial, from what both ends report.
+//! Record of a trial, made of the reports of both ends.
 
 use crate::contract::{Delivery, Framing, Guarantees};
 use crate::measurements::{ConnStats, Cost, Marks, Outage, Packets, Throttled, Wire, total};
@@ -62,7 +62,7 @@ pub(in crate::trial) fn conclude(
         wire: wire(near, far).filter(|_| contender.external.is_none()),
         network_errors: total(conns.iter().map(|conn| conn.network_errors)),
         delivered_bytes: Some(delivered_bytes(near, far)),
-        // What the commands make of a message is theirs.
+        // The commands decide how messages become packets, so nothing is known about it.
         packets: packets(info, task.info().largest_message as u64, &near.conns)
             .filter(|_| contender.external.is_none()),
         counters: near.counters,
@@ -79,21 +79,21 @@ pub(in crate::trial) fn conclude(
     (record, findings.content)
 }
 
-/// Describes the part of a CPU quota in it, if a trial does not count.
+/// Describes the effect of a CPU quota, for a trial that does not count.
 fn held_back(near: &AgentReport, far: Option<&AgentReport>) -> String {
     let said = |what: &str, throttled: Option<Throttled>| {
         throttled
             .map(|throttled| format!("; a CPU quota held {what} back {throttled}"))
             .unwrap_or_default()
     };
-    // On one machine both ends are of one group, whose count each of them reads.
+    // On one machine both ends are in one group, and each of them reads the group's counters.
     match near.throttled {
         Some(_) => said("it", near.throttled),
         None => said("the far end", far.and_then(|far| far.throttled)),
     }
 }
 
-/// Returns the outages that either end saw, from the start of its flows on.
+/// Returns the outages that either end recorded, counted from the start of its flows.
 fn outages(near: &AgentReport, far: Option<&AgentReport>) -> Vec<Outage> {
     let halves = near.halves.iter().chain(far.into_iter().flat_map(|far| &far.halves));
     Outage::joined(halves.flat_map(|half| half.outages.iter().copied()).collect())
@@ -104,7 +104,7 @@ fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
     total(halves.map(|half| half.received.bytes))
 }
 
-/// Returns the packets that both ends sent: as their connections count them, or as many as their datagrams make.
+/// Returns the packets that both ends sent: as their connections count them, or computed from their datagrams.
 fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
     let ends = [near, far?];
     let flows = ends.into_iter().flat_map(|end| end.conns.iter().zip(&end.halves));
@@ -116,11 +116,10 @@ fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
     each?.into_iter().reduce(Wire::plus)
 }
 
-/// Returns the packets that messages of `message_bytes` make on the path that the connections
-/// found.
+/// Returns the packets that a message of `message_bytes` becomes on the path that the connections found.
 fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packets> {
     let Guarantees { framing, service, .. } = &info.guarantees;
-    // What sends again cuts messages itself, and a lost piece is not the message.
+    // A transport that retransmits splits messages itself, and a lost piece does not lose the message.
     if *framing != Framing::Messages || service.delivery == Delivery::Reliable {
         return None;
     }

@@ -1,15 +1,14 @@
-//! The far end's report against what this end knows by itself.
+//! Check of the far end's report against facts that this end knows by itself.
 //!
 //! ```text
 //! known here                                    so the far end cannot have
-//! what was sent                                 received more than that
-//! what was received                             sent less than that
-//! the time from the word to start to the report been at work for longer
-//! how long this end took to send                received it in far less time
-//! what the workload is                          sent more than it asks for
-//! ```
-//! A report that breaks one of them is a lie or a defect: the trial does not count, and nothing of the
-//! report becomes a figure. What a far end can still make believe is in docs/security.md.
+//! bytes and messages sent                       received more than that
+//! bytes and messages received                   sent less than that
+//! time from the start message to the report     been at work for longer
+//! time this end took to send                    received it in far less time
+//! the workload                                  sent more than it asks for
+//! ``` A report that breaks one of these rules is a lie or a defect: the trial does not count, and none of the report's
+//! numbers becomes a figure. docs/security.md lists the remaining fakes that a far end can make.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,31 +22,31 @@ use crate::trial::control::AgentReport;
 use crate::units::Bytes;
 use crate::workload::{EndpointReport, ReceiveSpan, Task};
 
-/// More than any count of a trial can be: 100 Gbit/s take a day to carry as many bytes.
+/// Upper limit of every count in a trial: 100 Gbit/s take a day to carry as many bytes.
 const MOST: f64 = (1u64 << 50) as f64;
 
-/// The largest header that is believed, in bytes.
+/// Largest header that is accepted, in bytes.
 const LARGEST_HEADER: u64 = 1024;
 
 /// Largest ratio between two clocks of one rate: crystals are wrong by 0.01 %, virtual machines by
 /// more.
 const CLOCKS: f64 = 1.01;
 
-/// Time between the sending of a control message and its receipt, if both happen at once.
+/// Longest time between the sending of a control message and its receipt, if both happen at once.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// Time that a host may spend on something else than sending and receiving.
+/// Time that a host may spend on other things than sending and receiving.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
-/// The least share of the time in which data was sent that its receiver takes to receive it. Half, as a
-/// warm-up that is left out may be slower than what follows.
+/// Least ratio of the receiver's span to the sender's span for the same data. Half, because a warm-up that is left out
+/// may be slower than the rest.
 const LEAST_SHARE: f64 = 0.5;
 
 /// Facts of a trial that this end knows by itself.
 pub(super) struct Known<'a> {
     pub(super) near: &'a AgentReport,
     pub(super) task: &'a dyn Task,
-    /// Time from the word to start to the far end's report.
+    /// Time from the start message to the far end's report.
     pub(super) took: Nanos,
 }
 
@@ -56,10 +55,10 @@ type Checked = Result<(), String>;
 const SENT_FOR: &str = "sent for";
 
 impl Known<'_> {
-    /// Holds a far end's report against all of it.
+    /// Checks a far end's report against all these facts.
     ///
     /// # Errors
-    /// The first claim that cannot be true, and why.
+    /// Returns the first claim that cannot be true, with the reason.
     pub(super) fn check(&self, far: &AgentReport) -> Checked {
         let flows = &self.task.info().flows;
         self.check_shape(far, flows.len())?;
@@ -130,8 +129,7 @@ impl Known<'_> {
         far.conns.iter().try_for_each(check_headers)
     }
 
-    /// Checks that figures of the workload's own are among its metrics, and within what their units
-    /// allow.
+    /// Checks that the workload declares these figures, and that their values are within the limits of their units.
     fn check_figures(&self, half: &EndpointReport) -> Checked {
         let metrics = &self.task.info().metrics;
         for (name, figure) in &half.figures {
@@ -173,18 +171,19 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Length of the trial, or of its schedule if that is longer: the last slot of a schedule may end after its message has arrived.
+    /// Returns the length of the trial, or of its schedule if that is longer: the last slot of a schedule may end after
+    /// its message has arrived.
     fn scheduled(&self) -> Nanos {
         self.took.max(self.task.info().planned.unwrap_or_default())
     }
 
-    /// Returns the longest that `span` of this end's clock may be on another.
+    /// Returns the longest time that another clock may show for `span` of this end's clock.
     fn most(&self, span: Nanos) -> Nanos {
         Nanos((span.0 as f64 * CLOCKS) as u64) + SOON
     }
 
-    /// Checks that data did not arrive in far less time than it was sent in. Any part of the data may
-    /// be lost, so only the share that arrived is checked; retransmitted data began to arrive late.
+    /// Checks that data did not arrive in far less time than it was sent in. Any part of the data may be lost, so only
+    /// the share that arrived is checked; retransmitted data began to arrive late.
     fn check_haste(&self, flow: usize, near: &EndpointReport, far: &EndpointReport) -> Checked {
         let conn = self.near.conns.get(flow);
         let is_clean = conn.is_some_and(|conn| conn.retransmits.unwrap_or(0) == 0);
@@ -208,8 +207,8 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Checks that the far end sent what the workload asks for: to the byte, but for a last message
-    /// that is whole, and for headers within the messages.
+    /// Checks that the far end sent exactly the bytes that the workload asks for, apart from completing its last
+    /// message and from headers within the messages.
     fn check_sent(&self, far: &AgentReport) -> Checked {
         let Some(most) = self.task.info().most_bytes else { return Ok(()) };
         let flows = &self.task.info().flows;
@@ -244,7 +243,7 @@ impl Known<'_> {
     }
 }
 
-/// Checks that nothing arrived that was not sent.
+/// Checks that no more arrived than was sent.
 fn check_counts(near: &EndpointReport, far: &EndpointReport) -> Checked {
     let ways = [
         ("it received", far.received, "this end sent", near.sent),
@@ -288,18 +287,17 @@ fn length(span: ReceiveSpan) -> Option<u64> {
     span.last_ns.checked_sub(span.first_ns)
 }
 
-/// Returns the longest of all times that a distribution names.
+/// Returns the longest of all times in a distribution.
 fn greatest(times: &Distribution) -> Option<u64> {
     let quantiles = [times.p50, times.p90, times.p99, times.p999];
     let quantiles = quantiles.into_iter().flatten().map(Quantile::at_least_ns);
     quantiles.chain(times.min).chain(times.max).max()
 }
 
-/// Checks the counts that the far end says it has sent, which are passed to this end before any
-/// report is there.
+/// Checks the counts that the far end reports as sent; this end gets them before the report.
 ///
 /// # Errors
-/// A count that none can be.
+/// Returns the first count that cannot be true.
 pub(super) fn check_tallies(sent: &[Tally]) -> Checked {
     check_size("a count", sent)
 }

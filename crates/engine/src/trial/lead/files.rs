@@ -1,8 +1,9 @@
-//! The files of trials, on the host where the race runs: read and hashed before, made before, held
-//! against what was sent afterwards. Never while the clock runs, and never for somebody elsewhere.
+//! Files of trials, on the host where the race runs: sources are read and hashed before a trial, sinks are created
+//! before it and compared with the sent content after it. Nothing happens while the clock runs, and nothing on behalf
+//! of a remote client.
 //!
-//! Received content goes to `PATH.partial`. Only when all of it is there and right does it get its
-//! name, in one rename(2), so that PATH is never a part of a transfer.
+//! Received content goes to `PATH.partial`. Once it is complete and correct, one rename(2) gives it its name, so that
+//! PATH never holds a part of a transfer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -24,26 +25,26 @@ use crate::trial::agent::store::partial;
 use crate::units::hex::hex;
 use crate::workload::{Content, Origin, Piece, Purpose, SharedTask, Task};
 
-/// Permission to replace a file that is there already.
+/// Permission to replace an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overwrite {
-    /// Refused: the file belongs to somebody.
+    /// Not permitted: the file may hold something that the user needs.
     #[default]
     Refused,
-    /// Yes: that was asked for by name.
+    /// Permitted: the user asked for it with an option.
     Allowed,
 }
 
-/// The files of all trials of a race.
+/// Files of all trials of a race.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     overwrite: Overwrite,
-    /// Files that trials before have made, and later ones may replace.
+    /// Files that earlier trials created, which later ones may replace.
     own: BTreeSet<PathBuf>,
     known: BTreeMap<PathBuf, Known>,
 }
 
-/// A source file whose content is known.
+/// Source file with known content.
 #[derive(Debug)]
 struct Known {
     state: State,
@@ -51,26 +52,26 @@ struct Known {
     digests: BTreeMap<(u64, u64), String>,
 }
 
-/// State by which a file is taken for the same: device, inode, length, and time of its last change.
+/// Identity and version of a file: device, inode, length, and time of its last change.
 type State = (u64, u64, u64, i64, i64);
 
-/// The files of one trial, ready for it.
+/// Files of one trial, prepared for it.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     source: Option<PathBuf>,
     sink: Option<PathBuf>,
-    /// The length of the source, in bytes.
+    /// Length of the source, in bytes.
     source_bytes: Option<u64>,
 }
 
-/// Outcome of a trial's content.
+/// Result of checking a trial's content.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) verified: Verified,
     pub(super) why_invalid: Option<String>,
 }
 
-/// Bytes read at a time.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
 impl Files {
@@ -78,12 +79,11 @@ impl Files {
         Files { overwrite, ..Files::default() }
     }
 
-    /// Makes a trial's files ready: the source is read, so that it is in memory as far as memory goes,
-    /// and hashed if it was not before; an empty partial sink is made.
+    /// Prepares a trial's files: reads the source, so that it is in the page cache as far as memory allows, hashes it
+    /// if that was not done before, and creates an empty partial sink.
     ///
     /// # Errors
-    /// [`Error::Usage`] where a file is there that may not be replaced, [`Error::Data`] where one
-    /// cannot be read or made.
+    /// [`Error::Usage`] if a file exists that may not be replaced, [`Error::Data`] if a file cannot be read or created.
     pub(super) fn ready(&mut self, task: &dyn Task) -> Result<Ready> {
         let mut ready = Ready::default();
         for file in &task.info().files {
@@ -105,7 +105,7 @@ impl Files {
         Ok(ready)
     }
 
-    /// Knows the first `bytes` of a file, and has them in memory.
+    /// Reads and hashes the first `bytes` of a file, which also brings them into the page cache.
     fn learn(&mut self, path: &Path, bytes: u64) -> Result<()> {
         let state = state(path)?;
         if self.known.get(path).is_none_or(|known| known.state != state) {
@@ -130,7 +130,7 @@ impl Files {
         Ok(digest)
     }
 
-    /// Makes the partial file of a sink anew.
+    /// Creates the partial file of a sink anew.
     fn make(&mut self, path: &Path) -> Result<()> {
         let part = partial(path);
         for file in [path, &part] {
@@ -139,7 +139,7 @@ impl Files {
                 return Err(Error::usage(taken(file)));
             }
         }
-        // Removed and not cut, so that neither a link nor another name of the file is followed.
+        // The old file is removed, not truncated, so that neither a link nor another name of the file is followed.
         match fs::remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed(&part, "it cannot be replaced", &error));
@@ -152,7 +152,7 @@ impl Files {
         Ok(())
     }
 
-    /// Leaves nothing of a trial that failed before anything arrived.
+    /// Removes the empty partial file of a trial that failed before anything arrived.
     pub(super) fn abandon(&self, ready: &Ready) {
         let Some(part) = ready.sink.as_deref().map(partial) else { return };
         if self.own.contains(&part) && fs::metadata(&part).is_ok_and(|there| there.len() == 0) {
@@ -161,7 +161,7 @@ impl Files {
         }
     }
 
-    /// Holds what arrived against what was sent, and gives a complete and right file its name.
+    /// Compares the received content with the sent one, and renames a complete and correct file to its final name.
     ///
     /// # Errors
     /// [`Error::Data`] where a file cannot be read, written to disk, or named.
@@ -195,7 +195,7 @@ impl Files {
         Ok(Settled { verified, why_invalid })
     }
 
-    /// Decides by the content of the sink.
+    /// Judges the trial by the content of the sink.
     fn settle_sink(
         &mut self,
         ready: &Ready,
@@ -205,8 +205,7 @@ impl Files {
     ) -> Result<()> {
         let part = partial(sink);
         verified.file = Some(part.display().to_string());
-        // What is still to be written would fall into the next trial; and a disk may turn out to be
-        // full only here.
+        // Unwritten data would be written during the next trial; and a full disk may show only here.
         let file = File::open(&part).and_then(|file| file.sync_data());
         file.map_err(|error| failed(&part, "it cannot be written to disk", &error))?;
         if verified.bytes_missing > 0 {
@@ -233,8 +232,8 @@ impl Files {
         Ok(())
     }
 
-    /// Decides by what the receiving halves saw; returns the reason for a difference whose place is
-    /// not known.
+    /// Judges the trial by the reports of the receiving halves; returns the reason for a difference at an unknown
+    /// place.
     fn settle_reports(
         &mut self,
         ready: &Ready,
@@ -269,7 +268,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Gives what arrived the name that was asked for.
+    /// Renames the received file to the name that the user asked for.
     fn name(&mut self, part: &Path, sink: &Path) -> Result<()> {
         let is_free = self.overwrite == Overwrite::Allowed || self.own.contains(sink);
         let named = if is_free { fs::rename(part, sink) } else { rename_new(part, sink) };
@@ -292,7 +291,7 @@ impl Files {
 }
 
 impl Ready {
-    /// Returns the work for one end: the same where it names no files.
+    /// Returns the work for one end; unchanged if it names no files.
     ///
     /// # Errors
     /// As of [`SharedTask::of`].
@@ -304,7 +303,7 @@ impl Ready {
     }
 }
 
-/// Returns the reason why a file may not be written, and what would help.
+/// Returns the reason why a file may not be written, with a remedy.
 pub fn taken(file: &Path) -> String {
     format!(
         "{} is there already; --force replaces it, or name a file that is not there",
@@ -315,7 +314,7 @@ pub fn taken(file: &Path) -> String {
 /// Returns the length in bytes of a file to be sent.
 ///
 /// # Errors
-/// [`Error::Usage`] where it is missing, no file, unreadable or empty.
+/// [`Error::Usage`] if it is missing, not a file, unreadable or empty.
 pub fn source_length(path: &Path) -> Result<u64> {
     let refuse = |why: String| Err(Error::usage(format!("file={}: {why}", path.display())));
     let length = match fs::metadata(path) {
@@ -346,8 +345,8 @@ fn state(path: &Path) -> Result<State> {
     Ok((there.dev(), there.ino(), there.len(), there.ctime(), there.ctime_nsec()))
 }
 
-/// Shows `bytes` of a file from `start` on, chunk by chunk with their places, all in order; ends
-/// early where the file does.
+/// Passes `bytes` of a file from `start` on to `show`, chunk by chunk with their offsets, in order; ends early if the
+/// file does.
 fn each_chunk(path: &Path, start: u64, bytes: u64, mut show: impl FnMut(u64, &[u8])) -> Result<()> {
     let cannot = |error| failed(path, "it cannot be read", &error);
     let file = File::open(path).map_err(cannot)?;
@@ -373,7 +372,7 @@ fn sha256(path: &Path, start: u64, bytes: u64) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Returns the first of `bytes` in which two files differ; where one ends before, its end.
+/// Returns the offset of the first difference within `bytes` of two files; if one is shorter, its length.
 fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     let cannot = |error| failed(b, "it cannot be read", &error);
     let other = File::open(b).map_err(cannot)?;
@@ -399,8 +398,8 @@ fn first_difference(a: &Path, b: &Path, bytes: u64) -> Result<Option<u64>> {
     }
 }
 
-/// Returns the first byte that is not the made-up content of its piece; where the file ends before,
-/// its end.
+/// Returns the offset of the first byte that differs from the generated content of its piece; if the file is shorter,
+/// its length.
 fn first_not_made_up(path: &Path, pieces: &[Piece]) -> Result<Option<u64>> {
     let pattern = pattern();
     for piece in pieces {
@@ -420,7 +419,7 @@ fn first_not_made_up(path: &Path, pieces: &[Piece]) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Renames, and replaces nothing (renameat2(2), `RENAME_NOREPLACE`).
+/// Renames a file, but never replaces one (renameat2(2), `RENAME_NOREPLACE`).
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let [from_name, to_name] = [from, to].map(|path| CString::new(path.as_os_str().as_bytes()));
     let (from_name, to_name) = (from_name?, to_name?);
@@ -440,7 +439,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // This file system knows no such rename (vfat, some network ones).
+        // This file system does not support such a rename (vfat, some network ones).
         Some(libc::EINVAL | libc::ENOSYS) if fs::symlink_metadata(to).is_err() => {
             fs::rename(from, to)
         }

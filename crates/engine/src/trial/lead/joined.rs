@@ -1,12 +1,12 @@
-//! The reports of several far nodes as one, by flow, as if one end had run them all.
+//! Joining the reports of several far nodes into one, by flow, as if one end had run all flows.
 
 use crate::measurements::{ConnStats, Cost};
 use crate::transport::Effective;
 use crate::trial::agent::effective::by_flow;
 use crate::trial::control::{AgentReport, Share};
 
-/// Joins the reports of far nodes, in order of their numbers; `None` if there are none. Costs add up; what is the
-/// host's, which all of them share, is the first one's.
+/// Joins the reports of far nodes, in order of their numbers; `None` if there are none. Costs add up; figures of the
+/// host, which all nodes share, are taken from the first.
 pub(super) fn joined(mut reports: Vec<AgentReport>) -> Option<AgentReport> {
     if reports.len() < 2 {
         return reports.pop();
@@ -28,8 +28,8 @@ pub(super) fn joined(mut reports: Vec<AgentReport>) -> Option<AgentReport> {
     })
 }
 
-/// Returns the report of a near node by flow: what one connection sends for all far nodes is each one's. Counters of that
-/// connection and its series stay those of the first flow, so that sums over flows count them once.
+/// Returns the report of a near node by flow: data that one connection sends to all far nodes counts for each of them.
+/// Counters and series of that connection stay with the first flow, so that sums over flows count them once.
 pub(super) fn for_all(report: AgentReport, share: Share) -> AgentReport {
     if share == Share::WHOLE {
         return report;
@@ -40,7 +40,7 @@ pub(super) fn for_all(report: AgentReport, share: Share) -> AgentReport {
     AgentReport { halves, conns, ..report }
 }
 
-/// Returns by flow what a near node tells once for all far nodes.
+/// Returns by flow a list that a near node reports once for all far nodes.
 pub(super) fn repeated<T: Clone>(told: Vec<T>, share: Share) -> Vec<T> {
     told.into_iter().flat_map(|one| vec![one; share.nodes.into()]).collect()
 }
@@ -63,7 +63,7 @@ fn effective(report: &AgentReport) -> Vec<Effective> {
         .collect()
 }
 
-/// Returns by flow what is listed by node: flow `f` is the node `f` modulo their number's.
+/// Returns by flow a list that is ordered by node: flow `f` belongs to the node `f` modulo their number.
 pub(super) fn interleaved<T>(by_node: Vec<Vec<T>>) -> Vec<T> {
     let mut nodes: Vec<_> = by_node.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A line to an agent, wherever it runs: in a child process here, or behind a server elsewhere.
+//! Link to an agent: to a child process here, or through a server to a remote host.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,13 +21,13 @@ use super::nodes::stopped;
 /// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
 
-/// Largest number of messages before a server's last word that nobody waits for any more.
+/// Largest number of unread messages before a server's last one.
 const MOST_UNREAD: u32 = 64;
 
-/// The stop of lines that have none: a local agent is a process of ours.
+/// Stop flag of links that have none: a local agent is a child of this process.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A line to an agent. Dropping it ends a local agent.
+/// Link to an agent. Dropping it ends a local agent.
 pub struct Link {
     who: String,
     line: Line,
@@ -39,19 +39,19 @@ enum Line {
 }
 
 impl Link {
-    /// Creates a line to an agent in a child process.
+    /// Creates a link to an agent in a child process.
     ///
     /// # Errors
-    /// Fails if it cannot be started.
+    /// Fails if the agent cannot be started.
     pub fn to_process(who: &str) -> Result<Link> {
         Link::to(who, process::agent()?)
     }
 
-    /// Creates a line to an agent in a child process on one of the hosts of an emulated path.
-    /// Control itself does not travel on that path.
+    /// Creates a link to an agent in a child process on one of the hosts of an emulated path. Control itself does not
+    /// travel on that path.
     ///
     /// # Errors
-    /// Fails if it cannot be started there.
+    /// Fails if the agent cannot be started there.
     pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
         Link::to(who, process::agent_on(&hosts.entry(side))?)
     }
@@ -60,16 +60,16 @@ impl Link {
         Ok(Link { who: who.to_owned(), line: Line::Process(process) })
     }
 
-    /// Creates a line through a server, on its control connection, until `stop` is set.
+    /// Creates a link through a server, on its control connection, which lasts until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
         Link { who: who.to_owned(), line: Line::Server { stream, stop } }
     }
 
-    /// Tells the agent.
+    /// Sends a message to the agent.
     ///
     /// # Errors
-    /// Fails if it is gone.
+    /// Fails if the agent is gone.
     pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
             Line::Process(process) => control::write(&mut process.control(), word),
@@ -78,7 +78,7 @@ impl Link {
         done.map_err(|e| self.last_word().unwrap_or_else(|| self.gone(e)))
     }
 
-    /// Returns the error in the last word of a server that has closed the connection: its operator stopped it.
+    /// Returns the error in the last message of a server that has closed the connection: its operator stopped it.
     fn last_word(&mut self) -> Option<Error> {
         if !self.is_through_server() {
             return None;
@@ -92,10 +92,10 @@ impl Link {
         None
     }
 
-    /// Waits for the agent's next word, or a server's in its place.
+    /// Waits for the agent's next message, or for one of the server.
     ///
     /// # Errors
-    /// Fails if it is gone; [`Error::Nonsense`] where what it says makes no sense.
+    /// Fails if the agent is gone; [`Error::Nonsense`] if the message makes no sense.
     pub fn hear(&mut self) -> Result<Word> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
@@ -119,7 +119,7 @@ impl Link {
         })
     }
 
-    /// Returns the descriptor to wait on for the next word.
+    /// Returns the descriptor to poll for the next message.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
             Line::Process(process) => process.control().as_fd(),
@@ -127,17 +127,17 @@ impl Link {
         }
     }
 
-    /// Returns true if there is a word to hear within `timeout`.
+    /// Returns true if a message arrives within `timeout`.
     ///
     /// # Errors
-    /// Fails if the line cannot be waited on.
+    /// Fails if the link cannot be polled.
     pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
         let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
         let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());
         seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
     }
 
-    /// Returns true if there is something to hear though the descriptor may not say so.
+    /// Returns true if a message is buffered, so that the descriptor may not be readable.
     pub fn holds_more(&self) -> bool {
         match &self.line {
             Line::Process(_) => false,
@@ -155,7 +155,7 @@ impl Link {
         matches!(self.line, Line::Server { .. })
     }
 
-    /// Returns the error of an agent that broke down, or of a server that did.
+    /// Returns the error for an agent, or a server, that broke down.
     pub fn broken(&self, what: &str) -> Error {
         match self.line {
             Line::Process(_) => Error::broken(&self.who, what),
@@ -163,7 +163,7 @@ impl Link {
         }
     }
 
-    /// Returns the CPU time that the agent has used so far; `None` where it is elsewhere, or gone.
+    /// Returns the CPU time that the agent has used so far; `None` if it is remote, or gone.
     pub fn cpu_time(&self) -> Option<Nanos> {
         match &self.line {
             Line::Process(process) => cpu_ns(process.id()).map(Nanos),
@@ -200,6 +200,6 @@ impl Link {
 pub enum Word {
     /// Message from the agent.
     Agent(FromAgent),
-    /// Message from the server before it.
+    /// Message from the server in front of the agent.
     Server(FromServer),
 }

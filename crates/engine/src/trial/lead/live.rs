@@ -1,12 +1,12 @@
-//! A trial under way, interval by interval: brings together what both ends and all flows tell.
+//! Live view of a running trial, interval by interval: combines the points of both ends and all flows.
 
 use crate::contract::Side;
 use crate::measurements::series::{Missing, Point, RoundTrips, rate_bps};
 
-/// Interval of a trial under way, all flows together.
+/// Interval of a running trial, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
-    /// The contender, as typed.
+    /// Contender as typed.
     pub contender: String,
     /// Start of the interval, in nanoseconds after the trial's start.
     pub from_ns: u64,
@@ -16,30 +16,31 @@ pub struct Row {
     pub up: LiveRate,
     /// Rate received by the near end.
     pub down: LiveRate,
-    /// The round trips that ended in the interval.
+    /// Round trips that ended in the interval.
     pub rtt: RoundTrips,
-    /// Messages found missing in the interval; `None` if nobody can know.
+    /// Messages found missing in the interval; `None` if that cannot be known.
     pub lost_messages: Option<u64>,
-    /// Times, after the trial's start, at which those were due; `None` if none were found missing, or nobody knows.
+    /// Times, after the trial's start, at which those messages were due; `None` if none were found missing, or if that
+    /// cannot be known.
     pub missing: Option<Missing>,
-    /// The greatest jitter of a flow's arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` where it is not measured.
+    /// Greatest jitter of a flow's arrivals so far (RFC 3550, 6.4.1), in nanoseconds; `None` if it is not measured.
     pub jitter_ns: Option<u64>,
-    /// Datagrams that a receiver's socket had no room for; `None` if nobody can know.
+    /// Datagrams dropped because a receiver's socket buffer was full; `None` if that cannot be known.
     pub socket_drops: Option<u64>,
-    /// TCP only: the congestion windows of the near end's flows together, in bytes, or of the far end's
-    /// where only that sends.
+    /// TCP only: sum of the congestion windows of the near end's flows, in bytes; of the far end's flows if only the
+    /// far end sends.
     pub cwnd_bytes: Option<u64>,
-    /// TCP only: segments sent again in the interval.
+    /// TCP only: segments retransmitted in the interval.
     pub retransmits: Option<u64>,
 }
 
 /// Rate received by one end in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LiveRate {
-    /// Nothing travels this way.
+    /// No data travels in this direction.
     #[default]
     None,
-    /// Its end has told nothing of this interval yet: what it tells comes over control, perhaps by the same path.
+    /// The receiving end has not reported this interval yet: its points come over control, perhaps by the same path.
     Unknown,
     /// Bits per second.
     Bps(f64),
@@ -57,38 +58,38 @@ struct Told {
     news: News,
 }
 
-/// State of a flow: `Yes` if it has reported something that no row shows yet.
+/// State of a flow: `Yes` if it has reported a point that no row shows yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Yes,
     No,
 }
 
-/// Waits for the points of all flows, and makes a row of them.
+/// Collects the points of all flows, and makes rows of them.
 ///
-/// Rows follow each other in time. A point of an interval that a row has shown already, as its end's word came late,
-/// opens none: of what it counts, bytes belong to that interval, and losses are shown in the next row with the times at
-/// which they were due.
+/// Rows follow each other in time. A late point, of an interval that a row has shown already, starts no new row: its
+/// bytes belong to that interval, and its losses are shown in the next row with the times at which the messages were
+/// due.
 #[derive(Debug)]
 pub struct Live {
     contender: String,
-    /// Flows, both ends counted.
+    /// Number of flows, both ends counted.
     expected: usize,
     told: Vec<Told>,
     shown_to_ns: u64,
 }
 
 impl Live {
-    /// Creates a view for a trial of `contender` in which so many flows tell, both ends counted.
+    /// Creates a view for a trial of `contender` with `expected` flows, both ends counted.
     pub fn new(contender: &str, expected: usize) -> Live {
         Live { contender: contender.to_owned(), expected, told: Vec::new(), shown_to_ns: 0 }
     }
 
-    /// Takes a point; a row where every flow has told something new, or one of them twice: the others
-    /// sleep, or have ended, or their word is late.
+    /// Takes a point. Returns a row if every flow has reported a new point, or if one has reported twice: the others
+    /// then sleep, have ended, or report late.
     pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Option<Row> {
         let place = self.told.iter().position(|told| told.side == side && told.flow == flow);
-        // A flow that tells a second time opens the next row.
+        // A flow that reports a second time starts the next row.
         let is_second = place.is_some_and(|place| self.told[place].news == News::Yes);
         let overdue = if is_second { self.rest() } else { None };
         let is_late = point.at_ns <= self.shown_to_ns;
@@ -99,7 +100,7 @@ impl Live {
                 let earlier = told.now;
                 (told.now, told.news) = (told.with_untold(point, &earlier), News::Yes);
             }
-            // A peer may name flows that do not exist; they are not let in without end.
+            // A peer may name flows that do not exist; their number is bounded.
             None if self.told.len() < self.expected => {
                 let before = Point::default();
                 let mut told = Told { side, flow, before, now: before, news: News::No };
@@ -116,7 +117,7 @@ impl Live {
         overdue.or_else(|| if fresh == self.expected { self.rest() } else { None })
     }
 
-    /// Returns a row of what was told and not yet shown.
+    /// Returns a row of the points that were reported and not yet shown.
     pub fn rest(&mut self) -> Option<Row> {
         let news = || self.told.iter().filter(|told| told.news == News::Yes);
         let to_ns = news().map(|told| told.now.at_ns).max()?;
@@ -161,7 +162,7 @@ impl Live {
         rate_bps(bytes as f64, span).map_or(LiveRate::Unknown, LiveRate::Bps)
     }
 
-    /// Returns the congestion windows of one end's flows that send.
+    /// Returns the sum of the congestion windows of one end's sending flows.
     fn window(&self, side: Side) -> Option<u64> {
         let senders = self.told.iter().filter(|told| told.side == side && told.now.sent_bytes > 0);
         senders
@@ -178,8 +179,8 @@ impl Told {
         self.now.received_bytes.saturating_sub(self.before.received_bytes)
     }
 
-    /// Takes a point of an interval that was shown: what it counts is not of the next one, but for what was lost, and
-    /// for round trips, which no row has shown.
+    /// Takes a point of an interval that was shown already: its counts do not go into the next one, except for losses
+    /// and round trips, which no row has shown.
     fn was_shown(&mut self, point: Point) {
         let earlier = self.now;
         let now = self.with_untold(point, &earlier);
@@ -187,7 +188,7 @@ impl Told {
         (self.before, self.now) = (Point { lost_messages, socket_drops, ..point }, now);
     }
 
-    /// Returns a point with what `earlier` told and no row has shown.
+    /// Returns a point with the counts that `earlier` reported and no row has shown.
     fn with_untold(&self, mut point: Point, earlier: &Point) -> Point {
         let mut rtt = earlier.rtt;
         rtt.merge(&point.rtt);
@@ -214,7 +215,7 @@ impl Row {
     }
 }
 
-/// Returns both together, or the one that is known.
+/// Returns both values combined, or the only present one.
 fn both<T>(a: Option<T>, b: Option<T>, and: impl FnOnce(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(and(a, b)),
@@ -222,7 +223,7 @@ fn both<T>(a: Option<T>, b: Option<T>, and: impl FnOnce(T, T) -> T) -> Option<T>
     }
 }
 
-/// Adds what is known to what is known.
+/// Adds a value to a total if it is known.
 fn sum(total: &mut Option<u64>, more: Option<u64>) {
     *total = both(*total, more, u64::saturating_add);
 }
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!((rest.down, live.rest()), (LiveRate::None, None));
     }
 
-    /// The far end's word comes over the link that is down, and so after its end.
+    /// The far end's message comes over the link that is down, and so after the interval's end.
     #[test]
     fn rows_never_go_back_in_time_and_what_came_late_is_in_none_twice() {
         let mut live = Live::new("udp", 2);

@@ -1,5 +1,4 @@
-//! The load of a trial: bulk data of a contender over the same path, from before the work begins until it is
-//! over.
+//! Load of a trial: bulk data of a contender over the same path, from before the work begins until the work is over.
 
 use crate::contract::Direction;
 use crate::measurements::name;
@@ -11,7 +10,7 @@ use crate::workload::{EndpointReport, Task, load};
 
 use super::both_reports::BothReports;
 
-/// Reason why a trial fails whose load has a stint that the work did not live to see.
+/// Reason why a trial fails if the work ended before the load's stint began.
 pub(in crate::trial) const OVER_TOO_SOON: &str =
     "the work was over before the load beside it; give it more time after load-from and load-for";
 
@@ -21,7 +20,7 @@ pub(in crate::trial) fn order(work: &Order) -> Option<Order> {
     Some(Order { pairing, samples: None, pass: Pass::Figures, ..work.clone() })
 }
 
-/// Adds the load's figures to those of the work, and its course over time.
+/// Adds the load's figures to the record of the work, and its series over time.
 pub(in crate::trial) fn conclude(
     contender: &Contender,
     task: &dyn Task,
@@ -36,7 +35,7 @@ pub(in crate::trial) fn conclude(
     record.load_intervals = course(reports);
 }
 
-/// Returns the course of a load: of each end that received data or sent some again.
+/// Returns the series of a load, for each end that received data or retransmitted some.
 fn course(reports: &BothReports) -> Vec<Series> {
     let ends = [Some(&reports.near), reports.far.as_ref()];
     let all = ends.into_iter().flatten().flat_map(|end| &end.series);
@@ -50,8 +49,8 @@ fn course(reports: &BothReports) -> Vec<Series> {
     told.filter(says).collect()
 }
 
-/// Returns the bytes that arrived in each flow of a load per nanosecond in which it received; none where its flows go
-/// both ways, which share no direction of a link.
+/// Returns the rate of each flow of a load: bytes that arrived per nanosecond in which the flow received; empty if its
+/// flows go both ways, and so share no direction of a link.
 fn flow_rates(task: &dyn Task, reports: &BothReports) -> Vec<f64> {
     let flows = &task.info().flows;
     let receivers = match flows.first() {

@@ -1,5 +1,5 @@
-//! Lead of a trial: the process that runs the race. It starts the nodes of the trial's cast, takes them through the trial
-//! step by step over their links, and makes one record of their reports.
+//! Lead of a trial: the process of the race. It starts the nodes of the trial's cast, takes them through the trial step
+//! by step over their links, and makes one record of their reports.
 
 pub mod agents;
 pub(super) mod both_reports;

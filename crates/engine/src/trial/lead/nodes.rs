@@ -1,5 +1,5 @@
-//! The nodes of a group under way: what each says is heard, passed on to the others where it concerns them, and
-//! turned into reports or one error.
+//! Nodes of a group in a running trial: their messages are received, passed on to other nodes where needed, and turned
+//! into reports or one error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,21 +21,21 @@ use super::credible::check_tallies;
 use super::joined::{for_all, interleaved, joined, repeated};
 use super::link::{Link, Word};
 
-/// Time that all nodes may take for anything but the work itself.
+/// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
-/// Longest time that a server may keep a trial waiting for others.
+/// Longest time that a server may queue a trial.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
 
-/// Longest time that relays may take to give back what they hold elsewhere.
+/// Longest time that relays may take to release the resources that they hold on other hosts.
 const RELAYS_PART: Nanos = Nanos::from_secs(2);
 
-/// Pause before a server that has no room for a trial is asked again.
+/// Pause before the next request to a server that had no room for a trial.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-/// Does what is due at a time, and returns the time of what comes next, if anything does.
+/// Callback that runs the steps due at a time, and returns the time of the next due step, if any.
 pub(super) type OnTime<'a> = &'a mut dyn FnMut(Nanos) -> Result<Option<Nanos>>;
 
-/// Tells an agent to `open`, or to relay, and waits until it listens. A server without room is asked again.
+/// Sends `open` to an agent or a relay, and waits until it listens. A server without room is asked again.
 pub(super) fn await_ready(
     link: &mut Link,
     open: &ToAgent,
@@ -68,12 +68,12 @@ pub(super) fn await_ready(
     }
 }
 
-/// Returns the error of a server whose operator stopped it.
+/// Returns the error of a server that its operator stopped.
 pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
     Error::stopped(who, format!("{fault}; no trial goes on there, and the blocks done are kept"))
 }
 
-/// Returns the error in a word that should have been another.
+/// Returns the error that an unexpected message stands for.
 fn refusal(link: &Link, word: Word) -> Error {
     match word {
         Word::Agent(FromAgent::Fault(fault)) => match fault.kind {
@@ -92,11 +92,11 @@ fn refusal(link: &Link, word: Word) -> Error {
     }
 }
 
-/// Node that a word comes from.
+/// Node that sent a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Near,
-    /// The far node of this number.
+    /// Far node with this number.
     Far(u16),
 }
 
@@ -109,13 +109,13 @@ impl From {
     }
 }
 
-/// A node that runs flows, and what it has said so far.
+/// Node that runs flows, and the messages that it has sent so far.
 struct Node {
     link: Link,
-    /// Counters of what it sent, by its flows, once it has sent all.
+    /// Counters of the data it sent, by flow, once it has sent all.
     sent: Option<Vec<Tally>>,
     report: Option<AgentReport>,
-    /// True once it has said its last word.
+    /// True once it has sent its last message.
     ended: bool,
 }
 
@@ -124,7 +124,7 @@ impl Node {
         Node { link, sent: None, report: None, ended: false }
     }
 
-    /// Tells it the same as others; one that has reported already needs no telling.
+    /// Sends it a message, unless it has reported already.
     fn tell_if_there(&mut self, word: &ToAgent) -> Result<()> {
         match self.link.tell(word) {
             Err(_) if !self.link.is_through_server() => Ok(()),
@@ -141,15 +141,15 @@ pub(super) struct Nodes {
     far: Vec<Node>,
     /// Commands that carry the contender, if it is an external one.
     pub(super) commands: Vec<Running>,
-    /// Lines to the relays in between; each relays until its line ends, and says no word but a fault.
+    /// Links to the relays in between; each relays until its link closes, and sends no message but a fault.
     relays: Vec<Link>,
     stop: Arc<AtomicBool>,
-    /// Time at which they were told to start.
+    /// Time at which the nodes were started.
     began: Nanos,
 }
 
 impl Nodes {
-    /// Creates the nodes of a group, told to open and not yet connected. `stop` calls the trial off.
+    /// Creates the nodes of a group, which were sent `Open` and are not yet connected. `stop` calls the trial off.
     pub(super) fn new(
         near: Link,
         far: Vec<Link>,
@@ -167,7 +167,7 @@ impl Nodes {
         }
     }
 
-    /// Waits until all are connected, at most for `longest`.
+    /// Waits until all nodes are connected, at most for `longest`.
     pub(super) fn await_connected(&mut self, longest: Nanos) -> Result<()> {
         let connected = self.all_connected(longest);
         connected.map_err(|error| external::blame(&mut self.commands, error))
@@ -185,26 +185,26 @@ impl Nodes {
         Ok(())
     }
 
-    /// Starts all.
+    /// Starts all nodes.
     pub(super) fn start(&mut self) -> Result<()> {
         self.commands.iter_mut().try_for_each(Running::begin)?;
         self.began = Monotonic.now();
         self.tell_all(&ToAgent::Start)
     }
 
-    /// Stops all where they are, and sees them through to their reports.
+    /// Stops all nodes at once, and waits for their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
         self.tell_all(&ToAgent::Stop)?;
         self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 
-    /// Tells all the same; the far ends first.
+    /// Sends all nodes the same message; the far ends first.
     fn tell_all(&mut self, word: &ToAgent) -> Result<()> {
         self.far.iter_mut().chain([&mut self.near]).try_for_each(|node| node.link.tell(word))
     }
 
-    /// Sees all through to their reports, at most for `longest` from here. `on_point` is told how their flows
-    /// go, if the plans ask for that; `on_time` is asked what else is due.
+    /// Leads all nodes to their reports, at most for `longest` from now. `on_point` gets the points of their flows, if
+    /// the plans ask for that; `on_time` runs whatever else is due.
     pub(super) fn finish(
         &mut self,
         longest: Nanos,
@@ -239,7 +239,7 @@ impl Nodes {
                 }
                 (from, word) => return Err(self.refused(from, word)),
             }
-            // A node that has reported is gone, and its line with it; it is not listened to again.
+            // A node that has reported is gone, and its link with it; nothing more is read from it.
             if let (Some(near), true) = (&self.near.report, self.far_has_reported()) {
                 let near = for_all(near.clone(), self.near_share);
                 let far = self.far.iter_mut().filter_map(|node| node.report.take()).collect();
@@ -276,8 +276,8 @@ impl Nodes {
         }
     }
 
-    /// Tells the others that this node has sent all it will: each far node about its own flows, and the near one
-    /// once all far nodes are that far.
+    /// Reports to the other nodes that this node has sent all it will: to each far node about that node's own flows,
+    /// and to the near one once all far nodes have sent all.
     fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
         if from == From::Near {
             let sent = repeated(sent, self.near_share);
@@ -297,7 +297,7 @@ impl Nodes {
         self.near.tell_if_there(&ToAgent::PeerFinished { sent: interleaved(all) })
     }
 
-    /// Waits for the next word of any node that has not reported, and has done meanwhile what else is due.
+    /// Waits for the next message of any node that has not reported, and runs meanwhile whatever else is due.
     fn hear(&mut self, deadline: Nanos, on_time: OnTime<'_>) -> Result<(From, FromAgent)> {
         loop {
             let due = on_time(Monotonic.now())?;
@@ -317,7 +317,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the error of a trial that did not end in time: who is behind, and how busy it is.
+    /// Returns the error of a trial that did not end in time: the nodes that are late, and how busy they are.
     fn overdue(&self) -> Error {
         let all = [&self.near].into_iter().chain(&self.far);
         let behind =
@@ -331,7 +331,7 @@ impl Nodes {
         if is_elsewhere { Error::peer("trial", what) } else { Error::broken("trial", what) }
     }
 
-    /// Waits for the first node to have a word; `None` after `timeout`.
+    /// Waits for the first node with a message; `None` after `timeout`.
     fn first_to_speak(&mut self, timeout: Nanos) -> Result<Option<From>> {
         use std::os::fd::AsRawFd;
         let all = (0..).map(From::Far).zip(&self.far);
@@ -374,9 +374,9 @@ impl Nodes {
         Ok(speaks.map(|at| awaited[at].0))
     }
 
-    /// Returns the error in a word that should have been another. Where one node failed others
-    /// often do, too, and know more or less about it: a limit of the server's and what was blocked come first, then a
-    /// file and an end that broke, which are never the consequence, then the near end, which dialled.
+    /// Returns the error that an unexpected message stands for. If one node fails, others often fail with it, and know
+    /// more or less about the cause. The order of preference is: a limit of the server and blocked packets, then a file
+    /// and an end that broke, which are never a consequence, then the near end, which dialled.
     fn refused(&mut self, from: From, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
         let others = [From::Near].into_iter().chain((0..self.far.len() as u16).map(From::Far));
@@ -389,7 +389,7 @@ impl Nodes {
                         break;
                     }
                     Ok(Some(_)) => {}
-                    // One that vanished took the others with it.
+                    // If one node's process died, the other errors follow from it; report that one.
                     Err(error @ (Error::Broken { .. } | Error::Stopped { .. })) => return error,
                     _ => break,
                 }
@@ -410,20 +410,20 @@ impl Nodes {
             FromAgent::Fault(Fault { kind: FaultKind::Setup | FaultKind::Peer, .. })
         );
         match refusal(&self.node(from).link, Word::Agent(word)) {
-            // Once its ends are under way, what fails is the contender's.
+            // After the start, a failure is the contender's own.
             Error::Peer { who, what } if is_its_own => Error::Broken { who, what },
             error => error,
         }
     }
 
-    /// Waits for the next word of one node before `deadline`, if there is one.
+    /// Waits for the next message of one node until `deadline`; `None` if there is none.
     fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
         let node = self.node(from);
         if !node.link.has_word(deadline - Monotonic.now())? {
             return Ok(None);
         }
         let heard = node.link.hear();
-        // Nothing that it may say yet is worth waiting for.
+        // After a message that makes no sense, later ones are of no use.
         node.ended |= matches!(heard, Err(Error::Nonsense { .. }));
         let heard = heard?;
         node.ended |= !matches!(
@@ -443,13 +443,13 @@ impl Nodes {
 }
 
 impl Drop for Nodes {
-    /// A server goes on with a trial until it is told otherwise, and takes no new one before. A TURN server, too, is told that what
-    /// was allocated there may go.
+    /// Calls off the trial at servers, which otherwise go on with it and accept no new one, and lets TURN clients
+    /// release their allocations.
     fn drop(&mut self) {
         self.relays.retain_mut(|relay| relay.tell(&ToAgent::Stop).is_ok());
         let deadline = Monotonic.now() + RELAYS_PART;
         for relay in &mut self.relays {
-            // It says nothing: its line ends.
+            // A relay sends no message here: its link closes.
             let _ = relay.has_word(deadline - Monotonic.now());
         }
         for number in 0..self.far.len() as u16 {

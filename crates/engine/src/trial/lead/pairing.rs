@@ -1,15 +1,15 @@
-//! Contender and work of a trial as values, with those of the load beside it.
+//! Contender and work of a trial as values, with contender and work of the load beside it.
 
 use crate::error::{Error, Result};
 use crate::transport::Contender;
 use crate::trial::{misfit, suited};
 use crate::workload::{Load, SharedTask, Task};
 
-/// Contender with its work, and the load that shares the path with it. They are read where they come in, so that a file that
-/// one of them names is of one text in all trials of a race.
+/// Contender with its work, and the load that shares the path with it. They are parsed once, so that a file named by
+/// one of them has the same text in all trials of a race.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairing {
-    /// Contender, suited to the work.
+    /// Contender, fitted to the work.
     pub contender: Contender,
     /// Work.
     pub task: SharedTask,
@@ -18,28 +18,28 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// Pairs a contender with work, and reads the load that the work asks for.
+    /// Pairs a contender with work, and parses the load that the work asks for.
     ///
     /// # Errors
-    /// As of [`suited`] and [`Pairing::load_of`].
+    /// Fails like [`suited`] and [`Pairing::load_of`].
     pub fn new(contender: Contender, task: SharedTask) -> Result<Pairing> {
         let contender = suited(contender, &*task)?;
         let load = Pairing::load_of(&*task)?.map(Box::new);
         Ok(Pairing { contender, task, load })
     }
 
-    /// Reads contender and work as typed.
+    /// Parses contender and work as typed.
     ///
     /// # Errors
-    /// As of [`Contender::parse`], [`SharedTask::parse`] and [`Pairing::new`].
+    /// Fails like [`Contender::parse`], [`SharedTask::parse`] and [`Pairing::new`].
     pub fn parse(contender: &str, work: &str) -> Result<Pairing> {
         Pairing::new(Contender::parse(contender)?, SharedTask::parse(work)?)
     }
 
-    /// Reads the load that work asks for; `None` if it has none.
+    /// Parses the load that work asks for; `None` if it has none.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the contender is none, or cannot carry bulk data.
+    /// [`Error::Usage`] if there is no such contender, or if it cannot carry bulk data.
     pub fn load_of(task: &dyn Task) -> Result<Option<Pairing>> {
         task.info().load.as_ref().map(Pairing::carrying).transpose()
     }

@@ -1,4 +1,4 @@
-//! The loads of a trial under way, which begin and end when their stint says, or with the work.
+//! Loads of a running trial, which begin and end with their stint, or with the work.
 
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -8,10 +8,10 @@ use super::both_reports::BothReports;
 use super::load::OVER_TOO_SOON;
 use super::nodes::Nodes;
 
-/// Loads, connected.
+/// Connected loads.
 pub(super) struct Stints {
     stint: Option<Stint>,
-    /// Time at which the work was told to begin.
+    /// Time at which the work was started.
     began: Nanos,
     state: State,
 }
@@ -23,21 +23,22 @@ enum State {
 }
 
 impl Stints {
-    /// Creates loads that run already, or those that are yet to begin their stint.
+    /// Creates loads that run already, or that wait for their stint.
     pub(super) fn new(loads: Vec<Nodes>, stint: Option<Stint>) -> Stints {
         let state = if stint.is_some() { State::Waits(loads) } else { State::Runs(loads) };
         Stints { stint, began: Nanos::ZERO, state }
     }
 
-    /// Counts stints from `now`, at which the work has been told to begin.
+    /// Counts stints from `now`, the time at which the work was started.
     pub(super) fn count_from(&mut self, now: Nanos) {
         self.began = now;
     }
 
-    /// Starts or ends the loads if that is due at `now`; the time of the next such step.
+    /// Starts or ends the loads if that is due at `now`; returns the time of the next such step.
     ///
-    /// What ends is gone, with its connections, before the work is heard again: a kernel or a protocol would go on to
-    /// send what it holds, into the phase after the load. The work's words wait as long.
+    /// A load that ends is closed with its connections before the next message of the work is read: otherwise a kernel
+    /// or a protocol would go on to send its queue, into the phase after the load. Messages of the work wait for as
+    /// long.
     pub(super) fn on_time(&mut self, now: Nanos) -> Result<Option<Nanos>> {
         let Some(stint) = self.stint else { return Ok(None) };
         let (begin, end) = (self.began + stint.from, self.began + stint.end());
@@ -60,10 +61,10 @@ impl Stints {
         Ok(None)
     }
 
-    /// Ends what runs, whose connections stay as long as this, and returns the reports of all.
+    /// Ends the running loads, with connections open until then, and returns the reports of all loads.
     ///
     /// # Errors
-    /// Where the work was over before a stint.
+    /// Fails if the work was over before a stint began.
     pub(super) fn reports(&mut self) -> Result<Vec<BothReports>> {
         match &mut self.state {
             State::Over(reports) => Ok(std::mem::take(reports)),

@@ -1,8 +1,8 @@
-//! The emulator measured against itself: whether packets take as long, pass as fast and are lost as
-//! often as a path says, by the stamps and counters of the hosts at its ends.
+//! Check of the emulator against itself: delays, rates and losses of packets, measured by the stamps and counters of
+//! the hosts at the path's ends, compared with the path's specification.
 //!
-//! Everything goes over one pair of IPv4 sockets of the first link at a time. Which figures are
-//! judged, and by which limits, is fixed here; what a machine can carry is shown and never judged.
+//! All packets go over one pair of IPv4 sockets, of the first link, at a time. This module fixes which figures are
+//! judged, and by which limits; a machine's capacity is shown and never judged.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -30,22 +30,22 @@ use crate::trial::path::check::measure::SendPlan;
 use measure::{Came, Sent};
 pub use site::Site;
 
-/// Probability with which a model that loses as it should is judged so.
+/// Probability with which a model with the right losses is judged right.
 const CONFIDENCE: f64 = 0.99;
 
 /// Largest error of the achieved rate, as a share.
 const RATE_ERROR: f64 = 0.001;
 
-/// The seed of every check: a check that fails can be repeated.
+/// Seed of every check, so that a failed check can be repeated.
 const SEED: u64 = 1;
 
-/// The bytes of an IPv4 and a UDP header.
+/// Length of an IPv4 and a UDP header in bytes.
 const HEADERS: u32 = 28;
 
 /// Time that most wake-ups in virtual machines do not exceed.
 const WAKE_UP: Nanos = Nanos::from_micros(100);
 
-/// The size of the datagrams whose delay is measured, as UDP has it.
+/// Size of the datagrams for measuring delay, as a UDP payload.
 const TIMED: usize = 100;
 
 /// Network under check, already built.
@@ -53,22 +53,22 @@ pub trait Bed {
     /// Starts the path anew with this seed.
     ///
     /// # Errors
-    /// Fails if it cannot.
+    /// Fails if the path cannot start.
     fn begin(&mut self, seed: u64) -> Result<()>;
 
     /// Ends the run and returns the path's figures since [`Bed::begin`].
     ///
     /// # Errors
-    /// Fails if it cannot be told.
+    /// Fails if the figures cannot be read.
     fn end(&mut self) -> Result<PathFigures>;
 
-    /// Creates fresh sockets of one of its hosts, with an IPv4 address.
+    /// Creates new sockets of one of its hosts, with an IPv4 address.
     ///
     /// # Errors
     /// Fails if that host cannot be entered.
     fn site(&self, side: Side) -> Result<Site>;
 
-    /// Returns the backend that carries it, and the reason for that choice.
+    /// Returns the backend of the network, and the reason for that choice.
     fn made_of(&self) -> (Backend, String);
 }
 
@@ -97,13 +97,13 @@ impl Bed for Emulator {
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathCheck {
-    /// The path as typed.
+    /// Path as typed.
     pub path: String,
-    /// Backend that carries it.
+    /// Backend that carries the packets.
     pub backend: Backend,
     /// Reason for that choice.
     pub why: String,
-    /// Checks by direction; only up if both directions are told to do the same.
+    /// Checks by direction; only up if both directions have the same specification.
     pub ways: Vec<WayCheck>,
     /// Capacity of the path; absent if it limits the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ pub enum Judged {
     Within,
     /// Outside its limits.
     Outside,
-    /// The path leaves it open: jitter, traces, outages, damage.
+    /// Not decided by the specification: jitter, traces, outages, damage.
     Open,
 }
 
@@ -137,23 +137,22 @@ pub struct WayCheck {
     pub direction: Direction,
     /// Delay of packets.
     pub delay: DelayCheck,
-    /// Rate at which packets pass; absent if nothing limits it.
+    /// Rate at which packets pass; absent if it is not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateCheck>,
     /// Loss of packets.
     pub loss: LossCheck,
 }
 
-/// One-way delay of datagrams of 100 bytes at 1 kHz or at half of what the path carries, from the
-/// sending kernel's stamp to the receiving one's, less what the path says: nanoseconds, signed.
+/// Errors of the one-way delay of 100-byte datagrams at 1 kHz or at half of the path's rate: time from the sending
+/// kernel's stamp to the receiving kernel's, less the specified delay, in signed nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DelayCheck {
-    /// Delay by the specification: the path's delay, and the time that such a packet takes at its
-    /// rate.
+    /// Specified delay: the path's delay plus the serialisation time of such a packet.
     pub expected_ns: Nanos,
-    /// Packets with both stamps, the first tenth left out.
+    /// Packets with both stamps, without the first tenth.
     pub n: u64,
-    /// Least error; absent, as those after it, if no packet had both stamps.
+    /// Least error; absent, like the following ones, if no packet had both stamps.
     pub min_ns: Option<i64>,
     /// Median error.
     pub p50_ns: Option<i64>,
@@ -167,53 +166,52 @@ pub struct DelayCheck {
     pub limit_p50_ns: u64,
     /// Limit of the 99th percentile's distance from 0.
     pub limit_p99_ns: u64,
-    /// Judgement of both.
+    /// Judgement of both limits.
     pub judged: Judged,
 }
 
 /// Rate of datagrams of the path's MTU, from the receiving kernel's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateCheck {
-    /// Rate by the specification, in bits per second.
+    /// Specified rate, in bits per second.
     pub expected_bps: u64,
-    /// Offered rate.
+    /// Offered rate, in bits per second.
     pub offered_bps: f64,
-    /// Received rate, link-layer overhead included; absent if fewer than two packets arrived.
+    /// Received rate in bits per second, link-layer overhead included; absent if fewer than two packets arrived.
     pub achieved_bps: Option<f64>,
-    /// Difference of the two as a share of the specified rate.
+    /// Difference between received and specified rate, as a share of the specified rate.
     pub error: Option<f64>,
     /// Limit of that error.
     pub limit: f64,
-    /// Judgement of it.
+    /// Judgement of the error.
     pub judged: Judged,
 }
 
-/// Number of datagrams lost on the path, of many small ones.
+/// Losses on the path among many small datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossCheck {
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams that did not come, for no other reason than the next ones.
+    /// Datagrams that the loss model dropped.
     pub lost: u64,
-    /// Datagrams that came to a full socket: not among those lost.
+    /// Datagrams that arrived at a full socket; not counted as lost.
     pub dropped_at_receiver: u64,
-    /// Datagrams that the queue dropped, where this host sent some of them late and thus together: not
-    /// among those lost.
+    /// Datagrams that the queue dropped because this host sent some of them late and so together; not counted as lost.
     pub dropped_by_queue: u64,
-    /// Number of packets lost by the path's own account.
+    /// Packets lost according to the path's own account.
     pub by_own_account: u64,
-    /// Datagrams lost by the path outside its model: in devices and rings.
+    /// Datagrams that the path lost outside its model: in devices and rings.
     pub device_drops: u64,
-    /// The mean number of consecutive packets lost together, by the path's own account; absent if
-    /// it keeps none.
+    /// Mean number of consecutive packets lost together, according to the path's own account; absent if it does not
+    /// count that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_burst: Option<f64>,
     /// Expected mean in the long run; absent if the model does not specify it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_burst: Option<f64>,
-    /// The share that the path says; absent if it says none.
+    /// Specified share of lost packets; absent if there is none.
     pub expected_share: Option<f64>,
-    /// The least and the most that may be lost, with a confidence of 99 %.
+    /// Least and greatest number of losses, with a confidence of 99 %.
     pub expected: Option<[u64; 2]>,
     /// Judgement: within the limits, and in agreement with the path's own account.
     pub judged: Judged,
@@ -222,20 +220,21 @@ pub struct LossCheck {
 /// Capacity of the path, from near to far.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Capacity {
-    /// A byte stream, in bits of application data per second.
+    /// Rate of a byte stream, in bits of application data per second.
     pub stream_bps: Option<f64>,
-    /// Packets whose fate was decided meanwhile, both directions, per second.
+    /// Packets that the path handled during that stream, both directions, per second.
     pub decisions_per_s: Option<f64>,
-    /// A byte stream with the devices' offloads off: every packet at most the MTU.
+    /// Rate of a byte stream with the devices' offloads off, so that no packet is larger than the MTU, in bits per
+    /// second.
     pub plain_stream_bps: Option<f64>,
-    /// Datagrams of 64 bytes, one a call, received per second.
+    /// Datagrams of 64 bytes, one per call, received per second.
     pub datagrams_per_s: Option<f64>,
-    /// Datagrams likewise over the loopback interface, just before.
+    /// The same over the loopback interface, measured just before.
     pub loopback_datagrams_per_s: Option<f64>,
 }
 
 impl PathCheck {
-    /// Returns true if nothing that is judged is outside its limits.
+    /// Returns true if no judged figure is outside its limits.
     pub fn is_fine(&self) -> bool {
         self.ways.iter().all(|way| {
             let rate = way.rate.map_or(Judged::Open, |rate| rate.judged);
@@ -243,10 +242,10 @@ impl PathCheck {
         })
     }
 
-    /// Checks a network that is there; typed so, and taking five to ten seconds.
+    /// Checks a network that is up; `typed` is its text. Takes five to ten seconds.
     ///
     /// # Errors
-    /// Fails if something fails that is no figure: a host cannot be entered, a socket not be made.
+    /// Fails if an operation other than a measured one fails: a host cannot be entered, or a socket not be created.
     pub fn measure(typed: &str, network: &Network, bed: &mut dyn Bed) -> Result<PathCheck> {
         let start = Monotonic.now();
         let Some(link) = network.links.first() else {
@@ -272,7 +271,7 @@ impl PathCheck {
     }
 }
 
-/// A direction under check.
+/// Direction under check.
 struct Way<'a> {
     direction: Direction,
     model: &'a Impairments,
@@ -290,7 +289,7 @@ impl Way<'_> {
         })
     }
 
-    /// Sends datagrams this way, over a path that is started anew.
+    /// Sends datagrams in this direction, over a restarted path.
     fn send(&self, course: SendPlan, bed: &mut dyn Bed) -> Result<(Came, DirectionFigures)> {
         let (from, to) = match self.direction {
             Direction::Up => (Side::Near, Side::Far),
@@ -303,7 +302,7 @@ impl Way<'_> {
         Ok((came, if self.direction == Direction::Up { figures.up } else { figures.down }))
     }
 
-    /// Returns the time that an IP packet takes at the rate.
+    /// Returns the serialisation time of a UDP datagram at the path's rate.
     fn serialisation(&self, datagram: usize) -> Nanos {
         let Rate::Fixed(BitRate(rate)) = self.model.rate else { return Nanos::ZERO };
         let bits = 8 * (datagram as u64 + u64::from(HEADERS + self.model.overhead));
@@ -322,7 +321,7 @@ impl Way<'_> {
             WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
             WaitMode::Spin => (Nanos::from_micros(5), Nanos::from_micros(20)),
         };
-        // A delay shorter than a wake-up cannot make up for it: what is added there is the machine's.
+        // A delay shorter than a wake-up cannot hide one: the excess is the machine's.
         let short = self.wait == WaitMode::Hybrid && delay + alone < WAKE_UP;
         let open = short
             || self.model.jitter.is_some()
@@ -336,7 +335,7 @@ impl Way<'_> {
         let size = usize::from(self.mtu) - HEADERS as usize;
         let alone = self.serialisation(size);
         let packets = (1_000_000_000 / alone.0.max(1)).clamp(50, 200_000) as usize;
-        // A quarter more than fits, so that the queue is never empty.
+        // A quarter more than the rate, so that the queue is never empty.
         let every = Nanos(alone.0 * 4 / 5);
         let course = SendPlan {
             packets,
@@ -355,7 +354,7 @@ impl Way<'_> {
         let error = achieved_bps.map(|achieved| achieved / expected_bps as f64 - 1.0);
         let limit = RATE_ERROR + 2.0 / packets as f64;
         let judged = match error {
-            // This host could not offer enough to tell.
+            // This host could not offer enough to decide.
             _ if offered_bps < 1.05 * expected_bps as f64 => Judged::Open,
             Some(error) => Judged::of(error.abs() <= limit),
             None => Judged::Outside,
@@ -411,7 +410,7 @@ impl LossCheck {
         let expected = expected_losses(model, came.sent.saturating_sub(blocked));
         let judged = match &expected {
             None => Judged::Open,
-            // What it says must be what happened, and what happened must be what it was told to do.
+            // The path's account must match the losses, and the losses must match the specification.
             Some(expected) => {
                 Judged::of(expected.contains(&lost) && own == lost && figures.device_drops == 0)
             }
@@ -432,8 +431,8 @@ impl LossCheck {
     }
 }
 
-/// Returns how many of the first `n` packets the model may take; `None` if a number of packets
-/// decides nothing, or if packets are lost that the model did not take.
+/// Returns the range of losses among the first `n` packets that the model allows; `None` if the number of losses
+/// decides nothing, or if packets are lost outside the model.
 fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
     if model.corrupt > 0.0 || matches!(model.rate, Rate::Trace(_)) {
         return None;
@@ -442,7 +441,7 @@ fn expected_losses(model: &Impairments, n: u64) -> Option<RangeInclusive<u64>> {
 }
 
 impl Capacity {
-    /// Measures two seconds of streams and as many datagrams as a loopback takes in about a second.
+    /// Measures two seconds of streams, and as many datagrams as take the loopback interface about a second.
     fn measure(delay: Nanos, bed: &mut dyn Bed) -> Result<Capacity> {
         const DATAGRAMS: usize = 150_000;
         let time = Nanos::from_secs(1);
@@ -462,7 +461,7 @@ impl Capacity {
         let decided = figures.up.fates.arrived + figures.down.fates.arrived;
         capacity.stream_bps = carried.rate();
         capacity.decisions_per_s = (decided > 0).then(|| decided as f64 / took);
-        // The network ends with the check, so nobody misses them.
+        // The network ends with the check, so its sockets are not needed any more.
         for site in [&mut near, &mut far] {
             let socket = site.datagrams()?;
             if let IpAddr::V4(address) = site.address() {

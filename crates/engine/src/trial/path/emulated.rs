@@ -1,5 +1,5 @@
-//! A path that the race builds itself, as its trials see it: where agents are started, what they are
-//! told of it, which seed it has in each trial, and whether it did what it was asked to.
+//! Emulated path that the race builds itself, from the view of its trials: where agents are started, the properties
+//! that they get, its seed in each trial, and the check of its account.
 
 use std::net::IpAddr;
 
@@ -16,16 +16,15 @@ use crate::trial::lead::link::Link;
 use crate::trial::process::{self, AgentProcess};
 use crate::trial::{PathFacts, Record, control};
 
-/// Time for which a near end tries to connect, besides the time that the path takes. Nothing but
-/// the model stands in the way here, so that patience costs nothing: a lost SYN is sent again after
-/// 1, 3, 7 and 15 s (RFC 6298; tcp_syn_retries in ip-sysctl.rst), and one in five lost, there or
-/// back, must not look like a firewall.
+/// Time for which a near end tries to connect, besides the time that the path takes. Only the model can block a
+/// connection here, so patience costs nothing: a lost SYN is retransmitted after 1, 3, 7 and 15 s (RFC 6298;
+/// tcp_syn_retries in ip-sysctl.rst), and a loss of one in five, there or back, must not look like a firewall.
 const DIAL: Nanos = Nanos::from_secs(30);
 
-/// Round trips that opening a connection may take: lost and sent again, slowly.
+/// Round trips that opening a connection may take: lost and retransmitted, slowly.
 const DIAL_ROUND_TRIPS: u64 = 20;
 
-/// An emulated path that is up.
+/// Emulated path that is up.
 #[derive(Debug)]
 pub struct EmulatedPath {
     spec: String,
@@ -35,10 +34,9 @@ pub struct EmulatedPath {
 }
 
 impl EmulatedPath {
-    /// Builds the path that was `typed`, and that `network` describes.
+    /// Builds the path that `network` describes; `typed` is its text.
     ///
-    /// # Errors
-    /// Fails if this host cannot, saying what is missing.
+    /// # Errors Fails if this host cannot; names the missing part.
     pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
         let emulator = Emulator::start(typed)?;
         let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
@@ -49,7 +47,7 @@ impl EmulatedPath {
     /// Returns the far host's address on the first link.
     ///
     /// # Errors
-    /// Fails if the path carries no packets of the family asked for.
+    /// Fails if the path carries no packets of the requested family.
     pub(in crate::trial) fn far_address(&self) -> Result<IpAddr> {
         let fits = |address: &&IpAddr| match self.family {
             Family::Any => true,
@@ -69,10 +67,10 @@ impl EmulatedPath {
         self.network.mtu.into()
     }
 
-    /// Creates a line to an agent on the host of this side.
+    /// Creates a link to an agent on the host of this side.
     ///
     /// # Errors
-    /// Fails if it cannot be started there.
+    /// Fails if the agent cannot be started there.
     pub(in crate::trial) fn agent(&self, who: &str, side: Side) -> Result<Link> {
         Link::to_process_on(who, self.emulator.namespaces(), side)
     }
@@ -80,29 +78,29 @@ impl EmulatedPath {
     /// Starts a keeper of a command on the host of this side.
     ///
     /// # Errors
-    /// Fails if it cannot be started there.
+    /// Fails if the keeper cannot be started there.
     pub(in crate::trial) fn keeper(&self, side: Side) -> Result<AgentProcess> {
         process::keeper(Some(&self.emulator.namespaces().entry(side)))
     }
 
-    /// Empties the path, which from now on is as its seed says: its own, or the trial's, which is
-    /// the same for every contender of a block.
+    /// Empties the path and restarts it with a seed: its own, or the trial's, which is the same for every contender of
+    /// a block.
     ///
     /// # Errors
-    /// Fails if it is gone.
+    /// Fails if the emulator is gone.
     pub(in crate::trial) fn begin(&mut self, seed: u64) -> Result<()> {
         self.emulator.begin(seed)
     }
 
-    /// Returns the path's account since it began.
+    /// Returns the path's account since its last start.
     ///
     /// # Errors
-    /// Fails if it is gone.
+    /// Fails if the emulator is gone.
     pub(in crate::trial) fn end(&mut self) -> Result<PathFigures> {
         self.emulator.end()
     }
 
-    /// Adds the path's account to a trial that is over, and holds it against the model.
+    /// Adds the path's account to the record of a trial, and checks it against the model.
     pub(in crate::trial) fn judge(&self, figures: PathFigures, record: &mut Record) {
         record.path_invalid = gate::why_invalid(&self.network, &figures);
         record.path = Some(figures);
@@ -119,8 +117,8 @@ impl EmulatedPath {
         control::Emulated { transit_ns: transit(&self.network), dial_ns }
     }
 
-    /// Returns the time by which a trial may exceed one on an ideal path before it counts as hung:
-    /// until what was sent has left, and has arrived.
+    /// Returns the time that a trial may take beyond one on an ideal path before it counts as hung: until the sent data
+    /// has left, and has arrived.
     pub(in crate::trial) fn extra_time(&self) -> Nanos {
         drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
     }

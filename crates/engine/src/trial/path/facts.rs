@@ -1,4 +1,4 @@
-//! Facts of a built emulated path, as results carry them.
+//! Facts of a built emulated path, in the form of results.
 
 use std::net::IpAddr;
 
@@ -21,13 +21,12 @@ pub struct BuiltPath {
     pub grouping: String,
     /// Mode in which its threads wait for the time of a release: `hybrid` or `spin`.
     pub wait: String,
-    /// The largest IP packet, in bytes.
+    /// Largest IP packet, in bytes.
     pub mtu: u16,
-    /// The seed of its impairments, where the path has its own; otherwise each block's seed is taken.
+    /// Seed of its impairments, if the path has its own; otherwise each block's seed is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The least time there and back that the model allows, in nanoseconds; absent if jitter may
-    /// take any part of the delay away.
+    /// Least round-trip time that the model allows, in nanoseconds; absent if jitter may remove any part of the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_least_ns: Option<u64>,
     /// Limits of the lateness of its releases in a trial that counts.
@@ -39,11 +38,11 @@ pub struct BuiltPath {
 /// Link of a built path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltLink {
-    /// Effect on packets, in the words of a path.
+    /// Its impairments, in the words of a path.
     pub words: String,
-    /// The near host's addresses.
+    /// Addresses of the near host.
     pub near: Vec<IpAddr>,
-    /// The far host's.
+    /// Addresses of the far host.
     pub far: Vec<IpAddr>,
     /// Direction from near to far.
     pub up: BuiltWay,
@@ -51,26 +50,25 @@ pub struct BuiltLink {
     pub down: BuiltWay,
 }
 
-/// Direction of a link, with the limits it is held to.
+/// Direction of a link, with its limits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
-    /// The share of packets that the loss model takes in the long run, 0 to 1; absent if it has
-    /// none, as with a list.
+    /// Share of packets that the loss model drops in the long run, 0 to 1; absent if it has none, as with a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
-    /// The rate, in bits per second; absent if nothing limits it, or a trace does.
+    /// Rate, in bits per second; absent if it is not limited, or if a trace limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// The rate of the sending host's network card, in bits per second; absent if it has none, and in
-    /// results from before there were any.
+    /// Rate of the sending host's network card, in bits per second; absent if it has none, and in results from before
+    /// there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_bps: Option<u64>,
-    /// File that records what it can carry.
+    /// Trace file with its capacity over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFile>,
 }
 
-/// A file that a link follows.
+/// File that a link follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFile {
     /// Name of the file, as typed.
@@ -81,7 +79,7 @@ pub struct TraceFile {
     pub length_ns: u64,
 }
 
-/// Parameters by which a network was built, for [`BuiltPath::of`].
+/// Parameters with which a network was built, for [`BuiltPath::of`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct How {
     /// Backend, as in [`BuiltPath`].
@@ -92,14 +90,14 @@ pub struct How {
     pub grouping: String,
     /// Mode of waiting, as in [`BuiltPath`].
     pub wait: String,
-    /// The addresses of near and far by link.
+    /// Addresses of near and far by link.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
-    /// The rates of the network cards of near and far by link.
+    /// Rates of the network cards of near and far by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
 }
 
 impl BuiltPath {
-    /// Returns the facts of `network`, built like this.
+    /// Returns the facts of `network`, built with these parameters.
     pub fn of(network: &Network, how: How) -> BuiltPath {
         let mut addresses = how.addresses.into_iter();
         let mut nics = how.nics.into_iter();

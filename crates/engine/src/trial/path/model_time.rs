@@ -1,4 +1,4 @@
-//! Time that a network takes by its own model: what to wait for, and when to give up. Pure.
+//! Times that follow from a network's model: how long to wait for a packet, and when to give up. Pure.
 
 use crate::path::PathSpec;
 use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
@@ -8,21 +8,20 @@ use crate::trial::control::Emulated;
 use crate::units::BitRate;
 use crate::workload::{Bounds, PathKind, Setting};
 
-/// Bytes that a sender's kernel may have taken from it and not yet sent: the usual end of tcp_wmem.
+/// Bytes that a sender's kernel may buffer and not yet have sent: the usual maximum of tcp_wmem.
 const SEND_BUFFER: u64 = 8 << 20;
 
-/// The longest time that is waited for a queue to empty.
+/// Longest time to wait until a queue is empty.
 const LONGEST_DRAIN: Nanos = Nanos::from_secs(3_600);
 
-/// The longest time that a message is waited for once nothing else is on its way.
+/// Longest time to wait for a message once nothing else is in flight.
 const LONGEST_TRANSIT: Nanos = Nanos::from_secs(3_600);
 
-/// Multiple of its scale that jitter may reach: of a normal distribution, less than one in 10⁸
-/// offsets exceed six of them; Pareto's tail goes on, and is waited for as far as the longest
-/// delays that matter.
+/// Multiple of its scale that jitter may reach: of a normal distribution, less than one in 10⁸ offsets exceed six of
+/// them; Pareto's tail goes on, and is covered up to the longest delays that matter.
 const JITTER_REACH: u64 = 10;
 
-/// Time for which a near end tries to connect, if the path has no say in it.
+/// Time for which a near end tries to connect, if the path does not determine it.
 const DIAL: Nanos = Nanos::from_secs(3);
 
 /// Returns the time for which a near end tries to connect.
@@ -30,14 +29,14 @@ pub(in crate::trial) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
     emulated.map_or(DIAL, |path| path.dial_ns)
 }
 
-/// Returns the time for which a far end waits for each flow; longer than a near end tries, so that
-/// the near end, which knows more, speaks first.
+/// Returns the time for which a far end waits for each flow; longer than a near end tries, so that the near end, which
+/// knows more, reports first.
 pub(in crate::trial) fn accept_timeout(dial: Nanos) -> Nanos {
     dial + Nanos(dial.0 / 3 * 2)
 }
 
-/// Returns what a workload's defaults depend on: the empty path's round trip on its first link, and
-/// its lowest rate, in the long run if it is recorded.
+/// Returns the facts that a workload's defaults depend on: the round-trip time of the empty path on its first link, and
+/// its lowest rate; for a trace, its mean rate.
 pub fn setting(path: &PathSpec) -> Setting {
     let (kind, network) = match path {
         PathSpec::Loopback => return Setting::LOOPBACK,
@@ -47,7 +46,7 @@ pub fn setting(path: &PathSpec) -> Setting {
     let ways = || network.links.iter().take(1).flat_map(|link| [&link.up, &link.down]);
     let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
     let rate = ways().filter_map(rate_of).min();
-    // Where there are several links, a contender may use them all.
+    // If there are several links, a contender may use them all.
     let bounds = |way| Bounds { delay: Some(delay(way)), rate: rate_of(way) };
     let [up, down] = match &network.links[..] {
         [link] => [&link.up, &link.down].map(bounds),
@@ -56,7 +55,7 @@ pub fn setting(path: &PathSpec) -> Setting {
     Setting { kind, rtt: Some(rtt), rate, up, down }
 }
 
-/// The rate of a direction, in the long run where it is recorded; `None` where nothing limits it.
+/// Returns the rate of a direction, for a trace its mean; `None` if it is not limited.
 fn rate_of(way: &Impairments) -> Option<BitRate> {
     match &way.rate {
         Rate::Unlimited => None,
@@ -65,7 +64,7 @@ fn rate_of(way: &Impairments) -> Option<BitRate> {
     }
 }
 
-/// Returns the longest time that the path may hold a packet that is not waiting behind others.
+/// Returns the longest time that the path may hold a packet that is not queued behind others.
 pub(in crate::trial) fn transit(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     let longest = ways.map(|way| {
@@ -91,8 +90,8 @@ fn delay(way: &Impairments) -> Nanos {
     steps.iter().filter_map(|step| step.delay).fold(way.delay, Nanos::max)
 }
 
-/// Returns the longest time of a packet that is alone in the queue: at a rate its own time, on a
-/// trace also the longest time in which nothing leaves.
+/// Returns the longest time of a packet that is alone in the queue: its serialisation time at a rate, and on a trace
+/// also the longest pause.
 fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     let bits = 8 * (u64::from(mtu) + u64::from(way.overhead));
     match &way.rate {
@@ -102,8 +101,7 @@ fn one_packet(way: &Impairments, mtu: u16) -> Nanos {
     }
 }
 
-/// Returns the longest time in which a trace lets nothing through, its end and its next start taken
-/// together.
+/// Returns the longest pause of a trace, across its end and its next start too.
 fn longest_pause(trace: &Trace) -> Nanos {
     let between = |times: &[Nanos]| {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
@@ -122,7 +120,7 @@ fn longest_pause(trace: &Trace) -> Nanos {
                     times.extend([step.from, until]);
                 }
             }
-            // Inside a step that carries something nothing is waited for.
+            // Inside a step with capacity there is no pause.
             let pauses = times.chunks_exact(2).zip(times.chunks_exact(2).skip(1));
             let inside = pauses.map(|(before, after)| after[0] - before[1]).max();
             let around = match (times.first(), times.last()) {
@@ -134,7 +132,7 @@ fn longest_pause(trace: &Trace) -> Nanos {
     }
 }
 
-/// Returns the time that a full queue, and what a sender's kernel holds, take to leave.
+/// Returns the time that a full queue, and the buffer of a sender's kernel, take to empty.
 pub(in crate::trial) fn drain(network: &Network) -> Nanos {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     ways.map(|way| drain_way(way, network.mtu)).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! End of one flow: the same flow as in a real trial, whose waits end when virtual time says so.
+//! End of one flow: the same flow as in a real trial, but with waits that end in virtual time.
 
 use crate::contract::{Action, GUARD, Patience};
 use crate::datapath::datagram::Received;
@@ -13,37 +13,36 @@ use crate::transport::{Conn, Effective, Progress};
 use crate::trial::agent::driver::{Flow, Signal, Turns, Watch, failed};
 use crate::workload::{EndpointReport, FlowEvent};
 
-/// Longest wait of a flow that finds no room for a message, as in a real trial.
+/// Longest wait of a flow with a message that does not fit, as in a real trial.
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
-/// A connection on the simulated path: of one protocol, or of several that share its lanes.
+/// Connection on the simulated path: of one protocol, or of several that share its lanes.
 pub(super) type Line = JoinedConn<OverPath>;
 
-/// Makes the connections of a flow, each with its place among them, from 0.
+/// Function that makes the connections of a flow from their numbers, from 0.
 pub(super) type Next = Box<dyn FnMut(u16) -> Result<Line>>;
 
 pub(super) struct End {
     flow: Flow<Line>,
     next_connection: Next,
-    /// Connections before this one.
+    /// Number of connections before this one.
     connection: u16,
     phase: Phase,
     turns: Option<Turns>,
     signal: Signal,
     told: Told,
-    /// Time at which the flow takes its next turn by itself, and time at which the protocol has
-    /// something to do.
+    /// Time at which the flow takes its next turn by itself, and time of the protocol's next timer.
     wake: Option<Nanos>,
     deadline: Option<Nanos>,
-    /// Event that wakes it: room to send, or arrivals.
+    /// Event that wakes it: space to send, or arrivals.
     waits_for: WaitsFor,
     /// True if the protocol may have something to transmit.
     may_transmit: bool,
-    /// Strand whose turn it is to transmit.
+    /// Strand that transmits next.
     turn: usize,
-    /// True if nothing leaves or is heard any more.
+    /// True if it neither sends nor receives any more.
     silent: bool,
-    /// True once the peer's end was seen; it is news once.
+    /// True once the peer's close was seen; it is reported once.
     saw_close: bool,
     stopped: Option<Stops>,
 }
@@ -57,11 +56,11 @@ enum WaitsFor {
 /// Progress of an end with its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Its flow takes turns.
+    /// The flow takes turns.
     Runs,
-    /// Its half asks for the next connection.
+    /// The half has asked for the next connection.
     Asks,
-    /// That one's handshake is under way.
+    /// The handshake of the next connection is in progress.
     Opens,
 }
 
@@ -91,7 +90,7 @@ impl Watch for Told {
 }
 
 impl End {
-    /// Creates a flow whose connection is being set up.
+    /// Creates a flow during the set-up of its connection.
     pub(super) fn new(flow: Flow<Line>, next_connection: Next) -> End {
         let deadline = flow.conn.next_deadline();
         End {
@@ -132,7 +131,7 @@ impl End {
         self.phase == Phase::Asks
     }
 
-    /// Leaves the connection, and begins the next.
+    /// Closes the connection, and begins the next.
     pub(super) fn go_on(&mut self, now: Nanos) -> Result<()> {
         self.connection += 1;
         let next = (self.next_connection)(self.connection)?;
@@ -157,7 +156,7 @@ impl End {
         !self.is_over() && self.wake.is_some_and(|at| at <= now)
     }
 
-    /// Returns the time at which it next does something by itself.
+    /// Returns the time at which it next acts by itself.
     pub(super) fn next(&self) -> Option<Nanos> {
         let wake = self.wake.filter(|_| !self.is_over());
         [wake, self.deadline].into_iter().flatten().min()
@@ -167,12 +166,12 @@ impl End {
         self.told.sent
     }
 
-    /// Returns the points taken since this was last asked.
+    /// Returns the points taken since the last call.
     pub(super) fn points(&mut self) -> std::vec::Drain<'_, Point> {
         self.told.points.drain(..)
     }
 
-    /// Handles a datagram of one of the connection's strands that is here.
+    /// Handles a datagram that arrived for one of the connection's strands.
     pub(super) fn arrive(&mut self, strand: u8, datagram: Received<'_>) {
         if self.silent {
             return;
@@ -185,20 +184,20 @@ impl End {
         self.wake_up(datagram.at);
     }
 
-    /// Lets the flow, once it has begun, take a turn now.
+    /// Makes the flow, once it has begun, take a turn now.
     fn wake_up(&mut self, now: Nanos) {
         if self.turns.is_some() {
             self.wake = Some(now);
         }
     }
 
-    /// Tells the flow that, as control says, the other end has sent all it will.
+    /// Informs the flow that the other end has sent all it will, as control reports.
     pub(super) fn hear(&mut self, now: Nanos, sent: Tally) {
         self.signal.peer_finished(sent);
         self.wake = Some(now);
     }
 
-    /// Fires the protocol's timer if it is due.
+    /// Runs the protocol's timer if it is due.
     pub(super) fn fire(&mut self, now: Nanos) -> Result<()> {
         if self.deadline.is_none_or(|at| at > now) {
             return Ok(());
@@ -214,8 +213,7 @@ impl End {
         self.may_transmit
     }
 
-    /// Writes the next datagram that leaves into `room`; the strand that it belongs to, and its codepoint. Strands take
-    /// turns.
+    /// Writes the next outgoing datagram into `room`; returns its strand, and its codepoint. Strands take turns.
     pub(super) fn transmit(&mut self, now: Nanos, room: &mut Vec<u8>) -> Option<(u8, Codepoint)> {
         let strands = self.flow.conn.conns().count();
         let in_turn = (0..strands).map(|more| (self.turn + more) % strands);
@@ -227,14 +225,14 @@ impl End {
         self.deadline = self.flow.conn.next_deadline();
         self.may_transmit = found.is_some();
         let has_room = self.may_transmit && self.waits_for == WaitsFor::Room;
-        // A protocol may see the end of its handshake only when it is asked what to send.
+        // A protocol may notice the end of its handshake only when it is polled for a datagram.
         if has_room || self.phase == Phase::Opens {
             self.wake = Some(now);
         }
         found.map(|(at, codepoint)| (at as u8, codepoint))
     }
 
-    /// Lets the flow take turns until it waits for something.
+    /// Runs turns of the flow until it waits for something.
     pub(super) fn visit(&mut self, clock: &Manual) -> Result<()> {
         if self.phase == Phase::Opens {
             if !self.has_opened()? {
@@ -266,7 +264,7 @@ impl End {
         }
     }
 
-    /// Does what the endpoint asks for; what to wait for where that leads to nothing.
+    /// Performs an action of the endpoint; returns the event to wait for if the action moved nothing.
     fn act(&mut self, action: Action, turns: &Turns, clock: &Manual) -> Result<Wait> {
         let now = clock.now();
         match action {
@@ -277,7 +275,7 @@ impl End {
                     Progress::Closed => self.flow.half.on_event(now, FlowEvent::Closed),
                     Progress::Idle => {
                         let others = self.flow.half.on_no_room(now);
-                        // A time that has passed already must not keep the clock from going on.
+                        // A time in the past must not stop the clock.
                         let others = others.map(|at| at.max(now + Nanos(1)));
                         let at = others.map_or(now + ROOM_GUARD, |at| at.min(now + ROOM_GUARD));
                         let guard = Wait::until(at, WaitsFor::Room);
@@ -287,7 +285,7 @@ impl End {
                 Ok(Wait::No)
             }
             Action::Wait(until) => {
-                // A time that has passed already must not keep the clock from going on.
+                // A time in the past must not stop the clock.
                 let wake = until.map(|until| until.max(now + Nanos(1)));
                 self.receive(clock, Wait::Until(wake, WaitsFor::Arrivals))
             }
@@ -299,7 +297,7 @@ impl End {
                 let progress = self.flow.drain(Patience::None, clock)?;
                 Ok(self.after_receiving(progress, Wait::until(now + GUARD, WaitsFor::Arrivals)))
             }
-            // Acknowledgements are to come.
+            // Acknowledgements are still expected.
             Action::Done => Ok(Wait::until(now + GUARD, WaitsFor::Arrivals)),
             Action::Open => {
                 self.phase = Phase::Asks;
@@ -322,7 +320,7 @@ impl End {
         }
     }
 
-    /// Ends the flow now, whatever the endpoint thinks.
+    /// Ends the flow now, whatever the endpoint still wants.
     pub(super) fn stop(&mut self, now: Nanos) {
         self.flow.end(now, &mut self.told);
         let report = self.flow.half.report(now);
@@ -335,7 +333,7 @@ impl End {
         });
     }
 
-    /// Ends the flow now, and its connection with it: what was to be sent is not.
+    /// Ends the flow now, and its connection with it: unsent data is dropped.
     pub(super) fn fall_silent(&mut self, now: Nanos) {
         self.stop(now);
         (self.silent, self.may_transmit, self.deadline) = (true, false, None);

@@ -1,4 +1,4 @@
-//! A runner without sockets or processes: tests say what each trial yields.
+//! Fake runner without sockets or processes: a closure of the test yields each trial's outcome.
 
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
@@ -11,7 +11,7 @@ use crate::trial::{Order, PathFacts, Record, Runner};
 /// Number of CPUs of the fake machine.
 const CPUS: usize = 8;
 
-/// Answers each order from a closure.
+/// Fake runner that answers each order from a closure.
 pub struct Fake<F>(pub F);
 
 impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
@@ -42,7 +42,7 @@ impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
     }
 }
 
-/// Creates a valid record that has nothing but `metrics`.
+/// Creates a valid record that has only `metrics`.
 pub fn record(metrics: Metrics) -> Record {
     Record {
         valid: true,

@@ -1,4 +1,4 @@
-//! Datagrams on their way, in memory that is used again.
+//! Datagrams in flight, in reused memory.
 
 use crate::datapath::ecn::Codepoint;
 
@@ -9,24 +9,24 @@ pub(super) struct Part {
     part: u16,
 }
 
-/// The most packets that one datagram may be cut into.
+/// Largest number of packets that one datagram may be fragmented into.
 pub(super) const MOST_PARTS: u64 = 128;
 
 struct Flight {
     bytes: Vec<u8>,
-    /// The end that it goes to, and which of its connections.
+    /// End that it goes to, and the number of the connection there.
     to: (usize, u16),
-    /// Number of the conversation among those that make up the connection.
+    /// Number of the strand within the connection.
     strand: u8,
     codepoint: Codepoint,
     parts: u32,
     /// Packets that arrived, a bit each.
     arrived: u128,
-    /// Departures to come.
+    /// Number of departures still to come.
     left: u32,
 }
 
-/// All datagrams on their way.
+/// All datagrams in flight.
 #[derive(Default)]
 pub(super) struct Flights {
     flights: Vec<Flight>,
@@ -38,13 +38,13 @@ pub(super) struct Flights {
 pub(super) enum Arrival {
     /// Complete now.
     Whole,
-    /// Not newly complete: others of its packets are missing, or all came before.
+    /// Not newly complete: some packets are missing, or all arrived before.
     Partial,
 }
 
 impl Flights {
-    /// Launches a datagram to the end and connection `to`, which `fill` may write, with the answer which of
-    /// its strands it belongs to and the codepoint that it leaves with; nothing if it answers nothing.
+    /// Launches a datagram to the end and connection `to`. `fill` may write it, and then returns its strand and its
+    /// codepoint; without them nothing is launched.
     pub(super) fn launch(
         &mut self,
         to: (usize, u16),
@@ -73,7 +73,7 @@ impl Flights {
         Some(slot)
     }
 
-    /// Returns the codepoint that the datagram has.
+    /// Returns the codepoint of the datagram.
     pub(super) fn codepoint(&self, slot: u32) -> Codepoint {
         self.flights[slot as usize].codepoint
     }
@@ -82,13 +82,13 @@ impl Flights {
         self.flights[slot as usize].bytes.len() as u64
     }
 
-    /// Notes that the datagram is cut into so many packets. It stays until [`Flights::gone`].
+    /// Notes that the datagram is fragmented into `parts` packets. It stays until [`Flights::gone`].
     pub(super) fn cut(&mut self, slot: u32, parts: u64) {
         let flight = &mut self.flights[slot as usize];
         (flight.parts, flight.left) = (parts as u32, 1);
     }
 
-    /// Lets a packet of it enter a channel, which answers how many departures it will have.
+    /// Makes one of its packets enter a channel, which returns the number of its departures.
     pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(Part) -> u32) {
         let departures = enter(Part { slot, part });
         self.flights[slot as usize].left += departures;
@@ -99,7 +99,7 @@ impl Flights {
         self.departed(Part { slot, part: 0 });
     }
 
-    /// Handles the arrival of a packet, which a queue may have marked: then the datagram is (RFC 3168, 5.3).
+    /// Handles the arrival of a packet. If a queue has marked it, the datagram is marked (RFC 3168, 5.3).
     pub(super) fn arrive(&mut self, part: Part, marked: bool) -> Arrival {
         let flight = &mut self.flights[part.slot as usize];
         if marked {
@@ -113,8 +113,7 @@ impl Flights {
         if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
     }
 
-    /// Returns the datagram that the packet is part of, and the end, the connection and its strand that it
-    /// goes to.
+    /// Returns the datagram that the packet is part of, with its end, connection and strand.
     pub(super) fn datagram(&self, part: Part) -> ((usize, u16), u8, Codepoint, &[u8]) {
         let flight = &self.flights[part.slot as usize];
         (flight.to, flight.strand, flight.codepoint, &flight.bytes)
@@ -133,15 +132,15 @@ impl Flights {
 /// Fragmentation of datagrams into IP packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cutter {
-    /// The largest IP packet in bytes.
+    /// Largest IP packet in bytes.
     pub(super) mtu: u64,
-    /// The bytes of an IP header.
+    /// Length of an IP header in bytes.
     pub(super) ip_header: u64,
 }
 
 impl Cutter {
-    /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC
-    /// 791, 3.2), behind a header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
+    /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a
+    /// header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
     fn room(&self) -> u64 {
         (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
     }

@@ -1,11 +1,9 @@
-//! Runs trials in virtual time: both hosts, both ends of the connection and what lies between them in
-//! this process, without a socket or a second thread. The same seed gives the same figures to the
-//! last bit, on any machine.
+//! Simulation: trials in virtual time, with both hosts, both ends of the connection and the path in this process,
+//! without a socket or a second thread. The same seed gives the same figures to the last bit, on any machine.
 //!
-//! Halves, driver loop and summing up are those of real trials, and so is what the path does to a
-//! packet. A host here takes no time for anything; its interface hands packets over at
-//! 10 Gbit/s, or at the rate of the path where that is more, and is never in the way of a packet that
-//! comes alone. Control takes no time, and loses nothing.
+//! Halves, driver loop and summing up are the same as in real trials, and so is the path's effect on a packet. A
+//! simulated host takes no time for anything; its interface hands packets over at 10 Gbit/s, or at the path's rate if
+//! that is higher, and never delays a single packet. Control takes no time, and loses nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,29 +44,28 @@ pub mod fake;
 mod flight;
 mod world;
 
-/// Time at which each trial begins on its own clock. Not 0, which some messages take for no time at
-/// all.
+/// Start time of each trial on its own clock. Not 0, which some messages use for an absent time.
 const BEGIN: Nanos = Nanos::from_secs(1);
 
-/// Runs trials in virtual time.
+/// Runner of trials in virtual time.
 pub struct Simulation {
     typed: String,
     network: Network,
     cutter: Cutter,
-    /// The time that all trials have taken so far.
+    /// Clock with the time that all trials have taken so far.
     clock: Manual,
     stop: Arc<AtomicBool>,
     on_interval: Option<OnInterval>,
 }
 
-/// Callback for each interval of a trial under way.
+/// Callback for each interval of the running trial.
 type OnInterval = Box<dyn FnMut(&Row)>;
 
 impl Simulation {
-    /// Creates a runner for trials over `network`, which was `typed` so.
+    /// Creates a runner for trials over `network`; `typed` is its text.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the network has more than one link.
+    /// [`Error::Usage`] if the network has more than one link.
     pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
         if network.links.len() != 1 {
             return Err(Error::usage(format!(
@@ -87,7 +84,7 @@ impl Simulation {
         })
     }
 
-    /// Calls off the trial under way once `flag` is set (Ctrl-C).
+    /// Calls off the running trial once `flag` is set (Ctrl-C).
     pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Simulation {
         self.stop = flag;
         self
@@ -99,7 +96,7 @@ impl Simulation {
         self
     }
 
-    /// Returns the clock of the race: virtual time, which passes in trials only.
+    /// Returns the clock of the race: virtual time, which advances in trials only.
     pub fn clock(&self) -> Manual {
         self.clock.clone()
     }
@@ -139,7 +136,7 @@ impl Simulation {
                 tell(&row);
             }
         });
-        // Nothing but the endpoints can fail once it runs.
+        // Only the endpoints can fail once the trial runs.
         ran.map_err(|error| match error {
             Error::Setup { .. } | Error::Peer { .. } => {
                 Error::broken(order.contender(), error.to_string())
@@ -171,8 +168,8 @@ impl Simulation {
     /// Checks that the contender can do the work here.
     ///
     /// # Errors
-    /// [`Error::Usage`] where it is a kernel's, where the work has to do with files, or where its messages
-    /// are too large for the path; with what would do.
+    /// [`Error::Usage`] with an alternative if the contender is a kernel's, if the work uses files, or if its messages
+    /// are too large for the path.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         if contender.external.is_some() {
             return Err(Error::usage(format!(
@@ -256,11 +253,11 @@ impl Runner for Simulation {
     }
 }
 
-/// A protocol in user space that carries a connection, or some lanes of one.
+/// Protocol in user space that carries a connection, or some lanes of one.
 struct Sole<'a> {
     contender: &'a Contender,
     protocol: &'a dyn Userspace,
-    /// Its part of the whole, where it is one of several.
+    /// Its part of the whole, if it is one of several.
     part: Option<&'a several::Part>,
 }
 
@@ -276,10 +273,10 @@ impl Sole<'_> {
     }
 }
 
-/// Returns the protocols that carry a contender's connections: its own, or those of its parts.
+/// Returns the protocols that carry a contender's connections: its own protocol, or the protocols of its parts.
 ///
 /// # Errors
-/// [`Error::Usage`] where one is a kernel's.
+/// [`Error::Usage`] if one is a kernel's.
 fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
     runs_in_virtual_time(contender)?;
     let parts = contender.transport.parts();
@@ -297,7 +294,7 @@ fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
         .collect()
 }
 
-/// Checks that a contender does not ask for real time.
+/// Checks that a contender does not require real time.
 fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
     match contender.transport.info().real_time {
         Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
@@ -305,7 +302,7 @@ fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
     }
 }
 
-/// Returns the reason why a contender cannot run in virtual time, with what can.
+/// Returns the reason why a contender cannot run in virtual time, with alternatives.
 fn misfit(contender: &Contender) -> String {
     let own: Vec<&str> = crate::transport::ALL
         .iter()
@@ -332,7 +329,7 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
     })
 }
 
-/// Derives from the seed the token that a real end would have from its hello.
+/// Derives a token from the seed, in place of the token that a real end gets from the hello.
 fn token(seed: u64, number: u16) -> Token {
     let mut draws = SplitMix64::new(seed ^ u64::from(number));
     let mut bytes = [0; 16];

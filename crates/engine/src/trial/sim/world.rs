@@ -1,9 +1,9 @@
-//! Simulation of two hosts and what lies between them, in virtual time: takes the next thing that
-//! happens, whichever it is, until both ends are done.
+//! Simulation of two hosts and the path between them, in virtual time: handles one event after the other until both
+//! ends are done.
 //!
-//! At one time things happen in this order: packets come out of the channels, up before down; timers of
-//! protocols fire; flows take their turns, those of the near host first; control says who will send no
-//! more; and the interfaces, near before far, take what may leave.
+//! Events at the same time are handled in this order: packets leave the channels, up before down; timers of protocols
+//! fire; flows take their turns, near host first; control reports that a host will send no more; and the interfaces,
+//! near before far, accept outgoing packets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use crate::trial::lead::load::OVER_TOO_SOON;
 use crate::units::BitRate;
 use crate::workload::load::Stint;
 
-/// Number of UDP in an IP header, which all packets here have.
+/// Protocol number of UDP in an IP header, which all packets here have.
 const UDP: u8 = 17;
-/// Number of events at one time from which it is clear that a protocol does not let time pass: every packet takes an
-/// interface some.
+/// Number of events at one time that proves that a protocol does not let time pass: every packet takes an interface
+/// some time.
 const STANDSTILL: u64 = 1_000_000;
-/// Number of events after which the stop button is looked at.
+/// Number of events between two looks at the stop flag.
 const LOOK_EVERY: u64 = 1 << 12;
 
-/// The two hosts. Ends are numbered: those of the near host by flow, then those of the far one.
+/// Simulated world of two hosts. Ends are numbered: the near host's by flow, then the far host's.
 pub(super) struct World {
     clock: Manual,
     start: Nanos,
@@ -41,15 +41,15 @@ pub(super) struct World {
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
-    /// Rates at which the hosts hand packets to the path, near and far. Without this nothing would
-    /// hold back a sender that nobody controls, where the path has no rate either.
+    /// Rates at which the hosts hand packets to the path, near and far. They bound a sender without congestion control
+    /// on a path without a rate.
     nics: [BitRate; 2],
     ends: Vec<End>,
-    /// Number of flows that are the work, which come first; the others are load beside it.
+    /// Number of flows of the work, which are first; the others are load beside it.
     work: usize,
-    /// Work and load that is still to come once everything is connected, with its times; the first comes first.
+    /// Steps of work and load still to come once everything is connected, with their times; the earliest is first.
     agenda: VecDeque<(Nanos, Step)>,
-    /// State of each host: whether it has said that it will send no more.
+    /// State of each host: whether it has reported that it will send no more.
     told: [Told; 2],
     stop: Arc<AtomicBool>,
 }
@@ -57,20 +57,20 @@ pub(super) struct World {
 /// Interface by which one host's packets leave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
-    /// Time from which it takes another.
+    /// Time from which it accepts another packet.
     free_at: Nanos,
-    /// Flow whose turn it is.
+    /// Flow that transmits next.
     turn: usize,
 }
 
-/// The flows that are measured, or those beside them.
+/// Role of flows: measured work, or load beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Measured,
     Load,
 }
 
-/// A step of work or load as a whole.
+/// Step of work or load as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin(Role),
@@ -81,14 +81,14 @@ enum Step {
 /// Time of a load beside the work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Beside {
-    /// Time that it runs before the work begins, unless it has a stint.
+    /// Time for which it runs before the work begins, unless it has a stint.
     pub(super) lead: Nanos,
-    /// Part of the work's time for which it runs.
+    /// Part of the work's time during which it runs.
     pub(super) stint: Option<Stint>,
 }
 
 impl Beside {
-    /// Returns the steps from here on, in their order.
+    /// Returns the steps from `now` on, in their order.
     fn agenda(self, now: Nanos) -> VecDeque<(Nanos, Step)> {
         let (work, load) = (Step::Begin(Role::Measured), Step::Begin(Role::Load));
         match self.stint {
@@ -101,8 +101,7 @@ impl Beside {
     }
 }
 
-/// State of a host: `Yes` if all its flows have sent all they will, and control has told the other
-/// so.
+/// State of a host: `Yes` if all its flows have sent all they will, and control has reported it to the other host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     No,
@@ -113,7 +112,7 @@ enum Told {
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
 impl World {
-    /// Creates a world with `link` between the two hosts, with draws by `seed`, from now on.
+    /// Creates a world with `link` between the two hosts and `seed` for its random draws, starting now.
     pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
         let channel = |direction| {
             let place = impair::Place { seed, link: 0, direction };
@@ -141,11 +140,11 @@ impl World {
         self
     }
 
-    /// Runs all flows of the work to their ends, and stops the load then. `work` and `load` have the near and
-    /// the far ends of each; the load runs when `beside` says.
+    /// Runs all flows of the work to their ends, and then stops the load. `work` and `load` have the near and the far
+    /// ends of each; `beside` says when the load runs.
     ///
     /// # Errors
-    /// The error of a flow that fails; also if they are not done after `longest`.
+    /// Fails with the error of a flow, or if the flows are not done after `longest`.
     pub(super) fn run(
         &mut self,
         work: [Vec<End>; 2],
@@ -211,8 +210,7 @@ impl World {
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 
-    /// Returns true if all connections are set up: flows begin together, as where control lets them
-    /// go.
+    /// Returns true if all connections are set up: flows begin together, as when control starts them.
     fn are_set_up(&mut self) -> Result<bool> {
         let mut all = true;
         for end in &mut self.ends {
@@ -221,7 +219,7 @@ impl World {
         Ok(all)
     }
 
-    /// Handles everything that happens now.
+    /// Handles all events of this time.
     fn step(&mut self, now: Nanos, on_point: OnPoint<'_>) -> Result<()> {
         self.arrivals(now, Direction::Up);
         self.arrivals(now, Direction::Down);
@@ -233,7 +231,7 @@ impl World {
             if self.ends[at].is_due(now) {
                 self.ends[at].visit(&self.clock)?;
                 if self.ends[at].asks_for_next() {
-                    // The far end's machine is there before the first datagram of the near one.
+                    // The far end's machine exists before the first datagram of the near one.
                     for end in [at, at % flows + flows] {
                         self.ends[end].go_on(now)?;
                     }
@@ -269,19 +267,18 @@ impl World {
         self.ends.len() / 2
     }
 
-    /// Takes what comes out of a channel until now.
+    /// Handles the departures from a channel until now.
     fn arrivals(&mut self, now: Nanos, direction: Direction) {
         while let Some(departure) = self.channels[index(direction)].depart(now - self.start) {
             let part = departure.handle;
-            // The checksums of IP and UDP find every single bit that was flipped, and such a packet is
-            // dropped where it arrives.
+            // The checksums of IP and UDP detect every flip of a single bit, and such a packet is dropped on arrival.
             let sound = match departure.end {
                 impair::End::Delivered(Changes { marked, flipped: None }) => Some(marked),
                 _ => None,
             };
             if sound.is_some_and(|marked| self.flights.arrive(part, marked) == Arrival::Whole) {
                 let ((to, connection), strand, ecn, bytes) = self.flights.datagram(part);
-                // Nobody listens any more for one of a connection before.
+                // A datagram of an earlier connection has no receiver any more.
                 if self.ends[to].connection() == connection {
                     self.ends[to].arrive(strand, Received { at: now, bytes, ecn });
                 }
@@ -290,7 +287,7 @@ impl World {
         }
     }
 
-    /// Lets control say that a host has sent all it will, once that is so.
+    /// Reports to the other host that this host has sent all it will, once that is so.
     fn speak(&mut self, now: Nanos, side: Side) {
         let (me, flows) = (host(side), self.flows());
         let (near, far) = self.ends.split_at_mut(flows);
@@ -305,7 +302,7 @@ impl World {
         }
     }
 
-    /// Lets the interface of a host take what it can, its flows in turns.
+    /// Makes the interface of a host accept the packets it can, its flows in turns.
     fn transmit(&mut self, now: Nanos, side: Side) {
         let (me, flows) = (host(side), self.flows());
         let mut idle = 0;
@@ -340,7 +337,7 @@ impl World {
         self.flights.cut(slot, self.cutter.parts(bytes));
         let mut carried = 0;
         for (part, len) in self.cutter.packets(bytes).enumerate() {
-            // What the one before it brings out at once has to be out.
+            // The departures that the previous packet caused have to be handled first.
             self.arrivals(now, direction);
             let packet = Packet { bytes: len as u32, flow, protocol: UDP, capable };
             let channel = &mut self.channels[index(direction)];
@@ -365,8 +362,8 @@ impl World {
         PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
     }
 
-    /// Returns the ends of both hosts as they stopped, those of the work and those of the load; and
-    /// how long it took.
+    /// Returns the ends of both hosts as they stopped, first of the work, then of the load; and the time that the trial
+    /// took.
     pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
         let (flows, work) = (self.flows(), self.work);

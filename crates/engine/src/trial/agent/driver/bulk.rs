@@ -1,4 +1,4 @@
-//! Bulk data of a flow: from its source, and into its sink.
+//! Bulk data of a flow: pumped from its source, and drained into its sink.
 
 use std::io;
 
@@ -17,7 +17,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.conn.pump(source).map_err(|e| failed("send", e))
     }
 
-    /// Receives bulk data, and sleeps until some comes where that is the mode.
+    /// Receives bulk data; if the mode is to sleep, sleeps until some arrives.
     pub(super) fn wait_and_drain(
         &mut self,
         clock: &impl Clock,
@@ -57,7 +57,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             return Ok(());
         }
         match self.conn.finish() {
-            // The peer may have closed first; there is nothing left to end.
+            // The peer may have closed first; then nothing is left to close.
             Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
             other => other.map_err(|e| failed("end the transfer", e)),
         }

@@ -1,4 +1,4 @@
-//! End of a flow whose endpoint is done: the peer acknowledges the rest.
+//! End of a flow after its endpoint is done: the peer acknowledges the rest.
 
 use crate::contract::Patience;
 use crate::datapath::option;
@@ -9,16 +9,17 @@ use crate::transport::{Conn, Progress};
 
 use super::{Flow, Turns, failed};
 
-/// Longest time that a flow that is done waits for the peer to acknowledge more of what it sent. A protocol in user space
-/// ends with it, and the kernel's counters are not final before. A peer that is alive answers well before.
+/// Longest time that a flow, after its endpoint is done, waits for the peer to acknowledge more data. A protocol in
+/// user space ends with the flow, and the kernel's counters are not final before the last acknowledgement. A live peer
+/// answers much sooner.
 const LINGER: Nanos = Nanos::from_secs(3);
 
-/// Shortest and longest time between two looks at what the peer has acknowledged, where no arrival shows it.
+/// Shortest and longest time between two looks at the acknowledged bytes, if no arrival shows them.
 const LOOK_AGAIN: [Nanos; 2] = [Nanos::from_micros(50), Nanos::from_millis(1)];
 
 impl Turns {
-    /// Returns true if a flow whose endpoint is done may end: nothing that it sent depends on it any
-    /// more, or it has waited for long enough.
+    /// Returns true if a flow may end after its endpoint is done: no data that it sent still depends on it, or it has
+    /// waited for long enough.
     pub(in crate::trial) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
         let acknowledged = || conn.info().view.and_then(|view| view.bytes_acked);
         let Some(since) = self.done_since else {
@@ -35,7 +36,7 @@ impl Turns {
         if self.now - since < LINGER || conn.readiness().has_backlog {
             return false;
         }
-        // A queue that empties slowly is no peer that is gone.
+        // A queue that empties slowly does not mean that the peer is gone.
         let before = std::mem::replace(&mut self.acknowledged, acknowledged());
         self.done_since = Some(self.now);
         self.acknowledged <= before
@@ -48,8 +49,8 @@ impl Turns {
 }
 
 impl<C: Conn + ?Sized> Flow<C> {
-    /// Waits for the peer to acknowledge more: for an arrival that shows it or, since the kernel takes in those of its own
-    /// protocols, for a part of the time `done_for` which this end has waited.
+    /// Waits for the peer to acknowledge more: for an arrival that shows it or, because a kernel handles
+    /// acknowledgements of its own protocols silently, for a part of the time `done_for` which this end has waited.
     fn await_acknowledgement(
         &mut self,
         done_for: Nanos,
@@ -61,7 +62,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
         let [shortest, longest] = LOOK_AGAIN;
         let nap = Nanos(done_for.0 / 4).clamp(shortest, longest);
-        // A wait sleeps until this much before its end, and the rest would be spent polling.
+        // A wait sleeps until this long before its end, and would spend the rest polling.
         let latest = clock.now() + nap + SPIN_WINDOW;
         let until = self.conn.next_deadline().map_or(latest, |due| due.min(latest));
         waiter
@@ -70,8 +71,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(())
     }
 
-    /// Sends what a byte stream took of the last message and had no room for, and sees a connection through to its last
-    /// acknowledgement.
+    /// Sends the rest of the last message that a byte stream has buffered, and keeps a connection running until its
+    /// last acknowledgement.
     pub(super) fn send_the_rest(
         &mut self,
         done_for: Nanos,

@@ -1,4 +1,4 @@
-//! The connections of a flow after its first, where its work asks for several, one after the other.
+//! Connections of a flow after its first, for work that uses several, one after the other.
 
 use std::io;
 use std::sync::mpsc::Receiver;
@@ -14,11 +14,12 @@ use super::Flow;
 
 /// Source of the connections after a flow's first.
 pub enum Further<C: ?Sized> {
-    /// There are none.
+    /// No further connections.
     None,
-    /// This end dials, when the endpoint asks for one.
+    /// This end dials when the endpoint asks for a connection.
     Dial(Box<dyn FnMut() -> Result<Box<C>> + Send>),
-    /// Connections come in, and each ends the one before. The flow's [`Signal`](super::Signal) says when.
+    /// This end accepts connections, each of which ends the one before. The flow's [`Signal`](super::Signal) announces
+    /// them.
     Accept(Receiver<Box<C>>),
 }
 
@@ -35,14 +36,14 @@ impl<C: Conn + ?Sized> Flow<C> {
         }
     }
 
-    /// Goes on with the newest connection that came in, if one did.
+    /// Switches to the newest connection that arrived, if any.
     #[cold]
     pub(super) fn take_what_came_in(&mut self, clock: &impl Clock) -> Result<()> {
         if let Further::Accept(came_in) = &self.further
             && let Some(newest) = came_in.try_iter().last()
         {
             self.go_on_with(newest, clock);
-            // What came with the end of the handshake shows on no descriptor any more.
+            // Data that arrived with the end of the handshake makes no descriptor readable.
             self.receive(Patience::None, clock)?;
         }
         Ok(())
@@ -53,14 +54,14 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.goes_on(clock);
     }
 
-    /// Leaves the connection for the next, which may still be in its handshake.
+    /// Replaces the connection by the next, which may still be in its handshake.
     pub(in crate::trial) fn leave_for(&mut self, next: Box<C>) {
         self.past = Some(self.stats());
         self.conn = next;
         self.is_closed = false;
     }
 
-    /// Tells the endpoint that the next connection is open.
+    /// Informs the endpoint that the next connection is open.
     pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
         let set_up = Nanos(self.conn.info().stats.connect_ns);
         self.half.on_event(clock.now(), FlowEvent::Opened { set_up });
@@ -71,7 +72,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.info().stats
     }
 
-    /// Returns the counters of all its connections, and the state of the present one.
+    /// Returns the counters of all its connections, and the state of the current one.
     pub(super) fn info(&self) -> ConnInfo {
         let mut info = self.conn.info();
         if let Some(past) = &self.past {

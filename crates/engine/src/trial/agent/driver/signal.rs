@@ -1,11 +1,11 @@
-//! Signals to a flow's thread from outside.
+//! Signals to a flow's thread from other threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::measurements::Tally;
 
-/// News for a flow's thread, which looks at them in each turn.
+/// News for a flow's thread, which reads them in each turn.
 #[derive(Debug, Default)]
 pub struct Signal {
     news: AtomicBool,
@@ -14,7 +14,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Tells the flow that, as control says, the other end has sent all it will.
+    /// Informs the flow that the other end has sent all it will, as control reports.
     pub fn peer_finished(&self, sent: Tally) {
         if let Ok(mut slot) = self.peer_sent.lock() {
             *slot = Some(sent);
@@ -22,23 +22,23 @@ impl Signal {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Has the flow look, as where a connection has come in.
+    /// Makes the flow look, for example at a connection that has arrived.
     pub fn poke(&self) {
         self.news.store(true, Ordering::Release);
     }
 
-    /// Returns true if the flow has not looked since.
+    /// Returns true if the flow has not looked since the last news.
     pub fn is_unread(&self) -> bool {
         self.news.load(Ordering::Acquire)
     }
 
-    /// Tells the flow that the trial is over, whatever the endpoint thinks.
+    /// Ends the flow, whatever its endpoint still wants.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.news.store(true, Ordering::Release);
     }
 
-    /// Returns true if it was told to stop.
+    /// Returns true if the flow must stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }

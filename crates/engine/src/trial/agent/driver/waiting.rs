@@ -1,52 +1,52 @@
 //! CPU time that a flow's thread spends waiting: vain looks at the socket, and watching the clock.
 //!
-//! It is the instrument's own, so it is told apart from what messages cost. The driver reads the clock
+//! This time belongs to the instrument, so it is reported apart from the cost of messages. The driver reads the clock
 //! after each turn anyway, and nothing else is read here.
 
 use crate::time::Nanos;
 use crate::transport::Progress;
 
-/// The most CPU time that a look at socket and clock can take: a receiving call, sched_yield(2) and two
-/// readings of the clock take about 1 µs together, and watching the clock takes 2 at the end. When one
-/// took longer, somebody else had the CPU.
+/// Most CPU time that a look at socket and clock can take: a receiving call, sched_yield(2) and two readings of the
+/// clock take about 1 µs together, and watching the clock takes 2 at the end. If one took longer, another program had
+/// the CPU.
 const LONGEST_LOOK: Nanos = Nanos::from_micros(3);
 
-/// Time that a vain look takes, assumed if none was timed.
+/// Assumed time of a vain look, if none was timed.
 const USUAL_LOOK: Nanos = Nanos(300);
 
 /// Use of a turn's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
-    /// Useful work or sleep: something was moved, or the thread slept.
+    /// Useful work or sleep: data was moved, or the thread slept.
     Well,
-    /// Number of looks that found nothing.
+    /// Looks that found nothing; their number.
     Vain(u32),
-    /// Number of looks that found nothing before one found something.
+    /// Looks of which the last found something; the number of those before it.
     Found(u32),
-    /// The clock was watched until the time had come.
+    /// Watching the clock until the due time.
     Watching,
 }
 
 impl Spent {
-    /// Classifies one look that brought `progress`.
+    /// Classifies one look with the result `progress`.
     pub(super) fn looking(progress: Progress) -> Spent {
         if progress == Progress::Idle { Spent::Vain(1) } else { Spent::Well }
     }
 }
 
-/// The waiting of one flow, summed up.
+/// Waiting time of one flow, summed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waiting {
     /// CPU time of turns that were only waiting.
     time: Nanos,
     /// Looks in that time.
     looks: u64,
-    /// Vain looks in turns that did something else, too.
+    /// Vain looks in turns that also did useful work.
     untimed: u64,
 }
 
 impl Waiting {
-    /// Adds a turn that took `took`, where that is known for it alone.
+    /// Adds a turn that took `took`, if the time of that turn alone is known.
     #[inline]
     pub(super) fn add(&mut self, spent: Spent, took: Option<Nanos>) {
         match (spent, took) {
@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// Returns the total; a look that nobody timed counts as much as those that were.
+    /// Returns the total; an untimed look counts as much as the average timed one.
     pub fn total(&self) -> Nanos {
         let each = self.time.0.checked_div(self.looks).unwrap_or(USUAL_LOOK.0);
         self.time + Nanos(self.untimed.saturating_mul(each.min(LONGEST_LOOK.0)))
@@ -108,7 +108,7 @@ mod tests {
             total(&[(Spent::Vain(64), Some(12_800)), (Spent::Found(10), Some(9_000))]),
             14_800
         );
-        // Right after a send its time is in the turn, so only the look is counted.
+        // Right after a send the turn includes the send's time, so only the look is counted.
         assert_eq!(total(&[(Spent::Vain(2), Some(800)), (Spent::Vain(1), None)]), 1_200);
         assert_eq!(total(&[(Spent::Found(10), None)]), 10 * USUAL_LOOK.0);
     }

@@ -1,5 +1,5 @@
-//! Keeper of a command: starts it in a process group of its own, waits until its port is there, and ends it and what
-//! it has started.
+//! Keeper of a command: starts it in a process group of its own, waits until its port is open, and ends it and its
+//! children.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
@@ -25,18 +25,18 @@ use crate::trial::between::relay::bind;
 use crate::trial::control::SECRET_VARIABLE;
 use crate::trial::process::AGENT;
 
-/// Time between two looks at whether it listens, or has ended.
+/// Time between two looks at whether the command listens, or has ended.
 const LOOK: Nanos = Nanos::from_millis(5);
 /// Time that a command has to end after SIGTERM.
 const GRACE: Nanos = Nanos::from_millis(500);
-/// Time that is taken to end what is left after that.
+/// Time to end the remaining processes after that.
 const LAST: Nanos = Nanos::from_secs(2);
-/// Longest time until all that it said is read, once it has ended.
+/// Longest time until all its output is read, once it has ended.
 const UNTIL_SAID: Duration = Duration::from_millis(500);
-/// Bytes that are kept of what a command says.
+/// Bytes of a command's output that are stored.
 const LAST_WORDS: usize = 1024;
 
-/// Keeps the command that the race names; returns the process's exit code.
+/// Runs the command that the race names; returns the process's exit code.
 pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
     let done = match frame::read(&mut control) {
         Ok(ToKeeper::Run(plan)) => kept(&plan, &mut control),
@@ -44,7 +44,7 @@ pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
         Err(error) => Err(Error::peer("control", error.to_string())),
     };
     if let Err(error) = &done {
-        // Whose command it is, is the race's to say.
+        // The race adds whose command it is.
         let message = match error {
             Error::Peer { what, .. } => what.clone(),
             other => other.to_string(),
@@ -56,7 +56,7 @@ pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
 }
 
 fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
-    // Who started it may leave before it does, and it is then this process's to end.
+    // A process whose parent ends first becomes this process's child, which then ends it.
     // SAFETY: the call takes integers.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) };
     let (mut command, at) = Kept::start(plan)?;
@@ -82,18 +82,18 @@ fn say(control: &mut UnixStream, word: &FromKeeper) -> Result<()> {
     frame::write(control, word).map_err(|e| Error::peer("control", e.to_string()))
 }
 
-/// A command that runs. Dropping it ends it and all that it has started.
+/// Command that runs. Dropping it ends it and all processes that it has started.
 struct Kept {
     process: libc::pid_t,
     /// Descriptor that is readable once the command has ended (pidfd_open(2)).
     ended: OwnedFd,
     said: Arc<Mutex<VecDeque<u8>>>,
-    /// Told once it can say nothing more.
+    /// Receiver of a message once the command's output is complete.
     all_said: Receiver<()>,
 }
 
 impl Kept {
-    /// Starts the command, to listen at a port that is free for TCP and UDP; returns its address, too.
+    /// Starts the command, to listen at a port that is free for TCP and UDP; also returns its address.
     fn start(plan: &CommandPlan) -> Result<(Kept, SocketAddr)> {
         let listen = plan.places.listen;
         let free = bind(listen).and_then(|(listener, _)| listener.local_addr());
@@ -131,7 +131,7 @@ impl Kept {
                 return Err(Error::setup("watch a process", error));
             }
         };
-        // With it goes this process's copy of the writing end.
+        // This closes this process's copy of the writing end.
         drop(command);
         kept.listen_to(reader, tell)?;
         Ok((kept, at))
@@ -178,7 +178,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Waits for the race's next word, at most for `timeout` if there is one.
+    /// Waits for the race's next message, at most for `timeout` if there is one.
     fn next_word(
         &mut self,
         control: &mut UnixStream,
@@ -189,7 +189,7 @@ impl Kept {
         let ms = timeout.map_or(-1, |timeout| (timeout.0 / 1_000_000) as libc::c_int);
         // SAFETY: `fds` is an array of valid pollfds.
         unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) };
-        // The race's word comes first: what it ends was asked to.
+        // The race's message goes first: if it ends the command, that end was requested.
         if fds[0].revents != 0 {
             let word = frame::read(control);
             return word.map(Some).map_err(|e| Error::peer("control", e.to_string()));
@@ -202,8 +202,8 @@ impl Kept {
 
     /// Returns the error of a command that has ended by itself.
     fn end_of_it(&self) -> Error {
-        // What it said last may still be in the pipe, with its reader about to take it; or for ever, if it left
-        // others behind that hold the pipe.
+        // The last output may still be in the pipe, for its reader to take; or never complete, if children still hold
+        // the pipe.
         let _ = self.all_said.recv_timeout(UNTIL_SAID);
         self.complaint(&format!("it ended by itself ({})", how_ended(self.process)))
     }
@@ -219,7 +219,7 @@ impl Kept {
     }
 }
 
-/// Returns how a child ended that has; it is not waited for yet, so that its number stays its own.
+/// Returns how a child ended; it is not reaped yet, so that its process id stays its own.
 fn how_ended(process: libc::pid_t) -> String {
     // SAFETY: siginfo_t is plain integers, for which all-zero is a valid value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -241,7 +241,7 @@ impl Drop for Kept {
     }
 }
 
-/// Leaves the command as others start it, and has it end with its keeper.
+/// Resets the command's signal handling to the default, and makes it end with its keeper.
 fn as_usual() -> io::Result<()> {
     die_with_parent();
     // SAFETY: the call takes integers.
@@ -255,11 +255,12 @@ fn pidfd(process: libc::pid_t) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is fresh and owned by nobody else.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Ends the process group of a command, and everything else that it has started: asked first, then at once.
+/// Ends the process group of a command, and all other processes that it has started: with SIGTERM first, then with
+/// SIGKILL.
 fn end(group: libc::pid_t) {
     // SAFETY: the call takes integers; the group is that of a child of this process.
     unsafe { libc::kill(-group, libc::SIGTERM) };
@@ -273,7 +274,7 @@ fn end(group: libc::pid_t) {
             return;
         }
         if now >= ask {
-            // SAFETY: the calls take integers; what is below this process is its own to end.
+            // SAFETY: the calls take integers; all processes below this one are its own to end.
             left.iter().for_each(|pid| unsafe {
                 libc::kill(pid.cast_signed(), libc::SIGKILL);
             });
@@ -282,7 +283,7 @@ fn end(group: libc::pid_t) {
     }
 }
 
-/// Returns true if a socket of this network namespace waits at a local port, of any protocol for `None`.
+/// Returns true if a socket of this network namespace is bound to a local port, of any protocol for `None`.
 fn is_there(port: u16, protocol: Option<Port>) -> bool {
     match protocol {
         Some(Port::Tcp) => SocketTable::Tcp.has(Some(port)),

@@ -15,36 +15,36 @@ use super::message::{
 };
 use super::{Credentials, TurnPlan};
 
-/// Number of the one channel.
+/// Number of the allocation's one channel.
 pub(super) const CHANNEL: u16 = 0x4000;
 
-/// Time until a request is sent again; it doubles (RFC 8489, section 6.2.1).
+/// Time until a request is retransmitted; it doubles (RFC 8489, section 6.2.1).
 const AGAIN: Nanos = Nanos::from_millis(500);
 /// Number of times that a request is sent, over 15.5 s; the RFC's 7 would take 40 s.
 const SENDS: u32 = 5;
-/// Lifetime where a server says none (RFC 8656, section 3.2).
+/// Lifetime if a server gives none (RFC 8656, section 3.2).
 const LIFETIME: Nanos = Nanos::from_secs(600);
 /// Time after which the channel is bound again: its permission lives for 300 s (section 12.1).
 const REBIND: Nanos = Nanos::from_secs(240);
-/// Challenges in a row after which a server is taken not to know what it wants.
+/// Challenges in a row after which the server counts as broken.
 const CHALLENGES: u32 = 3;
 
 /// End of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// Action of the server, and what would be right.
+    /// Action of the server, and a remedy.
     pub(super) what: String,
     pub(super) kind: FailureKind,
 }
 
-/// Kinds of failures, by what can be done.
+/// Kinds of failures, by the possible remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// Nothing comes back.
+    /// No answer arrives.
     Silent,
-    /// The server has an allocation for the same port of ours (437); another port would do.
+    /// The server has an allocation for the same local port (437); another port would do.
     Mismatch,
-    /// The server will not.
+    /// The server refuses.
     Refused,
 }
 
@@ -57,18 +57,18 @@ enum State {
     Closed,
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its answer.
 #[derive(Debug)]
 struct Pending {
     method: Method,
     transaction: Transaction,
     wire: Vec<u8>,
     sent: u32,
-    /// Time at which it is sent again, or given up.
+    /// Time at which it is retransmitted, or given up.
     due: Nanos,
 }
 
-/// Realm and nonce that a server gave, and the key that follows.
+/// Realm and nonce that a server gave, and the key derived from them.
 #[derive(Debug)]
 struct Challenge {
     realm: String,
@@ -76,7 +76,7 @@ struct Challenge {
     key: Key,
 }
 
-/// An allocation, from the first request on.
+/// Allocation, from the first request on.
 #[derive(Debug)]
 pub(super) struct Allocation {
     credentials: Option<Credentials>,
@@ -88,7 +88,7 @@ pub(super) struct Allocation {
     pending: Option<Pending>,
     refresh_at: Nanos,
     rebind_at: Nanos,
-    /// Datagrams that came and were no message of STUN.
+    /// Number of datagrams that were no STUN message.
     garbage: u64,
 }
 
@@ -112,12 +112,12 @@ impl Allocation {
         self.state == State::Bound
     }
 
-    /// Returns true once the server has given it up, or will by itself.
+    /// Returns true once the server has released it, or will do so by itself.
     pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Begins to give it back.
+    /// Starts to release it.
     pub(super) fn close(&mut self) {
         self.pending = None;
         let is_made = matches!(self.state, State::Binding | State::Bound);
@@ -134,7 +134,7 @@ impl Allocation {
         }
     }
 
-    /// Returns what is to be sent now, if anything.
+    /// Returns the datagram that is to be sent now, if any.
     pub(super) fn poll(&mut self, now: Nanos) -> Result<Option<&[u8]>, Failure> {
         if self.next() > now {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Allocation {
         }
     }
 
-    /// Returns the next request: of the state that it is in.
+    /// Returns the next request of its current state.
     fn request(&self) -> Result<Pending, Failure> {
         let mut transaction = Transaction::default();
         getrandom::fill(&mut transaction)
@@ -211,7 +211,7 @@ impl Allocation {
         Ok(Pending { method, transaction, wire: draft.finish(), sent: 0, due: Nanos::ZERO })
     }
 
-    /// Takes a datagram that is no ChannelData.
+    /// Handles a datagram that is not ChannelData.
     pub(super) fn on_datagram(&mut self, now: Nanos, datagram: &[u8]) -> Result<(), Failure> {
         let Some(message) = Message::parse(datagram) else {
             self.garbage += 1;
@@ -221,12 +221,12 @@ impl Allocation {
             pending.transaction == message.transaction() && pending.method == message.method
         };
         if !self.pending.as_ref().is_some_and(is_answer) {
-            // Of a request that was answered before, or was sent again.
+            // An answer to a request that was answered before, or was retransmitted.
             return Ok(());
         }
         let key = self.challenge.as_ref().map(|challenge| challenge.key);
         let proof = key.and_then(|key| message.is_authentic(&key));
-        // An answer with a wrong proof is as one that did not come (RFC 8489, section 9.2.5); errors may have none.
+        // An answer with a wrong proof is ignored (RFC 8489, section 9.2.5); errors may have none.
         let counts = match message.class {
             Class::Success => key.is_none() || proof == Some(true),
             Class::Error => proof != Some(false),
@@ -289,7 +289,7 @@ impl Allocation {
             _ => FailureKind::Refused,
         };
         let mut what = format!("{code}");
-        // Not every reason is text for a terminal; the length is bounded by the datagram.
+        // Control characters are removed for the terminal; the datagram bounds the length.
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(128).collect();
         if !reason.is_empty() {
             what = format!("{what} ({reason})");
@@ -297,7 +297,7 @@ impl Allocation {
         Err(Failure { what: format!("it answers {what}: {}", self.remedy(code)), kind })
     }
 
-    /// Takes realm and nonce, for the same request once more.
+    /// Stores realm and nonce, and prepares the same request again.
     fn on_challenge(&mut self, code: u16, message: &Message<'_>) -> Result<(), Failure> {
         let nonce = message.get(Attribute::Nonce);
         let before = self.challenge.as_ref().map(|challenge| challenge.realm.as_str());
@@ -315,7 +315,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Returns what an error means, and what would help (RFC 8489, section 14.8; RFC 8656, section 19).
+    /// Returns the meaning of an error, and a remedy (RFC 8489, section 14.8; RFC 8656, section 19).
     fn remedy(&self, code: u16) -> String {
         let peer = self.peer;
         match code {
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// A server's answer, with what belongs to a challenge or a success.
+    /// Answer of a server, with the attributes of a challenge or a success.
     fn answer(request: &[u8], code: Option<u16>, nonce: &[u8]) -> Vec<u8> {
         let request = Message::parse(request).unwrap();
         let key = long_term_key("ann", REALM, "pw");
@@ -389,7 +389,7 @@ mod tests {
         draft.finish()
     }
 
-    /// The next request, which is of this method.
+    /// Returns the next request, which has this method.
     #[track_caller]
     fn sent(allocation: &mut Allocation, now: Nanos, method: Method) -> Vec<u8> {
         let wire = allocation.poll(now).unwrap().expect("a request").to_vec();
@@ -397,7 +397,7 @@ mod tests {
         wire
     }
 
-    /// An allocation that is bound at `now`.
+    /// Creates an allocation that is bound at `now`.
     fn bound(now: Nanos) -> Allocation {
         let mut allocation = Allocation::new(&plan());
         let first = sent(&mut allocation, now, Method::Allocate);
@@ -522,7 +522,7 @@ mod tests {
             };
             allocation.on_datagram(Nanos(1), &draft.finish()).unwrap();
         }
-        // It is not answered: the same request is due again.
+        // No answer arrives: the same request is due again.
         let again = sent(&mut allocation, Nanos(1) + AGAIN, Method::Allocate);
         assert_eq!(again, second);
     }

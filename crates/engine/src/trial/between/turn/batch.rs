@@ -1,4 +1,4 @@
-//! Datagrams moved many at a time: recvmmsg(2), a header in front or taken away without a copy, sendmmsg(2).
+//! Datagrams in batches: recvmmsg(2), a header added or removed without a copy, sendmmsg(2).
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -10,12 +10,12 @@ use socket2::{SockAddr, SockAddrStorage};
 
 use super::OVERHEAD;
 
-/// Datagrams of one call.
+/// Datagrams per call.
 pub(super) const DATAGRAMS: usize = 64;
-/// Room for a datagram, with a header in front.
+/// Space for a datagram, with a header in front.
 const ROOM: usize = OVERHEAD + (1 << 16);
 
-/// Datagrams that came together, each where it can have a header in front.
+/// Batch of received datagrams, each with space for a header in front.
 pub(super) struct Batch {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
@@ -33,10 +33,10 @@ impl Batch {
         }
     }
 
-    /// Receives what is there, at most [`DATAGRAMS`].
+    /// Receives the available datagrams, at most [`DATAGRAMS`].
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.lengths.clear();
         let mut into: Vec<libc::iovec> = self
@@ -85,7 +85,7 @@ impl Batch {
         &self.bytes[place]
     }
 
-    /// Returns where a datagram came from.
+    /// Returns the source address of a datagram.
     pub(super) fn from(&self, number: usize) -> Option<SocketAddr> {
         // SAFETY: the name is plain bytes, so that it can be read twice; the kernel wrote an address of this length, or none, and
         // zeros are of no family.
@@ -95,7 +95,7 @@ impl Batch {
         name.as_socket()
     }
 
-    /// Writes a header in front of a datagram; answers the place of both.
+    /// Writes a header in front of a datagram; returns the place of both.
     pub(super) fn put_in_front(&mut self, number: usize, header: [u8; OVERHEAD]) -> Range<usize> {
         let place = self.place(number);
         let start = place.start - OVERHEAD;
@@ -103,8 +103,8 @@ impl Batch {
         start..place.end
     }
 
-    /// Sends what stands at these places, to the socket's peer or to an address. What finds no room is lost, as on any
-    /// path, and so is what the network refuses.
+    /// Sends the datagrams at these places, to the socket's peer or to an address. A datagram that does not fit is
+    /// lost, as on any path; a datagram that the network refuses is lost, too.
     pub(super) fn send(
         &mut self,
         socket: &UdpSocket,
@@ -138,7 +138,7 @@ impl Batch {
             match usize::try_from(sent) {
                 Ok(sent) => (done, is_again) = (done + sent, false),
                 Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => return,
-                // Word of an earlier datagram is told once, and by the next call.
+                // An error about an earlier datagram is reported once, by the next call.
                 Err(_) if !is_again => is_again = true,
                 Err(_) => (done, is_again) = (done + 1, false),
             }

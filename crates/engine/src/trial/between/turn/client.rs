@@ -1,9 +1,9 @@
-//! Client of a TURN server, a process beside the near end. What comes from one of the near end's sockets goes on as ChannelData of the
-//! allocation that is that socket's, and what comes back goes to that socket.
+//! Client of a TURN server, a process beside the near end. It forwards datagrams of each of the near end's sockets as
+//! ChannelData of that socket's allocation, and delivers the answers to that socket.
 //!
-//! One thread, up to 64 datagrams in two system calls, sleeping while there is nothing to do. It has the allocations that the
-//! near end needs before that dials, so that no figure holds how long they take; those for later connections are made
-//! when their first datagram comes, which then waits.
+//! One thread, up to 64 datagrams in two system calls, sleeping while idle. It makes the allocations that the near end
+//! needs before the near end dials, so that no figure includes their time; those for later connections are made when
+//! their first datagram arrives, which then waits.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,19 +28,19 @@ use crate::units::Bytes;
 
 /// Buffers of each socket.
 const BUFFER: Bytes = Bytes(4 << 20);
-/// The most allocations at a time; where one more is needed, that which was used least lately goes.
+/// Most allocations at a time; if one more is needed, the least recently used is released.
 const MOST: usize = 1024;
-/// Datagrams that wait for their allocation.
+/// Most datagrams that wait for their allocation.
 const HELD: usize = 64;
-/// Times that another port is tried where the server has an allocation for the one at hand.
+/// Number of other ports to try if the server has an allocation for the current one.
 const TRIES: usize = 4;
-/// Longest time to give allocations back.
+/// Longest time to release the allocations.
 const PARTING: Nanos = Nanos::from_secs(1);
 
-/// Carries until the line to the race says anything more, or ends; then gives back what it has.
+/// Forwards until the link to the race has a message, or closes; then releases the allocations.
 ///
 /// # Errors
-/// [`Error::Blocked`] where the server does not answer, [`Error::Peer`] where it refuses, with why.
+/// [`Error::Blocked`] if the server does not answer, [`Error::Peer`] with the reason if it refuses.
 pub(in crate::trial) fn run(plan: &TurnPlan, mut control: UnixStream) -> Result<()> {
     let mut client = Client::new(plan)?;
     while !client.legs.iter().all(|leg| leg.allocation.is_bound()) {
@@ -61,7 +61,7 @@ enum Heard {
     Sockets,
 }
 
-/// An allocation, and the socket of the near end that it is for.
+/// Allocation, with the near end's socket that it serves.
 struct Leg {
     /// Socket to the server.
     socket: UdpSocket,
@@ -77,7 +77,7 @@ struct Client {
     /// Socket that the near end sends to.
     local: UdpSocket,
     legs: Vec<Leg>,
-    /// Legs by the near end's sockets.
+    /// Indices of legs by the near end's sockets.
     by_near: HashMap<SocketAddr, usize>,
     batch: Batch,
     tries: usize,
@@ -104,7 +104,7 @@ impl Client {
         self.local.local_addr().map_err(|e| Error::setup("find the TURN client's port", e))
     }
 
-    /// Sends what is due, waits until there is more to do, at most until `deadline`, and does it.
+    /// Sends all that is due, waits for the next event, at most until `deadline`, and handles it.
     fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<Heard> {
         self.keep_up()?;
         let next = self.legs.iter().map(|leg| leg.allocation.next()).fold(deadline, Nanos::min);
@@ -124,7 +124,7 @@ impl Client {
         Ok(Heard::Sockets)
     }
 
-    /// Has each allocation send what it has to.
+    /// Sends the requests of each allocation that are due.
     fn keep_up(&mut self) -> Result<()> {
         let now = Monotonic.now();
         for at in 0..self.legs.len() {
@@ -142,7 +142,8 @@ impl Client {
         Ok(())
     }
 
-    /// Word of the network that nothing is there: final while nothing is allocated, as RFC 8489 has it (section 6.2.1).
+    /// Returns the error if the network reports that nothing is there: final while nothing is allocated (RFC 8489,
+    /// section 6.2.1).
     fn refused(&self, error: &io::Error) -> Result<()> {
         let is_settled = self.legs.iter().any(|leg| leg.allocation.is_bound());
         if is_settled || error.kind() != io::ErrorKind::ConnectionRefused {
@@ -170,7 +171,7 @@ impl Client {
         }
     }
 
-    /// Carries the near end's datagrams on.
+    /// Forwards the near end's datagrams.
     fn on(&mut self) -> Result<()> {
         let count = self.batch.receive(&self.local).unwrap_or(0);
         let now = Monotonic.now();
@@ -181,7 +182,7 @@ impl Client {
             let leg = match self.by_near.get(&near) {
                 Some(leg) => *leg,
                 None => {
-                    // Legs may change their places.
+                    // Legs may change their positions.
                     self.flush(of.take(), &mut places);
                     self.leg_for(near, now)?
                 }
@@ -209,7 +210,7 @@ impl Client {
         places.clear();
     }
 
-    /// Returns the leg of a socket of the near end that is new: one that is free, or one more.
+    /// Returns a leg for a new socket of the near end: a free one, or an additional one.
     fn leg_for(&mut self, near: SocketAddr, now: Nanos) -> Result<usize> {
         let free = self.legs.iter().position(|leg| leg.near.is_none());
         let leg = match free {
@@ -227,7 +228,7 @@ impl Client {
         Ok(leg)
     }
 
-    /// Gives back the allocation that was used least lately, without waiting for the answer.
+    /// Releases the least recently used allocation, without waiting for the answer.
     fn drop_oldest(&mut self, now: Nanos) {
         let oldest = (0..self.legs.len()).min_by_key(|leg| self.legs[*leg].used);
         let Some(oldest) = oldest else { return };
@@ -240,7 +241,7 @@ impl Client {
         self.by_near = all.filter_map(|(at, leg)| Some((leg.near?, at))).collect();
     }
 
-    /// Carries back what came to a leg, and gives the allocation what is for it.
+    /// Delivers datagrams that arrived at a leg, and passes STUN messages to its allocation.
     fn back(&mut self, at: usize) -> Result<()> {
         let count = match self.batch.receive(&self.legs[at].socket) {
             Ok(count) => count,
@@ -267,7 +268,7 @@ impl Client {
         Ok(())
     }
 
-    /// Gives all allocations back, as far as the server answers soon.
+    /// Releases all allocations, if the server answers soon.
     fn part(&mut self) {
         let deadline = Monotonic.now() + PARTING;
         for leg in &mut self.legs {
@@ -295,7 +296,7 @@ impl Leg {
         Ok(Leg { socket, allocation, near: None, held: Vec::new(), used: Nanos::ZERO })
     }
 
-    /// Sends what waited for the channel, once that is bound.
+    /// Sends the datagrams that waited for the channel, once it is bound.
     fn release(&mut self) {
         if !self.allocation.is_bound() {
             return;
@@ -303,7 +304,7 @@ impl Leg {
         for content in self.held.drain(..) {
             let mut wire = channel_header(CHANNEL, content.len() as u16).to_vec();
             wire.extend(content);
-            // A datagram without room is lost, as on any path.
+            // A datagram that does not fit is lost, as on any path.
             let _ = self.socket.send(&wire);
         }
     }
@@ -319,7 +320,7 @@ fn socket(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Waits until a descriptor is readable, at most until `deadline`; answers which are.
+/// Waits until a descriptor is readable, at most until `deadline`; returns which are.
 fn wait(fds: impl Iterator<Item = RawFd>, deadline: Nanos) -> io::Result<Vec<bool>> {
     let mut fds: Vec<libc::pollfd> =
         fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();

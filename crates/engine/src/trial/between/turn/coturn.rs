@@ -19,19 +19,19 @@ use crate::trial::agent::session::say;
 use crate::trial::control::FromAgent;
 use crate::trial::process::AgentProcess;
 
-/// Realm that it asks for credentials of.
+/// Realm of its credentials.
 const REALM: &str = "deadheat";
 /// Longest time until it answers.
 const START: Nanos = Nanos::from_secs(15);
-/// Time to wait for an answer before it is asked again.
+/// Time to wait for an answer before the next request.
 const ASK: Duration = Duration::from_millis(20);
-/// Ports to try: one that is free may be taken before the server has it.
+/// Ports to try: a free port may be taken before the server binds it.
 const TRIES: usize = 3;
 
-/// Runs a server until the line to the race says anything more, or ends.
+/// Runs a server until the link to the race has a message, or closes.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where coturn is not installed; [`Error::Peer`] where it does not start, with what it says.
+/// [`Error::Unsupported`] if coturn is not installed; [`Error::Peer`] with its output if it does not start.
 pub(in crate::trial) fn run(plan: &CoturnPlan, mut control: UnixStream) -> Result<()> {
     let mut tries = 0;
     let (server, at) = loop {
@@ -42,7 +42,7 @@ pub(in crate::trial) fn run(plan: &CoturnPlan, mut control: UnixStream) -> Resul
         }
     };
     say(&mut control, &FromAgent::Ready { endpoint: Address::Ip(at) })?;
-    // The race says nothing more; its line ends.
+    // The race sends nothing more; its link closes.
     let _ = io::Read::read(&mut control, &mut [0]);
     drop(server);
     Ok(())
@@ -69,7 +69,7 @@ fn start(plan: &CoturnPlan) -> Result<(AgentProcess, SocketAddr)> {
     Ok((server, at))
 }
 
-/// Returns the command that starts it, for this address alone, over UDP alone, with no configuration of the host's.
+/// Returns the command that starts it, for this address only, over UDP only, without any configuration of the host.
 fn command(plan: &CoturnPlan, at: SocketAddr) -> Command {
     let mut command = Command::new(COTURN);
     let ip = at.ip();
@@ -81,7 +81,7 @@ fn command(plan: &CoturnPlan, at: SocketAddr) -> Command {
         "--lt-cred-mech",
         &format!("--user={}:{}", plan.credentials.user, plan.credentials.password),
         &format!("--realm={REALM}"),
-        // The far end is on its own host, and on loopback that is a loopback address.
+        // The far end is on the same host, and on loopback its address is a loopback address.
         "--allow-loopback-peers",
         "--no-cli",
         "--no-tls",
@@ -113,7 +113,7 @@ fn missing(error: Error) -> Error {
     }
 }
 
-/// Asks where a request comes from (RFC 8489, Binding), and returns whether an answer comes.
+/// Sends a Binding request (RFC 8489), and returns true if an answer arrives.
 fn answers(from: &UdpSocket, at: SocketAddr) -> bool {
     let transaction: Transaction = *b"are-you-here";
     let request = Draft::new(Method::Binding, Class::Request, &transaction).finish();

@@ -21,15 +21,15 @@ use sha1::Sha1;
 const HEADER: usize = 20;
 /// Magic cookie (RFC 8489, section 5).
 const COOKIE: u32 = 0x2112_a442;
-/// Constant that the CRC of a fingerprint is combined with (RFC 8489, section 14.7).
+/// Constant that is combined with the CRC of a fingerprint (RFC 8489, section 14.7).
 const FINGERPRINT_XOR: u32 = 0x5354_554e;
 /// Length of HMAC-SHA1.
 const MAC: usize = 20;
 
-/// Protocol number of UDP, as REQUESTED-TRANSPORT has it.
+/// Protocol number of UDP in REQUESTED-TRANSPORT.
 pub const UDP: u8 = 17;
 
-/// Number that tells a transaction from others.
+/// Identifier of a transaction.
 pub type Transaction = [u8; 12];
 /// Key of the long-term mechanism: MD5 of name, realm and password (section 9.2.2).
 pub type Key = [u8; 16];
@@ -37,7 +37,7 @@ pub type Key = [u8; 16];
 /// Method of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Binding: which address a request came from (RFC 8489).
+    /// Binding: asks for the source address of the request (RFC 8489).
     Binding,
     /// Allocate (RFC 8656, section 7).
     Allocate,
@@ -60,7 +60,7 @@ impl Method {
         }
     }
 
-    /// Returns the name as the RFCs have it.
+    /// Returns the name in the RFCs.
     pub fn name(self) -> &'static str {
         match self {
             Method::Binding => "Binding",
@@ -76,11 +76,11 @@ impl Method {
 pub enum Class {
     /// Request, which is answered.
     Request,
-    /// Indication, which is not.
+    /// Indication, which is not answered.
     Indication,
-    /// Answer that it is done.
+    /// Answer that reports success.
     Success,
-    /// Answer that it is not, with ERROR-CODE.
+    /// Answer that reports a failure, with ERROR-CODE.
     Error,
 }
 
@@ -109,18 +109,19 @@ pub enum Attribute {
     Fingerprint = 0x8028,
 }
 
-/// A message that came, with attributes that are whole.
+/// Received message with complete attributes.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// Method.
+    /// Method of the message.
     pub method: Method,
-    /// Class.
+    /// Class of the message.
     pub class: Class,
     bytes: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message; `None` if it is none, if its fingerprint is wrong, or if its method is none of ours.
+    /// Parses a message; `None` if it is not a STUN message, if its fingerprint is wrong, or if its method is not
+    /// supported.
     pub fn parse(bytes: &'a [u8]) -> Option<Message<'a>> {
         let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
         let kind = u16::from_be_bytes([head[0], head[1]]);
@@ -142,14 +143,14 @@ impl<'a> Message<'a> {
         message.has_valid_fingerprint().then_some(message)
     }
 
-    /// Returns the number of its transaction.
+    /// Returns the identifier of its transaction.
     pub fn transaction(&self) -> Transaction {
         let mut transaction = Transaction::default();
         transaction.copy_from_slice(&self.bytes[8..HEADER]);
         transaction
     }
 
-    /// Returns the attribute that begins at a place: its type, its value, and where the next begins.
+    /// Returns the attribute that begins at an offset: its type, its value, and the offset of the next.
     fn attribute_at(&self, at: usize) -> Option<(u16, &'a [u8], usize)> {
         let (head, rest) = self.bytes.get(at..)?.split_first_chunk::<4>()?;
         let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -158,7 +159,7 @@ impl<'a> Message<'a> {
             .then(|| (u16::from_be_bytes([head[0], head[1]]), &rest[..len], at + 4 + filled))
     }
 
-    /// Returns its attributes with their places.
+    /// Returns its attributes with their offsets.
     fn attributes(&self) -> impl Iterator<Item = (usize, u16, &'a [u8])> + use<'a> {
         let (message, mut at) = (*self, HEADER);
         std::iter::from_fn(move || {
@@ -169,8 +170,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Returns the value of an attribute, the first of several. What stands behind MESSAGE-INTEGRITY does not count
-    /// (RFC 8489, section 14.5).
+    /// Returns the value of an attribute, the first of several. Attributes behind MESSAGE-INTEGRITY are ignored (RFC
+    /// 8489, section 14.5).
     pub fn get(&self, attribute: Attribute) -> Option<&'a [u8]> {
         self.attributes()
             .take_while(|(_, kind, _)| *kind != Attribute::MessageIntegrity as u16)
@@ -178,22 +179,22 @@ impl<'a> Message<'a> {
             .map(|(_, _, value)| value)
     }
 
-    /// Returns an attribute that is text.
+    /// Returns the value of a text attribute.
     pub fn text(&self, attribute: Attribute) -> Option<&'a str> {
         std::str::from_utf8(self.get(attribute)?).ok()
     }
 
-    /// Returns an attribute that is a number of 32 bits.
+    /// Returns the value of a 32-bit attribute.
     pub fn number(&self, attribute: Attribute) -> Option<u32> {
         Some(u32::from_be_bytes(self.get(attribute)?.try_into().ok()?))
     }
 
-    /// Returns an attribute that is an address, combined with cookie and transaction (section 14.2).
+    /// Returns the value of an address attribute, combined with cookie and transaction (section 14.2).
     pub fn address(&self, attribute: Attribute) -> Option<SocketAddr> {
         read_address(self.get(attribute)?, &self.transaction())
     }
 
-    /// Returns code and reason of an answer that something is not done (section 14.8).
+    /// Returns code and reason of a failure (section 14.8).
     pub fn error(&self) -> Option<(u16, String)> {
         let (head, reason) = self.get(Attribute::ErrorCode)?.split_first_chunk::<4>()?;
         let (class, number) = (u16::from(head[2] & 7), u16::from(head[3]));
@@ -201,7 +202,8 @@ impl<'a> Message<'a> {
         fits.then(|| (100 * class + number, String::from_utf8_lossy(reason).into_owned()))
     }
 
-    /// Returns whether MESSAGE-INTEGRITY is that of `key`; `None` if it has none. Takes the same time whatever is wrong.
+    /// Returns true if MESSAGE-INTEGRITY matches `key`; `None` if there is none. Takes the same time wherever they
+    /// differ.
     pub fn is_authentic(&self, key: &[u8]) -> Option<bool> {
         let is_mac = |kind: u16| kind == Attribute::MessageIntegrity as u16;
         let (at, _, mac) = self.attributes().find(|(_, kind, _)| is_mac(*kind))?;
@@ -241,7 +243,7 @@ fn keyed(key: &[u8], bytes: &[u8], len: u16) -> Hmac<Sha1> {
     mac
 }
 
-/// Returns the fingerprint of what stands before it; the length in the header counts it already.
+/// Returns the fingerprint of the bytes before it; the length in their header includes it already.
 fn fingerprint(before: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(before);
@@ -278,14 +280,14 @@ fn mask(transaction: &Transaction) -> [u8; 16] {
     mask
 }
 
-/// A message that is being written.
+/// Message that is being written.
 #[derive(Debug)]
 pub struct Draft {
     bytes: Vec<u8>,
 }
 
 impl Draft {
-    /// Begins a message.
+    /// Starts a message.
     pub fn new(method: Method, class: Class, transaction: &Transaction) -> Draft {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend(message_type(method, class).to_be_bytes());
@@ -295,7 +297,7 @@ impl Draft {
         Draft { bytes }
     }
 
-    /// Adds an attribute, filled up with zeros.
+    /// Adds an attribute, padded with zeros.
     pub fn put(mut self, attribute: Attribute, value: &[u8]) -> Draft {
         self.bytes.extend((attribute as u16).to_be_bytes());
         self.bytes.extend((value.len() as u16).to_be_bytes());
@@ -340,8 +342,8 @@ impl Draft {
     }
 }
 
-/// Returns number and length of ChannelData, and its content; `None` if it is none (RFC 8656, section 12.4). Over UDP it
-/// may be filled up.
+/// Returns number and length of ChannelData, and its content; `None` if it is not ChannelData (RFC 8656, section 12.4).
+/// Over UDP it may be padded.
 pub fn channel_data(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<4>()?;
     let number = u16::from_be_bytes([head[0], head[1]]);
@@ -467,7 +469,7 @@ mod tests {
         for at in 0..wire.len() {
             let mut changed = wire.clone();
             changed[at] ^= 0x20;
-            // A length that swallows the fingerprint leaves a message without one, which has no proof either.
+            // A length that covers the fingerprint leaves a message without one, which has no proof either.
             let is_proven = |message: Message<'_>| message.is_authentic(PASSWORD) == Some(true);
             assert!(
                 at >= wire.len() - 8 || !Message::parse(&changed).is_some_and(is_proven),

@@ -1,12 +1,12 @@
-//! TURN: a relay that others wrote (RFC 8656), between the near end and a far one.
+//! TURN: a third-party relay (RFC 8656) between the near end and a far one.
 //!
 //! ```text
 //! near end ──► client ── path ──► TURN server ──► far end
-//!              at the near host   at the far host (via=coturn), or where somebody runs it (via=turn:HOST)
+//!              at the near host   at the far host (via=coturn), or an existing one (via=turn:HOST)
 //! ```
-//! The near end dials the client, a process beside it, which asks the server for an allocation for each of its sockets and
-//! carries its datagrams as ChannelData, four bytes longer. So every contender over UDP goes through TURN without
-//! knowing of it.
+//! The near end dials the client, a process beside it, which requests an allocation for each of its sockets from the
+//! server and forwards its datagrams as ChannelData, four bytes longer. So every contender over UDP goes through TURN
+//! without any change.
 
 mod allocation;
 mod batch;
@@ -27,17 +27,17 @@ pub(in crate::trial) use coturn::run as serve;
 /// Bytes that a datagram is longer between client and server: the header of ChannelData (RFC 8656, section 12.4).
 pub const OVERHEAD: usize = 4;
 
-/// Variable with the name that a TURN server knows us by.
+/// Environment variable with the user name for a TURN server.
 pub const USER_VARIABLE: &str = "DEADHEAT_TURN_USER";
-/// Variable with the password for it.
+/// Environment variable with the password for it.
 pub const PASSWORD_VARIABLE: &str = "DEADHEAT_TURN_PASSWORD";
 
-/// Name and password of the long-term mechanism (RFC 8489, section 9.2); the realm is the server's to say. Never shown.
+/// Name and password of the long-term mechanism (RFC 8489, section 9.2); the server chooses the realm. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Name that the server knows.
+    /// User name that the server knows.
     pub user: String,
-    /// Password, as UTF-8 and as it is.
+    /// Password in UTF-8, unchanged.
     pub password: String,
 }
 
@@ -45,7 +45,7 @@ impl Credentials {
     /// Reads name and password from the environment; `None` if neither is set.
     ///
     /// # Errors
-    /// [`Error::Usage`] where one is there without the other, or one is no text or too long for the protocol.
+    /// [`Error::Usage`] if only one of them is set, or one is not valid text or too long for the protocol.
     pub fn from_environment() -> Result<Option<Credentials>> {
         let [user, password] = [USER_VARIABLE, PASSWORD_VARIABLE].map(std::env::var_os);
         let text = |name: &str, value: std::ffi::OsString| {
@@ -73,10 +73,10 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Longest name (RFC 8489, section 14.3), and longest password that is taken.
+/// Length limit of names (RFC 8489, section 14.3) and passwords, in bytes.
 const LONGEST: usize = 508;
 
-/// Part of a TURN client beside a near end.
+/// Plan of a TURN client beside a near end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnPlan {
     /// Address of the TURN server.
@@ -85,16 +85,16 @@ pub struct TurnPlan {
     pub to: SocketAddr,
     /// Name and password, if the server asks for them.
     pub credentials: Option<Credentials>,
-    /// Allocations to have before the near end dials, one for each of its sockets.
+    /// Number of allocations to make before the near end dials, one for each of its sockets.
     pub allocations: u16,
 }
 
-/// Part of a TURN server for one trial, at the far end's host.
+/// Plan of a TURN server for one trial, at the far end's host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CoturnPlan {
     /// Address to listen at; port 0 for a free one.
     pub at: SocketAddr,
-    /// Name and password that it asks for.
+    /// Name and password that it requires.
     pub credentials: Credentials,
 }
 

@@ -1,4 +1,4 @@
-//! Way through a relay, as a race finds it: the server, what it is to be told, and the largest packet that passes.
+//! Way through a relay, as a race finds it: the server, its credentials, and the largest packet that passes.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -14,11 +14,11 @@ use super::{Credentials, OVERHEAD};
 /// Relay between two ends.
 #[derive(Debug)]
 pub(in crate::trial) struct Way {
-    /// TURN server that somebody runs.
+    /// Address of an existing TURN server.
     pub(in crate::trial) server: Option<SocketAddr>,
     /// Name and password that the TURN server asks for.
     pub(in crate::trial) credentials: Option<Credentials>,
-    /// Largest IP packet that an end may send in one piece. A relay at an end's own host hides the path from it.
+    /// Largest IP packet that an end may send unfragmented. A relay at an end's own host hides the path from it.
     pub(in crate::trial) mtu: Option<u32>,
 }
 
@@ -26,7 +26,8 @@ impl Way {
     /// Finds the way of a contender to the far end; `None` if there is no relay on it.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the way cannot lead there; [`Error::Setup`] where a host has no address, or without randomness.
+    /// [`Error::Usage`] if the way cannot lead there; [`Error::Setup`] if a host has no address, or without a source of
+    /// randomness.
     pub(in crate::trial) fn of(via: &Via, far: &Far) -> Result<Option<Way>> {
         let (server, credentials) = match via {
             Via::Direct => return Ok(None),
@@ -52,7 +53,7 @@ fn mtu_to(at: SocketAddr) -> Option<u32> {
     path_mtu_to(&at.into()).and_then(|mtu| u32::try_from(mtu).ok())
 }
 
-/// Makes a name and a password for one trial.
+/// Generates a name and a password for one trial.
 fn fresh() -> Result<Credentials> {
     let mut password = [0; 16];
     getrandom::fill(&mut password)

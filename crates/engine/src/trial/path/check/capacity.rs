@@ -1,4 +1,4 @@
-//! Capacity of a path under full load: of a byte stream, and of single small datagrams.
+//! Capacity of a path under full load: for a byte stream, and for single small datagrams.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -14,13 +14,13 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::path::check::measure::SendPlan;
 
-/// Bytes of one call.
+/// Bytes per call.
 const CALL: usize = 128 << 10;
 
 /// Longest time to set up a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes that a stream carried, and over which time at its receiver.
+/// Bytes that a stream carried, and the time span at its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Carried {
     pub bytes: u64,
@@ -28,16 +28,16 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Returns the rate in bits per second; `None` if nothing came.
+    /// Returns the rate in bits per second; `None` if nothing arrived.
     pub(super) fn rate(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| 8.0 * self.bytes as f64 / self.span.as_secs_f64())
     }
 }
 
-/// Sends as much as the stream takes for `time`, from one socket to the other.
+/// Sends as much as the stream accepts for `time`, from one socket to the other.
 ///
 /// # Errors
-/// The failed operation.
+/// Fails with the operation that failed.
 pub(super) fn stream(from: &Socket, to: &Socket, time: Nanos) -> Result<Carried> {
     let failed = |e| Error::setup("send a stream through the path", e);
     let target = to.local_addr().map_err(failed)?;
@@ -54,7 +54,7 @@ pub(super) fn stream(from: &Socket, to: &Socket, time: Nanos) -> Result<Carried>
         thread::sleep(time.into());
         over.store(true, Ordering::Release);
         let sent = sending.join();
-        // Also where sending failed: it ends the receiver's wait.
+        // Also after a failed send: it ends the receiver's wait.
         let _ = from.shutdown(std::net::Shutdown::Both);
         (receiving.join(), sent)
     });
@@ -75,7 +75,7 @@ fn fill(stream: &mut TcpStream, over: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts what comes without looking at it (`MSG_TRUNC`, tcp(7)), until the stream ends.
+/// Counts received bytes without copying them (`MSG_TRUNC`, tcp(7)), until the stream ends.
 fn discard(socket: &Socket) -> io::Result<Carried> {
     let mut room = vec![0_u8; CALL];
     let (mut bytes, mut first, mut last) = (0, None, Nanos::ZERO);
@@ -88,7 +88,7 @@ fn discard(socket: &Socket) -> io::Result<Carried> {
             Ok(0) => break,
             Ok(got) => {
                 last = Monotonic.now();
-                // The span begins when the first bytes are there, so they do not count.
+                // The span begins with the arrival of the first bytes, so they do not count.
                 match first {
                     None => first = Some(last),
                     Some(_) => bytes += got as u64,
@@ -104,11 +104,10 @@ fn discard(socket: &Socket) -> io::Result<Carried> {
     Ok(Carried { bytes, span: first.map_or(Nanos::ZERO, |first| last - first) })
 }
 
-/// Sends datagrams of 64 bytes, one a call, as fast as they go, and returns how many came per
-/// second.
+/// Sends datagrams of 64 bytes, one per call, as fast as possible, and returns the number received per second.
 ///
 /// # Errors
-/// The failed operation.
+/// Fails with the operation that failed.
 pub(super) fn datagrams(
     from: Socket,
     to: Socket,

@@ -17,22 +17,22 @@ use crate::path::emulated::forward::cpus;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::units::Bytes;
 
-/// Size asked for the receive buffers of a check, so that no packet is lost there.
+/// Requested size of receive buffers, so that they drop no packet.
 const ROOM: Bytes = Bytes(16 << 20);
 
-/// Time to wait for another packet after the last one should have come.
+/// Time to wait for another packet after the last one should have arrived.
 const TAIL: Nanos = Nanos::from_millis(250);
 
-/// A stream of datagrams to send.
+/// Plan of a stream of datagrams to send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendPlan {
     /// Number of datagrams.
     pub packets: usize,
-    /// The length of each as UDP has it, at least 8.
+    /// UDP payload of each, at least 8 bytes.
     pub size: usize,
-    /// The time between two; 0 is as fast as they go.
+    /// Time between two datagrams; 0 sends as fast as possible.
     pub every: Nanos,
-    /// Time after which one should be there.
+    /// Delay after which a datagram should have arrived.
     pub delay: Nanos,
     /// Fact that the kernel is to report of each send.
     pub stamps: Sent,
@@ -41,38 +41,37 @@ pub(super) struct SendPlan {
 /// Fact to be known of a sent packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// Time at which it left its host's stack.
+    /// Time at which the packet left its host's stack.
     Stamped,
-    /// No fact: it is only counted.
+    /// No fact: the packet is only counted.
     Counted,
 }
 
-/// Result of a course.
+/// Result of sending by a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Came {
     /// Packets that were sent.
     pub sent: u64,
     /// Time from the first to the last send, in nanoseconds.
     pub sending_ns: u64,
-    /// Packets that came, each once.
+    /// Distinct packets that arrived.
     pub got: u64,
-    /// Packets that came and found the socket full.
+    /// Packets that arrived at a full socket.
     pub full: u64,
-    /// Times at which each left and arrived, in nanoseconds of `CLOCK_REALTIME`; 0 if unknown.
+    /// Times of departure and arrival of each, in nanoseconds of `CLOCK_REALTIME`; 0 if unknown.
     pub times: Vec<[u64; 2]>,
 }
 
 impl Came {
-    /// Returns the time between the first and the last arrival, and the number of packets that
-    /// arrived after the first.
+    /// Returns the time between the first and the last arrival, and the number of packets that arrived after the first.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         let came = || self.times.iter().map(|[_, came]| *came).filter(|at| *at > 0);
         let (first, last) = (came().min()?, came().max()?);
         Some((last - first, came().count() as u64 - 1))
     }
 
-    /// Returns the delays of the packets that have both stamps, less `expected`, sorted; without
-    /// the first tenth, of which some may have met cold caches.
+    /// Returns the delays of the packets that have both stamps, less `expected`, sorted; without the first tenth, of
+    /// which some may have met cold caches.
     pub(super) fn excess(&self, expected: Nanos) -> Vec<i64> {
         let settled = self.times.get(self.times.len() / 10..).unwrap_or_default();
         let both = settled.iter().filter(|[left, came]| *left > 0 && *came > 0);
@@ -84,10 +83,10 @@ impl Came {
 }
 
 impl SendPlan {
-    /// Sends from one socket and receives at the other, which this connects.
+    /// Connects the two sockets, sends from one and receives at the other.
     ///
     /// # Errors
-    /// The failed operation.
+    /// Fails with the operation that failed.
     pub(super) fn run(&self, from: Socket, to: Socket) -> Result<Came> {
         let failed = |e| Error::setup("send datagrams through the path", e);
         let (source, target) = (from.local_addr(), to.local_addr());
@@ -95,10 +94,10 @@ impl SendPlan {
         to.connect(&source.map_err(failed)?).map_err(failed)?;
         Buffer::Receive.request(&to, Some(ROOM))?;
         Buffer::Receive.request(&from, Some(ROOM))?;
-        // Before anything is sent: the kernel stamps what comes while it is asked to, and not later.
+        // Before the first send: the kernel stamps only packets that arrive after it was asked to.
         let mut to = CountedSocket::new(to).map_err(failed)?;
         to.switch_stamps_on(KeyUnit::Datagrams).map_err(failed)?;
-        // The end is known once everything is sent.
+        // The end is known once all packets are sent.
         let end = AtomicU64::new(u64::MAX);
         let (mut came, sent) = thread::scope(|scope| {
             let receiving = scope.spawn(|| {
@@ -126,14 +125,14 @@ impl SendPlan {
         Ok(std::mem::take(came))
     }
 
-    /// Holds the calling thread where both ends of a race's round trips would be, away from the
-    /// path's own threads. What only asks for throughput may go where there is room.
+    /// Pins the calling thread to the CPU of a race's round trips, away from the path's own threads. A measurement of
+    /// throughput may use any CPU.
     fn settle(&self) {
         let allowed = allowed_cpus();
         let path = cpus(&allowed);
         let beside = allowed.into_iter().rfind(|cpu| !path.contains(cpu));
         if self.stamps == Sent::Stamped {
-            // Refused, it only measures less steadily.
+            // If that is refused, the measurement is only less steady.
             let _ = beside.map(pin);
         }
     }
@@ -157,7 +156,7 @@ impl SendPlan {
             if let Some(stamps) = socket.stamps() {
                 stamps.want();
             }
-            // A full queue at this host is none of the path's business: the packet is sent again.
+            // A full queue at this host is not part of the path: the packet is sent again.
             loop {
                 match socket.send(&message, Patience::Block) {
                     Ok(Some(_)) => break,
@@ -178,12 +177,12 @@ impl SendPlan {
         Ok(departed)
     }
 
-    /// Takes what comes until the end, and what is still there then.
-    fn receive(&self, socket: &mut CountedSocket, end: &AtomicU64) -> io::Result<Came> {
+    /// Receives packets until the end, and then the packets that are still queued.
+    fn receive(&self, socket: &mut Counted, end: &AtomicU64) -> io::Result<Came> {
         let mut came = Came { times: vec![[0; 2]; self.packets], ..Came::default() };
         let mut room = vec![0; self.size.max(8)];
         loop {
-            // A thread that was kept waiting finds in its socket what came meanwhile.
+            // A thread that was not scheduled finds the packets of that time in its socket.
             let is_over = Monotonic.now().0 >= end.load(Ordering::Acquire);
             let Some(_) = socket.receive_datagram(&mut room, Patience::Block)? else {
                 if is_over {
@@ -200,7 +199,7 @@ impl SendPlan {
             };
             if times[1] == 0 {
                 came.got += 1;
-                // Without a stamp it still came.
+                // Without a stamp it still arrived.
                 times[1] = at.unwrap_or(1);
             }
             if came.got == self.packets as u64 {

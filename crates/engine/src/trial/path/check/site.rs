@@ -1,5 +1,5 @@
-//! Sockets of another host, or of this one, for a check: everything is done in this process, by threads
-//! that are in no namespace but their own.
+//! Sockets of another host, or of this one, for a check: this process does all the work, in threads that stay in its
+//! own namespaces.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use crate::path::emulated::socket::{self, SocketRequest};
 /// Number of sockets of each kind that one check needs at a host.
 const EACH: usize = 8;
 
-/// Host at one end of the path: an address, and sockets that belong there.
+/// Host at one end of the path: an address, and sockets that belong to the host.
 #[derive(Debug)]
 pub struct Site {
     address: IpAddr,
@@ -23,18 +23,18 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns this host itself.
+    /// Returns the site of this host itself.
     ///
     /// # Errors
-    /// The error of socket(2).
+    /// Fails with the error of socket(2).
     pub fn here(address: IpAddr) -> Result<Site> {
         Site::from_made(address, socket::here(&wanted(address)))
     }
 
-    /// Returns the host of this entry, with an address of its own.
+    /// Returns the site of a host of an emulated network, with its address.
     ///
     /// # Errors
-    /// [`Error::Setup`] where this process may not enter it.
+    /// [`Error::Setup`] if this process may not enter it.
     pub fn behind(entry: Entry<'_>, address: IpAddr) -> Result<Site> {
         Site::from_made(address, socket::behind(&entry, &wanted(address)))
     }
@@ -51,19 +51,19 @@ impl Site {
         self.address
     }
 
-    /// Creates a fresh datagram socket, bound to any port of the host's address.
+    /// Creates a datagram socket, bound to any free port of the host's address.
     ///
     /// # Errors
-    /// The error of bind(2); or that there is none left.
+    /// Fails with the error of bind(2), or if all prepared sockets are used.
     pub fn datagrams(&mut self) -> Result<Socket> {
         let fd = self.datagrams.pop();
         self.bound(fd)
     }
 
-    /// Creates a fresh stream socket, bound likewise.
+    /// Creates a stream socket, bound likewise.
     ///
     /// # Errors
-    /// As of [`Site::datagrams`].
+    /// Fails like [`Site::datagrams`].
     pub fn stream(&mut self) -> Result<Socket> {
         let fd = self.streams.pop();
         self.bound(fd)
