@@ -57,15 +57,15 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Reading of this thread's count.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading(Allocations);
+pub struct AllocationReading(Allocations);
 
-impl Reading {
+impl AllocationReading {
     /// Reads the count now; `None` in a program without this allocator.
-    pub fn now() -> Option<Reading> {
+    pub fn now() -> Option<AllocationReading> {
         let before = CALLS.get();
         drop(std::hint::black_box(Box::new(0_u8)));
         let counts = CALLS.get() != before;
-        counts.then(|| Reading(Allocations { calls: CALLS.get(), bytes: BYTES.get() }))
+        counts.then(|| AllocationReading(Allocations { calls: CALLS.get(), bytes: BYTES.get() }))
     }
 
     /// Returns the allocations of this thread since this reading.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_program_with_another_allocator_has_no_count() {
-        assert!(Reading::now().is_none());
+        assert!(AllocationReading::now().is_none());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::placement::{Assigned, Ends, Placement};
-use super::probe::{Rhythm, Run, Sockets};
-use super::quiet::{ProbePoint, Shares, Watched};
+use super::probe::{EchoRun, EchoSockets, Rhythm};
+use super::quiet::{ProbePoint, SettlingHost, Shares};
 use super::topology::Topology;
 use super::usage::CpuTimes;
 use crate::contract::WaitMode;
@@ -59,7 +59,7 @@ impl HostProbe {
             [at.near, at.far].into_iter().flatten().filter(|cpu| cpus.contains(cpu)).collect();
         let course = EchoPlan {
             at,
-            over: Sockets::Pair,
+            over: EchoSockets::Pair,
             rhythm: Rhythm::BackToBack,
             warmup: WARMUP,
             count: COUNT,
@@ -78,12 +78,12 @@ impl HostProbe {
     }
 }
 
-fn point(run: &Run, at_ms: u64, steal_share: f64) -> Option<ProbePoint> {
+fn point(run: &EchoRun, at_ms: u64, steal_share: f64) -> Option<ProbePoint> {
     let at = |q| quantile_sorted(&run.rtt_ns, q);
     Some(ProbePoint { at_ms, p50_ns: at(0.5)?, high_ns: at(0.9)?, steal_share })
 }
 
-impl Watched for HostProbe {
+impl SettlingHost for HostProbe {
     fn now(&self) -> Nanos {
         Monotonic.now()
     }
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn no_answers_are_no_point() {
-        assert_eq!(point(&Run::default(), 1, 0.0), None);
-        let run = Run { rtt_ns: (1..=40).collect(), ..Run::default() };
+        assert_eq!(point(&EchoRun::default(), 1, 0.0), None);
+        let run = EchoRun { rtt_ns: (1..=40).collect(), ..EchoRun::default() };
         let expected = ProbePoint { at_ms: 1, p50_ns: 20, high_ns: 36, steal_share: 0.25 };
         assert_eq!(point(&run, 1, 0.25), Some(expected));
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{PAUSE, Rhythm, Sockets};
+use super::probe::{EchoSockets, PAUSE, Rhythm};
 use super::topology::Topology;
 use crate::error::Result;
 use crate::host::probe::EchoPlan;
@@ -39,7 +39,7 @@ pub struct Noise {
 pub fn measure(placement: Placement, topology: &Topology) -> Result<Option<Noise>> {
     let course = EchoPlan {
         at: placement.assign(Ends::OneMachine, topology)?,
-        over: Sockets::Loopback,
+        over: EchoSockets::Loopback,
         rhythm: Rhythm::Every(PAUSE),
         warmup: 10,
         count: 70,

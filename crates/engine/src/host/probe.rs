@@ -49,7 +49,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    fn of(placement: Placement, run: &Run) -> Option<Echo> {
+    fn of(placement: Placement, run: &EchoRun) -> Option<Echo> {
         let at = |q| quantile_sorted(&run.rtt_ns, q);
         Some(Echo {
             placement,
@@ -76,7 +76,7 @@ impl Echo {
 pub fn floor(placement: Placement, topology: &Topology) -> Result<Echo> {
     let course = EchoPlan {
         at: placement.assign(Ends::OneMachine, topology)?,
-        over: Sockets::Loopback,
+        over: EchoSockets::Loopback,
         rhythm: Rhythm::BackToBack,
         warmup: 200,
         count: 2000,
@@ -98,24 +98,24 @@ pub(crate) enum Rhythm {
 
 /// Sockets that echoes travel over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sockets {
+pub(crate) enum EchoSockets {
     /// UDP through the loopback interface.
     Loopback,
     /// A pair of Unix datagram sockets: no network, no protocol.
     Pair,
 }
 
-impl Sockets {
+impl EchoSockets {
     fn open(self) -> io::Result<(UdpSocket, UdpSocket)> {
         match self {
-            Sockets::Loopback => {
+            EchoSockets::Loopback => {
                 let near = UdpSocket::bind("127.0.0.1:0")?;
                 let far = UdpSocket::bind("127.0.0.1:0")?;
                 near.connect(far.local_addr()?)?;
                 far.connect(near.local_addr()?)?;
                 Ok((near, far))
             }
-            Sockets::Pair => {
+            EchoSockets::Pair => {
                 // An echo uses only calls that all connected datagram sockets share.
                 let (near, far) = UnixDatagram::pair()?;
                 Ok((OwnedFd::from(near).into(), OwnedFd::from(far).into()))
@@ -125,17 +125,17 @@ impl Sockets {
 
     fn name(self) -> &'static str {
         match self {
-            Sockets::Loopback => "UDP echo over 127.0.0.1",
-            Sockets::Pair => "echo over a pair of sockets",
+            EchoSockets::Loopback => "UDP echo over 127.0.0.1",
+            EchoSockets::Pair => "echo over a pair of sockets",
         }
     }
 
     fn broken(self, source: io::Error) -> Error {
         match self {
-            Sockets::Loopback => {
+            EchoSockets::Loopback => {
                 Error::setup_advice(self.name(), source, "loopback must be up: ip link set lo up")
             }
-            Sockets::Pair => Error::setup(self.name(), source),
+            EchoSockets::Pair => Error::setup(self.name(), source),
         }
     }
 }
@@ -146,7 +146,7 @@ pub(crate) struct EchoPlan {
     /// CPUs of both ends, and their mode of waiting.
     pub(crate) at: Assigned,
     /// Sockets that echoes travel over.
-    pub(crate) over: Sockets,
+    pub(crate) over: EchoSockets,
     /// Schedule of the echoes.
     pub(crate) rhythm: Rhythm,
     /// First echoes, which are not counted.
@@ -157,7 +157,7 @@ pub(crate) struct EchoPlan {
 
 /// Result of a run of echoes. Both lists are sorted.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Run {
+pub(crate) struct EchoRun {
     /// Round trips in nanoseconds: from the scheduled send, or from the call if there is no schedule.
     pub(crate) rtt_ns: Vec<u64>,
     /// Lateness of each send, in nanoseconds; empty without a schedule.
@@ -171,7 +171,7 @@ impl EchoPlan {
     ///
     /// # Errors
     /// Fails with the failed operation: no loopback interface, a CPU that cannot be pinned to.
-    pub(crate) fn run(&self) -> Result<Run> {
+    pub(crate) fn run(&self) -> Result<EchoRun> {
         let (near, far) = self.over.open().map_err(|source| self.over.broken(source))?;
         let over = AtomicBool::new(false);
         let broken = |source| Error::setup(self.over.name(), source);
@@ -180,8 +180,8 @@ impl EchoPlan {
                 placed(self.at.far)?;
                 answer(&far, self.at.wait, &over).map_err(broken)
             };
-            let measure = || -> Result<Run> {
-                let _end = End { over: &over, socket: &near };
+            let measure = || -> Result<EchoRun> {
+                let _end = AnswererGuard { over: &over, socket: &near };
                 placed(self.at.near)?;
                 match self.rhythm {
                     Rhythm::BackToBack => self.back_to_back(&near),
@@ -192,7 +192,7 @@ impl EchoPlan {
             let answering =
                 thread::Builder::new().spawn_scoped(scope, answer).map_err(no_thread)?;
             let measuring = thread::Builder::new().spawn_scoped(scope, measure).map_err(|e| {
-                drop(End { over: &over, socket: &near });
+                drop(AnswererGuard { over: &over, socket: &near });
                 no_thread(e)
             })?;
             Ok((measuring.join(), answering.join()))
@@ -204,9 +204,9 @@ impl EchoPlan {
         Ok(run)
     }
 
-    fn back_to_back(&self, socket: &UdpSocket) -> io::Result<Run> {
+    fn back_to_back(&self, socket: &UdpSocket) -> io::Result<EchoRun> {
         prepare(socket, self.at.wait)?;
-        let mut run = Run { rtt_ns: Vec::with_capacity(self.count), ..Run::default() };
+        let mut run = EchoRun { rtt_ns: Vec::with_capacity(self.count), ..EchoRun::default() };
         let mut message = [0; SIZE];
         for seq in 0..(self.warmup + self.count) as u64 {
             let sent = Monotonic.now();
@@ -233,7 +233,7 @@ impl EchoPlan {
         Ok(run)
     }
 
-    fn paced(&self, socket: &UdpSocket, pause: Nanos) -> io::Result<Run> {
+    fn paced(&self, socket: &UdpSocket, pause: Nanos) -> io::Result<EchoRun> {
         socket.set_nonblocking(true)?;
         let waiter = Waiter::new(self.at.wait);
         let total = self.warmup + self.count;
@@ -269,7 +269,7 @@ impl EchoPlan {
             }
         }
         let counted = back.get(self.warmup..).unwrap_or_default();
-        Ok(Run {
+        Ok(EchoRun {
             rtt_ns: counted.iter().flatten().copied().collect(),
             unanswered: counted.iter().filter(|rtt| rtt.is_none()).count() as u64,
             lateness_ns: lateness.split_off(self.warmup.min(lateness.len())),
@@ -278,12 +278,12 @@ impl EchoPlan {
 }
 
 /// Guard that ends the answering thread, however the measuring one ends.
-struct End<'a> {
+struct AnswererGuard<'a> {
     over: &'a AtomicBool,
     socket: &'a UdpSocket,
 }
 
-impl Drop for End<'_> {
+impl Drop for AnswererGuard<'_> {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Release);
         // This only speeds it up: the thread reads the flag after each timeout anyway.
@@ -355,7 +355,7 @@ mod tests {
 
     fn course(rhythm: Rhythm, wait: WaitMode) -> EchoPlan {
         let anywhere = Assigned { near: None, far: None, wait };
-        EchoPlan { at: anywhere, over: Sockets::Loopback, rhythm, warmup: 3, count: 20 }
+        EchoPlan { at: anywhere, over: EchoSockets::Loopback, rhythm, warmup: 3, count: 20 }
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(crate) struct Shares {
 }
 
 /// Host that is watched while it settles.
-pub(crate) trait Watched {
+pub(crate) trait SettlingHost {
     /// Returns the time.
     fn now(&self) -> Nanos;
     /// Returns the median of a short run of echoes, in nanoseconds; `None` if none was answered.
@@ -109,8 +109,11 @@ pub(crate) trait Watched {
     fn stopped(&self) -> bool;
 }
 
-/// Waits until `host` is calm, at most [`LONGEST_SETTLING`]. `tell` gets the cause of the wait.
-pub(crate) fn settle(host: &mut impl Watched, tell: &mut dyn FnMut(&Disturbance)) -> Settled {
+/// Waits until `host` is calm, at most [`LONGEST_SETTLING`]. `on_wait` gets the cause of the wait.
+pub(crate) fn settle(
+    host: &mut impl SettlingHost,
+    on_wait: &mut dyn FnMut(&Disturbance),
+) -> Settled {
     let began = host.now();
     let mut last = host.echo();
     loop {
@@ -120,7 +123,7 @@ pub(crate) fn settle(host: &mut impl Watched, tell: &mut dyn FnMut(&Disturbance)
         last = echo.or(last);
         let waited = host.now() - began;
         match disturbed {
-            Some(disturbed) if waited < LONGEST_SETTLING && !host.stopped() => tell(&disturbed),
+            Some(disturbed) if waited < LONGEST_SETTLING && !host.stopped() => on_wait(&disturbed),
             disturbed => return Settled { waited, disturbed },
         }
     }
@@ -286,14 +289,14 @@ mod tests {
     use crate::rng::SplitMix64;
 
     /// Host that plays back given values, a quarter of a second at a time.
-    struct Played {
+    struct PlayedHost {
         now: Nanos,
         shares: Vec<(f64, f64)>,
         echoes: Vec<Option<u64>>,
         stops_at: Nanos,
     }
 
-    impl Watched for Played {
+    impl SettlingHost for PlayedHost {
         fn now(&self) -> Nanos {
             self.now
         }
@@ -313,21 +316,21 @@ mod tests {
     }
 
     fn play(shares: &[(f64, f64)], echoes: &[Option<u64>], stops_s: u64) -> (Settled, Vec<String>) {
-        let mut host = Played {
+        let mut host = PlayedHost {
             now: Nanos::ZERO,
             shares: shares.to_vec(),
             echoes: echoes.to_vec(),
             stops_at: Nanos::from_secs(stops_s),
         };
-        let mut told = Vec::new();
-        let settled = settle(&mut host, &mut |disturbance| told.push(disturbance.words()));
-        (settled, told)
+        let mut waits = Vec::new();
+        let settled = settle(&mut host, &mut |disturbance| waits.push(disturbance.words()));
+        (settled, waits)
     }
 
     #[test]
     fn a_calm_host_is_not_waited_for() {
-        let (settled, told) = play(&[(0.04, 0.02)], &[Some(50_000), Some(55_000)], 60);
-        assert_eq!((settled.disturbed, told.len()), (None, 0));
+        let (settled, waits) = play(&[(0.04, 0.02)], &[Some(50_000), Some(55_000)], 60);
+        assert_eq!((settled.disturbed, waits.len()), (None, 0));
         assert!(settled.waited < Nanos::from_millis(600));
         // Nor is one whose echo is not answered.
         assert_eq!(play(&[(0.0, 0.0)], &[None], 60).0.disturbed, None);
@@ -337,10 +340,10 @@ mod tests {
     fn a_host_settles_when_others_are_done_and_its_echo_is_steady() {
         let shares = [(0.43, 0.0), (0.02, 0.3), (0.01, 0.0)];
         let echoes = [90_000, 90_000, 85_000, 50_000, 52_000].map(Some);
-        let (settled, told) = play(&shares, &echoes, 60);
+        let (settled, waits) = play(&shares, &echoes, 60);
         assert_eq!(settled.disturbed, None);
         assert_eq!(
-            told,
+            waits,
             [
                 "other programs use 43 % of its CPUs",
                 "the hypervisor takes 30 % of its CPU time",
@@ -353,10 +356,10 @@ mod tests {
     #[test]
     fn nobody_waits_longer_than_ten_seconds_or_after_being_stopped() {
         let busy = Some(Disturbance { by: Disturber::Programs, share: 1.0 });
-        let (settled, told) = play(&[(1.0, 0.0)], &[Some(90_000)], 60);
+        let (settled, waits) = play(&[(1.0, 0.0)], &[Some(90_000)], 60);
         assert_eq!(settled.disturbed, busy);
         assert!(settled.waited < LONGEST_SETTLING + Nanos::from_millis(300));
-        assert_eq!(told.len(), 39);
+        assert_eq!(waits.len(), 39);
         let (settled, _) = play(&[(1.0, 0.0)], &[Some(90_000)], 1);
         assert!(settled.waited < Nanos::from_millis(1_300));
     }

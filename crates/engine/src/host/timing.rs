@@ -6,7 +6,7 @@ use std::{io, thread};
 use serde::{Deserialize, Serialize};
 
 use super::placement::{Ends, Placement};
-use super::probe::{Rhythm, Sockets};
+use super::probe::{EchoSockets, Rhythm};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -109,7 +109,7 @@ pub fn sends(
 ) -> Result<Lateness> {
     let course = EchoPlan {
         at: placement.assign(Ends::OneMachine, topology)?,
-        over: Sockets::Loopback,
+        over: EchoSockets::Loopback,
         rhythm: Rhythm::Every(every),
         warmup: 0,
         count,

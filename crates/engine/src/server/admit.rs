@@ -20,7 +20,7 @@ const LARGEST_MESSAGE: usize = 16 << 20;
 
 /// Admitted trial, which may run.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct AdmittedTrial {
     /// Plan for the far agent.
     pub(super) plan: AgentPlan,
     /// Number of its connections.
@@ -41,7 +41,7 @@ pub(super) fn admit(
     limits: &Limits,
     cpus: &[usize],
     here: SocketAddr,
-) -> Result<Admitted> {
+) -> Result<AdmittedTrial> {
     if plan.side != Side::Far {
         return Err(Error::peer(
             "server",
@@ -89,7 +89,7 @@ pub(super) fn admit(
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
         goes_first: false,
     };
-    Ok(Admitted { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
+    Ok(AdmittedTrial { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
 }
 
 /// Refuses knobs that name a file. An honest client does not send them, and its near end writes the file.

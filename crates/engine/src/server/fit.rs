@@ -19,21 +19,21 @@ const FEWEST_STRANGERS: u64 = 16;
 
 /// Limits of the host for this process; `None` if it sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Allowed {
+pub(super) struct HostLimits {
     files: Option<u64>,
     tasks: Option<u64>,
 }
 
-impl Allowed {
+impl HostLimits {
     /// Reads the current limits of the host, after raising the soft limit of descriptors to the hard one.
-    pub(super) fn here() -> Allowed {
-        Allowed { files: raise_files(), tasks: free_tasks() }
+    pub(super) fn here() -> HostLimits {
+        HostLimits { files: raise_files(), tasks: free_tasks() }
     }
 }
 
 /// Reduces limits in `config` so that it fits, as far as fewer unauthenticated connections suffice; returns the
 /// reductions and the remaining shortages.
-pub(super) fn fit(config: &mut Config, allowed: Allowed) -> Vec<String> {
+pub(super) fn fit(config: &mut Config, allowed: HostLimits) -> Vec<String> {
     let mut said = Vec::new();
     let (room, trials) = (&mut config.room, u64::from(config.limits.concurrent));
     let clients = room.sessions as u64;
@@ -88,27 +88,27 @@ mod tests {
     fn plenty_changes_nothing() {
         let mut config = Config::default();
         let before = config.room;
-        let allowed = Allowed { files: Some(1 << 20), tasks: Some(4_096) };
+        let allowed = HostLimits { files: Some(1 << 20), tasks: Some(4_096) };
         assert!(fit(&mut config, allowed).is_empty());
-        assert!(fit(&mut config, Allowed::default()).is_empty());
+        assert!(fit(&mut config, HostLimits::default()).is_empty());
         assert_eq!(config.room, before);
     }
 
     #[test]
     fn few_descriptors_leave_less_room_for_strangers_and_it_is_said() {
         let mut config = Config::default();
-        let said = fit(&mut config, Allowed { files: Some(300), tasks: None });
+        let said = fit(&mut config, HostLimits { files: Some(300), tasks: None });
         assert_eq!(config.room.unauthenticated, 300 - 32 - 3 * 64 - 8);
         assert!(said[0].contains("300 descriptors") && said.len() == 1, "{said:?}");
         let mut config = Config::default();
-        let said = fit(&mut config, Allowed { files: Some(64), tasks: None });
+        let said = fit(&mut config, HostLimits { files: Some(64), tasks: None });
         assert_eq!(config.room.unauthenticated, 16);
         assert!(said[1].contains("up to 232 descriptors"), "{said:?}");
     }
 
     #[test]
     fn few_tasks_are_said() {
-        let said = fit(&mut Config::default(), Allowed { files: None, tasks: Some(100) });
+        let said = fit(&mut Config::default(), HostLimits { files: None, tasks: Some(100) });
         assert!(said[0].contains("up to 196 tasks, and 100 are left"), "{said:?}");
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct FramedStream<S> {
 /// Bounds of a sent message: the time by which the peer must have accepted all of it, and the stop that ends the wait
 /// at once.
 #[derive(Clone, Copy)]
-pub(super) struct Until<'a> {
+pub(super) struct SendBounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) stop: &'a Stop,
 }
@@ -30,12 +30,12 @@ pub(super) struct Until<'a> {
 /// anew with each accepted byte.
 struct PatientWriter<'a, S> {
     stream: &'a S,
-    until: Until<'a>,
+    until: SendBounds<'a>,
 }
 
 impl<S: Stream> PatientWriter<'_, S> {
     fn when_there_is_room<T>(&self, mut call: impl FnMut(&S) -> io::Result<T>) -> io::Result<T> {
-        let Until { deadline, stop } = self.until;
+        let SendBounds { deadline, stop } = self.until;
         loop {
             match call(self.stream) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -65,7 +65,7 @@ where
 
 /// Result of waiting for a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum FrameEvent {
     /// Frame: its JSON.
     Frame(Vec<u8>),
     /// Other descriptor: it is ready, and no frame arrived.
@@ -100,66 +100,66 @@ where
     ///
     /// # Errors
     /// Fails with the error of the stream; a peer that does not read until the deadline is a timeout.
-    pub(super) fn say<T: Serialize>(&self, message: &T, until: Until<'_>) -> io::Result<()> {
+    pub(super) fn send<T: Serialize>(&self, message: &T, until: SendBounds<'_>) -> io::Result<()> {
         control::write(&mut PatientWriter { stream: &self.stream, until }, message)
     }
 
     /// Sends a message that is already JSON.
     ///
     /// # Errors
-    /// Fails like [`FramedStream::say`].
-    pub(super) fn pass(&self, frame: &[u8], until: Until<'_>) -> io::Result<()> {
+    /// Fails like [`FramedStream::send`].
+    pub(super) fn forward(&self, frame: &[u8], until: SendBounds<'_>) -> io::Result<()> {
         control::write_frame(&mut PatientWriter { stream: &self.stream, until }, frame)
     }
 
     /// Waits for a frame until `deadline`, and beside it for `stop` and for `other`.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         stop: &Stop,
         deadline: Option<Nanos>,
         patience: &Patience,
         other: Option<BorrowedFd<'_>>,
-    ) -> Heard {
+    ) -> FrameEvent {
         loop {
-            if let Some(heard) = self.pending(Monotonic.now(), patience) {
-                return heard;
+            if let Some(event) = self.pending(Monotonic.now(), patience) {
+                return event;
             }
             let mut fds = vec![stop.as_fd(), self.stream.as_fd()];
             fds.extend(other);
             let until = wait::earlier(deadline, self.stuck_at(patience));
             let ready = match wait::until(&fds, until) {
                 Ok(ready) => ready,
-                Err(e) => return Heard::Gone(format!("cannot be waited for: {e}")),
+                Err(e) => return FrameEvent::Gone(format!("cannot be waited for: {e}")),
             };
             if ready[0] {
-                return Heard::Stopped;
+                return FrameEvent::Stopped;
             }
             if ready[1] {
-                if let Err(heard) = self.fill(Monotonic.now()) {
-                    return heard;
+                if let Err(event) = self.fill(Monotonic.now()) {
+                    return event;
                 }
                 continue;
             }
             if ready.get(2).copied().unwrap_or(false) {
-                return Heard::Other;
+                return FrameEvent::Other;
             }
             if deadline.is_some_and(|deadline| Monotonic.now() >= deadline) {
-                return Heard::Silence;
+                return FrameEvent::Silence;
             }
         }
     }
 
     /// Returns the result that is available without waiting: a complete frame, nonsense, or being stuck.
-    pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<Heard> {
+    pub(super) fn pending(&mut self, now: Nanos, patience: &Patience) -> Option<FrameEvent> {
         while self.stream.holds_more() {
-            if let Err(heard) = self.fill(now) {
-                return Some(heard);
+            if let Err(event) = self.fill(now) {
+                return Some(event);
             }
         }
         match self.frames.next(now) {
-            Ok(Some(frame)) => Some(Heard::Frame(frame)),
-            Err(why) => Some(Heard::Nonsense(why)),
-            Ok(None) => self.stuck_at(patience).filter(|at| now >= *at).map(|_| Heard::Stuck),
+            Ok(Some(frame)) => Some(FrameEvent::Frame(frame)),
+            Err(why) => Some(FrameEvent::Nonsense(why)),
+            Ok(None) => self.stuck_at(patience).filter(|at| now >= *at).map(|_| FrameEvent::Stuck),
         }
     }
 
@@ -169,19 +169,19 @@ where
     }
 
     /// Reads once; the stream must be readable.
-    pub(super) fn fill(&mut self, now: Nanos) -> Result<(), Heard> {
+    pub(super) fn fill(&mut self, now: Nanos) -> Result<(), FrameEvent> {
         let mut buffer = [0; 16_384];
         match (&self.stream).read(&mut buffer) {
             Ok(0) if self.frames.began.is_some() => {
-                Err(Heard::Gone("left in the middle of a message".into()))
+                Err(FrameEvent::Gone("left in the middle of a message".into()))
             }
-            Ok(0) => Err(Heard::Gone("left".into())),
+            Ok(0) => Err(FrameEvent::Gone("left".into())),
             Ok(n) => {
                 self.frames.push(&buffer[..n], now);
                 Ok(())
             }
             Err(e) if is_passing(&e) => Ok(()),
-            Err(e) => Err(Heard::Gone(format!("left: {e}"))),
+            Err(e) => Err(FrameEvent::Gone(format!("left: {e}"))),
         }
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         line.frames.push(&[0, 9, b'{'], Nanos::from_secs(9));
         assert_eq!(line.stuck_at(&patience), Some(Nanos::from_secs(11)));
         assert_eq!(line.pending(Nanos::from_secs(10), &patience), None);
-        assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(Heard::Stuck));
+        assert_eq!(line.pending(Nanos::from_secs(11), &patience), Some(FrameEvent::Stuck));
     }
 
     /// A peer that accepts single bytes now and then does not extend its time, and the server's stop waits for no peer.
@@ -294,18 +294,18 @@ mod tests {
                 }
             });
             let began = Monotonic.now();
-            let until = Until { deadline: began + Nanos::from_millis(50), stop: &stop };
+            let until = SendBounds { deadline: began + Nanos::from_millis(50), stop: &stop };
             let large = vec![b'x'; 1 << 20];
             let error = loop {
-                if let Err(error) = line.pass(&large, until) {
+                if let Err(error) = line.forward(&large, until) {
                     break error;
                 }
             };
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(Monotonic.now() >= until.deadline);
             stop.pull();
-            let until = Until { deadline: Nanos(u64::MAX), stop: &stop };
-            while line.pass(&large, until).is_ok() {}
+            let until = SendBounds { deadline: Nanos(u64::MAX), stop: &stop };
+            while line.forward(&large, until).is_ok() {}
             far.shutdown(std::net::Shutdown::Both).unwrap();
             sipping.join().unwrap();
         });

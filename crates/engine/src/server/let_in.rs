@@ -20,7 +20,7 @@ pub(super) struct LetIn {
 
 /// Result of a greeting.
 #[derive(Debug)]
-pub(super) struct Greeted {
+pub(super) struct GreetingAnswer {
     /// Answer to the client.
     pub(super) welcome: FromServer,
     /// Nonce for the proof of the secret; absent if there is no secret.
@@ -45,7 +45,7 @@ impl LetIn {
     ///
     /// # Errors
     /// Fails with a sentence for the client about its error.
-    pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<Greeted> {
+    pub(super) fn greet(&self, frame: &[u8], is_encrypted: bool) -> Result<GreetingAnswer> {
         if let (Encryption::Required(_), false) = (&self.encryption, is_encrypted) {
             let what = "it speaks encrypted only; give the pin that it printed at its start with --pin, or \
                         its secret";
@@ -68,7 +68,7 @@ impl LetIn {
             nonce: nonce.clone(),
             limits: self.limits,
         };
-        Ok(Greeted { welcome, nonce })
+        Ok(GreetingAnswer { welcome, nonce })
     }
 
     /// Checks a proof against the nonce that was sent, and the connection over which it arrived. A server that can

@@ -38,11 +38,11 @@ const PAUSE: Nanos = Nanos::from_millis(5);
 /// Log with a thread of its own that writes the lines. Clones share the thread.
 #[derive(Clone)]
 pub struct Backlog {
-    lines: SyncSender<Entry>,
+    lines: SyncSender<LogEntry>,
     left_out: Arc<AtomicU64>,
 }
 
-enum Entry {
+enum LogEntry {
     Line(String),
     /// Mark that all lines before it have been written.
     Mark(Sender<()>),
@@ -64,7 +64,7 @@ impl Backlog {
     /// Waits until all lines so far have been written, for half a second at most.
     pub fn flush(&self) {
         let (mark, written) = channel::<()>();
-        let (mut entry, until) = (Entry::Mark(mark), Monotonic.now() + LAST_LINES);
+        let (mut entry, until) = (LogEntry::Mark(mark), Monotonic.now() + LAST_LINES);
         while let Err(TrySendError::Full(again)) = self.lines.try_send(entry) {
             if Monotonic.now() >= until {
                 return;
@@ -79,17 +79,17 @@ impl Backlog {
 
 impl Log for Backlog {
     fn line(&self, line: &str) {
-        if self.lines.try_send(Entry::Line(line.to_owned())).is_err() {
+        if self.lines.try_send(LogEntry::Line(line.to_owned())).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn write_all(log: &dyn Log, waiting: &Receiver<Entry>, left_out: &AtomicU64) {
+fn write_all(log: &dyn Log, waiting: &Receiver<LogEntry>, left_out: &AtomicU64) {
     for entry in waiting {
         match entry {
-            Entry::Line(line) => log.line(&line),
-            Entry::Mark(mark) => drop(mark.send(())),
+            LogEntry::Line(line) => log.line(&line),
+            LogEntry::Mark(mark) => drop(mark.send(())),
         }
         let lines = left_out.swap(0, Ordering::Relaxed);
         if lines > 0 {
@@ -123,12 +123,12 @@ impl Scribe {
         let verdict =
             self.meter.lock().unwrap_or_else(PoisonError::into_inner).judge(origin(peer.ip()), now);
         match verdict {
-            Verdict::Write => self.line(Some(peer), what),
-            Verdict::Last => self.line(
+            LineVerdict::Write => self.line(Some(peer), what),
+            LineVerdict::Last => self.line(
                 Some(peer),
                 &format!("{what} (further lines about this origin are left out for a minute)"),
             ),
-            Verdict::LeaveOut => {}
+            LineVerdict::LeaveOut => {}
         }
     }
 
@@ -152,7 +152,7 @@ const IN_ALL: u32 = 200;
 const WINDOW: Nanos = Nanos::from_secs(60);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum LineVerdict {
     Write,
     Last,
     LeaveOut,
@@ -168,20 +168,24 @@ struct Meter {
 }
 
 impl Meter {
-    fn judge(&mut self, origin: IpAddr, now: Nanos) -> Verdict {
+    fn judge(&mut self, origin: IpAddr, now: Nanos) -> LineVerdict {
         if now - self.began >= WINDOW {
             *self = Meter { began: now, ..Meter::default() };
         }
         if self.written >= IN_ALL {
-            return Verdict::LeaveOut;
+            return LineVerdict::LeaveOut;
         }
         let count = self.by_origin.entry(origin).or_default();
         if *count >= PER_ORIGIN {
-            return Verdict::LeaveOut;
+            return LineVerdict::LeaveOut;
         }
         *count += 1;
         self.written += 1;
-        if *count == PER_ORIGIN || self.written == IN_ALL { Verdict::Last } else { Verdict::Write }
+        if *count == PER_ORIGIN || self.written == IN_ALL {
+            LineVerdict::Last
+        } else {
+            LineVerdict::Write
+        }
     }
 }
 
@@ -197,20 +201,20 @@ mod tests {
     fn one_origin_gets_ten_lines_a_minute_and_others_still_get_theirs() {
         let mut meter = Meter::default();
         let now = Nanos::from_secs(100);
-        let got: Vec<Verdict> = (0..12).map(|_| meter.judge(ip("10.0.0.1"), now)).collect();
-        assert!(got[..9].iter().all(|verdict| *verdict == Verdict::Write));
-        assert_eq!(got[9], Verdict::Last);
-        assert_eq!(got[11], Verdict::LeaveOut);
-        assert_eq!(meter.judge(ip("10.0.0.2"), now), Verdict::Write);
+        let got: Vec<LineVerdict> = (0..12).map(|_| meter.judge(ip("10.0.0.1"), now)).collect();
+        assert!(got[..9].iter().all(|verdict| *verdict == LineVerdict::Write));
+        assert_eq!(got[9], LineVerdict::Last);
+        assert_eq!(got[11], LineVerdict::LeaveOut);
+        assert_eq!(meter.judge(ip("10.0.0.2"), now), LineVerdict::Write);
         let later = now + WINDOW;
-        assert_eq!(meter.judge(ip("10.0.0.1"), later), Verdict::Write);
+        assert_eq!(meter.judge(ip("10.0.0.1"), later), LineVerdict::Write);
     }
 
     #[test]
     fn all_origins_together_are_bounded_in_lines_and_memory() {
         let mut meter = Meter::default();
         let written = (0..10_000u32)
-            .filter(|n| meter.judge(IpAddr::V4((*n).into()), Nanos(1)) != Verdict::LeaveOut)
+            .filter(|n| meter.judge(IpAddr::V4((*n).into()), Nanos(1)) != LineVerdict::LeaveOut)
             .count();
         assert_eq!(written, IN_ALL as usize);
         assert!(meter.by_origin.len() <= IN_ALL as usize);

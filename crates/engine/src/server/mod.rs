@@ -67,9 +67,9 @@ pub use stop::Stop;
 use crate::server::connection_limits::{ConnectionLimits, Permit};
 use crate::server::pre_auth::{Arrival, PreAuth};
 use crate::server::token_table::TokenTable;
-use fit::Allowed;
+use fit::HostLimits;
 use log::Scribe;
-use paid::Paid;
+use paid::ByteAccount;
 use queue::Queue;
 use socket::Sockets;
 
@@ -113,7 +113,7 @@ struct Shared {
     token_table: TokenTable,
     queue: Arc<Queue>,
     connections: Arc<ConnectionLimits>,
-    paid: Arc<Paid>,
+    paid: Arc<ByteAccount>,
     trials: AtomicU64,
 }
 
@@ -129,7 +129,7 @@ impl Server {
         starter: Box<dyn AgentStarter>,
         log: Box<dyn Log>,
     ) -> Result<Server> {
-        for said in fit::fit(&mut config, Allowed::here()) {
+        for said in fit::fit(&mut config, HostLimits::here()) {
             log.line(&said);
         }
         let sockets = Sockets::bind(&config.bind)?;
@@ -137,7 +137,7 @@ impl Server {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
             connections: ConnectionLimits::new(&config),
             token_table: TokenTable::default(),
-            paid: Paid::new(config.allowance),
+            paid: ByteAccount::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
             config,
@@ -179,10 +179,10 @@ impl Server {
         let mut arrivals = Vec::new();
         let mut crowd = 0;
         while !stop.is_pulled() {
-            let spoke = self.wait(&pre_auth, stop)?;
+            let readable = self.wait(&pre_auth, stop)?;
             let now = Monotonic.now();
             datagrams::receive(&self.sockets, &self.shared, now);
-            pre_auth.look(&spoke, &self.shared.scribe, now, &mut arrivals);
+            pre_auth.look(&readable, &self.shared.scribe, now, &mut arrivals);
             pre_auth.accept(&self.sockets.tcp, &self.shared.scribe, now);
             crowd = crowd.max(pre_auth.len());
             if pre_auth.len() == 0 && std::mem::take(&mut crowd) > CROWD {

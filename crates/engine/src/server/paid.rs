@@ -22,44 +22,48 @@ pub(super) type Ways = [u64; 2];
 
 /// Account of all trials.
 #[derive(Debug)]
-pub(super) struct Paid {
+pub(super) struct ByteAccount {
     allowance: Allowance,
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AccountState {
     trials: u64,
     carried: Ways,
     /// Bytes granted to running trials.
     taken: u64,
-    clients: HashMap<IpAddr, Client>,
+    clients: HashMap<IpAddr, ClientAccount>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Client {
+struct ClientAccount {
     carried: Ways,
     taken: u64,
 }
 
 /// Share of the allowance for one trial; returned when dropped, less the bytes that it carried.
 #[derive(Debug)]
-pub(super) struct Share {
-    paid: Arc<Paid>,
+pub(super) struct AllowanceShare {
+    paid: Arc<ByteAccount>,
     client: IpAddr,
     /// Number of bytes per direction, as IP packets.
     pub(super) bytes: u64,
     account: Account,
 }
 
-impl Paid {
-    pub(super) fn new(allowance: Allowance) -> Arc<Paid> {
-        Arc::new(Paid { allowance, state: Mutex::default() })
+impl ByteAccount {
+    pub(super) fn new(allowance: Allowance) -> Arc<ByteAccount> {
+        Arc::new(ByteAccount { allowance, state: Mutex::default() })
     }
 
     /// Takes a share of at most `bytes` per direction for a trial of `peer`; if nothing is left, the error is the
     /// reason.
-    pub(super) fn share(self: &Arc<Paid>, peer: IpAddr, bytes: u64) -> Result<Share, String> {
+    pub(super) fn share(
+        self: &Arc<ByteAccount>,
+        peer: IpAddr,
+        bytes: u64,
+    ) -> Result<AllowanceShare, String> {
         let client = origin(peer);
         let mut state = self.lock();
         let of_all = left(self.allowance.total, state.carried, state.taken);
@@ -78,7 +82,7 @@ impl Paid {
         state.make_room();
         let own = state.clients.entry(client).or_default();
         own.taken = own.taken.saturating_add(bytes);
-        Ok(Share { paid: Arc::clone(self), client, bytes, account })
+        Ok(AllowanceShare { paid: Arc::clone(self), client, bytes, account })
     }
 
     /// Returns a summary of the bytes carried, for an operator.
@@ -92,12 +96,12 @@ impl Paid {
         )
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AccountState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl AccountState {
     fn make_room(&mut self) {
         if self.clients.len() < MOST_CLIENTS {
             return;
@@ -110,14 +114,14 @@ impl State {
     }
 }
 
-impl Share {
+impl AllowanceShare {
     /// Returns the account to which the trial's agent adds the bytes that it sends and receives.
     pub(super) fn account(&self) -> &Account {
         &self.account
     }
 }
 
-impl Drop for Share {
+impl Drop for AllowanceShare {
     fn drop(&mut self) {
         let (mut state, carried) = (self.paid.lock(), self.account.read());
         state.trials += 1;
@@ -159,8 +163,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn paid(total: Option<u64>, per_client: Option<u64>) -> Arc<Paid> {
-        Paid::new(Allowance { total, per_client })
+    fn paid(total: Option<u64>, per_client: Option<u64>) -> Arc<ByteAccount> {
+        ByteAccount::new(Allowance { total, per_client })
     }
 
     #[test]

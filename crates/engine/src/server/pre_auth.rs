@@ -153,39 +153,39 @@ impl PreAuth {
         }
     }
 
-    /// Reads from the connections in `spoke`, answers greetings, closes those past their deadline, and moves identified
+    /// Reads from the connections in `readable`, answers greetings, closes those past their deadline, and moves identified
     /// ones to `arrivals`.
     pub(super) fn look(
         &mut self,
-        spoke: &[bool],
+        readable: &[bool],
         scribe: &Scribe,
         now: Nanos,
         arrivals: &mut Vec<Arrival>,
     ) {
         let mut staying = Vec::with_capacity(self.strangers.len());
         for (i, mut stranger) in std::mem::take(&mut self.strangers).into_iter().enumerate() {
-            let step = if spoke.get(i).copied().unwrap_or(false) {
+            let step = if readable.get(i).copied().unwrap_or(false) {
                 stranger.advance(&self.let_in, now)
             } else {
-                Step::Wait
+                AuthStep::Wait
             };
-            if step == Step::Wait && now - stranger.since < self.patience {
+            if step == AuthStep::Wait && now - stranger.since < self.patience {
                 staying.push(stranger);
                 continue;
             }
             PreAuth::uncount(&mut self.crowd, stranger.peer);
             match step {
-                Step::Wait => stranger.time_is_up(scribe, now),
-                Step::Gone(why) => scribe.stranger(now, stranger.peer, &why),
-                Step::Refuse(why) => stranger.refuse(&why, scribe, now),
-                Step::Hello(hello) => {
+                AuthStep::Wait => stranger.time_is_up(scribe, now),
+                AuthStep::Gone(why) => scribe.stranger(now, stranger.peer, &why),
+                AuthStep::Refuse(why) => stranger.refuse(&why, scribe, now),
+                AuthStep::Hello(hello) => {
                     let Stranger { stream, peer, .. } = stranger;
                     // Its agent expects an ordinary accepted socket.
                     if stream.tcp().set_nonblocking(false).is_ok() {
                         arrivals.push(Arrival::Data { stream, peer, hello });
                     }
                 }
-                Step::Frame => {
+                AuthStep::Frame => {
                     let Stranger { stream, peer, .. } = stranger;
                     arrivals.push(Arrival::Control { stream, peer });
                 }
@@ -197,7 +197,7 @@ impl PreAuth {
 
 /// Result of a stranger's bytes so far.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum AuthStep {
     Wait,
     Gone(String),
     Refuse(String),
@@ -208,10 +208,10 @@ enum Step {
 
 impl Stranger {
     /// Reads the available bytes, and answers a greeting or checks a proof if it is complete.
-    fn advance(&mut self, let_in: &LetIn, now: Nanos) -> Step {
+    fn advance(&mut self, let_in: &LetIn, now: Nanos) -> AuthStep {
         loop {
             let step = self.listen(let_in);
-            if step != Step::Frame {
+            if step != AuthStep::Frame {
                 return step;
             }
             let frame = self.got.split_off(4);
@@ -219,17 +219,17 @@ impl Stranger {
             if let Some(nonce) = &self.nonce {
                 let checked = self.stream.binding().map_err(|e| Error::setup("bind a proof", e));
                 let checked = checked.and_then(|binding| let_in.check(&frame, nonce, binding));
-                return checked.map_or_else(refused, |()| Step::Frame);
+                return checked.map_or_else(refused, |()| AuthStep::Frame);
             }
             let greeted = match let_in.greet(&frame, self.stream.is_encrypted()) {
                 Ok(greeted) => greeted,
                 Err(error) => return refused(error),
             };
             if let Err(e) = control::write(&mut { &self.stream }, &greeted.welcome) {
-                return Step::Gone(format!("does not take its messages: {e}"));
+                return AuthStep::Gone(format!("does not take its messages: {e}"));
             }
             if greeted.nonce.is_none() {
-                return Step::Frame;
+                return AuthStep::Frame;
             }
             (self.nonce, self.since) = (greeted.nonce, now);
         }
@@ -237,7 +237,7 @@ impl Stranger {
 
     /// Reads the available bytes, and never a byte beyond the first message: later bytes belong to the session or the
     /// agent.
-    fn listen(&mut self, let_in: &LetIn) -> Step {
+    fn listen(&mut self, let_in: &LetIn) -> AuthStep {
         loop {
             let is_first = self.nonce.is_none() && !self.stream.is_encrypted();
             if let Some(key) = let_in.key()
@@ -245,7 +245,7 @@ impl Stranger {
                 && self.got.first() == Some(&TLS_HANDSHAKE)
             {
                 if let Err(e) = self.stream.encrypt(key, &std::mem::take(&mut self.got)) {
-                    return Step::Gone(format!("cannot be encrypted: {e}"));
+                    return AuthStep::Gone(format!("cannot be encrypted: {e}"));
                 }
                 continue;
             }
@@ -256,11 +256,11 @@ impl Stranger {
             let mut buffer = [0; LARGEST_FROM_STRANGER];
             let room = missing.min(buffer.len());
             match { &self.stream }.read(&mut buffer[..room]) {
-                Ok(0) => return Step::Gone(format!("left after {} bytes", self.got.len())),
+                Ok(0) => return AuthStep::Gone(format!("left after {} bytes", self.got.len())),
                 Ok(n) => self.got.extend_from_slice(&buffer[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Step::Wait,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return AuthStep::Wait,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Step::Gone(format!("left: {e}")),
+                Err(e) => return AuthStep::Gone(format!("left: {e}")),
             }
         }
     }
@@ -283,19 +283,19 @@ impl Stranger {
     }
 }
 
-fn refused(error: Error) -> Step {
+fn refused(error: Error) -> AuthStep {
     match error {
-        Error::Peer { what, .. } => Step::Refuse(what),
-        other => Step::Refuse(other.to_string()),
+        Error::Peer { what, .. } => AuthStep::Refuse(what),
+        other => AuthStep::Refuse(other.to_string()),
     }
 }
 
 /// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first message may
 /// be a hello.
-fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
+fn judge(got: &[u8], is_first: bool) -> Result<usize, AuthStep> {
     let begin = &got[..got.len().min(4)];
     if begin.first() != Some(&0) && !hello::MAGIC.starts_with(begin) {
-        return Err(Step::Gone(format!(
+        return Err(AuthStep::Gone(format!(
             "does not speak deadheat (it began with \"{}\"): closed without an answer",
             begin.escape_ascii()
         )));
@@ -306,20 +306,24 @@ fn judge(got: &[u8], is_first: bool) -> Result<usize, Step> {
     if *prefix == hello::MAGIC && is_first {
         return match hello::LEN - got.len() {
             0 => Err(Hello::decode(got).map_or_else(
-                || Step::Gone("data connection with a hello of another version: dropped".into()),
-                Step::Hello,
+                || {
+                    AuthStep::Gone(
+                        "data connection with a hello of another version: dropped".into(),
+                    )
+                },
+                AuthStep::Hello,
             )),
             missing => Ok(missing),
         };
     }
     let len = u32::from_be_bytes(*prefix) as usize;
     if len == 0 || len > LARGEST_FROM_STRANGER {
-        return Err(Step::Refuse(format!(
+        return Err(AuthStep::Refuse(format!(
             "your message has {len} bytes (1 to {LARGEST_FROM_STRANGER} expected)"
         )));
     }
     match 4 + len - got.len() {
-        0 => Err(Step::Frame),
+        0 => Err(AuthStep::Frame),
         missing => Ok(missing),
     }
 }
@@ -353,7 +357,7 @@ mod tests {
 
     fn gone(bytes: &[u8]) -> String {
         match judge(bytes, true) {
-            Err(Step::Gone(why) | Step::Refuse(why)) => why,
+            Err(AuthStep::Gone(why) | AuthStep::Refuse(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -365,11 +369,11 @@ mod tests {
         assert_eq!(judge(&[], true), Ok(4));
         assert_eq!(judge(&bytes[..3], true), Ok(1));
         assert_eq!(judge(&bytes[..4], true), Ok(20));
-        assert_eq!(judge(&bytes, true), Err(Step::Hello(hello)));
+        assert_eq!(judge(&bytes, true), Err(AuthStep::Hello(hello)));
         let greeting = [0, 0, 0, 2, b'{', b'}'];
         assert_eq!(judge(&greeting[..1], true), Ok(3));
         assert_eq!(judge(&greeting[..4], true), Ok(2));
-        assert_eq!(judge(&greeting, true), Err(Step::Frame));
+        assert_eq!(judge(&greeting, true), Err(AuthStep::Frame));
     }
 
     #[test]

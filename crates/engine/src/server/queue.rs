@@ -16,11 +16,11 @@ use crate::time::{Clock, Monotonic, Nanos};
 pub(super) struct Queue {
     turns: u32,
     room: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     running: u32,
     /// Virtual time: the start tag of the last assigned turn.
     clock: Nanos,
@@ -70,7 +70,7 @@ const TURN: Nanos = Nanos::from_secs(1);
 const WASTE: Nanos = Nanos::from_secs(60);
 
 /// Place of a ticket in the queue.
-pub(super) enum Place {
+pub(super) enum QueuePlace {
     /// Now: the turn is granted.
     Now(Turn),
     /// Next, and may run from this time on.
@@ -118,12 +118,12 @@ impl Queue {
         self.lock().line.iter().any(|waiter| waiter.origin != own)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     /// Returns the start tag of the next turn of an origin.
     fn tag(&self, origin: IpAddr) -> Nanos {
         let finished = self.finished.get(&origin).copied().unwrap_or_default().max(self.clock);
@@ -214,7 +214,7 @@ impl State {
 
 impl Ticket {
     /// Returns the place of this ticket at `now`; takes the turn if it has come.
-    pub(super) fn place(&self, now: Nanos) -> Place {
+    pub(super) fn place(&self, now: Nanos) -> QueuePlace {
         let mut drained = [0; 64];
         while matches!((&self.woken).read(&mut drained), Ok(n) if n > 0) {}
         let mut state = self.queue.lock();
@@ -224,7 +224,7 @@ impl Ticket {
             && let Some(at) = state.free_at(self.queue.turns, now)
         {
             if at > now {
-                return Place::At(at);
+                return QueuePlace::At(at);
             }
             let origin = state.line.remove(order[0]).origin;
             state.running += 1;
@@ -233,11 +233,11 @@ impl Ticket {
             *state.held.entry(origin).or_default() += 1;
             state.wake_all();
             let (queue, rest) = (Arc::clone(&self.queue), Nanos::ZERO);
-            return Place::Now(Turn { queue, origin, tag, since: now, rest, wasted: false });
+            return QueuePlace::Now(Turn { queue, origin, tag, since: now, rest, wasted: false });
         }
-        let Some(before) = before else { return Place::PushedOut };
+        let Some(before) = before else { return QueuePlace::PushedOut };
         let before = u32::try_from(before).unwrap_or(u32::MAX);
-        Place::Behind(before.saturating_add(state.running))
+        QueuePlace::Behind(before.saturating_add(state.running))
     }
 }
 
@@ -297,19 +297,19 @@ mod tests {
 
     fn behind(ticket: &Ticket) -> Option<u32> {
         match ticket.place(Monotonic.now()) {
-            Place::Now(_) => None,
-            Place::At(at) => panic!("resting until {at}"),
-            Place::Behind(n) => Some(n),
-            Place::PushedOut => panic!("pushed out"),
+            QueuePlace::Now(_) => None,
+            QueuePlace::At(at) => panic!("resting until {at}"),
+            QueuePlace::Behind(n) => Some(n),
+            QueuePlace::PushedOut => panic!("pushed out"),
         }
     }
 
     fn turn(ticket: &Ticket) -> Turn {
         match ticket.place(Monotonic.now()) {
-            Place::Now(turn) => turn,
-            Place::At(at) => panic!("resting until {at}"),
-            Place::Behind(n) => panic!("{n} ahead"),
-            Place::PushedOut => panic!("pushed out"),
+            QueuePlace::Now(turn) => turn,
+            QueuePlace::At(at) => panic!("resting until {at}"),
+            QueuePlace::Behind(n) => panic!("{n} ahead"),
+            QueuePlace::PushedOut => panic!("pushed out"),
         }
     }
 
@@ -366,9 +366,9 @@ mod tests {
         first.rest(Nanos::from_secs(1_000));
         drop(first);
         let now = Monotonic.now();
-        let Place::At(at) = b.place(now) else { panic!("not told when") };
+        let QueuePlace::At(at) = b.place(now) else { panic!("not told when") };
         assert!(at > now && at <= now + Nanos::from_secs(1_000));
-        assert!(matches!(b.place(at), Place::Now(_)));
+        assert!(matches!(b.place(at), QueuePlace::Now(_)));
     }
 
     /// Three origins fill the line; a fourth gets the last place of the origin with most.
@@ -380,7 +380,7 @@ mod tests {
         assert!(queue.enter(ip(1)).is_err(), "an origin makes no room for itself");
         let e = queue.enter(ip(3)).ok().unwrap();
         assert!(readable(c.as_fd(), Nanos::ZERO).unwrap());
-        assert!(matches!(c.place(Monotonic.now()), Place::PushedOut));
+        assert!(matches!(c.place(Monotonic.now()), QueuePlace::PushedOut));
         assert_eq!([&a, &b, &d, &e].map(behind), [1, 4, 2, 3].map(Some), "each origin in turn");
         assert!(queue.enter(ip(2)).is_err(), "one more would only change who is crowded out");
         assert!(queue.enter(ip(4)).is_ok(), "10.0.0.1 still has two");
@@ -407,7 +407,7 @@ mod tests {
     /// In virtual time: an origin with long trials, and one with short ones.
     #[test]
     fn what_counts_is_the_time_that_an_origin_had() {
-        let mut state = State::default();
+        let mut state = QueueState::default();
         let queue = Queue::new(1, 16);
         let [long, short] = [ip(1), ip(2)];
         let (mut now, mut had) = (Nanos::ZERO, [Nanos::ZERO; 2]);

@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::stop::Stop;
 use super::wait::{earlier, until};
 use crate::error::Fault;
-use crate::server::framed_stream::{FramedStream, Heard, Until};
+use crate::server::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::trial::control::stream::ControlStream;
@@ -24,7 +24,7 @@ const MOST_MESSAGES: u32 = 16;
 
 /// End of a trial.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum TrialEnd {
     /// Done: the agent reported, and the client has its report.
     Done,
     /// Fault: the agent reported a fault, and the client knows it.
@@ -46,7 +46,7 @@ pub(super) enum End {
 }
 
 /// Control connections of one trial, to the client and to the agent.
-pub(super) struct Relay<'a> {
+pub(super) struct FrameRelay<'a> {
     pub(super) client: &'a mut FramedStream<ControlStream>,
     pub(super) agent: FramedStream<UnixStream>,
     pub(super) stop: &'a Stop,
@@ -68,9 +68,9 @@ pub(super) struct Relay<'a> {
     pub(super) has_begun: bool,
 }
 
-impl Relay<'_> {
+impl FrameRelay<'_> {
     /// Relays until the end.
-    pub(super) fn run(&mut self) -> End {
+    pub(super) fn run(&mut self) -> TrialEnd {
         loop {
             match self.step() {
                 Ok(()) => {}
@@ -80,13 +80,13 @@ impl Relay<'_> {
     }
 
     /// Passes on complete frames, then waits for more.
-    fn step(&mut self) -> Result<(), End> {
+    fn step(&mut self) -> Result<(), TrialEnd> {
         let now = Monotonic.now();
-        while let Some(heard) = self.agent.pending(now, self.patience) {
-            self.on_agent(heard)?;
+        while let Some(event) = self.agent.pending(now, self.patience) {
+            self.on_agent(event)?;
         }
-        while let Some(heard) = self.client.pending(now, self.patience) {
-            self.on_client(heard)?;
+        while let Some(event) = self.client.pending(now, self.patience) {
+            self.on_client(event)?;
         }
         let mut wake = self.deadline;
         if !self.has_begun {
@@ -94,32 +94,32 @@ impl Relay<'_> {
             let soon = self.began + self.patience.start;
             let is_waited_for = now >= soon && self.queue.is_waited_for(self.peer.ip());
             if is_waited_for {
-                return Err(End::Late(self.late(self.patience.start)));
+                return Err(TrialEnd::Late(self.late(self.patience.start)));
             }
             wake = if now < soon { wake.min(soon) } else { wake.min(now + GLANCE) };
         }
         if now >= self.deadline {
-            return Err(End::Late(self.late(self.patience.grace)));
+            return Err(TrialEnd::Late(self.late(self.patience.grace)));
         }
         let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
         let stuck =
             earlier(self.agent.stuck_at(self.patience), self.client.stuck_at(self.patience));
         let ready = until(&fds, earlier(stuck, Some(wake)))
-            .map_err(|e| End::Astray(format!("it cannot be waited for: {e}")))?;
+            .map_err(|e| TrialEnd::Astray(format!("it cannot be waited for: {e}")))?;
         if ready[0] {
-            return Err(End::Stopped);
+            return Err(TrialEnd::Stopped);
         }
         let now = Monotonic.now();
         // The agent first: its last message counts even if the client leaves at the same time.
         if ready[1]
-            && let Err(heard) = self.agent.fill(now)
+            && let Err(event) = self.agent.fill(now)
         {
-            self.on_agent(heard)?;
+            self.on_agent(event)?;
         }
         if ready[2]
-            && let Err(heard) = self.client.fill(now)
+            && let Err(event) = self.client.fill(now)
         {
-            self.on_client(heard)?;
+            self.on_client(event)?;
         }
         Ok(())
     }
@@ -135,58 +135,64 @@ impl Relay<'_> {
         }
     }
 
-    fn on_agent(&mut self, heard: Heard) -> Result<(), End> {
-        let frame = match heard {
-            Heard::Frame(frame) => frame,
-            Heard::Gone(how) => return Err(End::Crashed(format!("it {how} without a report"))),
-            Heard::Nonsense(what) => return Err(End::Astray(format!("it sent {what}"))),
-            _ => return Err(End::Astray("it stopped in the middle of a message".into())),
+    fn on_agent(&mut self, event: FrameEvent) -> Result<(), TrialEnd> {
+        let frame = match event {
+            FrameEvent::Frame(frame) => frame,
+            FrameEvent::Gone(how) => {
+                return Err(TrialEnd::Crashed(format!("it {how} without a report")));
+            }
+            FrameEvent::Nonsense(what) => return Err(TrialEnd::Astray(format!("it sent {what}"))),
+            _ => return Err(TrialEnd::Astray("it stopped in the middle of a message".into())),
         };
         match control::parse(&frame) {
             Ok(FromAgent::Ready { .. }) => {
                 let endpoint = Address::Ip(self.here);
-                self.tell(|client, until| client.say(&FromAgent::Ready { endpoint }, until))
+                self.send_to_client(|client, until| {
+                    client.send(&FromAgent::Ready { endpoint }, until)
+                })
             }
             Ok(FromAgent::Connected | FromAgent::Interval { .. } | FromAgent::Finished { .. }) => {
-                self.tell(|client, until| client.pass(&frame, until))
+                self.send_to_client(|client, until| client.forward(&frame, until))
             }
             Ok(FromAgent::Done(_)) => {
-                self.tell(|client, until| client.pass(&frame, until))?;
-                Err(End::Done)
+                self.send_to_client(|client, until| client.forward(&frame, until))?;
+                Err(TrialEnd::Done)
             }
             Ok(FromAgent::Fault(fault)) => {
-                self.tell(|client, until| client.pass(&frame, until))?;
-                Err(End::Fault(fault))
+                self.send_to_client(|client, until| client.forward(&frame, until))?;
+                Err(TrialEnd::Fault(fault))
             }
-            Err(e) => Err(End::Astray(format!("it sent {e}"))),
+            Err(e) => Err(TrialEnd::Astray(format!("it sent {e}"))),
         }
     }
 
     /// Sends the client a message, which it must accept while the trial lasts.
-    fn tell(
+    fn send_to_client(
         &self,
-        say: impl FnOnce(&FramedStream<ControlStream>, Until<'_>) -> io::Result<()>,
-    ) -> Result<(), End> {
-        say(self.client, self.until()).map_err(|e| match self.stop.is_pulled() {
-            true => End::Stopped,
-            false => End::Vanished(format!("does not take its messages: {e}")),
+        send: impl FnOnce(&FramedStream<ControlStream>, SendBounds<'_>) -> io::Result<()>,
+    ) -> Result<(), TrialEnd> {
+        send(self.client, self.until()).map_err(|e| match self.stop.is_pulled() {
+            true => TrialEnd::Stopped,
+            false => TrialEnd::Vanished(format!("does not take its messages: {e}")),
         })
     }
 
-    fn until(&self) -> Until<'_> {
-        Until { deadline: self.deadline, stop: self.stop }
+    fn until(&self) -> SendBounds<'_> {
+        SendBounds { deadline: self.deadline, stop: self.stop }
     }
 
-    fn on_client(&mut self, heard: Heard) -> Result<(), End> {
-        let frame = match heard {
-            Heard::Frame(frame) => frame,
-            Heard::Gone(how) => return Err(End::Vanished(how)),
-            Heard::Nonsense(what) => return Err(End::Nonsense(what)),
-            _ => return Err(End::Nonsense("a message that stops in the middle".into())),
+    fn on_client(&mut self, event: FrameEvent) -> Result<(), TrialEnd> {
+        let frame = match event {
+            FrameEvent::Frame(frame) => frame,
+            FrameEvent::Gone(how) => return Err(TrialEnd::Vanished(how)),
+            FrameEvent::Nonsense(what) => return Err(TrialEnd::Nonsense(what)),
+            _ => return Err(TrialEnd::Nonsense("a message that stops in the middle".into())),
         };
         self.messages += 1;
         if self.messages > MOST_MESSAGES {
-            return Err(End::Nonsense(format!("more than {MOST_MESSAGES} messages in one trial")));
+            return Err(TrialEnd::Nonsense(format!(
+                "more than {MOST_MESSAGES} messages in one trial"
+            )));
         }
         match control::parse(&frame) {
             Ok(ToAgent::Start) if !self.has_begun => {
@@ -194,16 +200,16 @@ impl Relay<'_> {
                 self.deadline = Monotonic.now() + self.span + self.patience.grace;
             }
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}
-            Ok(ToAgent::CallOff) => return Err(End::CalledOff),
+            Ok(ToAgent::CallOff) => return Err(TrialEnd::CalledOff),
             Ok(ToAgent::Open(_) | ToAgent::Relay(_)) => {
-                return Err(End::Nonsense("a new trial before the last one ended".into()));
+                return Err(TrialEnd::Nonsense("a new trial before the last one ended".into()));
             }
-            Err(e) => return Err(End::Nonsense(e.to_string())),
+            Err(e) => return Err(TrialEnd::Nonsense(e.to_string())),
         }
-        match self.agent.pass(&frame, self.until()) {
-            Err(_) if self.stop.is_pulled() => Err(End::Stopped),
+        match self.agent.forward(&frame, self.until()) {
+            Err(_) if self.stop.is_pulled() => Err(TrialEnd::Stopped),
             // An agent that is gone may have sent a last message, which is still to be read.
-            Err(e) if !is_gone(&e) => Err(End::Astray(format!("it takes no messages: {e}"))),
+            Err(e) if !is_gone(&e) => Err(TrialEnd::Astray(format!("it takes no messages: {e}"))),
             _ => Ok(()),
         }
     }

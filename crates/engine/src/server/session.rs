@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::admit::{Admitted, admit};
-use super::paid::{Share, Ways};
-use super::queue::{Place, Turn};
-use super::relay::{End, Relay};
+use super::admit::{AdmittedTrial, admit};
+use super::paid::{AllowanceShare, Ways};
+use super::queue::{QueuePlace, Turn};
+use super::relay::{FrameRelay, TrialEnd};
 use super::stop::Stop;
 use super::wait::until;
 use super::{Agent, Client, Shared};
@@ -19,7 +19,7 @@ use crate::datapath::policer::{BURST, time_at};
 use crate::error::{Error, Fault, FaultKind};
 use crate::foreign;
 use crate::host::facts::HostFacts;
-use crate::server::framed_stream::{FramedStream, Heard, Until};
+use crate::server::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
@@ -35,10 +35,10 @@ const FAREWELL: Nanos = Nanos::from_secs(2);
 const MOST_STRAYS: u32 = 16;
 
 /// Marker that the session has ended; the client and the log have the reason.
-struct Closed;
+struct SessionEnd;
 
 /// Control connection of one client.
-struct Session<'a> {
+struct ClientSession<'a> {
     shared: &'a Shared,
     stop: &'a Stop,
     peer: SocketAddr,
@@ -57,9 +57,9 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
         }
     };
     let client = FramedStream::new(stream, LARGEST as usize);
-    let mut session = Session { shared, stop, peer, here, client };
+    let mut session = ClientSession { shared, stop, peer, here, client };
     let facts = HostFacts { reached_at: Some(here.ip()), ..shared.facts.clone() };
-    if session.say(&FromServer::Facts(Box::new(facts))).is_ok() {
+    if session.send(&FromServer::Facts(Box::new(facts))).is_ok() {
         while session.next_trial().is_ok() {}
     }
 }
@@ -75,11 +75,11 @@ fn prepare(stream: &std::net::TcpStream) -> std::io::Result<SocketAddr> {
     stream.local_addr().map(canonical)
 }
 
-impl Session<'_> {
+impl ClientSession<'_> {
     /// Waits for a trial and leads it to its end.
-    fn next_trial(&mut self) -> Result<(), Closed> {
+    fn next_trial(&mut self) -> Result<(), SessionEnd> {
         for _ in 0..=MOST_STRAYS {
-            let frame = self.hear(self.shared.config.patience.idle)?;
+            let frame = self.receive(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
                 Ok(
@@ -95,7 +95,7 @@ impl Session<'_> {
         Err(self.close(&Error::peer("server", "you started trials that are not open")))
     }
 
-    fn open(&mut self, plan: AgentPlan) -> Result<(), Closed> {
+    fn open(&mut self, plan: AgentPlan) -> Result<(), SessionEnd> {
         let title = format!("{} {}", short(&plan.contender), short(&plan.workload));
         let limits = self.shared.config.limits;
         let cpus = &self.shared.facts.cpus;
@@ -113,7 +113,7 @@ impl Session<'_> {
     }
 
     /// Waits for a turn and sends the client its place; `None` if the queue is full.
-    fn queue(&mut self, title: &str) -> Result<Option<Turn>, Closed> {
+    fn queue(&mut self, title: &str) -> Result<Option<Turn>, SessionEnd> {
         let ticket = match self.shared.queue.enter(self.peer.ip()) {
             Ok(ticket) => ticket,
             Err(why) => {
@@ -121,34 +121,34 @@ impl Session<'_> {
                 return Ok(None);
             }
         };
-        let mut told = None;
+        let mut announced = None;
         loop {
             let (ahead, until) = match ticket.place(Monotonic.now()) {
-                Place::Now(turn) => return Ok(Some(turn)),
-                Place::At(at) => (0, Some(at)),
-                Place::Behind(ahead) => (ahead, None),
-                Place::PushedOut => {
+                QueuePlace::Now(turn) => return Ok(Some(turn)),
+                QueuePlace::At(at) => (0, Some(at)),
+                QueuePlace::Behind(ahead) => (ahead, None),
+                QueuePlace::PushedOut => {
                     self.no_room(title, "others wait who have fewer trials waiting".into())?;
                     return Ok(None);
                 }
             };
-            if ahead > 0 && told != Some(ahead) {
-                if told.is_none() {
+            if ahead > 0 && announced != Some(ahead) {
+                if announced.is_none() {
                     let line = format!("{title} waits, {ahead} before it");
                     self.shared.scribe.stranger_now(self.peer, &line);
                 }
-                told = Some(ahead);
-                self.say(&FromServer::Queued { ahead })?;
+                announced = Some(ahead);
+                self.send(&FromServer::Queued { ahead })?;
             }
             let patience = &self.shared.config.patience;
             let other = Some(ticket.as_fd());
-            match self.client.hear(self.stop, until, patience, other) {
-                Heard::Other | Heard::Silence => {}
-                Heard::Frame(_) => {
+            match self.client.receive(self.stop, until, patience, other) {
+                FrameEvent::Other | FrameEvent::Silence => {}
+                FrameEvent::Frame(_) => {
                     let what = "you sent a message while your trial waits for its turn";
                     return Err(self.close(&Error::peer("server", what)));
                 }
-                heard => return Err(self.explain(heard)),
+                event => return Err(self.close_after(event)),
             }
         }
     }
@@ -156,9 +156,9 @@ impl Session<'_> {
     fn run_trial(
         &mut self,
         title: &str,
-        mut admitted: Admitted,
+        mut admitted: AdmittedTrial,
         mut turn: Turn,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), SessionEnd> {
         let began = Monotonic.now();
         let share = match self.share(&mut admitted) {
             Ok(share) => share,
@@ -187,14 +187,14 @@ impl Session<'_> {
                 let mut relay = self.relay(agent, began, span);
                 (relay.run(), relay.has_begun)
             }
-            None => (End::Astray("it has no control line".into()), false),
+            None => (TrialEnd::Astray("it has no control line".into()), false),
         };
         drop(registered);
-        if matches!(end, End::Stopped) {
+        if matches!(end, TrialEnd::Stopped) {
             // Before its data ends, which the client would take for a failure of the contender.
             close_with(self.client.stream(), &FromServer::Stopped(stopping()));
         }
-        if matches!(end, End::Done | End::Fault(_) | End::Crashed(_)) {
+        if matches!(end, TrialEnd::Done | TrialEnd::Fault(_) | TrialEnd::Crashed(_)) {
             self.see_off(&mut running);
         }
         running.agent.kill();
@@ -208,12 +208,12 @@ impl Session<'_> {
         }
         // The remaining messages need no turn.
         drop(turn);
-        let told = Ended { title, took: Monotonic.now() - began, carried };
-        self.conclude(&told, running, end)
+        let ended = EndedTrial { title, took: Monotonic.now() - began, carried };
+        self.conclude(&ended, running, end)
     }
 
     /// Takes the trial's share of the remaining allowance, at most a trial's limit.
-    fn share(&self, admitted: &mut Admitted) -> Result<Share, String> {
+    fn share(&self, admitted: &mut AdmittedTrial) -> Result<AllowanceShare, String> {
         let config = &self.shared.config;
         let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
         match admitted.most_bytes {
@@ -231,13 +231,19 @@ impl Session<'_> {
         }
     }
 
-    fn start(&self, door: HandOver, plan: AgentPlan, account: &Account) -> Result<Running, Error> {
-        let mut running = Running { agent: self.shared.starter.start(door, account)?, line: None };
+    fn start(
+        &self,
+        door: HandOver,
+        plan: AgentPlan,
+        account: &Account,
+    ) -> Result<RunningAgent, Error> {
+        let mut running =
+            RunningAgent { agent: self.shared.starter.start(door, account)?, line: None };
         let with = |e| Error::setup("speak to a new agent", e);
         let stream = running.agent.control().try_clone().map_err(with)?;
         stream.set_nonblocking(true).map_err(with)?;
         let line = FramedStream::new(stream, LARGEST as usize);
-        line.say(&ToAgent::Open(Box::new(plan)), self.until()).map_err(with)?;
+        line.send(&ToAgent::Open(Box::new(plan)), self.until()).map_err(with)?;
         running.line = Some(line);
         Ok(running)
     }
@@ -247,9 +253,9 @@ impl Session<'_> {
         agent: FramedStream<std::os::unix::net::UnixStream>,
         began: Nanos,
         span: Nanos,
-    ) -> Relay<'_> {
+    ) -> FrameRelay<'_> {
         let config = &self.shared.config;
-        Relay {
+        FrameRelay {
             client: &mut self.client,
             agent,
             stop: self.stop,
@@ -268,45 +274,47 @@ impl Session<'_> {
     /// Writes the log line of a trial that has ended, and informs the client if it does not know yet.
     fn conclude(
         &mut self,
-        ended: &Ended<'_>,
-        mut running: Running,
-        end: End,
-    ) -> Result<(), Closed> {
+        ended: &EndedTrial<'_>,
+        mut running: RunningAgent,
+        end: TrialEnd,
+    ) -> Result<(), SessionEnd> {
         match end {
-            End::Done => {
+            TrialEnd::Done => {
                 self.log(&ended.line("done in", ""));
                 Ok(())
             }
-            End::Fault(fault) => {
+            TrialEnd::Fault(fault) => {
                 self.log(&ended.line("failed after", &fault.to_string()));
                 Ok(())
             }
-            End::Crashed(how) => {
+            TrialEnd::Crashed(how) => {
                 let words = running.agent.last_words();
                 let words = words.map_or_else(String::new, |w| format!("; its last words: {w}"));
                 self.fail_trial(ended, format!("the agent crashed: {how}{words}"))
             }
-            End::Astray(how) => self.fail_trial(ended, format!("the agent went astray: {how}")),
-            End::Late(what) => self.fail_trial(ended, what),
-            End::CalledOff => self.fail_trial(ended, "the client called it off".into()),
-            End::Vanished(how) => {
-                self.log(&ended.line("abandoned after", &format!("the client {how}")));
-                Err(Closed)
+            TrialEnd::Astray(how) => {
+                self.fail_trial(ended, format!("the agent went astray: {how}"))
             }
-            End::Nonsense(what) => {
+            TrialEnd::Late(what) => self.fail_trial(ended, what),
+            TrialEnd::CalledOff => self.fail_trial(ended, "the client called it off".into()),
+            TrialEnd::Vanished(how) => {
+                self.log(&ended.line("abandoned after", &format!("the client {how}")));
+                Err(SessionEnd)
+            }
+            TrialEnd::Nonsense(what) => {
                 self.log(&ended.line("abandoned after", ""));
                 Err(self.close(&Error::peer("server", format!("you sent {what}"))))
             }
-            End::Stopped => {
+            TrialEnd::Stopped => {
                 self.log(&ended.line("abandoned after", "told to stop"));
-                Err(Closed)
+                Err(SessionEnd)
             }
         }
     }
 
     /// Lets an agent that has sent its last message end. An agent with a protocol in user space stays to answer its
     /// peer, and is not needed any more once the client goes on.
-    fn see_off(&self, running: &mut Running) {
+    fn see_off(&self, running: &mut RunningAgent) {
         let fds =
             [running.agent.control().as_fd(), self.client.stream().as_fd(), self.stop.as_fd()];
         let ready = until(&fds, Some(Monotonic.now() + FAREWELL));
@@ -315,48 +323,48 @@ impl Session<'_> {
         }
     }
 
-    fn fail_trial(&mut self, ended: &Ended<'_>, what: String) -> Result<(), Closed> {
+    fn fail_trial(&mut self, ended: &EndedTrial<'_>, what: String) -> Result<(), SessionEnd> {
         self.log(&ended.line("failed after", &what));
         let fault = Error::peer("far end", foreign::short(&what)).to_fault();
-        self.say(&FromAgent::Fault(fault))
+        self.send(&FromAgent::Fault(fault))
     }
 
     /// Reports that there is no capacity for a trial now; the client may ask again.
-    fn no_room(&mut self, title: &str, why: String) -> Result<(), Closed> {
+    fn no_room(&mut self, title: &str, why: String) -> Result<(), SessionEnd> {
         self.shared.scribe.stranger_now(self.peer, &format!("{title}: no room: {why}"));
-        self.say(&FromServer::Full(Error::peer("server", why).to_fault()))
+        self.send(&FromServer::Full(Error::peer("server", why).to_fault()))
     }
 
     /// Refuses a trial; the client may ask for another.
-    fn refuse_trial(&mut self, title: &str, why: &Error) -> Result<(), Closed> {
+    fn refuse_trial(&mut self, title: &str, why: &Error) -> Result<(), SessionEnd> {
         self.shared.scribe.stranger_now(self.peer, &format!("{title} refused: {why}"));
-        self.say(&FromServer::Refused(why.to_fault()))
+        self.send(&FromServer::Refused(why.to_fault()))
     }
 
     /// Waits at most `patience` for a frame.
-    fn hear(&mut self, patience: Nanos) -> Result<Vec<u8>, Closed> {
+    fn receive(&mut self, patience: Nanos) -> Result<Vec<u8>, SessionEnd> {
         let deadline = Some(Monotonic.now() + patience);
-        let heard = self.client.hear(self.stop, deadline, &self.shared.config.patience, None);
-        match heard {
-            Heard::Frame(frame) => Ok(frame),
-            heard => Err(self.explain(heard)),
+        let event = self.client.receive(self.stop, deadline, &self.shared.config.patience, None);
+        match event {
+            FrameEvent::Frame(frame) => Ok(frame),
+            event => Err(self.close_after(event)),
         }
     }
 
     /// Sends the client the reason why no frame arrived from it.
-    fn explain(&self, heard: Heard) -> Closed {
-        let why = match heard {
-            Heard::Gone(how) => {
+    fn close_after(&self, event: FrameEvent) -> SessionEnd {
+        let why = match event {
+            FrameEvent::Gone(how) => {
                 self.shared.scribe.stranger_now(self.peer, &how);
-                return Closed;
+                return SessionEnd;
             }
-            Heard::Stopped => {
+            FrameEvent::Stopped => {
                 close_with(self.client.stream(), &FromServer::Stopped(stopping()));
-                return Closed;
+                return SessionEnd;
             }
-            Heard::Nonsense(what) => format!("you sent {what}"),
-            Heard::Stuck => "your message stopped in the middle".to_owned(),
-            Heard::Silence | Heard::Other | Heard::Frame(_) => {
+            FrameEvent::Nonsense(what) => format!("you sent {what}"),
+            FrameEvent::Stuck => "your message stopped in the middle".to_owned(),
+            FrameEvent::Silence | FrameEvent::Other | FrameEvent::Frame(_) => {
                 "you said nothing for too long".into()
             }
         };
@@ -364,26 +372,26 @@ impl Session<'_> {
     }
 
     /// Sends the peer the reason why this connection ends.
-    fn close(&self, why: &Error) -> Closed {
+    fn close(&self, why: &Error) -> SessionEnd {
         self.shared.scribe.stranger_now(self.peer, &format!("refused: {why}"));
         refuse(self.client.stream(), &why.to_fault());
-        Closed
+        SessionEnd
     }
 
-    fn say(&self, message: &impl serde::Serialize) -> Result<(), Closed> {
-        self.client.say(message, self.until()).map_err(|e| {
+    fn send(&self, message: &impl serde::Serialize) -> Result<(), SessionEnd> {
+        self.client.send(message, self.until()).map_err(|e| {
             if self.stop.is_pulled() {
                 close_with(self.client.stream(), &FromServer::Stopped(stopping()));
             }
             self.shared.scribe.stranger_now(self.peer, &format!("does not take its messages: {e}"));
-            Closed
+            SessionEnd
         })
     }
 
     /// Returns the deadline of a peer for a message outside a trial.
-    fn until(&self) -> Until<'_> {
+    fn until(&self) -> SendBounds<'_> {
         let deadline = Monotonic.now() + self.shared.config.patience.partial;
-        Until { deadline, stop: self.stop }
+        SendBounds { deadline, stop: self.stop }
     }
 
     fn log(&self, what: &str) {
@@ -392,27 +400,27 @@ impl Session<'_> {
 }
 
 /// Running agent; ended when dropped, in any case.
-struct Running {
+struct RunningAgent {
     agent: Box<dyn Agent>,
     line: Option<FramedStream<std::os::unix::net::UnixStream>>,
 }
 
-impl Drop for Running {
+impl Drop for RunningAgent {
     fn drop(&mut self) {
         self.agent.kill();
     }
 }
 
 /// Trial that has ended, for the log.
-struct Ended<'a> {
+struct EndedTrial<'a> {
     title: &'a str,
     took: Nanos,
     carried: Ways,
 }
 
-impl Ended<'_> {
+impl EndedTrial<'_> {
     fn line(&self, how: &str, why: &str) -> String {
-        let Ended { title, took, carried } = self;
+        let EndedTrial { title, took, carried } = self;
         let [sent, received] = carried.map(Bytes);
         let colon = if why.is_empty() { "" } else { ": " };
         // The reason is last: it may be long, and be truncated.

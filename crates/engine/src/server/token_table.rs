@@ -17,7 +17,7 @@ const PEERS_PER_FLOW: usize = 4;
 
 /// Trials that accept data connections.
 #[derive(Default)]
-pub(super) struct TokenTable(Mutex<HashMap<Token, Entry>>);
+pub(super) struct TokenTable(Mutex<HashMap<Token, TrialEntry>>);
 
 /// Registration of a trial in the token table; removed when dropped.
 pub(super) struct Registration<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Registration<'a> {
     token: Token,
 }
 
-struct Entry {
+struct TrialEntry {
     door: HandOver,
     client: IpAddr,
     flows: usize,
@@ -33,7 +33,7 @@ struct Entry {
     peers: HashSet<(u16, SocketAddr)>,
 }
 
-impl Entry {
+impl TrialEntry {
     /// Checks that data arrives from the address of the control connection.
     fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
         if peer.to_canonical() == self.client {
@@ -64,7 +64,7 @@ impl TokenTable {
                     .to_owned(),
             );
         }
-        let entry = Entry {
+        let entry = TrialEntry {
             door,
             client: client.to_canonical(),
             flows,
@@ -134,7 +134,7 @@ impl TokenTable {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Token, TrialEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -146,10 +146,10 @@ impl Drop for Registration<'_> {
 }
 
 fn find<'a>(
-    trials: &'a mut HashMap<Token, Entry>,
+    trials: &'a mut HashMap<Token, TrialEntry>,
     hello: &Hello,
     what: &str,
-) -> Result<&'a mut Entry, String> {
+) -> Result<&'a mut TrialEntry, String> {
     let entry = trials
         .get_mut(&hello.token)
         .ok_or_else(|| format!("{what} hello with a token that no trial here has: dropped"))?;

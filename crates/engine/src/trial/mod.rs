@@ -179,9 +179,9 @@ pub trait Runner {
     /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
 
-    /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `_tell`; `None` if there is no
+    /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `_on_wait`; `None` if there is no
     /// host to wait for.
-    fn settle(&mut self, _tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+    fn settle(&mut self, _on_wait: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
         None
     }
 

@@ -77,9 +77,9 @@ const REFUSED: &[libc::c_long] = &[
 
 /// Access of this thread to files, as restricted by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Files {
+pub enum FileAccess {
     /// Confined: all access except reading `/proc` and `/sys` is refused.
-    Kept,
+    Confined,
     /// Not confined: the kernel has no Landlock.
     Open,
 }
@@ -88,7 +88,7 @@ pub enum Files {
 ///
 /// # Errors
 /// [`Error::Setup`] if the kernel refuses a step that it supports.
-pub fn confine() -> Result<Files> {
+pub fn confine() -> Result<FileAccess> {
     drop_capabilities()?;
     let files = keep_from_files()?;
     refuse_calls()?;
@@ -103,7 +103,7 @@ fn drop_capabilities() -> Result<()> {
     Ok(())
 }
 
-fn keep_from_files() -> Result<Files> {
+fn keep_from_files() -> Result<FileAccess> {
     let restrict = || {
         Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -114,8 +114,8 @@ fn keep_from_files() -> Result<Files> {
     let status = restrict()
         .map_err(|e| failed("give up files (Landlock)", io::Error::other(e.to_string())))?;
     Ok(match status.ruleset {
-        RulesetStatus::NotEnforced => Files::Open,
-        RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => Files::Kept,
+        RulesetStatus::NotEnforced => FileAccess::Open,
+        RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => FileAccess::Confined,
     })
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     /// On a thread of its own, as it cannot be undone.
-    fn confined<T: Send>(run: impl FnOnce(Files) -> T + Send) -> T {
+    fn confined<T: Send>(run: impl FnOnce(FileAccess) -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(|| run(confine().unwrap())).join().unwrap())
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let (own, new) = (dir.path().join("own"), dir.path().join("new"));
         fs::write(&own, "secret").unwrap();
         confined(|files| {
-            if files == Files::Open {
+            if files == FileAccess::Open {
                 println!("skipped: this kernel has no Landlock");
                 return;
             }

@@ -17,8 +17,8 @@ use crate::workload::{Endpoint, FlowEvent};
 use super::intervals::Sampler;
 pub use further::Further;
 pub use signal::Signal;
-use waiting::Spent;
-pub use waiting::Waiting;
+use waiting::TurnUse;
+pub use waiting::WaitingTime;
 
 mod bulk;
 mod ending;
@@ -56,7 +56,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// System calls made to wait, so far.
     pub wait_calls: u64,
     /// CPU time spent on vain looks at socket and clock, so far.
-    pub waiting: Waiting,
+    pub waiting: WaitingTime,
     /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
 }
@@ -114,7 +114,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             sampler,
             largest_message,
             wait_calls: 0,
-            waiting: Waiting::default(),
+            waiting: WaitingTime::default(),
             probe: None,
         }
     }
@@ -173,33 +173,33 @@ impl<C: Conn + ?Sized> Flow<C> {
                     self.send(now, lane, &turns.out[..len], clock, waiter)?;
                     // The message may have carried the protocol packets that were due.
                     self.keep_up(now)?;
-                    Spent::Well
+                    TurnUse::Well
                 }
                 Action::Wait(until) => self.wait(now, until, clock, waiter)?,
                 Action::Open => {
                     self.open(clock)?;
-                    Spent::Well
+                    TurnUse::Well
                 }
                 Action::Pump => {
                     self.keep_up(now)?;
                     if self.pump()? == Progress::Idle {
                         self.await_room(None, clock, waiter)?;
                     }
-                    Spent::Well
+                    TurnUse::Well
                 }
                 Action::Drain => {
                     self.keep_up(now)?;
                     match (self.wait_and_drain(clock, waiter)?, self.wait) {
-                        (progress, WaitMode::Spin) => Spent::looking(progress),
+                        (progress, WaitMode::Spin) => TurnUse::looking(progress),
                         // The thread slept in the call.
-                        (_, WaitMode::Hybrid) => Spent::Well,
+                        (_, WaitMode::Hybrid) => TurnUse::Well,
                     }
                 }
                 Action::Done if turns.may_part(&*self.conn) => return Ok(()),
                 Action::Done => {
                     self.keep_up(now)?;
                     self.send_the_rest(turns.done_for(), clock, waiter)?;
-                    Spent::Well
+                    TurnUse::Well
                 }
                 Action::Fail => return Ok(()),
             };
@@ -323,12 +323,12 @@ impl<C: Conn + ?Sized> Flow<C> {
         until: Option<Nanos>,
         clock: &impl Clock,
         waiter: &Waiter,
-    ) -> Result<Spent> {
+    ) -> Result<TurnUse> {
         if self.is_closed && matches!(self.further, Further::Accept(_)) {
             let latest = now + GUARD;
             let until = until.map_or(latest, |until| until.min(latest));
             waiter.wait(clock, None, Some(until), Interest::Read).map_err(|e| failed("wait", e))?;
-            return Ok(Spent::Watching);
+            return Ok(TurnUse::Watching);
         }
         if self.conn.readiness().has_backlog {
             self.conn.flush().map_err(|e| failed("send", e))?;
@@ -336,7 +336,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         if self.keep_up(now)? {
             // Data that the protocol has buffered makes no descriptor readable.
             self.receive(Patience::None, clock)?;
-            return Ok(Spent::Well);
+            return Ok(TurnUse::Well);
         }
         let until = [until, self.conn.next_deadline()].into_iter().flatten().min();
         let plan = plan(now, until, self.wait);
@@ -345,15 +345,15 @@ impl<C: Conn + ?Sized> Flow<C> {
             // Nothing is due for long: one receiving call both waits and receives.
             Plan::Sleep(to) if to - now >= GUARD && !has_backlog => {
                 self.receive_once(Patience::UntilNudged, clock)?;
-                return Ok(Spent::Well);
+                return Ok(TurnUse::Well);
             }
             Plan::Poll if until.is_none_or(|until| until - now > FAR_OFF) => {
                 for vain in 0..LOOKS {
                     if self.receive_once(Patience::None, clock)? != Progress::Idle {
-                        return Ok(Spent::Found(vain));
+                        return Ok(TurnUse::Found(vain));
                     }
                 }
-                return Ok(Spent::Vain(LOOKS));
+                return Ok(TurnUse::Vain(LOOKS));
             }
             Plan::Sleep(_) | Plan::Poll | Plan::ClockOnly | Plan::Due => {}
         }
@@ -362,13 +362,13 @@ impl<C: Conn + ?Sized> Flow<C> {
         let woke = waiter.wait(clock, fd, until, interest).map_err(|e| failed("wait", e))?;
         let spent = match woke {
             WakeReason::Readable | WakeReason::Near => {
-                Spent::looking(self.receive_once(Patience::None, clock)?)
+                TurnUse::looking(self.receive_once(Patience::None, clock)?)
             }
-            WakeReason::Due => Spent::Watching,
-            WakeReason::Writable | WakeReason::Interrupted => Spent::Well,
+            WakeReason::Due => TurnUse::Watching,
+            WakeReason::Writable | WakeReason::Interrupted => TurnUse::Well,
         };
         // A thread that slept before the look used no CPU time until it was woken.
-        Ok(if matches!(plan, Plan::Sleep(_)) { Spent::Well } else { spent })
+        Ok(if matches!(plan, Plan::Sleep(_)) { TurnUse::Well } else { spent })
     }
 
     /// Runs the connection's timers if its deadline has passed. Returns true if it had.
@@ -411,7 +411,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         patience: Patience,
         clock: &impl Clock,
     ) -> Result<Progress> {
-        let mut inbox = Stamped { half: &mut *self.half, clock };
+        let mut inbox = StampedInbox { half: &mut *self.half, clock };
         let progress = match self.conn.receive(patience, &mut inbox) {
             // The dialling end closes a connection at will; the next one arrives then.
             Err(_) if matches!(self.further, Further::Accept(_)) => Progress::Closed,
@@ -426,12 +426,12 @@ impl<C: Conn + ?Sized> Flow<C> {
 }
 
 /// Inbox that passes each message to the endpoint, with its time of arrival.
-struct Stamped<'a, C> {
+struct StampedInbox<'a, C> {
     half: &'a mut dyn Endpoint,
     clock: &'a C,
 }
 
-impl<C: Clock> Inbox for Stamped<'_, C> {
+impl<C: Clock> Inbox for StampedInbox<'_, C> {
     #[inline]
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
         self.half.on_message(self.clock.now(), lane, bytes);
@@ -501,9 +501,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Told(Vec<u64>);
+    struct PointTimes(Vec<u64>);
 
-    impl Watch for Told {
+    impl Watch for PointTimes {
         fn sent_all(&mut self, _sent: Tally) {}
         fn sampled(&mut self, point: &Point) {
             self.0.push(point.at_ns / MS);
@@ -531,11 +531,11 @@ mod tests {
     ) -> Vec<u64> {
         let clock = Manual::default();
         let mut flow = flow(&clock, ends_ms, asks, awaited);
-        let mut told = Told::default();
-        flow.run(&clock, &Signal::default(), &mut told).unwrap();
+        let mut points = PointTimes::default();
+        flow.run(&clock, &Signal::default(), &mut points).unwrap();
         let series = flow.sampler.series();
         let kept: Vec<u64> = series.at_ns.iter().map(|ns| ns / MS).collect();
-        assert_eq!(told.0, kept);
+        assert_eq!(points.0, kept);
         assert!(series.rtt_n.iter().all(|n| *n == 1));
         kept
     }

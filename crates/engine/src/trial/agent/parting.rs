@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use super::upkeep::{Until, attend};
+use super::upkeep::{ControlEvent, attend};
 use crate::datapath::option;
 use crate::transport::Conn;
 
@@ -34,7 +34,7 @@ impl Parting {
             false => Vec::new(),
         };
         if self.emulated || self.userspace || self.stopped {
-            attend(control, Until::End, &mut conns);
+            attend(control, ControlEvent::End, &mut conns);
         }
     }
 }

@@ -29,9 +29,9 @@ use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
 use super::samples::Samples;
-use super::session::{Entrance, Session, WayIn, control_failed, say};
+use super::session::{Entrance, Session, WayIn, control_failed, send_message};
 use super::store::OpenFile;
-use super::upkeep::{self, Until};
+use super::upkeep::{self, ControlEvent};
 
 /// Runs an agent on its control link; returns the process's exit code. The bytes that it sends and receives are added
 /// to `account`, if the process that started it shares one.
@@ -51,7 +51,7 @@ pub(in crate::trial) fn run(
             // If a limit was passed, that is the reason, whatever error the library made of it.
             let ran = ran.map_err(|error| policer::overrun().map_or(error, limited));
             ran.and_then(|(report, parting)| {
-                say(&mut words, &FromAgent::Done(Box::new(report)))?;
+                send_message(&mut words, &FromAgent::Done(Box::new(report)))?;
                 parting.wait(&words);
                 Ok(())
             })
@@ -63,7 +63,7 @@ pub(in crate::trial) fn run(
         Err(error) => Err(error),
     };
     if let Err(error) = &done {
-        let _ = say(&mut words, &FromAgent::Fault(error.to_fault()));
+        let _ = send_message(&mut words, &FromAgent::Fault(error.to_fault()));
     }
     i32::from(done.is_err())
 }
@@ -118,12 +118,12 @@ fn trial(
         (flow.further, flow.probe) = (further, probe);
         flows.push(flow);
     }
-    say(&mut control, &FromAgent::Connected)?;
+    send_message(&mut control, &FromAgent::Connected)?;
     let userspace = contender.transport.info().is_kept_up;
     if userspace {
         let mut conns: Vec<&mut dyn Conn> =
             flows.iter_mut().map(|flow| &mut *flow.conn as &mut dyn Conn).collect();
-        upkeep::attend(&control, Until::Word, &mut conns);
+        upkeep::attend(&control, ControlEvent::Word, &mut conns);
     }
     let parting = Parting {
         conns: Vec::with_capacity(count),
@@ -171,7 +171,7 @@ fn connect(
     let tickets = tickets.clone();
     let listen = Listen { at, token: plan.token, knobs, lanes, largest_message, door, tickets };
     let mut listener = contender.transport.listen(listen)?;
-    say(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
+    send_message(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
     let mut conns: BTreeMap<u16, Option<Box<dyn Conn>>> =
         share(plan).flows(flows).map(|flow| (flow, None)).collect();
     let missing = |conns: &BTreeMap<u16, Option<_>>| {

@@ -37,7 +37,7 @@ const MOST_KEPT: u64 = 1 << 16;
 
 /// Round trip as measured, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-struct RoundTrip {
+struct RawRoundTrip {
     /// Round-trip time from the intended time; [`LOST`] if no answer arrived.
     rtt: u64,
     late: u64,
@@ -50,7 +50,7 @@ const LOST: u64 = u64::MAX;
 pub struct Samples {
     rtt: Moments,
     /// First samples; no more than were expected.
-    first: Vec<RoundTrip>,
+    first: Vec<RawRoundTrip>,
     lateness: Moments,
     gap_error: Moments,
     delays: Delays,
@@ -94,7 +94,7 @@ impl Samples {
     }
 
     /// Returns the first samples sorted by a value; lost ones are last.
-    fn sorted(&self, of: impl Fn(&RoundTrip) -> u64) -> Vec<u64> {
+    fn sorted(&self, of: impl Fn(&RawRoundTrip) -> u64) -> Vec<u64> {
         let mut sorted: Vec<u64> = self.first.iter().map(of).collect();
         sorted.sort_unstable();
         sorted
@@ -148,7 +148,7 @@ impl Drop for Samples {
 impl Recorder for Samples {
     fn expect(&mut self, samples: u64) {
         // Every page is written once, so that none is allocated later.
-        self.first = vec![RoundTrip { rtt: LOST, late: 0 }; samples.min(MOST_KEPT) as usize];
+        self.first = vec![RawRoundTrip { rtt: LOST, late: 0 }; samples.min(MOST_KEPT) as usize];
         self.first.clear();
     }
 
@@ -156,7 +156,7 @@ impl Recorder for Samples {
         self.lateness.add(sample.lateness_ns);
         if self.first.len() < self.first.capacity() {
             let rtt = sample.rtt_ns.unwrap_or(LOST);
-            self.first.push(RoundTrip { rtt, late: sample.lateness_ns });
+            self.first.push(RawRoundTrip { rtt, late: sample.lateness_ns });
         }
         match sample.rtt_ns {
             Some(rtt) => {
@@ -187,7 +187,7 @@ impl Recorder for Samples {
 
     fn late_effect(&self, per_mille: u64) -> Option<f64> {
         let intended = known_at(&self.sorted(|trip| trip.rtt), per_mille)?;
-        let sending = |trip: &RoundTrip| match trip.rtt {
+        let sending = |trip: &RawRoundTrip| match trip.rtt {
             LOST => LOST,
             rtt => rtt.saturating_sub(trip.late),
         };
@@ -200,7 +200,7 @@ impl Recorder for Samples {
         if len == 0 || !self.is_whole() {
             return Vec::new();
         }
-        let part = |part: &[RoundTrip]| {
+        let part = |part: &[RawRoundTrip]| {
             let mut sorted: Vec<u64> = part.iter().map(|trip| trip.rtt).collect();
             sorted.sort_unstable();
             known_at(&sorted, per_mille).map(|ns| ns as f64)

@@ -15,7 +15,7 @@ use deadheat_base::panics::contained;
 use crate::contract::{GUARD, WaitMode};
 use crate::datapath::cpu::pin;
 use crate::error::{Error, Result};
-use crate::host::allocations::Reading;
+use crate::host::allocations::AllocationReading;
 use crate::measurements::series::{Point, Series};
 use crate::measurements::{Allocations, ConnStats, Tally};
 use crate::time::{Clock, Monotonic, Nanos};
@@ -29,7 +29,7 @@ use super::driver::{Flow, Signal, Watch};
 use super::effective::by_flow;
 use super::meters::Meters;
 use super::parting::Parting;
-use super::stuck::{self, Stuck};
+use super::stuck::{self, StuckWatch};
 
 /// Time to listen for the next connection before listening again.
 const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
@@ -72,14 +72,14 @@ struct FlowEnd {
 type Slot = Mutex<Option<Point>>;
 
 /// Sender of a flow's events to the agent's main thread.
-struct Teller {
+struct EventSender {
     flow: usize,
     events: SyncSender<Event>,
     /// Slot for points, if they are asked for while the trial runs.
     slot: Option<Arc<Slot>>,
 }
 
-impl Watch for Teller {
+impl Watch for EventSender {
     fn sent_all(&mut self, sent: Tally) {
         let _ = self.events.send(Event::SentAll { flow: self.flow, sent });
     }
@@ -114,7 +114,7 @@ pub(super) struct Session {
     parting: Parting,
     meters: Meters,
     before: Option<Before>,
-    stuck: Stuck,
+    stuck: StuckWatch,
 }
 
 impl Session {
@@ -144,13 +144,13 @@ impl Session {
             let signal = Arc::clone(&signals[index]);
             let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
             let slot = points.get(index).map(Arc::clone);
-            let teller = Teller { flow: index, events: events_in.clone(), slot };
+            let events = EventSender { flow: index, events: events_in.clone(), slot };
             let contender = plan.contender.clone();
             let run = move || {
                 let pinned = cpu.map_or(Ok(()), pin);
                 go.wait();
                 if !called_off.load(Ordering::Acquire) {
-                    run_flow(&contender, flow, pinned, &signal, teller);
+                    run_flow(&contender, flow, pinned, &signal, events);
                 }
             };
             // Threads that wait at the barrier end with this process.
@@ -184,7 +184,7 @@ impl Session {
             parting,
             meters,
             before,
-            stuck: Stuck::new(&plan.contender, n),
+            stuck: StuckWatch::new(&plan.contender, n),
         })
     }
 
@@ -204,7 +204,7 @@ impl Session {
             if !announced && self.sent.iter().all(Option::is_some) {
                 announced = true;
                 let sent = self.sent.iter().flatten().copied().collect();
-                say(&mut self.control, &FromAgent::Finished { sent })?;
+                send_message(&mut self.control, &FromAgent::Finished { sent })?;
             }
         }
         Ok(self.report())
@@ -234,7 +234,7 @@ impl Session {
                 let slot = self.points.get(flow).and_then(|slot| slot.lock().ok());
                 if let Some(point) = slot.and_then(|mut slot| slot.take()) {
                     let word = FromAgent::Interval { flow: flow as u16, point: Box::new(point) };
-                    say(&mut self.control, &word)?;
+                    send_message(&mut self.control, &word)?;
                 }
             }
             Event::Shut(error) => return Err(error),
@@ -357,20 +357,26 @@ impl Entrance {
 }
 
 /// Runs a flow of a contender to its end, and reports the end to the main thread.
-fn run_flow(contender: &str, flow: Flow, pinned: Result<()>, signal: &Signal, mut teller: Teller) {
+fn run_flow(
+    contender: &str,
+    flow: Flow,
+    pinned: Result<()>,
+    signal: &Signal,
+    mut events: EventSender,
+) {
     let end = contained(contender, || {
         pinned?;
-        to_its_end(flow, signal, &mut teller).map(Box::new)
+        to_its_end(flow, signal, &mut events).map(Box::new)
     });
-    let _ = teller.events.send(Event::Ended { flow: teller.flow, end });
+    let _ = events.events.send(Event::Ended { flow: events.flow, end });
 }
 
 /// Runs a flow. Its half, and the samples file with it, is closed before its end is reported.
-fn to_its_end(mut flow: Flow, signal: &Signal, teller: &mut Teller) -> Result<FlowEnd> {
+fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Result<FlowEnd> {
     let clock = Monotonic;
-    let before = Reading::now();
-    flow.run(&clock, signal, teller)?;
-    let allocations = before.map(Reading::since);
+    let before = AllocationReading::now();
+    flow.run(&clock, signal, events)?;
+    let allocations = before.map(AllocationReading::since);
     Ok(FlowEnd {
         stats: flow.stats(),
         report: flow.half.report(clock.now()),
@@ -398,7 +404,7 @@ fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<
     Ok(())
 }
 
-pub(in crate::trial) fn say(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
+pub(in crate::trial) fn send_message(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
     control::write(control, word).map_err(control_failed)
 }
 

@@ -15,18 +15,18 @@ pub(super) const LOOK: Nanos = Nanos::from_secs(2);
 const MOST: Nanos = Nanos::from_secs(5);
 
 /// Watch over the flows of an end.
-pub(super) struct Stuck {
+pub(super) struct StuckWatch {
     contender: String,
     looked: Nanos,
     /// CPU time of each flow's thread at its last poke.
     poked: Vec<Nanos>,
 }
 
-impl Stuck {
+impl StuckWatch {
     /// Starts a watch over `flows` flows.
-    pub(super) fn new(contender: &str, flows: usize) -> Stuck {
+    pub(super) fn new(contender: &str, flows: usize) -> StuckWatch {
         let contender = contender.to_owned();
-        Stuck { contender, looked: Monotonic.now(), poked: vec![Nanos::ZERO; flows] }
+        StuckWatch { contender, looked: Monotonic.now(), poked: vec![Nanos::ZERO; flows] }
     }
 
     /// Checks each running flow, if a check is due.

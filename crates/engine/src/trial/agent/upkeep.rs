@@ -22,7 +22,7 @@ const PAUSE_MS: libc::c_int = 1;
 
 /// Event of control to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum ControlEvent {
     /// A message, or the end of control.
     Word,
     /// End of control.
@@ -30,11 +30,11 @@ pub(super) enum Until {
 }
 
 /// Keeps `conns` up until the awaited event of control.
-pub(super) fn attend(control: &UnixStream, until: Until, conns: &mut [&mut dyn Conn]) {
+pub(super) fn attend(control: &UnixStream, until: ControlEvent, conns: &mut [&mut dyn Conn]) {
     let events = match until {
-        Until::Word => libc::POLLIN,
+        ControlEvent::Word => libc::POLLIN,
         // A hang-up is reported unasked (poll(2)).
-        Until::End => 0,
+        ControlEvent::End => 0,
     };
     let mut line = libc::pollfd { fd: control.as_raw_fd(), events, revents: 0 };
     while !keep_up(&mut line, LONGEST, conns) {}
@@ -165,7 +165,7 @@ mod tests {
                 }
                 race.write_all(b"x").unwrap();
             });
-            attend(&control, Until::Word, &mut [&mut conn]);
+            attend(&control, ControlEvent::Word, &mut [&mut conn]);
         });
         // A message is not the end of control, which follows only now.
         let more = acted.load(Ordering::Acquire) + 10;
@@ -177,7 +177,7 @@ mod tests {
                 }
                 drop(race);
             });
-            attend(&control, Until::End, &mut [&mut conn]);
+            attend(&control, ControlEvent::End, &mut [&mut conn]);
         });
         assert!(acted.load(Ordering::Acquire) >= more);
     }
@@ -247,7 +247,7 @@ mod tests {
                 }
                 race.write_all(b"x").unwrap();
             });
-            attend(&control, Until::Word, &mut [&mut conn]);
+            attend(&control, ControlEvent::Word, &mut [&mut conn]);
         });
         let pauses = Nanos::from_millis(TIMES as u64 - 1);
         assert!(Monotonic.now() - began >= pauses, "it spun");

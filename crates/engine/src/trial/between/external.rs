@@ -79,10 +79,10 @@ pub(in crate::trial) fn forward(
     target: SocketAddr,
     keeper: impl Fn(Side) -> Result<AgentProcess>,
     stop: &AtomicBool,
-) -> Result<(SocketAddr, [Running; 2])> {
+) -> Result<(SocketAddr, [RunningCommand; 2])> {
     let start = |side, command: &Command, port, places| {
         let plan = CommandPlan { command: command.clone(), places, port };
-        Running::start(keeper(side)?, side, &plan, stop)
+        RunningCommand::start(keeper(side)?, side, &plan, stop)
     };
     let listen = SocketAddr::new(target.ip(), 0);
     let (far, far_command) =
@@ -98,13 +98,13 @@ pub(in crate::trial) fn forward(
 
 /// Command that runs. Dropping it ends it.
 #[derive(Debug)]
-pub(in crate::trial) struct Running {
+pub(in crate::trial) struct RunningCommand {
     side: Side,
     who: String,
     keeper: AgentProcess,
 }
 
-impl Running {
+impl RunningCommand {
     /// Makes a keeper start a command, and waits until it listens; returns its address. `stop` calls that off.
     ///
     /// # Errors
@@ -114,16 +114,16 @@ impl Running {
         side: Side,
         plan: &CommandPlan,
         stop: &AtomicBool,
-    ) -> Result<(SocketAddr, Running)> {
+    ) -> Result<(SocketAddr, RunningCommand)> {
         let end = match side {
             Side::Near => "near",
             Side::Far => "far",
         };
         let who = format!("{end} command `{}`", plan.command.typed);
-        let running = Running { side, who, keeper };
-        running.tell(&ToKeeper::Run(Box::new(plan.clone())))?;
+        let running = RunningCommand { side, who, keeper };
+        running.send(&ToKeeper::Run(Box::new(plan.clone())))?;
         let give_up = Monotonic.now() + UNTIL_LISTENING + SLACK;
-        while !running.has_word(LOOK)? {
+        while !running.has_message(LOOK)? {
             if stop.load(Ordering::Acquire) {
                 return Err(Error::Interrupted);
             }
@@ -131,7 +131,7 @@ impl Running {
                 return Err(running.mute());
             }
         }
-        match running.hear()? {
+        match running.receive()? {
             FromKeeper::Listens(at) => Ok((at, running)),
             FromKeeper::Fault(fault) => Err(running.failed(fault)),
             FromKeeper::Cost(_) => Err(running.mute()),
@@ -143,18 +143,18 @@ impl Running {
     /// # Errors
     /// Fails with the reason if it has ended.
     pub(in crate::trial) fn begin(&mut self) -> Result<()> {
-        let told = self.tell(&ToKeeper::Start);
-        told.map_err(|error| self.fault().unwrap_or(error))
+        let done = self.send(&ToKeeper::Start);
+        done.map_err(|error| self.fault().unwrap_or(error))
     }
 
     /// Ends it; returns its cost.
     fn end(&mut self) -> Result<Cost> {
-        let told = self.tell(&ToKeeper::Stop);
-        told.map_err(|error| self.fault().unwrap_or(error))?;
-        if !self.has_word(SLACK)? {
+        let done = self.send(&ToKeeper::Stop);
+        done.map_err(|error| self.fault().unwrap_or(error))?;
+        if !self.has_message(SLACK)? {
             return Err(self.mute());
         }
-        match self.hear()? {
+        match self.receive()? {
             FromKeeper::Cost(cost) => Ok(cost),
             FromKeeper::Fault(fault) => Err(self.failed(fault)),
             FromKeeper::Listens(_) => Err(self.mute()),
@@ -163,8 +163,8 @@ impl Running {
 
     /// Returns the error that ended it, if it has ended by itself.
     fn fault(&mut self) -> Option<Error> {
-        match self.has_word(LOOK) {
-            Ok(true) => match self.hear() {
+        match self.has_message(LOOK) {
+            Ok(true) => match self.receive() {
                 Ok(FromKeeper::Fault(fault)) => Some(self.failed(fault)),
                 _ => None,
             },
@@ -180,23 +180,23 @@ impl Running {
         Error::broken(&self.who, "its keeper does not answer")
     }
 
-    fn tell(&self, word: &ToKeeper) -> Result<()> {
+    fn send(&self, word: &ToKeeper) -> Result<()> {
         frame::write(&mut self.keeper.control(), word)
             .map_err(|e| Error::peer(&self.who, e.to_string()))
     }
 
-    fn hear(&self) -> Result<FromKeeper> {
+    fn receive(&self) -> Result<FromKeeper> {
         frame::read(&mut self.keeper.control()).map_err(|e| Error::peer(&self.who, e.to_string()))
     }
 
-    fn has_word(&self, timeout: Nanos) -> Result<bool> {
+    fn has_message(&self, timeout: Nanos) -> Result<bool> {
         use std::os::fd::AsFd;
         readable(self.keeper.control().as_fd(), timeout)
             .map_err(|e| Error::setup(format!("wait for the {}", self.who), e))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     /// The keeper is not killed, because it then could not end the command's children.
     fn drop(&mut self) {
         let _ = self.keeper.control().shutdown(std::net::Shutdown::Write);
@@ -208,7 +208,7 @@ impl Drop for Running {
 ///
 /// # Errors
 /// Fails if one of them ended before, with the reason.
-pub(in crate::trial) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
+pub(in crate::trial) fn end(commands: &mut Vec<RunningCommand>) -> Result<[Cost; 2]> {
     let mut costs: [Cost; 2] = Default::default();
     for mut command in commands.drain(..) {
         let cost = &mut costs[usize::from(command.side == Side::Far)];
@@ -218,9 +218,9 @@ pub(in crate::trial) fn end(commands: &mut Vec<Running>) -> Result<[Cost; 2]> {
 }
 
 /// Returns the error of a command that has ended by itself, if one has, in place of an error that follows from it.
-pub(in crate::trial) fn blame(commands: &mut [Running], error: Error) -> Error {
+pub(in crate::trial) fn blame(commands: &mut [RunningCommand], error: Error) -> Error {
     match error {
         Error::Interrupted => error,
-        error => commands.iter_mut().find_map(Running::fault).unwrap_or(error),
+        error => commands.iter_mut().find_map(RunningCommand::fault).unwrap_or(error),
     }
 }

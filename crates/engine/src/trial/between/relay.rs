@@ -18,7 +18,7 @@ use socket2::SockRef;
 use crate::datapath::option::{Buffer, reset_on_close};
 use crate::error::{Error, Result};
 use crate::transport::Address;
-use crate::trial::agent::session::say;
+use crate::trial::agent::session::send_message;
 use crate::trial::control::{ForwardPlan, FromAgent};
 use crate::units::Bytes;
 
@@ -44,7 +44,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(in crate::trial) fn run(plan: &ForwardPlan, mut control: UnixStream) -> Result<()> {
     let mut relay = Relay::new(plan)?;
     let endpoint = Address::Ip(relay.at()?);
-    say(&mut control, &FromAgent::Ready { endpoint })?;
+    send_message(&mut control, &FromAgent::Ready { endpoint })?;
     relay.forward(&control).map_err(|e| Error::setup("wait for what is to be relayed", e))
 }
 
@@ -53,7 +53,7 @@ struct Relay {
     listener: TcpListener,
     /// Socket that near ends send to.
     datagrams: UdpSocket,
-    streams: Vec<Stream>,
+    streams: Vec<RelayedStream>,
     /// Near ends that sent datagrams, each with its own socket to the far end.
     peers: Vec<(SocketAddr, UdpSocket)>,
     scratch: Vec<u8>,
@@ -90,7 +90,7 @@ impl Relay {
             waiting.extend(
                 self.peers.iter().map(|(_, peer)| poll_for(peer.as_raw_fd(), libc::POLLIN)),
             );
-            waiting.extend(self.streams.iter().flat_map(Stream::waits_for));
+            waiting.extend(self.streams.iter().flat_map(RelayedStream::waits_for));
             // SAFETY: `waiting` is a vector of valid pollfds.
             let ready =
                 unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
@@ -126,7 +126,7 @@ impl Relay {
     fn accept(&mut self) {
         while let Ok((near, _)) = self.listener.accept() {
             if self.streams.len() < MOST
-                && let Ok(stream) = Stream::between(near, self.to)
+                && let Ok(stream) = RelayedStream::between(near, self.to)
             {
                 self.streams.push(stream);
             }
@@ -196,7 +196,7 @@ fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
 }
 
 /// Connection of a near end, with its connection to the far end.
-struct Stream {
+struct RelayedStream {
     near: TcpStream,
     far: TcpStream,
     up: OneWay,
@@ -208,12 +208,12 @@ struct OneWay {
     buffer: Vec<u8>,
     /// Bytes of the buffer that are still to be written.
     held: std::ops::Range<usize>,
-    state: State,
+    state: DirectionState,
 }
 
 /// State of a direction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DirectionState {
     Open,
     /// The sender has closed; the rest of the buffer is still to be written.
     Ended,
@@ -221,8 +221,8 @@ enum State {
     Told,
 }
 
-impl Stream {
-    fn between(near: TcpStream, to: SocketAddr) -> io::Result<Stream> {
+impl RelayedStream {
+    fn between(near: TcpStream, to: SocketAddr) -> io::Result<RelayedStream> {
         // Once the trial is over no byte of it may be retransmitted: the path is the next trial's.
         reset_on_close(near.as_fd())?;
         let far = TcpStream::connect_timeout(&to, CONNECT)?;
@@ -231,7 +231,7 @@ impl Stream {
             end.set_nodelay(true)?;
             end.set_nonblocking(true)?;
         }
-        Ok(Stream { near, far, up: OneWay::new(), down: OneWay::new() })
+        Ok(RelayedStream { near, far, up: OneWay::new(), down: OneWay::new() })
     }
 
     /// Returns the readiness of both connections that it waits for.
@@ -246,17 +246,18 @@ impl Stream {
     fn turn(&mut self) -> bool {
         let moved = self.up.turn(&self.near, &self.far);
         let moved = moved.and_then(|()| self.down.turn(&self.far, &self.near));
-        moved.is_ok() && (self.up.state != State::Told || self.down.state != State::Told)
+        moved.is_ok()
+            && (self.up.state != DirectionState::Told || self.down.state != DirectionState::Told)
     }
 }
 
 impl OneWay {
     fn new() -> OneWay {
-        OneWay { buffer: vec![0; BUFFER], held: 0..0, state: State::Open }
+        OneWay { buffer: vec![0; BUFFER], held: 0..0, state: DirectionState::Open }
     }
 
     fn wants_to_read(&self) -> libc::c_short {
-        if self.state == State::Open && self.held.is_empty() { libc::POLLIN } else { 0 }
+        if self.state == DirectionState::Open && self.held.is_empty() { libc::POLLIN } else { 0 }
     }
 
     fn wants_to_write(&self) -> libc::c_short {
@@ -265,9 +266,9 @@ impl OneWay {
 
     /// Reads once and writes the buffered bytes, without waiting.
     fn turn(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
-        if self.held.is_empty() && self.state == State::Open {
+        if self.held.is_empty() && self.state == DirectionState::Open {
             match from.read(&mut self.buffer) {
-                Ok(0) => self.state = State::Ended,
+                Ok(0) => self.state = DirectionState::Ended,
                 Ok(len) => self.held = 0..len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -280,9 +281,9 @@ impl OneWay {
                 Err(error) => return Err(error),
             }
         }
-        if self.held.is_empty() && self.state == State::Ended {
+        if self.held.is_empty() && self.state == DirectionState::Ended {
             to.shutdown(Shutdown::Write)?;
-            self.state = State::Told;
+            self.state = DirectionState::Told;
         }
         Ok(())
     }

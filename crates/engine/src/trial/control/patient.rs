@@ -60,15 +60,15 @@ pub(in crate::trial) fn connect(
     timeout: Duration,
     stop: &AtomicBool,
 ) -> io::Result<TcpStream> {
-    let (tell, hear) = channel();
+    let (sender, receiver) = channel();
     let dial = move || {
         // After Ctrl-C the receiver is gone.
-        let _ = tell.send(TcpStream::connect_timeout(&address, timeout));
+        let _ = sender.send(TcpStream::connect_timeout(&address, timeout));
     };
     std::thread::Builder::new().name("dial".into()).spawn(dial)?;
     loop {
         check(stop)?;
-        match hear.recv_timeout(GLANCE.into()) {
+        match receiver.recv_timeout(GLANCE.into()) {
             Ok(connected) => return connected,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::TimedOut.into()),

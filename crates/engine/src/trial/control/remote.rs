@@ -131,7 +131,8 @@ impl RemoteServer {
         };
         let deadline = Monotonic.now() + LET_IN;
         let who = format!("server {address}");
-        let mut line = Line { who, stream: control, deadline, stop, full: None, is_closed: false };
+        let mut line =
+            ServerExchange { who, stream: control, deadline, stop, full: None, is_closed: false };
         match line.be_let_in(credentials.secret.as_ref()) {
             Ok((facts, limits)) => {
                 let server =
@@ -156,7 +157,7 @@ enum Answer {
     Closed(Error),
 }
 
-struct Line<'a> {
+struct ServerExchange<'a> {
     who: String,
     stream: ControlStream,
     deadline: Nanos,
@@ -167,7 +168,7 @@ struct Line<'a> {
     is_closed: bool,
 }
 
-impl Line<'_> {
+impl ServerExchange<'_> {
     fn be_let_in(&mut self, secret: Option<&Secret>) -> Result<(HostFacts, Limits)> {
         let (nonce, limits) = self.greet()?;
         self.prove(nonce.as_deref(), secret)?;
@@ -222,7 +223,7 @@ impl Line<'_> {
     }
 
     fn read<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let Line { stream, deadline, stop, .. } = self;
+        let ServerExchange { stream, deadline, stop, .. } = self;
         let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
         self.is_closed = matches!(&read, Err(e) if is_end(e));
         read.map_err(|e| match e.kind() {

@@ -21,7 +21,7 @@ const HURRIED: u32 = 8;
 /// Notes of one flow, shared with the code that reports them. The lock is never contended: the flow's thread takes it
 /// while it runs, the report afterwards.
 #[derive(Debug, Clone)]
-pub struct Probe(Arc<Mutex<Noted>>);
+pub struct Probe(Arc<Mutex<NoteStore>>);
 
 impl Probe {
     /// Wraps a noting layer around `conn`. If its messages have numbers, the kernel is asked to stamp them.
@@ -30,7 +30,7 @@ impl Probe {
         numbering: Option<Numbering>,
         peer: PeerKind,
     ) -> (Box<dyn Conn>, Probe) {
-        let mut noted = Noted::default();
+        let mut noted = NoteStore::default();
         if numbering.is_some() {
             noted.unstamped = conn.stamps().err().map(|error| error.to_string());
             noted.slots = vec![EMPTY; MOST_ROWS];
@@ -39,7 +39,8 @@ impl Probe {
         let has_stamps = numbering.is_some() && noted.unstamped.is_none();
         let probe = Probe(Arc::new(Mutex::new(noted)));
         let own = probe.clone();
-        let probed = Probed { inner: conn, numbering, peer, probe: own, has_stamps, unfetched: 0 };
+        let probed =
+            ProbedConn { inner: conn, numbering, peer, probe: own, has_stamps, unfetched: 0 };
         (Box::new(probed), probe)
     }
 
@@ -51,7 +52,7 @@ impl Probe {
             let _ = stamps.fetch(|passed| noted.passed(passed));
         }
         let mut rows: Vec<Row> =
-            noted.slots.iter().filter(|slot| slot.number != u64::MAX).map(Slot::row).collect();
+            noted.slots.iter().filter(|slot| slot.number != u64::MAX).map(RowSlot::row).collect();
         rows.sort_unstable_by_key(|row| row.number);
         FlowNotes {
             unstamped: noted.unstamped.clone(),
@@ -64,7 +65,7 @@ impl Probe {
         }
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn noted(&self) -> MutexGuard<'_, NoteStore> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,7 +78,7 @@ fn thread_time() -> Nanos {
 /// Row in one cache line: unknown moments are 0.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Slot {
+struct RowSlot {
     number: u64,
     call: u64,
     returned: u64,
@@ -88,7 +89,7 @@ struct Slot {
     got: u64,
 }
 
-const EMPTY: Slot = Slot {
+const EMPTY: RowSlot = RowSlot {
     number: u64::MAX,
     call: 0,
     returned: 0,
@@ -99,7 +100,7 @@ const EMPTY: Slot = Slot {
     got: 0,
 };
 
-impl Slot {
+impl RowSlot {
     fn row(&self) -> Row {
         let known = |moment: u64| (moment > 0).then_some(moment);
         Row {
@@ -117,10 +118,10 @@ impl Slot {
 
 /// Notes so far.
 #[derive(Debug, Default)]
-struct Noted {
+struct NoteStore {
     unstamped: Option<String>,
     /// Slots by message number modulo [`MOST_ROWS`]; an empty one has the number `u64::MAX`.
-    slots: Vec<Slot>,
+    slots: Vec<RowSlot>,
     /// Keys and numbers of sends; a new one replaces the oldest.
     awaited: Vec<(u32, u64)>,
     next: usize,
@@ -132,25 +133,25 @@ struct Noted {
 
 /// Kind of a sent message: question or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
+enum SentKind {
     Question,
     Answer,
 }
 
-impl Noted {
+impl NoteStore {
     /// Returns the slot of message `number`, cleared if an older message occupies it.
-    fn slot(&mut self, number: u64) -> &mut Slot {
+    fn slot(&mut self, number: u64) -> &mut RowSlot {
         let slot = &mut self.slots[number as usize % MOST_ROWS];
         if slot.number != number {
-            *slot = Slot { number, ..EMPTY };
+            *slot = RowSlot { number, ..EMPTY };
         }
         slot
     }
 
-    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> Sent {
+    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> SentKind {
         self.messages += 1;
         let slot = self.slot(number);
-        let sent = if slot.got > 0 { Sent::Answer } else { Sent::Question };
+        let sent = if slot.got > 0 { SentKind::Answer } else { SentKind::Question };
         (slot.call, slot.returned) = (call.0, returned.0);
         let Some(key) = key else { return sent };
         if self.awaited.len() < AWAITED {
@@ -207,7 +208,7 @@ impl Span {
 }
 
 /// The noting layer.
-struct Probed {
+struct ProbedConn {
     inner: Box<dyn Conn>,
     numbering: Option<Numbering>,
     peer: PeerKind,
@@ -216,7 +217,7 @@ struct Probed {
     unfetched: u32,
 }
 
-impl Probed {
+impl ProbedConn {
     /// Fetches the available stamps: a non-empty error queue would end every wait at once.
     fn fetch(&mut self) -> io::Result<()> {
         self.unfetched = 0;
@@ -231,8 +232,8 @@ impl Probed {
     /// Returns true if the flow has time to fetch the stamps of this message at once. An end that answers sleeps in
     /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on the same CPU
     /// continues. A kernel answers so fast that the answer may have arrived already.
-    fn has_time_after(&self, sent: Sent) -> bool {
-        (sent, self.peer) == (Sent::Question, PeerKind::Process) || self.unfetched >= HURRIED
+    fn has_time_after(&self, sent: SentKind) -> bool {
+        (sent, self.peer) == (SentKind::Question, PeerKind::Process) || self.unfetched >= HURRIED
     }
 
     /// Returns the stamps, if they are enabled.
@@ -246,14 +247,14 @@ impl Probed {
 }
 
 /// Inbox that notes each message on its way to the endpoint.
-struct Noting<'a> {
+struct NotingInbox<'a> {
     inbox: &'a mut dyn Inbox,
     numbering: Option<Numbering>,
     probe: &'a Probe,
     last: Option<u64>,
 }
 
-impl Inbox for Noting<'_> {
+impl Inbox for NotingInbox<'_> {
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
         if let Some(number) = self.numbering.and_then(|number| number(bytes)) {
             let now = Realtime.now().0;
@@ -269,7 +270,7 @@ impl Inbox for Noting<'_> {
     }
 }
 
-impl Conn for Probed {
+impl Conn for ProbedConn {
     fn readiness(&self) -> Readiness<'_> {
         self.inner.readiness()
     }
@@ -308,7 +309,7 @@ impl Conn for Probed {
 
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         let (numbering, probe) = (self.numbering, &self.probe);
-        let mut noting = Noting { inbox, numbering, probe, last: None };
+        let mut noting = NotingInbox { inbox, numbering, probe, last: None };
         let progress = self.inner.receive(patience, &mut noting)?;
         let last = noting.last;
         let are_due = |stamps: &mut Stamps| stamps.are_due();

@@ -16,7 +16,7 @@ use crate::workload::{NamedFile, SharedTask};
 use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
-use super::files::{Files, Overwrite};
+use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, Row};
 use super::load;
@@ -30,9 +30,9 @@ use crate::host::quiet::{self, Disturbance, ProbePoint, Settled};
 use crate::host::topology::Topology;
 use crate::trial::TrialOutcome;
 use crate::trial::agent::means::NO_FILES;
-use crate::trial::between::external::{self, Running};
+use crate::trial::between::external::{self, RunningCommand};
 use crate::trial::between::turn::TurnPlan;
-use crate::trial::between::turn::way::Way;
+use crate::trial::between::turn::way::RelayWay;
 use crate::trial::control::patient::sleep;
 use crate::trial::control::remote::RemoteServer;
 use crate::trial::control::{RelayPlan, ToAgent};
@@ -75,7 +75,7 @@ pub struct Agents {
     /// Flag that calls off the running trial.
     stop: Arc<AtomicBool>,
     noted: Option<Noted>,
-    files: Files,
+    files: TrialFiles,
     /// Probe of this host on the CPUs where the placement puts the ends, once the placement is known.
     probe: Option<HostProbe>,
     /// Guard that keeps the CPUs awake, if they must be.
@@ -86,19 +86,19 @@ pub struct Agents {
 
 /// Far nodes of a group that listen, and the relays in front of them.
 #[derive(Default)]
-struct Listening {
+struct ListeningNodes {
     far: Vec<Link>,
     relays: Vec<Link>,
     /// TURN clients to start beside the near node, one for each far node, or none.
     carriers: Vec<TurnPlan>,
     /// Commands that carry the contender, if it is an external one.
-    commands: Vec<Running>,
+    commands: Vec<RunningCommand>,
     /// Endpoints that the near node dials.
     at: Vec<Address>,
 }
 
 /// Reports of all groups of a trial.
-struct Ran {
+struct GroupReports {
     work: BothReports,
     loads: Vec<BothReports>,
     /// Account of the path, if it keeps one, taken before the ends part.
@@ -120,7 +120,7 @@ impl Agents {
             on_interval: None,
             stop: Arc::default(),
             noted: None,
-            files: Files::default(),
+            files: TrialFiles::default(),
             probe: None,
             awake: None,
             goes_first: false,
@@ -129,7 +129,7 @@ impl Agents {
 
     /// Sets whether files that exist before the first trial may be replaced by received ones.
     pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
-        self.files = Files::new(overwrite);
+        self.files = TrialFiles::new(overwrite);
         self
     }
 
@@ -139,16 +139,16 @@ impl Agents {
         self
     }
 
-    /// Calls `tell` with the number of trials ahead of ours whenever a server queues us.
-    pub fn on_queued(mut self, tell: impl FnMut(u32) + 'static) -> Agents {
-        self.on_queued = Box::new(tell);
+    /// Calls `callback` with the number of trials ahead of ours whenever a server queues us.
+    pub fn on_queued(mut self, callback: impl FnMut(u32) + 'static) -> Agents {
+        self.on_queued = Box::new(callback);
         self
     }
 
-    /// Calls `tell` for each interval while a trial runs. Without this, agents are not asked for intervals and do not
+    /// Calls `callback` for each interval while a trial runs. Without this, agents are not asked for intervals and do not
     /// wake up to report any.
-    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Agents {
-        self.on_interval = Some(Box::new(tell));
+    pub fn on_interval(mut self, callback: impl FnMut(&Row) + 'static) -> Agents {
+        self.on_interval = Some(Box::new(callback));
         self
     }
 
@@ -196,8 +196,8 @@ impl Agents {
             return Err(Error::usage(NO_FILES));
         }
         let ready = self.files.ready(&**asked)?;
-        let told = [ready.told(asked, Side::Near)?, ready.told(asked, Side::Far)?];
-        let cast = self.cast(order, told)?;
+        let work_by_side = [ready.work_for(asked, Side::Near)?, ready.work_for(asked, Side::Far)?];
+        let cast = self.cast(order, work_by_side)?;
         let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
@@ -220,19 +220,19 @@ impl Agents {
     }
 
     /// Returns the groups that take part in a trial.
-    fn cast(&self, order: &Order, told: [SharedTask; 2]) -> Result<Cast> {
+    fn cast(&self, order: &Order, work_by_side: [SharedTask; 2]) -> Result<Cast> {
         let assigned = order.placement.assign(self.ends(), Topology::here())?;
-        let mut work = Group::measured(order, told, assigned)?;
+        let mut work = Group::measured(order, work_by_side, assigned)?;
         work.live = self.on_interval.is_some();
         work.goes_first = self.goes_first;
         work.emulated = self.emulated().map(|path| path.terms());
         if let Far::Server { .. } = self.far {
             work = work.served()?;
         }
-        work.way = Way::of(&work.contender.via, &self.far)?;
+        work.way = RelayWay::of(&work.contender.via, &self.far)?;
         let mut loads = Vec::new();
         if let Some(group) = Group::load(&work, Topology::here())? {
-            loads.push(Group { way: Way::of(&group.contender.via, &self.far)?, ..group });
+            loads.push(Group { way: RelayWay::of(&group.contender.via, &self.far)?, ..group });
         }
         let asked = order.pairing.task.info().load.as_ref();
         let lead = asked.map_or(Nanos::ZERO, |load| load.lead);
@@ -241,7 +241,7 @@ impl Agents {
     }
 
     /// Starts all nodes, and leads them to their reports.
-    fn see_through(&mut self, cast: &Cast) -> Result<Ran> {
+    fn see_through(&mut self, cast: &Cast) -> Result<GroupReports> {
         let listening = self.listen(&cast.work)?;
         let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load)?)));
         let loads = loads.collect::<Result<Vec<_>>>()?;
@@ -264,7 +264,7 @@ impl Agents {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Server { .. } => None,
         };
-        Ok(Ran { work: reports.checked(&*cast.work.task), loads, account, began })
+        Ok(GroupReports { work: reports.checked(&*cast.work.task), loads, account, began })
     }
 
     /// Starts the measured work, passes its intervals to the callback if there is one, and returns the reports.
@@ -283,20 +283,22 @@ impl Agents {
         nodes.start()?;
         stints.count_from(Monotonic.now());
         let mut on_point = |side, flow, point| {
-            if let (Some(tell), Some(row)) = (on_interval.as_mut(), live.note(side, flow, point)) {
-                tell(&row);
+            if let (Some(callback), Some(row)) =
+                (on_interval.as_mut(), live.note(side, flow, point))
+            {
+                callback(&row);
             }
         };
         let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now))?;
-        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
-            tell(&row);
+        if let (Some(callback), Some(row)) = (on_interval, live.rest()) {
+            callback(&row);
         }
         Ok(reports)
     }
 
     /// Starts the far nodes of a group and the relays in front of them, if any, and waits until they listen.
-    fn listen(&mut self, group: &Group) -> Result<Listening> {
-        let mut all = Listening::default();
+    fn listen(&mut self, group: &Group) -> Result<ListeningNodes> {
+        let mut all = ListeningNodes::default();
         for node in 0..group.far_nodes {
             let who = match group.far_nodes {
                 1 => "far agent".to_owned(),
@@ -336,7 +338,7 @@ impl Agents {
 
     /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node
     /// dials.
-    fn relay(&mut self, group: &Group, far: Address, all: &mut Listening) -> Result<()> {
+    fn relay(&mut self, group: &Group, far: Address, all: &mut ListeningNodes) -> Result<()> {
         let mut at = far.clone();
         let mut started = None;
         if let Some(plan) = group.relay(&far)? {
@@ -352,7 +354,7 @@ impl Agents {
     }
 
     /// Starts the near node of a group, and the TURN clients beside it, and waits until all its nodes are connected.
-    fn dial(&mut self, group: &Group, mut listening: Listening) -> Result<Nodes> {
+    fn dial(&mut self, group: &Group, mut listening: ListeningNodes) -> Result<Nodes> {
         for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
             let mut client = self.agent("TURN client", Side::Near)?;
             let plan = ToAgent::Relay(RelayPlan::Turn(plan));
@@ -360,7 +362,7 @@ impl Agents {
             listening.relays.push(client);
         }
         let mut near = self.agent("near agent", Side::Near)?;
-        near.tell(&ToAgent::Open(Box::new(group.near(listening.at))))?;
+        near.send(&ToAgent::Open(Box::new(group.near(listening.at))))?;
         let stop = Arc::clone(&self.stop);
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
         nodes.near_share = group.near_share();
@@ -421,8 +423,8 @@ impl Runner for Agents {
         Ok(Some((wanted, why.to_owned())))
     }
 
-    fn settle(&mut self, tell: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
-        Some(quiet::settle(self.probe.as_mut()?, tell))
+    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+        Some(quiet::settle(self.probe.as_mut()?, on_wait))
     }
 
     fn probe(&mut self) -> Option<ProbePoint> {

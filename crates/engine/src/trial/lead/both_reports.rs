@@ -1,6 +1,6 @@
 //! Reports of both ends of a group, before they become the record of a trial.
 
-use super::credible::Known;
+use super::credible::TrialFacts;
 use crate::contract::Guarantees;
 use crate::measurements::Cost;
 use crate::time::Nanos;
@@ -38,7 +38,7 @@ impl BothReports {
 
     /// Drops the far end's report if it cannot be true, so that none of its numbers becomes a figure.
     pub(in crate::trial) fn checked(mut self, task: &dyn Task) -> BothReports {
-        let known = Known { near: &self.near, task, took: self.took };
+        let known = TrialFacts { near: &self.near, task, took: self.took };
         self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());
         if self.doubt.is_some() {
             self.far = None;

@@ -25,7 +25,7 @@ use super::load;
 use super::nodes::SLACK;
 use crate::host::placement::Assigned;
 use crate::host::topology::Topology;
-use crate::trial::between::turn::way::Way;
+use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::trial::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
 use crate::trial::path::model_time::accept_timeout;
@@ -49,7 +49,7 @@ pub(super) struct Group {
     pub(super) task: SharedTask,
     pub(super) order: Order,
     /// Work as the near end and as the far ends get it.
-    pub(super) told: [SharedTask; 2],
+    pub(super) work_by_side: [SharedTask; 2],
     pub(super) assigned: Assigned,
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
@@ -63,20 +63,20 @@ pub(super) struct Group {
     /// Properties of the path, if the race emulates it.
     pub(super) emulated: Option<control::Emulated>,
     /// Relay that the group's traffic goes through, if any.
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<RelayWay>,
 }
 
 impl Group {
-    /// Creates the group of the measured work; `told` is the work for each side.
+    /// Creates the group of the measured work; `work_by_side` is the work for each side.
     ///
     /// # Errors
     /// [`Error::Usage`] if the contender does not suit the work; [`Error::Setup`] without a source of randomness.
     pub(super) fn measured(
         order: &Order,
-        told: [SharedTask; 2],
+        work_by_side: [SharedTask; 2],
         assigned: Assigned,
     ) -> Result<Group> {
-        Group::new(order.clone(), told, assigned)
+        Group::new(order.clone(), work_by_side, assigned)
     }
 
     /// Creates the group of the load beside the work, if it has one. It gets the CPUs that the work leaves free; if
@@ -86,14 +86,14 @@ impl Group {
     /// As of [`Group::measured`].
     pub(super) fn load(work: &Group, topology: &Topology) -> Result<Option<Group>> {
         let Some(order) = load::order(&work.order) else { return Ok(None) };
-        let told = [order.pairing.task.clone(), order.pairing.task.clone()];
-        let group = Group::new(order, told, free(&work.assigned, topology))?;
+        let work_by_side = [order.pairing.task.clone(), order.pairing.task.clone()];
+        let group = Group::new(order, work_by_side, free(&work.assigned, topology))?;
         Ok(Some(Group { emulated: work.emulated, ..group }))
     }
 
-    fn new(order: Order, told: [SharedTask; 2], assigned: Assigned) -> Result<Group> {
+    fn new(order: Order, work_by_side: [SharedTask; 2], assigned: Assigned) -> Result<Group> {
         // The near end's work has the length of its file.
-        let task = told[0].clone();
+        let task = work_by_side[0].clone();
         let contender = suited(order.pairing.contender.clone(), &*task)?;
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
@@ -103,7 +103,7 @@ impl Group {
             contender,
             task,
             order,
-            told,
+            work_by_side,
             assigned,
             token: Token::fresh()?,
             far_nodes,
@@ -223,20 +223,20 @@ impl Group {
     }
 
     /// Returns the contender as its ends get it: without its commands, which the ends do not use.
-    fn told_contender(&self) -> String {
+    fn contender_for_ends(&self) -> String {
         let external = self.contender.external.as_ref();
         external.map_or_else(|| self.order.contender(), |pair| pair.carries.clone())
     }
 
     fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
-        let (told, cpu) = match side {
-            Side::Near => (&self.told[0], self.assigned.near),
-            Side::Far => (&self.told[1], self.assigned.far),
+        let (work_by_side, cpu) = match side {
+            Side::Near => (&self.work_by_side[0], self.assigned.near),
+            Side::Far => (&self.work_by_side[1], self.assigned.far),
         };
         AgentPlan {
             side,
-            contender: self.told_contender(),
-            workload: told.to_string(),
+            contender: self.contender_for_ends(),
+            workload: work_by_side.to_string(),
             endpoint,
             further: Vec::new(),
             share: None,

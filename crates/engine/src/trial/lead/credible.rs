@@ -43,7 +43,7 @@ const PAUSE: Nanos = Nanos::from_millis(100);
 const LEAST_SHARE: f64 = 0.5;
 
 /// Facts of a trial that this end knows by itself.
-pub(super) struct Known<'a> {
+pub(super) struct TrialFacts<'a> {
     pub(super) near: &'a AgentReport,
     pub(super) task: &'a dyn Task,
     /// Time from the start message to the far end's report.
@@ -54,7 +54,7 @@ type Checked = Result<(), String>;
 
 const SENT_FOR: &str = "sent for";
 
-impl Known<'_> {
+impl TrialFacts<'_> {
     /// Checks a far end's report against all these facts.
     ///
     /// # Errors
@@ -381,7 +381,7 @@ mod tests {
         let (near, mut far) = (near(), far());
         change(&mut far);
         let took = Nanos(SECOND + SECOND / 10);
-        Known { near: &near, task: &*task, took }.check(&far).err()
+        TrialFacts { near: &near, task: &*task, took }.check(&far).err()
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         let check = |bytes| {
             let gave = EndpointReport { sent: tally(bytes), ..EndpointReport::default() };
             let far = AgentReport { halves: vec![gave], ..AgentReport::default() };
-            Known { near: &near, task: &*task, took: Nanos(SECOND) }.check(&far)
+            TrialFacts { near: &near, task: &*task, took: Nanos(SECOND) }.check(&far)
         };
         assert_eq!(check(1_000_000), Ok(()));
         assert!(check(999_000).unwrap_err().contains("this end received 1000 messages"));
@@ -479,7 +479,7 @@ mod tests {
             };
             let half = EndpointReport { received: sent, ..EndpointReport::default() };
             let near = AgentReport { halves: vec![half], ..AgentReport::default() };
-            Known { near: &near, task: &*task, took: Nanos(1_900_000_000) }.check(&far)
+            TrialFacts { near: &near, task: &*task, took: Nanos(1_900_000_000) }.check(&far)
         };
         assert_eq!(check(2 * SECOND), Ok(()));
         assert!(check(3 * SECOND).unwrap_err().contains("sent for 3.00 s"));

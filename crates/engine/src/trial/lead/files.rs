@@ -37,27 +37,27 @@ pub enum Overwrite {
 
 /// Files of all trials of a race.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(super) struct TrialFiles {
     overwrite: Overwrite,
     /// Files that earlier trials created, which later ones may replace.
     own: BTreeSet<PathBuf>,
-    known: BTreeMap<PathBuf, Known>,
+    known: BTreeMap<PathBuf, SourceDigests>,
 }
 
 /// Source file with known content.
 #[derive(Debug)]
-struct Known {
-    state: State,
+struct SourceDigests {
+    state: FileState,
     /// SHA-256 by start and length.
     digests: BTreeMap<(u64, u64), String>,
 }
 
 /// Identity and version of a file: device, inode, length, and time of its last change.
-type State = (u64, u64, u64, i64, i64);
+type FileState = (u64, u64, u64, i64, i64);
 
 /// Files of one trial, prepared for it.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub(super) struct PreparedFiles {
     source: Option<PathBuf>,
     sink: Option<PathBuf>,
     /// Length of the source, in bytes.
@@ -66,7 +66,7 @@ pub(super) struct Ready {
 
 /// Result of checking a trial's content.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(super) struct ContentOutcome {
     pub(super) verified: Verified,
     pub(super) why_invalid: Option<String>,
 }
@@ -74,9 +74,9 @@ pub(super) struct Settled {
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
-impl Files {
-    pub(super) fn new(overwrite: Overwrite) -> Files {
-        Files { overwrite, ..Files::default() }
+impl TrialFiles {
+    pub(super) fn new(overwrite: Overwrite) -> TrialFiles {
+        TrialFiles { overwrite, ..TrialFiles::default() }
     }
 
     /// Prepares a trial's files: reads the source, so that it is in the page cache as far as memory allows, hashes it
@@ -84,8 +84,8 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Usage`] if a file exists that may not be replaced, [`Error::Data`] if a file cannot be read or created.
-    pub(super) fn ready(&mut self, task: &dyn Task) -> Result<Ready> {
-        let mut ready = Ready::default();
+    pub(super) fn ready(&mut self, task: &dyn Task) -> Result<PreparedFiles> {
+        let mut ready = PreparedFiles::default();
         for file in &task.info().files {
             let path = PathBuf::from(&file.path);
             match file.purpose {
@@ -109,7 +109,7 @@ impl Files {
     fn learn(&mut self, path: &Path, bytes: u64) -> Result<()> {
         let state = state(path)?;
         if self.known.get(path).is_none_or(|known| known.state != state) {
-            self.known.insert(path.to_owned(), Known { state, digests: BTreeMap::new() });
+            self.known.insert(path.to_owned(), SourceDigests { state, digests: BTreeMap::new() });
         }
         if self.known.get(path).is_some_and(|known| known.digests.contains_key(&(0, bytes))) {
             return each_chunk(path, 0, bytes, |_, _| {});
@@ -153,7 +153,7 @@ impl Files {
     }
 
     /// Removes the empty partial file of a trial that failed before anything arrived.
-    pub(super) fn abandon(&self, ready: &Ready) {
+    pub(super) fn abandon(&self, ready: &PreparedFiles) {
         let Some(part) = ready.sink.as_deref().map(partial) else { return };
         if self.own.contains(&part) && fs::metadata(&part).is_ok_and(|there| there.len() == 0) {
             // An empty file that stays does no harm.
@@ -165,7 +165,11 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Data`] where a file cannot be read, written to disk, or named.
-    pub(super) fn settle(&mut self, ready: &Ready, content: &Content) -> Result<Settled> {
+    pub(super) fn settle(
+        &mut self,
+        ready: &PreparedFiles,
+        content: &Content,
+    ) -> Result<ContentOutcome> {
         let bytes = total(content.pieces.iter().map(|piece| piece.bytes));
         let arrived = total(content.pieces.iter().map(|piece| piece.report.arrived));
         let mut verified = Verified {
@@ -192,13 +196,13 @@ impl Files {
         let differs = verified.state == ContentState::Differs;
         let place = verified.differs_at.map(|at| format!("content differs from byte {at} on"));
         let why_invalid = why_invalid.or_else(|| place.filter(|_| differs));
-        Ok(Settled { verified, why_invalid })
+        Ok(ContentOutcome { verified, why_invalid })
     }
 
     /// Judges the trial by the content of the sink.
     fn settle_sink(
         &mut self,
-        ready: &Ready,
+        ready: &PreparedFiles,
         sink: &Path,
         content: &Content,
         verified: &mut Verified,
@@ -236,7 +240,7 @@ impl Files {
     /// place.
     fn settle_reports(
         &mut self,
-        ready: &Ready,
+        ready: &PreparedFiles,
         content: &Content,
         verified: &mut Verified,
     ) -> Result<Option<String>> {
@@ -290,12 +294,12 @@ impl Files {
     }
 }
 
-impl Ready {
+impl PreparedFiles {
     /// Returns the work for one end; unchanged if it names no files.
     ///
     /// # Errors
     /// As of [`SharedTask::of`].
-    pub(super) fn told(&self, task: &SharedTask, side: Side) -> Result<SharedTask> {
+    pub(super) fn work_for(&self, task: &SharedTask, side: Side) -> Result<SharedTask> {
         if self.source.is_none() && self.sink.is_none() {
             return Ok(task.clone());
         }
@@ -340,7 +344,7 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> Error {
     Error::data(path.display().to_string(), format!("{what}: {error}"))
 }
 
-fn state(path: &Path) -> Result<State> {
+fn state(path: &Path) -> Result<FileState> {
     let there = fs::metadata(path).map_err(|e| failed(path, "it cannot be looked at", &e))?;
     Ok((there.dev(), there.ino(), there.len(), there.ctime(), there.ctime_nsec()))
 }
@@ -500,7 +504,7 @@ mod tests {
         let folder = Folder::new();
         folder.put("in", b"hello");
         let task = folder.task("file=@in,sink=@out");
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         for _ in 0..2 {
             let ready = files.ready(&*task).unwrap();
             assert_eq!(ready.source_bytes, Some(5));
@@ -519,7 +523,7 @@ mod tests {
         let folder = Folder::new();
         folder.put("in", b"hello");
         let task = folder.task("file=@in,sink=@out");
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         let ready = files.ready(&*task).unwrap();
         fs::write(folder.path("out.partial"), b"he").unwrap();
         let settled =
@@ -536,7 +540,7 @@ mod tests {
         let folder = Folder::new();
         folder.put("in", b"hello");
         let say = |settings: &str, origin, arrived: &[u8]| {
-            let mut files = Files::new(Overwrite::Allowed);
+            let mut files = TrialFiles::new(Overwrite::Allowed);
             let ready = files.ready(&*folder.task(settings)).unwrap();
             fs::write(folder.path("out.partial"), arrived).unwrap();
             let settled = files.settle(&ready, &content(origin, &[(0, 2, 2), (2, 3, 3)])).unwrap();
@@ -558,7 +562,7 @@ mod tests {
     #[test]
     fn made_up_content_in_a_file_begins_anew_with_each_stream() {
         let folder = Folder::new();
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         let ready = files.ready(&*folder.task("sink=@out,bytes=300000,streams=2")).unwrap();
         let pattern = pattern();
         let stream = [&pattern[..], &pattern[..150_000 - PERIOD]].concat();
@@ -573,7 +577,7 @@ mod tests {
     fn what_was_hashed_on_the_way_is_held_against_each_part_of_the_file() {
         let folder = Folder::new();
         folder.put("in", b"hello");
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         let ready = files.ready(&*folder.task("file=@in,verify=on,streams=2")).unwrap();
         let mut arrived = content(Origin::File, &[(0, 2, 2), (2, 3, 3)]);
         for (piece, part) in arrived.pieces.iter_mut().zip(["he", "llo"]) {
@@ -598,12 +602,12 @@ mod tests {
         let task = folder.task("sink=@out,bytes=5");
         for name in ["out", "out.partial"] {
             folder.put(name, b"precious");
-            let why = Files::default().ready(&*task).unwrap_err();
+            let why = TrialFiles::default().ready(&*task).unwrap_err();
             assert_eq!(why.exit_code(), 2);
             let why = why.to_string();
             assert!(why.contains(&format!("/{name} is there already; --force")), "{why}");
             assert_eq!(fs::read(folder.path(name)).unwrap(), b"precious");
-            Files::new(Overwrite::Allowed).ready(&*task).unwrap();
+            TrialFiles::new(Overwrite::Allowed).ready(&*task).unwrap();
             assert_eq!(fs::read(folder.path("out.partial")).unwrap(), b"");
             folder.names().iter().for_each(|name| fs::remove_file(folder.path(name)).unwrap());
         }
@@ -612,7 +616,7 @@ mod tests {
     #[test]
     fn a_file_that_appears_during_the_trial_is_not_replaced() {
         let folder = Folder::new();
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         let ready = files.ready(&*folder.task("sink=@out,bytes=5")).unwrap();
         folder.put("out", b"precious");
         fs::write(folder.path("out.partial"), &pattern()[..5]).unwrap();
@@ -626,9 +630,9 @@ mod tests {
         let folder = Folder::new();
         folder.put("in", b"hello");
         let task = folder.task("file=@in");
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         files.ready(&*task).unwrap();
-        let hash = |files: &mut Files| files.digest(&folder.path("in"), 0, 5).unwrap();
+        let hash = |files: &mut TrialFiles| files.digest(&folder.path("in"), 0, 5).unwrap();
         let before = hash(&mut files);
         fs::remove_file(folder.path("in")).unwrap();
         folder.put("in", b"world");
@@ -639,7 +643,7 @@ mod tests {
     #[test]
     fn a_trial_that_failed_at_once_leaves_nothing() {
         let folder = Folder::new();
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         let ready = files.ready(&*folder.task("sink=@out,bytes=5")).unwrap();
         assert_eq!(folder.names(), ["out.partial"]);
         files.abandon(&ready);

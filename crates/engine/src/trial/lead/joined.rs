@@ -41,8 +41,8 @@ pub(super) fn for_all(report: AgentReport, share: Share) -> AgentReport {
 }
 
 /// Returns by flow a list that a near node reports once for all far nodes.
-pub(super) fn repeated<T: Clone>(told: Vec<T>, share: Share) -> Vec<T> {
-    told.into_iter().flat_map(|one| vec![one; share.nodes.into()]).collect()
+pub(super) fn repeated<T: Clone>(list: Vec<T>, share: Share) -> Vec<T> {
+    list.into_iter().flat_map(|one| vec![one; share.nodes.into()]).collect()
 }
 
 fn taken<T>(

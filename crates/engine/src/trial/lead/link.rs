@@ -30,10 +30,10 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// Link to an agent. Dropping it ends a local agent.
 pub struct Link {
     who: String,
-    line: Line,
+    line: LinkChannel,
 }
 
-enum Line {
+enum LinkChannel {
     Process(AgentProcess),
     Server { stream: Arc<ControlStream>, stop: Arc<AtomicBool> },
 }
@@ -57,35 +57,35 @@ impl Link {
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {
-        Ok(Link { who: who.to_owned(), line: Line::Process(process) })
+        Ok(Link { who: who.to_owned(), line: LinkChannel::Process(process) })
     }
 
     /// Creates a link through a server, on its control connection, which lasts until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
-        Link { who: who.to_owned(), line: Line::Server { stream, stop } }
+        Link { who: who.to_owned(), line: LinkChannel::Server { stream, stop } }
     }
 
     /// Sends a message to the agent.
     ///
     /// # Errors
     /// Fails if the agent is gone.
-    pub fn tell(&mut self, word: &ToAgent) -> Result<()> {
+    pub fn send(&mut self, message: &ToAgent) -> Result<()> {
         let done = match &mut self.line {
-            Line::Process(process) => control::write(&mut process.control(), word),
-            Line::Server { stream, .. } => control::write(&mut &**stream, word),
+            LinkChannel::Process(process) => control::write(&mut process.control(), message),
+            LinkChannel::Server { stream, .. } => control::write(&mut &**stream, message),
         };
-        done.map_err(|e| self.last_word().unwrap_or_else(|| self.gone(e)))
+        done.map_err(|e| self.last_message().unwrap_or_else(|| self.gone(e)))
     }
 
     /// Returns the error in the last message of a server that has closed the connection: its operator stopped it.
-    fn last_word(&mut self) -> Option<Error> {
+    fn last_message(&mut self) -> Option<Error> {
         if !self.is_through_server() {
             return None;
         }
         for _ in 0..MOST_UNREAD {
-            let word = self.has_word(Nanos::ZERO).ok()?.then(|| self.hear())?.ok()?;
-            if let Word::Server(FromServer::Stopped(fault)) = word {
+            let message = self.has_message(Nanos::ZERO).ok()?.then(|| self.receive())?.ok()?;
+            if let LinkMessage::Server(FromServer::Stopped(fault)) = message {
                 return Some(stopped(&self.who, &fault));
             }
         }
@@ -96,24 +96,24 @@ impl Link {
     ///
     /// # Errors
     /// Fails if the agent is gone; [`Error::Nonsense`] if the message makes no sense.
-    pub fn hear(&mut self) -> Result<Word> {
+    pub fn receive(&mut self) -> Result<LinkMessage> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
-            Line::Process(process) => {
+            LinkChannel::Process(process) => {
                 let stream = process.control();
                 control::read_frame(&mut Patient { stream, deadline, stop: &NEVER })
             }
-            Line::Server { stream, stop } => {
+            LinkChannel::Server { stream, stop } => {
                 control::read_frame(&mut Patient { stream: &**stream, deadline, stop })
             }
         };
         let frame = frame.map_err(|e| self.gone(e))?;
-        let word = if self.is_through_server() && FromServer::is_meant(&frame) {
-            control::parse(&frame).map(Word::Server)
+        let message = if self.is_through_server() && FromServer::is_meant(&frame) {
+            control::parse(&frame).map(LinkMessage::Server)
         } else {
-            control::parse(&frame).map(Word::Agent)
+            control::parse(&frame).map(LinkMessage::Agent)
         };
-        word.map_err(|e| Error::Nonsense {
+        message.map_err(|e| Error::Nonsense {
             who: self.who.clone(),
             what: format!("{e}; use the same version on both ends"),
         })
@@ -122,8 +122,8 @@ impl Link {
     /// Returns the descriptor to poll for the next message.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.line {
-            Line::Process(process) => process.control().as_fd(),
-            Line::Server { stream, .. } => stream.as_fd(),
+            LinkChannel::Process(process) => process.control().as_fd(),
+            LinkChannel::Server { stream, .. } => stream.as_fd(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Link {
     ///
     /// # Errors
     /// Fails if the link cannot be polled.
-    pub fn has_word(&self, timeout: Nanos) -> Result<bool> {
+    pub fn has_message(&self, timeout: Nanos) -> Result<bool> {
         let timeout = if self.holds_more() { Nanos::ZERO } else { timeout };
         let seen = readable(self.fd(), timeout).map(|is_readable| is_readable || self.holds_more());
         seen.map_err(|e| Error::setup(format!("wait for {}", self.who), e))
@@ -140,8 +140,8 @@ impl Link {
     /// Returns true if a message is buffered, so that the descriptor may not be readable.
     pub fn holds_more(&self) -> bool {
         match &self.line {
-            Line::Process(_) => false,
-            Line::Server { stream, .. } => stream.holds_more(),
+            LinkChannel::Process(_) => false,
+            LinkChannel::Server { stream, .. } => stream.holds_more(),
         }
     }
 
@@ -152,29 +152,29 @@ impl Link {
 
     /// Returns true if the agent is reached through a server, which outlives the trial.
     pub fn is_through_server(&self) -> bool {
-        matches!(self.line, Line::Server { .. })
+        matches!(self.line, LinkChannel::Server { .. })
     }
 
     /// Returns the error for an agent, or a server, that broke down.
     pub fn broken(&self, what: &str) -> Error {
         match self.line {
-            Line::Process(_) => Error::broken(&self.who, what),
-            Line::Server { .. } => Error::peer(&self.who, what),
+            LinkChannel::Process(_) => Error::broken(&self.who, what),
+            LinkChannel::Server { .. } => Error::peer(&self.who, what),
         }
     }
 
     /// Returns the CPU time that the agent has used so far; `None` if it is remote, or gone.
     pub fn cpu_time(&self) -> Option<Nanos> {
         match &self.line {
-            Line::Process(process) => cpu_ns(process.id()).map(Nanos),
-            Line::Server { .. } => None,
+            LinkChannel::Process(process) => cpu_ns(process.id()).map(Nanos),
+            LinkChannel::Server { .. } => None,
         }
     }
 
     fn gone(&self, error: io::Error) -> Error {
         let last_words = match &self.line {
-            Line::Process(process) => process.last_words(),
-            Line::Server { .. } => None,
+            LinkChannel::Process(process) => process.last_words(),
+            LinkChannel::Server { .. } => None,
         };
         let what = match (error.kind(), last_words) {
             (_, Some(words)) => {
@@ -197,7 +197,7 @@ impl Link {
 
 /// Message received over a link.
 #[derive(Debug)]
-pub enum Word {
+pub enum LinkMessage {
     /// Message from the agent.
     Agent(FromAgent),
     /// Message from the server in front of the agent.

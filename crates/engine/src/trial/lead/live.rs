@@ -48,7 +48,7 @@ pub enum LiveRate {
 
 /// Reports of a flow at one end.
 #[derive(Debug, Clone)]
-struct Told {
+struct FlowReports {
     side: Side,
     flow: u16,
     /// Point at the end of the last row.
@@ -75,52 +75,53 @@ pub struct Live {
     contender: String,
     /// Number of flows, both ends counted.
     expected: usize,
-    told: Vec<Told>,
+    reports: Vec<FlowReports>,
     shown_to_ns: u64,
 }
 
 impl Live {
     /// Creates a view for a trial of `contender` with `expected` flows, both ends counted.
     pub fn new(contender: &str, expected: usize) -> Live {
-        Live { contender: contender.to_owned(), expected, told: Vec::new(), shown_to_ns: 0 }
+        Live { contender: contender.to_owned(), expected, reports: Vec::new(), shown_to_ns: 0 }
     }
 
     /// Takes a point. Returns a row if every flow has reported a new point, or if one has reported twice: the others
     /// then sleep, have ended, or report late.
     pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Option<Row> {
-        let place = self.told.iter().position(|told| told.side == side && told.flow == flow);
+        let place =
+            self.reports.iter().position(|reports| reports.side == side && reports.flow == flow);
         // A flow that reports a second time starts the next row.
-        let is_second = place.is_some_and(|place| self.told[place].news == News::Yes);
+        let is_second = place.is_some_and(|place| self.reports[place].news == News::Yes);
         let overdue = if is_second { self.rest() } else { None };
         let is_late = point.at_ns <= self.shown_to_ns;
         match place {
-            Some(place) if is_late => self.told[place].was_shown(point),
+            Some(place) if is_late => self.reports[place].was_shown(point),
             Some(place) => {
-                let told = &mut self.told[place];
-                let earlier = told.now;
-                (told.now, told.news) = (told.with_untold(point, &earlier), News::Yes);
+                let reports = &mut self.reports[place];
+                let earlier = reports.now;
+                (reports.now, reports.news) = (reports.with_unshown(point, &earlier), News::Yes);
             }
             // A peer may name flows that do not exist; their number is bounded.
-            None if self.told.len() < self.expected => {
+            None if self.reports.len() < self.expected => {
                 let before = Point::default();
-                let mut told = Told { side, flow, before, now: before, news: News::No };
+                let mut reports = FlowReports { side, flow, before, now: before, news: News::No };
                 if is_late {
-                    told.was_shown(point);
+                    reports.was_shown(point);
                 } else {
-                    (told.now, told.news) = (point, News::Yes);
+                    (reports.now, reports.news) = (point, News::Yes);
                 }
-                self.told.push(told);
+                self.reports.push(reports);
             }
             None => return overdue,
         }
-        let fresh = self.told.iter().filter(|told| told.news == News::Yes).count();
+        let fresh = self.reports.iter().filter(|reports| reports.news == News::Yes).count();
         overdue.or_else(|| if fresh == self.expected { self.rest() } else { None })
     }
 
     /// Returns a row of the points that were reported and not yet shown.
     pub fn rest(&mut self) -> Option<Row> {
-        let news = || self.told.iter().filter(|told| told.news == News::Yes);
-        let to_ns = news().map(|told| told.now.at_ns).max()?;
+        let news = || self.reports.iter().filter(|reports| reports.news == News::Yes);
+        let to_ns = news().map(|reports| reports.now.at_ns).max()?;
         let (from_ns, cwnd) = (self.shown_to_ns, self.window(Side::Near));
         let mut row = Row {
             contender: self.contender.clone(),
@@ -131,12 +132,12 @@ impl Live {
             cwnd_bytes: cwnd.or_else(|| self.window(Side::Far)),
             ..Row::default()
         };
-        for told in self.told.iter_mut().filter(|told| told.news == News::Yes) {
-            row.add(told);
-            told.before = told.now;
-            told.now.rtt = RoundTrips::default();
-            told.now.missing = None;
-            told.news = News::No;
+        for reports in self.reports.iter_mut().filter(|reports| reports.news == News::Yes) {
+            row.add(reports);
+            reports.before = reports.now;
+            reports.now.rtt = RoundTrips::default();
+            reports.now.missing = None;
+            reports.news = News::No;
         }
         self.shown_to_ns = row.to_ns;
         Some(row)
@@ -144,36 +145,41 @@ impl Live {
 
     /// Returns the rate received at `side` in the row that ends at `to_ns`.
     fn rate(&self, side: Side, to_ns: u64) -> LiveRate {
-        let carries = |told: &Told| {
-            let bytes = match told.side == side {
-                true => told.now.received_bytes,
-                false => told.now.sent_bytes,
+        let carries = |reports: &FlowReports| {
+            let bytes = match reports.side == side {
+                true => reports.now.received_bytes,
+                false => reports.now.sent_bytes,
             };
             bytes > 0
         };
-        if !self.told.iter().any(carries) {
+        if !self.reports.iter().any(carries) {
             return LiveRate::None;
         }
-        let mut known = self.told.iter().filter(|told| told.side == side && told.news == News::Yes);
+        let mut known =
+            self.reports.iter().filter(|reports| reports.side == side && reports.news == News::Yes);
         let first = known.next();
         let Some(first) = first else { return LiveRate::Unknown };
-        let bytes = known.fold(first.received(), |sum, told| sum.saturating_add(told.received()));
+        let bytes =
+            known.fold(first.received(), |sum, reports| sum.saturating_add(reports.received()));
         let span = to_ns.saturating_sub(self.shown_to_ns);
         rate_bps(bytes as f64, span).map_or(LiveRate::Unknown, LiveRate::Bps)
     }
 
     /// Returns the sum of the congestion windows of one end's sending flows.
     fn window(&self, side: Side) -> Option<u64> {
-        let senders = self.told.iter().filter(|told| told.side == side && told.now.sent_bytes > 0);
+        let senders = self
+            .reports
+            .iter()
+            .filter(|reports| reports.side == side && reports.now.sent_bytes > 0);
         senders
-            .filter_map(|told| told.now.tcp)
+            .filter_map(|reports| reports.now.tcp)
             .map(|tcp| tcp.cwnd_bytes)
             .filter(|bytes| *bytes > 0)
             .reduce(u64::saturating_add)
     }
 }
 
-impl Told {
+impl FlowReports {
     /// Returns the bytes received since the end of the last row.
     fn received(&self) -> u64 {
         self.now.received_bytes.saturating_sub(self.before.received_bytes)
@@ -183,13 +189,13 @@ impl Told {
     /// and round trips, which no row has shown.
     fn was_shown(&mut self, point: Point) {
         let earlier = self.now;
-        let now = self.with_untold(point, &earlier);
+        let now = self.with_unshown(point, &earlier);
         let Point { lost_messages, socket_drops, .. } = self.before;
         (self.before, self.now) = (Point { lost_messages, socket_drops, ..point }, now);
     }
 
     /// Returns a point with the counts that `earlier` reported and no row has shown.
-    fn with_untold(&self, mut point: Point, earlier: &Point) -> Point {
+    fn with_unshown(&self, mut point: Point, earlier: &Point) -> Point {
         let mut rtt = earlier.rtt;
         rtt.merge(&point.rtt);
         point.rtt = rtt;
@@ -199,8 +205,8 @@ impl Told {
 }
 
 impl Row {
-    fn add(&mut self, told: &Told) {
-        let (before, now) = (&told.before, &told.now);
+    fn add(&mut self, reports: &FlowReports) {
+        let (before, now) = (&reports.before, &reports.now);
         self.rtt.merge(&now.rtt);
         let step =
             |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));

@@ -39,14 +39,14 @@ pub(in crate::trial) fn conclude(
 fn course(reports: &BothReports) -> Vec<Series> {
     let ends = [Some(&reports.near), reports.far.as_ref()];
     let all = ends.into_iter().flatten().flat_map(|end| &end.series);
-    let told = all.map(|series| {
+    let all_series = all.map(|series| {
         let again = series.tcp.as_ref().map(|tcp| tcp.retransmits.clone()).unwrap_or_default();
         let tcp = TcpColumns { retransmits: again, ..TcpColumns::default() };
         Series { tcp: (tcp != TcpColumns::default()).then_some(tcp), ..series.clone() }
     });
     let says =
         |series: &Series| series.received_bytes.iter().any(|n| *n > 0) || series.tcp.is_some();
-    told.filter(says).collect()
+    all_series.filter(says).collect()
 }
 
 /// Returns the rate of each flow of a load: bytes that arrived per nanosecond in which the flow received; empty if its

@@ -11,7 +11,7 @@ use crate::measurements::Tally;
 use crate::measurements::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::trial::between::external::{self, Running};
+use crate::trial::between::external::{self, RunningCommand};
 use crate::trial::control::patient::sleep;
 use crate::trial::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use crate::workload::Clocks;
@@ -19,7 +19,7 @@ use crate::workload::Clocks;
 use super::both_reports::BothReports;
 use super::credible::check_tallies;
 use super::joined::{for_all, interleaved, joined, repeated};
-use super::link::{Link, Word};
+use super::link::{Link, LinkMessage};
 
 /// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
@@ -44,24 +44,24 @@ pub(super) fn await_ready(
 ) -> Result<Address> {
     let give_up = Monotonic.now() + QUEUE_TIMEOUT;
     let mut left = SLACK;
-    link.tell(open)?;
+    link.send(open)?;
     loop {
-        if !link.has_word(left)? {
+        if !link.has_message(left)? {
             return Err(link.broken("it did not get ready in time"));
         }
-        match link.hear()? {
-            Word::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
-            Word::Server(FromServer::Queued { ahead }) => {
+        match link.receive()? {
+            LinkMessage::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
+            LinkMessage::Server(FromServer::Queued { ahead }) => {
                 on_queued(ahead);
                 left = QUEUE_TIMEOUT;
             }
-            Word::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
+            LinkMessage::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
                 return Err(Error::peer(link.who(), fault.message));
             }
-            Word::Server(FromServer::Full(_)) => {
+            LinkMessage::Server(FromServer::Full(_)) => {
                 on_queued(u32::MAX);
                 sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
-                link.tell(open)?;
+                link.send(open)?;
             }
             word => return Err(refusal(link, word)),
         }
@@ -74,9 +74,9 @@ pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
 }
 
 /// Returns the error that an unexpected message stands for.
-fn refusal(link: &Link, word: Word) -> Error {
+fn refusal(link: &Link, word: LinkMessage) -> Error {
     match word {
-        Word::Agent(FromAgent::Fault(fault)) => match fault.kind {
+        LinkMessage::Agent(FromAgent::Fault(fault)) => match fault.kind {
             FaultKind::Blocked => Error::blocked(fault.message),
             FaultKind::Limited => Error::limited(fault.message),
             FaultKind::Usage => Error::Usage(fault.message),
@@ -84,27 +84,27 @@ fn refusal(link: &Link, word: Word) -> Error {
             FaultKind::Broken => Error::broken(link.who(), fault.message),
             _ => Error::peer(link.who(), fault.message),
         },
-        Word::Server(FromServer::Refused(fault)) => {
+        LinkMessage::Server(FromServer::Refused(fault)) => {
             Error::peer(link.who(), format!("it refused: {fault}"))
         }
-        Word::Server(FromServer::Stopped(fault)) => stopped(link.who(), &fault),
+        LinkMessage::Server(FromServer::Stopped(fault)) => stopped(link.who(), &fault),
         _ => Error::peer(link.who(), "it spoke out of turn; use the same version on both ends"),
     }
 }
 
 /// Node that sent a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
+enum NodeId {
     Near,
     /// Far node with this number.
     Far(u16),
 }
 
-impl From {
+impl NodeId {
     fn side(self) -> Side {
         match self {
-            From::Near => Side::Near,
-            From::Far(_) => Side::Far,
+            NodeId::Near => Side::Near,
+            NodeId::Far(_) => Side::Far,
         }
     }
 }
@@ -125,10 +125,10 @@ impl Node {
     }
 
     /// Sends it a message, unless it has reported already.
-    fn tell_if_there(&mut self, word: &ToAgent) -> Result<()> {
-        match self.link.tell(word) {
+    fn send_unless_reported(&mut self, word: &ToAgent) -> Result<()> {
+        match self.link.send(word) {
             Err(_) if !self.link.is_through_server() => Ok(()),
-            told => told,
+            done => done,
         }
     }
 }
@@ -140,7 +140,7 @@ pub(super) struct Nodes {
     pub(super) near_share: Share,
     far: Vec<Node>,
     /// Commands that carry the contender, if it is an external one.
-    pub(super) commands: Vec<Running>,
+    pub(super) commands: Vec<RunningCommand>,
     /// Links to the relays in between; each relays until its link closes, and sends no message but a fault.
     relays: Vec<Link>,
     stop: Arc<AtomicBool>,
@@ -177,7 +177,7 @@ impl Nodes {
         let mut missing = 1 + self.far.len();
         let deadline = Monotonic.now() + longest;
         while missing > 0 {
-            match self.hear(deadline, &mut |_| Ok(None))? {
+            match self.receive(deadline, &mut |_| Ok(None))? {
                 (_, FromAgent::Connected) => missing -= 1,
                 (from, word) => return Err(self.refused(from, word)),
             }
@@ -187,20 +187,20 @@ impl Nodes {
 
     /// Starts all nodes.
     pub(super) fn start(&mut self) -> Result<()> {
-        self.commands.iter_mut().try_for_each(Running::begin)?;
+        self.commands.iter_mut().try_for_each(RunningCommand::begin)?;
         self.began = Monotonic.now();
-        self.tell_all(&ToAgent::Start)
+        self.send_to_all(&ToAgent::Start)
     }
 
     /// Stops all nodes at once, and waits for their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
-        self.tell_all(&ToAgent::Stop)?;
+        self.send_to_all(&ToAgent::Stop)?;
         self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 
     /// Sends all nodes the same message; the far ends first.
-    fn tell_all(&mut self, word: &ToAgent) -> Result<()> {
-        self.far.iter_mut().chain([&mut self.near]).try_for_each(|node| node.link.tell(word))
+    fn send_to_all(&mut self, word: &ToAgent) -> Result<()> {
+        self.far.iter_mut().chain([&mut self.near]).try_for_each(|node| node.link.send(word))
     }
 
     /// Leads all nodes to their reports, at most for `longest` from now. `on_point` gets the points of their flows, if
@@ -226,13 +226,13 @@ impl Nodes {
         let mut took = Nanos::ZERO;
         let deadline = Monotonic.now() + longest;
         loop {
-            match self.hear(deadline, on_time)? {
+            match self.receive(deadline, on_time)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
                 (from, FromAgent::Interval { flow, point }) => {
                     on_point(from.side(), self.share(from).flow(flow), *point);
                 }
                 (from, FromAgent::Done(report)) => {
-                    if from != From::Near {
+                    if from != NodeId::Near {
                         took = Monotonic.now() - self.began;
                     }
                     self.node(from).report = Some(*report);
@@ -261,31 +261,32 @@ impl Nodes {
         self.far.iter().all(|node| node.report.is_some())
     }
 
-    fn node(&mut self, from: From) -> &mut Node {
+    fn node(&mut self, from: NodeId) -> &mut Node {
         match from {
-            From::Near => &mut self.near,
-            From::Far(number) => &mut self.far[usize::from(number)],
+            NodeId::Near => &mut self.near,
+            NodeId::Far(number) => &mut self.far[usize::from(number)],
         }
     }
 
     /// Returns the flows of a node.
-    fn share(&self, from: From) -> Share {
+    fn share(&self, from: NodeId) -> Share {
         match from {
-            From::Near => self.near_share,
-            From::Far(node) => Share { node, nodes: self.far.len() as u16 },
+            NodeId::Near => self.near_share,
+            NodeId::Far(node) => Share { node, nodes: self.far.len() as u16 },
         }
     }
 
     /// Reports to the other nodes that this node has sent all it will: to each far node about that node's own flows,
     /// and to the near one once all far nodes have sent all.
-    fn pass_on(&mut self, from: From, sent: Vec<Tally>) -> Result<()> {
-        if from == From::Near {
+    fn pass_on(&mut self, from: NodeId, sent: Vec<Tally>) -> Result<()> {
+        if from == NodeId::Near {
             let sent = repeated(sent, self.near_share);
             let flows = sent.len();
             for number in 0..self.far.len() as u16 {
-                let own = self.share(From::Far(number)).flows(flows);
+                let own = self.share(NodeId::Far(number)).flows(flows);
                 let sent = own.map(|flow| sent[usize::from(flow)]).collect();
-                self.far[usize::from(number)].tell_if_there(&ToAgent::PeerFinished { sent })?;
+                self.far[usize::from(number)]
+                    .send_unless_reported(&ToAgent::PeerFinished { sent })?;
             }
             return Ok(());
         }
@@ -294,11 +295,11 @@ impl Nodes {
         node.sent = Some(sent);
         let all: Option<Vec<Vec<Tally>>> = self.far.iter().map(|node| node.sent.clone()).collect();
         let Some(all) = all else { return Ok(()) };
-        self.near.tell_if_there(&ToAgent::PeerFinished { sent: interleaved(all) })
+        self.near.send_unless_reported(&ToAgent::PeerFinished { sent: interleaved(all) })
     }
 
     /// Waits for the next message of any node that has not reported, and runs meanwhile whatever else is due.
-    fn hear(&mut self, deadline: Nanos, on_time: OnTime<'_>) -> Result<(From, FromAgent)> {
+    fn receive(&mut self, deadline: Nanos, on_time: OnTime<'_>) -> Result<(NodeId, FromAgent)> {
         loop {
             let due = on_time(Monotonic.now())?;
             if self.stop.load(Ordering::Acquire) {
@@ -310,8 +311,8 @@ impl Nodes {
                 return Err(self.overdue());
             }
             let left = due.map_or(left, |due| left.min(due - now));
-            let Some(from) = self.first_to_speak(left)? else { continue };
-            if let Some(word) = self.hear_one(from, deadline)? {
+            let Some(from) = self.first_readable(left)? else { continue };
+            if let Some(word) = self.receive_from(from, deadline)? {
                 return Ok((from, word));
             }
         }
@@ -332,11 +333,11 @@ impl Nodes {
     }
 
     /// Waits for the first node with a message; `None` after `timeout`.
-    fn first_to_speak(&mut self, timeout: Nanos) -> Result<Option<From>> {
+    fn first_readable(&mut self, timeout: Nanos) -> Result<Option<NodeId>> {
         use std::os::fd::AsRawFd;
-        let all = (0..).map(From::Far).zip(&self.far);
-        let all = [(From::Near, &self.near)].into_iter().chain(all);
-        let awaited: Vec<(From, &Link)> = all
+        let all = (0..).map(NodeId::Far).zip(&self.far);
+        let all = [(NodeId::Near, &self.near)].into_iter().chain(all);
+        let awaited: Vec<(NodeId, &Link)> = all
             .filter(|(_, node)| node.report.is_none())
             .map(|(from, node)| (from, &node.link))
             .collect();
@@ -367,7 +368,7 @@ impl Nodes {
         let (nodes, relays) = fds.split_at(awaited.len());
         if let Some(relay) = relays.iter().position(|fd| fd.revents != 0) {
             let relay = &mut self.relays[relay];
-            let word = relay.hear()?;
+            let word = relay.receive()?;
             return Err(refusal(relay, word));
         }
         let speaks = nodes.iter().position(|fd| fd.revents != 0);
@@ -377,13 +378,13 @@ impl Nodes {
     /// Returns the error that an unexpected message stands for. If one node fails, others often fail with it, and know
     /// more or less about the cause. The order of preference is: a limit of the server and blocked packets, then a file
     /// and an end that broke, which are never a consequence, then the near end, which dialled.
-    fn refused(&mut self, from: From, word: FromAgent) -> Error {
+    fn refused(&mut self, from: NodeId, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
-        let others = [From::Near].into_iter().chain((0..self.far.len() as u16).map(From::Far));
+        let others = [NodeId::Near].into_iter().chain((0..self.far.len() as u16).map(NodeId::Far));
         let mut words = vec![(from, word)];
         for other in others.filter(|other| *other != from) {
             while self.node(other).report.is_none() && !self.node(other).ended {
-                match self.hear_one(other, soon) {
+                match self.receive_from(other, soon) {
                     Ok(Some(word @ (FromAgent::Fault(_) | FromAgent::Done(_)))) => {
                         words.push((other, word));
                         break;
@@ -400,7 +401,7 @@ impl Nodes {
             let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
             let first =
                 [FaultKind::Limited, FaultKind::Blocked, FaultKind::Data, FaultKind::Broken];
-            (first.map(|kind| !is(kind)), *from != From::Near)
+            (first.map(|kind| !is(kind)), *from != NodeId::Near)
         });
         let Some((from, word)) = words.into_iter().next() else {
             return Error::peer("trial", "it ended without a reason");
@@ -409,7 +410,7 @@ impl Nodes {
             &word,
             FromAgent::Fault(Fault { kind: FaultKind::Setup | FaultKind::Peer, .. })
         );
-        match refusal(&self.node(from).link, Word::Agent(word)) {
+        match refusal(&self.node(from).link, LinkMessage::Agent(word)) {
             // After the start, a failure is the contender's own.
             Error::Peer { who, what } if is_its_own => Error::Broken { who, what },
             error => error,
@@ -417,27 +418,27 @@ impl Nodes {
     }
 
     /// Waits for the next message of one node until `deadline`; `None` if there is none.
-    fn hear_one(&mut self, from: From, deadline: Nanos) -> Result<Option<FromAgent>> {
+    fn receive_from(&mut self, from: NodeId, deadline: Nanos) -> Result<Option<FromAgent>> {
         let node = self.node(from);
-        if !node.link.has_word(deadline - Monotonic.now())? {
+        if !node.link.has_message(deadline - Monotonic.now())? {
             return Ok(None);
         }
-        let heard = node.link.hear();
+        let received = node.link.receive();
         // After a message that makes no sense, later ones are of no use.
-        node.ended |= matches!(heard, Err(Error::Nonsense { .. }));
-        let heard = heard?;
+        node.ended |= matches!(received, Err(Error::Nonsense { .. }));
+        let received = received?;
         node.ended |= !matches!(
-            heard,
-            Word::Agent(
+            received,
+            LinkMessage::Agent(
                 FromAgent::Ready { .. }
                     | FromAgent::Connected
                     | FromAgent::Interval { .. }
                     | FromAgent::Finished { .. }
             )
         );
-        match heard {
-            Word::Agent(word) => Ok(Some(word)),
-            word @ Word::Server(_) => Err(refusal(&node.link, word)),
+        match received {
+            LinkMessage::Agent(word) => Ok(Some(word)),
+            word @ LinkMessage::Server(_) => Err(refusal(&node.link, word)),
         }
     }
 }
@@ -446,23 +447,23 @@ impl Drop for Nodes {
     /// Calls off the trial at servers, which otherwise go on with it and accept no new one, and lets TURN clients
     /// release their allocations.
     fn drop(&mut self) {
-        self.relays.retain_mut(|relay| relay.tell(&ToAgent::Stop).is_ok());
+        self.relays.retain_mut(|relay| relay.send(&ToAgent::Stop).is_ok());
         let deadline = Monotonic.now() + RELAYS_PART;
         for relay in &mut self.relays {
             // A relay sends no message here: its link closes.
-            let _ = relay.has_word(deadline - Monotonic.now());
+            let _ = relay.has_message(deadline - Monotonic.now());
         }
         for number in 0..self.far.len() as u16 {
             let node = &mut self.far[usize::from(number)];
             if !node.link.is_through_server() || node.ended {
                 continue;
             }
-            if node.link.tell(&ToAgent::CallOff).is_err() {
+            if node.link.send(&ToAgent::CallOff).is_err() {
                 continue;
             }
             let deadline = Monotonic.now() + SLACK;
             while !self.far[usize::from(number)].ended {
-                let Ok(Some(_)) = self.hear_one(From::Far(number), deadline) else { break };
+                let Ok(Some(_)) = self.receive_from(NodeId::Far(number), deadline) else { break };
             }
         }
     }

@@ -13,10 +13,10 @@ pub(super) struct Stints {
     stint: Option<Stint>,
     /// Time at which the work was started.
     began: Nanos,
-    state: State,
+    state: LoadState,
 }
 
-enum State {
+enum LoadState {
     Waits(Vec<Nodes>),
     Runs(Vec<Nodes>),
     Over(Vec<BothReports>),
@@ -25,7 +25,7 @@ enum State {
 impl Stints {
     /// Creates loads that run already, or that wait for their stint.
     pub(super) fn new(loads: Vec<Nodes>, stint: Option<Stint>) -> Stints {
-        let state = if stint.is_some() { State::Waits(loads) } else { State::Runs(loads) };
+        let state = if stint.is_some() { LoadState::Waits(loads) } else { LoadState::Runs(loads) };
         Stints { stint, began: Nanos::ZERO, state }
     }
 
@@ -42,21 +42,21 @@ impl Stints {
     pub(super) fn on_time(&mut self, now: Nanos) -> Result<Option<Nanos>> {
         let Some(stint) = self.stint else { return Ok(None) };
         let (begin, end) = (self.began + stint.from, self.began + stint.end());
-        if let State::Waits(loads) = &mut self.state {
+        if let LoadState::Waits(loads) = &mut self.state {
             if now < begin {
                 return Ok(Some(begin));
             }
             let mut loads = std::mem::take(loads);
             loads.iter_mut().try_for_each(Nodes::start)?;
-            self.state = State::Runs(loads);
+            self.state = LoadState::Runs(loads);
         }
-        if let State::Runs(loads) = &mut self.state {
+        if let LoadState::Runs(loads) = &mut self.state {
             if now < end {
                 return Ok(Some(end));
             }
             let loads = std::mem::take(loads);
             let stopped = loads.into_iter().map(|mut load| load.stop());
-            self.state = State::Over(stopped.collect::<Result<_>>()?);
+            self.state = LoadState::Over(stopped.collect::<Result<_>>()?);
         }
         Ok(None)
     }
@@ -67,11 +67,11 @@ impl Stints {
     /// Fails if the work was over before a stint began.
     pub(super) fn reports(&mut self) -> Result<Vec<BothReports>> {
         match &mut self.state {
-            State::Over(reports) => Ok(std::mem::take(reports)),
-            State::Runs(loads) if self.stint.is_none() => {
+            LoadState::Over(reports) => Ok(std::mem::take(reports)),
+            LoadState::Runs(loads) if self.stint.is_none() => {
                 loads.iter_mut().map(Nodes::stop).collect()
             }
-            State::Waits(_) | State::Runs(_) => Err(Error::peer("trial", OVER_TOO_SOON)),
+            LoadState::Waits(_) | LoadState::Runs(_) => Err(Error::peer("trial", OVER_TOO_SOON)),
         }
     }
 }

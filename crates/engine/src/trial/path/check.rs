@@ -27,7 +27,7 @@ mod measure;
 mod site;
 
 use crate::trial::path::check::measure::SendPlan;
-use measure::{Came, Sent};
+use measure::{SendFact, SendOutcome};
 pub use site::Site;
 
 /// Probability with which a model with the right losses is judged right.
@@ -255,7 +255,7 @@ impl PathCheck {
             if link.up == link.down { &[Direction::Up] } else { &[Direction::Up, Direction::Down] };
         let mut ways = Vec::new();
         for direction in directions {
-            let way = Way {
+            let way = CheckDirection {
                 direction: *direction,
                 model: link.toward(*direction),
                 mtu: network.mtu,
@@ -272,14 +272,14 @@ impl PathCheck {
 }
 
 /// Direction under check.
-struct Way<'a> {
+struct CheckDirection<'a> {
     direction: Direction,
     model: &'a Impairments,
     mtu: u16,
     wait: WaitMode,
 }
 
-impl Way<'_> {
+impl CheckDirection<'_> {
     fn check(&self, bed: &mut dyn Bed) -> Result<WayCheck> {
         Ok(WayCheck {
             direction: self.direction,
@@ -290,7 +290,7 @@ impl Way<'_> {
     }
 
     /// Sends datagrams in this direction, over a restarted path.
-    fn send(&self, course: SendPlan, bed: &mut dyn Bed) -> Result<(Came, DirectionFigures)> {
+    fn send(&self, course: SendPlan, bed: &mut dyn Bed) -> Result<(SendOutcome, DirectionFigures)> {
         let (from, to) = match self.direction {
             Direction::Up => (Side::Near, Side::Far),
             Direction::Down => (Side::Far, Side::Near),
@@ -315,7 +315,7 @@ impl Way<'_> {
         // 1000 remain without the first tenth; a slow path gets three seconds.
         let packets = (3_000_000_000 / every.0).clamp(30, 1_112) as usize;
         let delay = self.model.delay;
-        let course = SendPlan { packets, size: TIMED, every, delay, stamps: Sent::Stamped };
+        let course = SendPlan { packets, size: TIMED, every, delay, stamps: SendFact::Stamped };
         let (came, _) = self.send(course, bed)?;
         let limits = match self.wait {
             WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
@@ -342,7 +342,7 @@ impl Way<'_> {
             size,
             every,
             delay: self.model.delay + Nanos(alone.0.saturating_mul(packets as u64)),
-            stamps: Sent::Counted,
+            stamps: SendFact::Counted,
         };
         let (came, _) = self.send(course, bed)?;
         let bits = 8.0 * f64::from(u32::from(self.mtu) + self.model.overhead);
@@ -368,7 +368,7 @@ impl Way<'_> {
         let every = Nanos::from_micros(25).max(alone + alone);
         let packets = (2_500_000_000 / every.0).clamp(200, 100_000) as usize;
         let delay = self.model.delay;
-        let course = SendPlan { packets, size: SIZE, every, delay, stamps: Sent::Counted };
+        let course = SendPlan { packets, size: SIZE, every, delay, stamps: SendFact::Counted };
         let (came, figures) = self.send(course, bed)?;
         Ok(LossCheck::of(self.model, &came, &figures))
     }
@@ -403,7 +403,7 @@ impl DelayCheck {
 }
 
 impl LossCheck {
-    fn of(model: &Impairments, came: &Came, figures: &DirectionFigures) -> LossCheck {
+    fn of(model: &Impairments, came: &SendOutcome, figures: &DirectionFigures) -> LossCheck {
         let queue = figures.fates.full + figures.fates.early;
         let PacketOutcomes { blocked, lost: own, bursts, .. } = figures.fates;
         let lost = came.sent.saturating_sub(came.got + came.full + queue + blocked);

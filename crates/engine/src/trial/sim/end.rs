@@ -17,20 +17,20 @@ use crate::workload::{EndpointReport, FlowEvent};
 const ROOM_GUARD: Nanos = Nanos::from_millis(1);
 
 /// Connection on the simulated path: of one protocol, or of several that share its lanes.
-pub(super) type Line = JoinedConn<OverPath>;
+pub(super) type SimulatedConn = JoinedConn<OverPath>;
 
 /// Function that makes the connections of a flow from their numbers, from 0.
-pub(super) type Next = Box<dyn FnMut(u16) -> Result<Line>>;
+pub(super) type Next = Box<dyn FnMut(u16) -> Result<SimulatedConn>>;
 
-pub(super) struct End {
-    flow: Flow<Line>,
+pub(super) struct SimulatedEnd {
+    flow: Flow<SimulatedConn>,
     next_connection: Next,
     /// Number of connections before this one.
     connection: u16,
     phase: Phase,
     turns: Option<Turns>,
     signal: Signal,
-    told: Told,
+    reports: FlowWatch,
     /// Time at which the flow takes its next turn by itself, and time of the protocol's next timer.
     wake: Option<Nanos>,
     deadline: Option<Nanos>,
@@ -74,12 +74,12 @@ pub(super) struct Stops {
 
 /// Reports of a flow.
 #[derive(Default)]
-struct Told {
+struct FlowWatch {
     sent: Option<Tally>,
     points: Vec<Point>,
 }
 
-impl Watch for Told {
+impl Watch for FlowWatch {
     fn sent_all(&mut self, sent: Tally) {
         self.sent = Some(sent);
     }
@@ -89,18 +89,18 @@ impl Watch for Told {
     }
 }
 
-impl End {
+impl SimulatedEnd {
     /// Creates a flow during the set-up of its connection.
-    pub(super) fn new(flow: Flow<Line>, next_connection: Next) -> End {
+    pub(super) fn new(flow: Flow<SimulatedConn>, next_connection: Next) -> SimulatedEnd {
         let deadline = flow.conn.next_deadline();
-        End {
+        SimulatedEnd {
             flow,
             next_connection,
             connection: 0,
             phase: Phase::Runs,
             turns: None,
             signal: Signal::default(),
-            told: Told::default(),
+            reports: FlowWatch::default(),
             wake: None,
             deadline,
             waits_for: WaitsFor::Arrivals,
@@ -163,12 +163,12 @@ impl End {
     }
 
     pub(super) fn sent(&self) -> Option<Tally> {
-        self.told.sent
+        self.reports.sent
     }
 
     /// Returns the points taken since the last call.
     pub(super) fn points(&mut self) -> std::vec::Drain<'_, Point> {
-        self.told.points.drain(..)
+        self.reports.points.drain(..)
     }
 
     /// Handles a datagram that arrived for one of the connection's strands.
@@ -192,7 +192,7 @@ impl End {
     }
 
     /// Informs the flow that the other end has sent all it will, as control reports.
-    pub(super) fn hear(&mut self, now: Nanos, sent: Tally) {
+    pub(super) fn on_peer_finished(&mut self, now: Nanos, sent: Tally) {
         self.signal.peer_finished(sent);
         self.wake = Some(now);
     }
@@ -246,7 +246,7 @@ impl End {
         turns.now = clock.now();
         self.may_transmit = true;
         loop {
-            let action = self.flow.turn(&mut turns, clock, &self.signal, &mut self.told)?;
+            let action = self.flow.turn(&mut turns, clock, &self.signal, &mut self.reports)?;
             let goes_on =
                 |action: &Action| *action != Action::Done || !turns.may_part(&*self.flow.conn);
             let Some(action) = action.filter(goes_on) else {
@@ -322,9 +322,9 @@ impl End {
 
     /// Ends the flow now, whatever the endpoint still wants.
     pub(super) fn stop(&mut self, now: Nanos) {
-        self.flow.end(now, &mut self.told);
+        self.flow.end(now, &mut self.reports);
         let report = self.flow.half.report(now);
-        self.told.sent.get_or_insert(report.sent);
+        self.reports.sent.get_or_insert(report.sent);
         self.stopped = Some(Stops {
             report,
             series: self.flow.sampler.series(),

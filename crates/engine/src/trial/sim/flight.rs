@@ -4,7 +4,7 @@ use crate::datapath::ecn::Codepoint;
 
 /// Packet of a datagram, as a channel refers to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct PacketRef {
     slot: u32,
     part: u16,
 }
@@ -35,7 +35,7 @@ pub(super) struct Flights {
 
 /// State of a datagram after the arrival of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum DatagramState {
     /// Complete now.
     Whole,
     /// Not newly complete: some packets are missing, or all arrived before.
@@ -89,18 +89,18 @@ impl Flights {
     }
 
     /// Makes one of its packets enter a channel, which returns the number of its departures.
-    pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(Part) -> u32) {
-        let departures = enter(Part { slot, part });
+    pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(PacketRef) -> u32) {
+        let departures = enter(PacketRef { slot, part });
         self.flights[slot as usize].left += departures;
     }
 
     /// Notes that all its packets have entered.
     pub(super) fn gone(&mut self, slot: u32) {
-        self.departed(Part { slot, part: 0 });
+        self.departed(PacketRef { slot, part: 0 });
     }
 
     /// Handles the arrival of a packet. If a queue has marked it, the datagram is marked (RFC 3168, 5.3).
-    pub(super) fn arrive(&mut self, part: Part, marked: bool) -> Arrival {
+    pub(super) fn arrive(&mut self, part: PacketRef, marked: bool) -> DatagramState {
         let flight = &mut self.flights[part.slot as usize];
         if marked {
             flight.codepoint = Codepoint::Ce;
@@ -110,17 +110,21 @@ impl Flights {
         let is_new = flight.arrived.count_ones() > before;
         let is_whole = flight.arrived.count_ones() == flight.parts;
         // A copy of a datagram in one packet is a datagram; a copy of a fragment is not.
-        if is_whole && (is_new || flight.parts == 1) { Arrival::Whole } else { Arrival::Partial }
+        if is_whole && (is_new || flight.parts == 1) {
+            DatagramState::Whole
+        } else {
+            DatagramState::Partial
+        }
     }
 
     /// Returns the datagram that the packet is part of, with its end, connection and strand.
-    pub(super) fn datagram(&self, part: Part) -> ((usize, u16), u8, Codepoint, &[u8]) {
+    pub(super) fn datagram(&self, part: PacketRef) -> ((usize, u16), u8, Codepoint, &[u8]) {
         let flight = &self.flights[part.slot as usize];
         (flight.to, flight.strand, flight.codepoint, &flight.bytes)
     }
 
     /// Notes that one departure is over.
-    pub(super) fn departed(&mut self, part: Part) {
+    pub(super) fn departed(&mut self, part: PacketRef) {
         let flight = &mut self.flights[part.slot as usize];
         flight.left = flight.left.saturating_sub(1);
         if flight.left == 0 {
@@ -168,7 +172,7 @@ impl Cutter {
 mod tests {
     use super::*;
 
-    fn launch(flights: &mut Flights, parts: usize) -> Vec<Part> {
+    fn launch(flights: &mut Flights, parts: usize) -> Vec<PacketRef> {
         let fill = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"x");
             Some((2, Codepoint::Ect0))
@@ -192,15 +196,15 @@ mod tests {
         let whole = launch(&mut flights, 1);
         let cut = launch(&mut flights, 128);
         for _ in 0..2 {
-            assert_eq!(flights.arrive(whole[0], false), Arrival::Whole);
+            assert_eq!(flights.arrive(whole[0], false), DatagramState::Whole);
             flights.departed(whole[0]);
         }
         for part in cut.iter().rev().take(127) {
-            assert_eq!(flights.arrive(*part, false), Arrival::Partial);
+            assert_eq!(flights.arrive(*part, false), DatagramState::Partial);
         }
-        assert_eq!(flights.arrive(cut[1], true), Arrival::Partial);
-        assert_eq!(flights.arrive(cut[0], false), Arrival::Whole);
-        assert_eq!(flights.arrive(cut[0], false), Arrival::Partial);
+        assert_eq!(flights.arrive(cut[1], true), DatagramState::Partial);
+        assert_eq!(flights.arrive(cut[0], false), DatagramState::Whole);
+        assert_eq!(flights.arrive(cut[0], false), DatagramState::Partial);
         // One of its packets was marked.
         assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, Codepoint::Ce, &b"x"[..]));
         // The first slot is free again, the second is not.

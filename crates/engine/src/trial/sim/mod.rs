@@ -37,7 +37,7 @@ use crate::trial::lead::nodes::SLACK;
 use crate::trial::path::model_time;
 use crate::workload::{Clocks, Part, Task};
 use flight::{Cutter, MOST_PARTS};
-use world::{Beside, World};
+use world::{LoadSchedule, World};
 
 mod end;
 pub mod fake;
@@ -90,9 +90,9 @@ impl Simulation {
         self
     }
 
-    /// Calls `tell` for each interval of each trial.
-    pub fn on_interval(mut self, tell: impl FnMut(&Row) + 'static) -> Simulation {
-        self.on_interval = Some(Box::new(tell));
+    /// Calls `callback` for each interval of each trial.
+    pub fn on_interval(mut self, callback: impl FnMut(&Row) + 'static) -> Simulation {
+        self.on_interval = Some(Box::new(callback));
         self
     }
 
@@ -114,26 +114,33 @@ impl Simulation {
         let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
             .stop_on(Arc::clone(&self.stop));
         let transit = model_time::transit(&self.network);
-        let cast =
-            Cast { transit, order, contender, task: &**task, cutter: self.cutter, clock: &clock };
+        let cast = SimulatedCast {
+            transit,
+            order,
+            contender,
+            task: &**task,
+            cutter: self.cutter,
+            clock: &clock,
+        };
         let work = cast.hosts()?;
         let (beside, when) = match (&task.info().load, load::order(order)) {
             (Some(asked), Some(order)) => {
                 let Pairing { contender, task, .. } = &order.pairing;
                 self.fits(contender, &**task)?;
-                let hosts = Cast { order: &order, contender, task: &**task, ..cast }.hosts()?;
-                (hosts, Beside { lead: asked.lead, stint: asked.stint })
+                let hosts =
+                    SimulatedCast { order: &order, contender, task: &**task, ..cast }.hosts()?;
+                (hosts, LoadSchedule { lead: asked.lead, stint: asked.stint })
             }
-            _ => ([Vec::new(), Vec::new()], Beside::default()),
+            _ => ([Vec::new(), Vec::new()], LoadSchedule::default()),
         };
         let mut live = Live::new(&order.contender(), 2 * work[0].len());
         let on_interval = &mut self.on_interval;
         let longest = task.info().longest + SLACK + model_time::drain(&self.network);
         let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
-            if let Some(tell) = on_interval.as_mut()
+            if let Some(callback) = on_interval.as_mut()
                 && let Some(row) = live.note(side, flow, point)
             {
-                tell(&row);
+                callback(&row);
             }
         });
         // Only the endpoints can fail once the trial runs.
@@ -143,8 +150,8 @@ impl Simulation {
             }
             other => other,
         })?;
-        if let (Some(tell), Some(row)) = (on_interval, live.rest()) {
-            tell(&row);
+        if let (Some(callback), Some(row)) = (on_interval, live.rest()) {
+            callback(&row);
         }
         let figures = world.figures();
         let (ends, beside, took) = world.stops();
@@ -341,7 +348,7 @@ fn token(seed: u64, number: u16) -> Token {
 
 /// Participants of a trial.
 #[derive(Clone, Copy)]
-struct Cast<'a> {
+struct SimulatedCast<'a> {
     order: &'a Order,
     contender: &'a Contender,
     task: &'a dyn Task,
@@ -350,14 +357,14 @@ struct Cast<'a> {
     clock: &'a Manual,
 }
 
-impl Cast<'_> {
+impl SimulatedCast<'_> {
     /// Creates both ends of each flow, by host.
-    fn hosts(&self) -> Result<[Vec<end::End>; 2]> {
+    fn hosts(&self) -> Result<[Vec<end::SimulatedEnd>; 2]> {
         Ok([self.host(Side::Near)?, self.host(Side::Far)?])
     }
 
     /// Creates the ends of all flows at one host.
-    fn host(&self, side: Side) -> Result<Vec<end::End>> {
+    fn host(&self, side: Side) -> Result<Vec<end::SimulatedEnd>> {
         let flows = self.task.info().flows.len();
         (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
     }
@@ -390,7 +397,7 @@ impl Cast<'_> {
         })
     }
 
-    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::End> {
+    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::SimulatedEnd> {
         let mut connections = self.connections(side, flow, flows as u16);
         let conn = Box::new(connections(0)?);
         let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
@@ -407,7 +414,7 @@ impl Cast<'_> {
         let sampler = Sampler::new(self.order.interval, flows);
         let largest_message = self.task.info().largest_message;
         let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
-        Ok(end::End::new(flow, connections))
+        Ok(end::SimulatedEnd::new(flow, connections))
     }
 }
 

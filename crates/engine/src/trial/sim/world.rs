@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::end::{End, Stops};
-use super::flight::{Arrival, Cutter, Flights, Part};
+use super::end::{SimulatedEnd, Stops};
+use super::flight::{Cutter, DatagramState, Flights, PacketRef};
 use crate::contract::{Direction, Side};
 use crate::datapath::datagram::Received;
 use crate::error::{Error, Result};
@@ -37,20 +37,20 @@ const LOOK_EVERY: u64 = 1 << 12;
 pub(super) struct World {
     clock: Manual,
     start: Nanos,
-    channels: [Channel<Part>; 2],
+    channels: [Channel<PacketRef>; 2],
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
     /// Rates at which the hosts hand packets to the path, near and far. They bound a sender without congestion control
     /// on a path without a rate.
     nics: [BitRate; 2],
-    ends: Vec<End>,
+    ends: Vec<SimulatedEnd>,
     /// Number of flows of the work, which are first; the others are load beside it.
     work: usize,
     /// Steps of work and load still to come once everything is connected, with their times; the earliest is first.
-    agenda: VecDeque<(Nanos, Step)>,
+    agenda: VecDeque<(Nanos, AgendaStep)>,
     /// State of each host: whether it has reported that it will send no more.
-    told: [Told; 2],
+    announced: [HostNews; 2],
     stop: Arc<AtomicBool>,
 }
 
@@ -72,7 +72,7 @@ enum Role {
 
 /// Step of work or load as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum AgendaStep {
     Begin(Role),
     /// The load falls silent.
     EndLoad,
@@ -80,21 +80,21 @@ enum Step {
 
 /// Time of a load beside the work.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Beside {
+pub(super) struct LoadSchedule {
     /// Time for which it runs before the work begins, unless it has a stint.
     pub(super) lead: Nanos,
     /// Part of the work's time during which it runs.
     pub(super) stint: Option<Stint>,
 }
 
-impl Beside {
+impl LoadSchedule {
     /// Returns the steps from `now` on, in their order.
-    fn agenda(self, now: Nanos) -> VecDeque<(Nanos, Step)> {
-        let (work, load) = (Step::Begin(Role::Measured), Step::Begin(Role::Load));
+    fn agenda(self, now: Nanos) -> VecDeque<(Nanos, AgendaStep)> {
+        let (work, load) = (AgendaStep::Begin(Role::Measured), AgendaStep::Begin(Role::Load));
         match self.stint {
             None => [(now, load), (now + self.lead, work)].into(),
             Some(stint) => {
-                let end = (now + stint.end(), Step::EndLoad);
+                let end = (now + stint.end(), AgendaStep::EndLoad);
                 [(now, work), (now + stint.from, load), end].into()
             }
         }
@@ -103,7 +103,7 @@ impl Beside {
 
 /// State of a host: `Yes` if all its flows have sent all they will, and control has reported it to the other host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum HostNews {
     No,
     Yes,
 }
@@ -129,7 +129,7 @@ impl World {
             ends: Vec::new(),
             work: 0,
             agenda: VecDeque::new(),
-            told: [Told::No; 2],
+            announced: [HostNews::No; 2],
             stop: Arc::default(),
         }
     }
@@ -147,9 +147,9 @@ impl World {
     /// Fails with the error of a flow, or if the flows are not done after `longest`.
     pub(super) fn run(
         &mut self,
-        work: [Vec<End>; 2],
-        load: [Vec<End>; 2],
-        beside: Beside,
+        work: [Vec<SimulatedEnd>; 2],
+        load: [Vec<SimulatedEnd>; 2],
+        beside: LoadSchedule,
         longest: Nanos,
         on_point: OnPoint<'_>,
     ) -> Result<()> {
@@ -196,15 +196,15 @@ impl World {
         }
     }
 
-    fn take(&mut self, step: Step, now: Nanos) {
+    fn take(&mut self, step: AgendaStep, now: Nanos) {
         match step {
-            Step::Begin(role) => self.of(role).for_each(|end| end.begin(now)),
-            Step::EndLoad => self.of(Role::Load).for_each(|end| end.fall_silent(now)),
+            AgendaStep::Begin(role) => self.of(role).for_each(|end| end.begin(now)),
+            AgendaStep::EndLoad => self.of(Role::Load).for_each(|end| end.fall_silent(now)),
         }
     }
 
     /// Returns the ends, at both hosts, of the work or of the load.
-    fn of(&mut self, role: Role) -> impl Iterator<Item = &mut End> {
+    fn of(&mut self, role: Role) -> impl Iterator<Item = &mut SimulatedEnd> {
         let (flows, work) = (self.flows().max(1), self.work);
         let belongs = move |at: usize| (at % flows < work) == (role == Role::Measured);
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
@@ -244,8 +244,8 @@ impl World {
                 }
             }
         }
-        self.speak(now, Side::Near);
-        self.speak(now, Side::Far);
+        self.announce_sent(now, Side::Near);
+        self.announce_sent(now, Side::Far);
         self.transmit(now, Side::Near);
         self.transmit(now, Side::Far);
         Ok(())
@@ -254,11 +254,11 @@ impl World {
     /// Returns the time of the next event.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
-        let ends = self.ends.iter().filter_map(End::next);
+        let ends = self.ends.iter().filter_map(SimulatedEnd::next);
         let flows = self.flows();
         let interfaces = self.interfaces.iter().zip([&self.ends[..flows], &self.ends[flows..]]);
         let interfaces = interfaces
-            .filter(|(_, ends)| ends.iter().any(End::may_transmit))
+            .filter(|(_, ends)| ends.iter().any(SimulatedEnd::may_transmit))
             .map(|(interface, _)| interface.free_at.max(now));
         channels.chain(ends).chain(interfaces).chain(self.agenda.front().map(|(at, _)| *at)).min()
     }
@@ -276,7 +276,8 @@ impl World {
                 impair::End::Delivered(Changes { marked, flipped: None }) => Some(marked),
                 _ => None,
             };
-            if sound.is_some_and(|marked| self.flights.arrive(part, marked) == Arrival::Whole) {
+            if sound.is_some_and(|marked| self.flights.arrive(part, marked) == DatagramState::Whole)
+            {
                 let ((to, connection), strand, ecn, bytes) = self.flights.datagram(part);
                 // A datagram of an earlier connection has no receiver any more.
                 if self.ends[to].connection() == connection {
@@ -288,17 +289,17 @@ impl World {
     }
 
     /// Reports to the other host that this host has sent all it will, once that is so.
-    fn speak(&mut self, now: Nanos, side: Side) {
+    fn announce_sent(&mut self, now: Nanos, side: Side) {
         let (me, flows) = (host(side), self.flows());
         let (near, far) = self.ends.split_at_mut(flows);
         let (near, far) = (&mut near[..self.work], &mut far[..self.work]);
         let (mine, others) = if side == Side::Near { (near, far) } else { (far, near) };
-        if self.told[me] == Told::Yes || mine.iter().any(|end| end.sent().is_none()) {
+        if self.announced[me] == HostNews::Yes || mine.iter().any(|end| end.sent().is_none()) {
             return;
         }
-        self.told[me] = Told::Yes;
-        for (sent, other) in mine.iter().filter_map(End::sent).zip(others) {
-            other.hear(now, sent);
+        self.announced[me] = HostNews::Yes;
+        for (sent, other) in mine.iter().filter_map(SimulatedEnd::sent).zip(others) {
+            other.on_peer_finished(now, sent);
         }
     }
 
@@ -353,7 +354,7 @@ impl World {
 
     /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
-        let way = |channel: &Channel<Part>| DirectionFigures {
+        let way = |channel: &Channel<PacketRef>| DirectionFigures {
             fates: channel.fates(),
             losses: channel.log().if_short(),
             ..DirectionFigures::default()
@@ -367,7 +368,7 @@ impl World {
     pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
         let (flows, work) = (self.flows(), self.work);
-        let mut near: Vec<Stops> = self.ends.into_iter().filter_map(End::stops).collect();
+        let mut near: Vec<Stops> = self.ends.into_iter().filter_map(SimulatedEnd::stops).collect();
         let mut far = near.split_off(flows.min(near.len()));
         let load = [&mut near, &mut far].map(|host| host.split_off(work.min(host.len())));
         ([near, far], load, took)

@@ -16,7 +16,7 @@ const USUAL_LOOK: Nanos = Nanos(300);
 
 /// Use of a turn's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spent {
+pub(super) enum TurnUse {
     /// Useful work or sleep: data was moved, or the thread slept.
     Well,
     /// Looks that found nothing; their number.
@@ -27,16 +27,16 @@ pub(super) enum Spent {
     Watching,
 }
 
-impl Spent {
+impl TurnUse {
     /// Classifies one look with the result `progress`.
-    pub(super) fn looking(progress: Progress) -> Spent {
-        if progress == Progress::Idle { Spent::Vain(1) } else { Spent::Well }
+    pub(super) fn looking(progress: Progress) -> TurnUse {
+        if progress == Progress::Idle { TurnUse::Vain(1) } else { TurnUse::Well }
     }
 }
 
 /// Waiting time of one flow, summed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Waiting {
+pub struct WaitingTime {
     /// CPU time of turns that were only waiting.
     time: Nanos,
     /// Looks in that time.
@@ -45,18 +45,18 @@ pub struct Waiting {
     untimed: u64,
 }
 
-impl Waiting {
+impl WaitingTime {
     /// Adds a turn that took `took`, if the time of that turn alone is known.
     #[inline]
-    pub(super) fn add(&mut self, spent: Spent, took: Option<Nanos>) {
+    pub(super) fn add(&mut self, spent: TurnUse, took: Option<Nanos>) {
         match (spent, took) {
-            (Spent::Well, _) | (Spent::Watching, None) => {}
-            (Spent::Watching, Some(took)) => self.time += took.min(LONGEST_LOOK),
-            (Spent::Vain(looks), Some(took)) => {
+            (TurnUse::Well, _) | (TurnUse::Watching, None) => {}
+            (TurnUse::Watching, Some(took)) => self.time += took.min(LONGEST_LOOK),
+            (TurnUse::Vain(looks), Some(took)) => {
                 self.time += took.min(Nanos(LONGEST_LOOK.0 * u64::from(looks)));
                 self.looks += u64::from(looks);
             }
-            (Spent::Vain(looks), None) | (Spent::Found(looks), _) => {
+            (TurnUse::Vain(looks), None) | (TurnUse::Found(looks), _) => {
                 self.untimed += u64::from(looks);
             }
         }
@@ -73,8 +73,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn total(turns: &[(Spent, Option<u64>)]) -> u64 {
-        let mut waiting = Waiting::default();
+    fn total(turns: &[(TurnUse, Option<u64>)]) -> u64 {
+        let mut waiting = WaitingTime::default();
         for (spent, took) in turns {
             waiting.add(*spent, took.map(Nanos));
         }
@@ -84,32 +84,32 @@ mod tests {
     #[test]
     fn only_vain_looks_and_the_clock_are_waiting() {
         assert_eq!(
-            total(&[(Spent::Well, Some(50_000)), (Spent::looking(Progress::Moved), None)]),
+            total(&[(TurnUse::Well, Some(50_000)), (TurnUse::looking(Progress::Moved), None)]),
             0
         );
         let turns = [
-            (Spent::looking(Progress::Idle), Some(900)),
-            (Spent::looking(Progress::Idle), Some(1_100)),
-            (Spent::Watching, Some(2_000)),
+            (TurnUse::looking(Progress::Idle), Some(900)),
+            (TurnUse::looking(Progress::Idle), Some(1_100)),
+            (TurnUse::Watching, Some(2_000)),
         ];
         assert_eq!(total(&turns), 4_000);
     }
 
     #[test]
     fn a_look_that_somebody_interrupted_is_not_counted_whole() {
-        assert_eq!(total(&[(Spent::Vain(1), Some(40_000))]), LONGEST_LOOK.0);
-        assert_eq!(total(&[(Spent::Vain(64), Some(1_000_000))]), 64 * LONGEST_LOOK.0);
-        assert_eq!(total(&[(Spent::Watching, Some(1_000_000))]), LONGEST_LOOK.0);
+        assert_eq!(total(&[(TurnUse::Vain(1), Some(40_000))]), LONGEST_LOOK.0);
+        assert_eq!(total(&[(TurnUse::Vain(64), Some(1_000_000))]), 64 * LONGEST_LOOK.0);
+        assert_eq!(total(&[(TurnUse::Watching, Some(1_000_000))]), LONGEST_LOOK.0);
     }
 
     #[test]
     fn looks_before_a_message_take_as_long_as_the_others() {
         assert_eq!(
-            total(&[(Spent::Vain(64), Some(12_800)), (Spent::Found(10), Some(9_000))]),
+            total(&[(TurnUse::Vain(64), Some(12_800)), (TurnUse::Found(10), Some(9_000))]),
             14_800
         );
         // Right after a send the turn includes the send's time, so only the look is counted.
-        assert_eq!(total(&[(Spent::Vain(2), Some(800)), (Spent::Vain(1), None)]), 1_200);
-        assert_eq!(total(&[(Spent::Found(10), None)]), 10 * USUAL_LOOK.0);
+        assert_eq!(total(&[(TurnUse::Vain(2), Some(800)), (TurnUse::Vain(1), None)]), 1_200);
+        assert_eq!(total(&[(TurnUse::Found(10), None)]), 10 * USUAL_LOOK.0);
     }
 }

@@ -59,16 +59,16 @@ fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
     // A process whose parent ends first becomes this process's child, which then ends it.
     // SAFETY: the call takes integers.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) };
-    let (mut command, at) = Kept::start(plan)?;
+    let (mut command, at) = CommandProcess::start(plan)?;
     command.await_port(plan, at, control)?;
-    say(control, &FromKeeper::Listens(at))?;
+    send_message(control, &FromKeeper::Listens(at))?;
     let mut began = TreeTimes::read();
     loop {
         match command.next_word(control, None)? {
             Some(ToKeeper::Start) => began = TreeTimes::read(),
             Some(ToKeeper::Stop) => {
                 let cost = TreeTimes::read().since(&began);
-                return say(control, &FromKeeper::Cost(cost));
+                return send_message(control, &FromKeeper::Cost(cost));
             }
             Some(ToKeeper::Run(_)) => {
                 return Err(Error::peer("control", "it runs a command already"));
@@ -78,12 +78,12 @@ fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
     }
 }
 
-fn say(control: &mut UnixStream, word: &FromKeeper) -> Result<()> {
+fn send_message(control: &mut UnixStream, word: &FromKeeper) -> Result<()> {
     frame::write(control, word).map_err(|e| Error::peer("control", e.to_string()))
 }
 
 /// Command that runs. Dropping it ends it and all processes that it has started.
-struct Kept {
+struct CommandProcess {
     process: libc::pid_t,
     /// Descriptor that is readable once the command has ended (pidfd_open(2)).
     ended: OwnedFd,
@@ -92,9 +92,9 @@ struct Kept {
     all_said: Receiver<()>,
 }
 
-impl Kept {
+impl CommandProcess {
     /// Starts the command, to listen at a port that is free for TCP and UDP; also returns its address.
-    fn start(plan: &CommandPlan) -> Result<(Kept, SocketAddr)> {
+    fn start(plan: &CommandPlan) -> Result<(CommandProcess, SocketAddr)> {
         let listen = plan.places.listen;
         let free = bind(listen).and_then(|(listener, _)| listener.local_addr());
         let at =
@@ -122,10 +122,10 @@ impl Kept {
         })?;
         let process = child.id().cast_signed();
         let said = Arc::default();
-        let (tell, all_said) = channel();
+        let (sender, all_said) = channel();
         // From here on a failure ends the command, too.
         let kept = match pidfd(process) {
-            Ok(ended) => Kept { process, ended, said, all_said },
+            Ok(ended) => CommandProcess { process, ended, said, all_said },
             Err(error) => {
                 end(process);
                 return Err(Error::setup("watch a process", error));
@@ -133,11 +133,11 @@ impl Kept {
         };
         // This closes this process's copy of the writing end.
         drop(command);
-        kept.listen_to(reader, tell)?;
+        kept.listen_to(reader, sender)?;
         Ok((kept, at))
     }
 
-    fn listen_to(&self, mut from: PipeReader, tell: Sender<()>) -> Result<()> {
+    fn listen_to(&self, mut from: PipeReader, sender: Sender<()>) -> Result<()> {
         let said = Arc::clone(&self.said);
         spawn("last words", move || {
             let mut chunk = [0; 1024];
@@ -147,7 +147,7 @@ impl Kept {
                 let excess = said.len().saturating_sub(LAST_WORDS);
                 said.drain(..excess);
             }
-            let _ = tell.send(());
+            let _ = sender.send(());
         })?;
         Ok(())
     }
@@ -235,7 +235,7 @@ fn how_ended(process: libc::pid_t) -> String {
     }
 }
 
-impl Drop for Kept {
+impl Drop for CommandProcess {
     fn drop(&mut self) {
         end(self.process);
     }

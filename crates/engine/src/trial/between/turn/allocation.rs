@@ -13,7 +13,7 @@ use crate::time::Nanos;
 use super::message::{
     Attribute, Class, Draft, Key, Message, Method, Transaction, UDP, long_term_key,
 };
-use super::{Credentials, TurnPlan};
+use super::{TurnCredentials, TurnPlan};
 
 /// Number of the allocation's one channel.
 pub(super) const CHANNEL: u16 = 0x4000;
@@ -49,7 +49,7 @@ pub(super) enum FailureKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AllocationState {
     Allocating,
     Binding,
     Bound,
@@ -79,9 +79,9 @@ struct Challenge {
 /// Allocation, from the first request on.
 #[derive(Debug)]
 pub(super) struct Allocation {
-    credentials: Option<Credentials>,
+    credentials: Option<TurnCredentials>,
     peer: SocketAddr,
-    state: State,
+    state: AllocationState,
     challenge: Option<Challenge>,
     /// Challenges since the last success.
     challenges: u32,
@@ -97,7 +97,7 @@ impl Allocation {
         Allocation {
             credentials: plan.credentials.clone(),
             peer: plan.to,
-            state: State::Allocating,
+            state: AllocationState::Allocating,
             challenge: None,
             challenges: 0,
             pending: None,
@@ -109,27 +109,27 @@ impl Allocation {
 
     /// Returns true once datagrams may be sent on the channel.
     pub(super) fn is_bound(&self) -> bool {
-        self.state == State::Bound
+        self.state == AllocationState::Bound
     }
 
     /// Returns true once the server has released it, or will do so by itself.
     pub(super) fn is_closed(&self) -> bool {
-        self.state == State::Closed
+        self.state == AllocationState::Closed
     }
 
     /// Starts to release it.
     pub(super) fn close(&mut self) {
         self.pending = None;
-        let is_made = matches!(self.state, State::Binding | State::Bound);
-        self.state = if is_made { State::Closing } else { State::Closed };
+        let is_made = matches!(self.state, AllocationState::Binding | AllocationState::Bound);
+        self.state = if is_made { AllocationState::Closing } else { AllocationState::Closed };
     }
 
     /// Returns the time of the next [`Allocation::poll`] that does something.
     pub(super) fn next(&self) -> Nanos {
         match (&self.pending, self.state) {
-            (_, State::Closed) => Nanos(u64::MAX),
+            (_, AllocationState::Closed) => Nanos(u64::MAX),
             (Some(pending), _) => pending.due,
-            (None, State::Bound) => self.refresh_at.min(self.rebind_at),
+            (None, AllocationState::Bound) => self.refresh_at.min(self.rebind_at),
             (None, _) => Nanos::ZERO,
         }
     }
@@ -145,8 +145,8 @@ impl Allocation {
         let silence = self.silence();
         let Some(pending) = &mut self.pending else { return Ok(None) };
         if pending.sent == SENDS {
-            if self.state == State::Closing {
-                self.state = State::Closed;
+            if self.state == AllocationState::Closing {
+                self.state = AllocationState::Closed;
                 return Ok(None);
             }
             return Err(silence);
@@ -177,10 +177,12 @@ impl Allocation {
         getrandom::fill(&mut transaction)
             .map_err(|why| refused(format!("no random numbers for a request: {why}")))?;
         let method = match self.state {
-            State::Allocating => Method::Allocate,
-            State::Binding => Method::ChannelBind,
-            State::Bound if self.rebind_at <= self.refresh_at => Method::ChannelBind,
-            State::Bound | State::Closing | State::Closed => Method::Refresh,
+            AllocationState::Allocating => Method::Allocate,
+            AllocationState::Binding => Method::ChannelBind,
+            AllocationState::Bound if self.rebind_at <= self.refresh_at => Method::ChannelBind,
+            AllocationState::Bound | AllocationState::Closing | AllocationState::Closed => {
+                Method::Refresh
+            }
         };
         let mut draft = Draft::new(method, Class::Request, &transaction);
         match method {
@@ -196,7 +198,7 @@ impl Allocation {
                     .put(Attribute::ChannelNumber, &[high, low, 0, 0])
                     .put_address(Attribute::XorPeerAddress, self.peer);
             }
-            Method::Refresh if self.state == State::Closing => {
+            Method::Refresh if self.state == AllocationState::Closing => {
                 draft = draft.put(Attribute::Lifetime, &[0; 4]);
             }
             Method::Refresh | Method::Binding => {}
@@ -246,14 +248,14 @@ impl Allocation {
     fn on_success(&mut self, now: Nanos, message: &Message<'_>) -> Result<(), Failure> {
         self.pending = None;
         self.challenges = 0;
-        if self.state == State::Closing {
-            self.state = State::Closed;
+        if self.state == AllocationState::Closing {
+            self.state = AllocationState::Closed;
             return Ok(());
         }
         match message.method {
             Method::ChannelBind => {
                 self.rebind_at = now + REBIND;
-                self.state = State::Bound;
+                self.state = AllocationState::Bound;
             }
             Method::Allocate | Method::Refresh => {
                 let lifetime = message.number(Attribute::Lifetime);
@@ -266,7 +268,7 @@ impl Allocation {
                     if message.address(Attribute::XorRelayedAddress).is_none() {
                         return Err(refused("it allocates, and does not say which address".into()));
                     }
-                    self.state = State::Binding;
+                    self.state = AllocationState::Binding;
                 }
             }
             Method::Binding => {}
@@ -275,8 +277,8 @@ impl Allocation {
     }
 
     fn on_error(&mut self, code: u16, reason: &str, message: &Message<'_>) -> Result<(), Failure> {
-        if self.state == State::Closing && code != 438 {
-            self.state = State::Closed;
+        if self.state == AllocationState::Closing && code != 438 {
+            self.state = AllocationState::Closed;
             return Ok(());
         }
         let is_stale = code == 438;
@@ -285,7 +287,7 @@ impl Allocation {
             return self.on_challenge(code, message);
         }
         let kind = match code {
-            437 if self.state == State::Allocating => FailureKind::Mismatch,
+            437 if self.state == AllocationState::Allocating => FailureKind::Mismatch,
             _ => FailureKind::Refused,
         };
         let mut what = format!("{code}");
@@ -359,7 +361,7 @@ mod tests {
         TurnPlan {
             server: "192.0.2.1:3478".parse().unwrap(),
             to: ADDRESS.parse().unwrap(),
-            credentials: Some(Credentials { user: "ann".into(), password: "pw".into() }),
+            credentials: Some(TurnCredentials { user: "ann".into(), password: "pw".into() }),
             allocations: 1,
         }
     }

@@ -22,7 +22,7 @@ use crate::datapath::option::Buffer;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::trial::agent::session::say;
+use crate::trial::agent::session::send_message;
 use crate::trial::control::FromAgent;
 use crate::units::Bytes;
 
@@ -42,21 +42,21 @@ const PARTING: Nanos = Nanos::from_secs(1);
 /// # Errors
 /// [`Error::Blocked`] if the server does not answer, [`Error::Peer`] with the reason if it refuses.
 pub(in crate::trial) fn run(plan: &TurnPlan, mut control: UnixStream) -> Result<()> {
-    let mut client = Client::new(plan)?;
+    let mut client = TurnClient::new(plan)?;
     while !client.legs.iter().all(|leg| leg.allocation.is_bound()) {
-        if client.turn(Some(&control), Nanos(u64::MAX))? == Heard::Control {
+        if client.turn(Some(&control), Nanos(u64::MAX))? == WaitEnd::Control {
             return Ok(());
         }
     }
-    say(&mut control, &FromAgent::Ready { endpoint: Address::Ip(client.at()?) })?;
-    while client.turn(Some(&control), Nanos(u64::MAX))? == Heard::Sockets {}
+    send_message(&mut control, &FromAgent::Ready { endpoint: Address::Ip(client.at()?) })?;
+    while client.turn(Some(&control), Nanos(u64::MAX))? == WaitEnd::Sockets {}
     client.part();
     Ok(())
 }
 
 /// Event that ended a wait.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum WaitEnd {
     Control,
     Sockets,
 }
@@ -72,7 +72,7 @@ struct Leg {
     used: Nanos,
 }
 
-struct Client {
+struct TurnClient {
     plan: TurnPlan,
     /// Socket that the near end sends to.
     local: UdpSocket,
@@ -83,14 +83,14 @@ struct Client {
     tries: usize,
 }
 
-impl Client {
-    fn new(plan: &TurnPlan) -> Result<Client> {
+impl TurnClient {
+    fn new(plan: &TurnPlan) -> Result<TurnClient> {
         let here: IpAddr = match plan.to {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
         let legs = (0..usize::from(plan.allocations).min(MOST)).map(|_| Leg::new(plan));
-        Ok(Client {
+        Ok(TurnClient {
             local: socket(SocketAddr::new(here, 0))?,
             legs: legs.collect::<Result<_>>()?,
             by_near: HashMap::new(),
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Sends all that is due, waits for the next event, at most until `deadline`, and handles it.
-    fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<Heard> {
+    fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<WaitEnd> {
         self.keep_up()?;
         let next = self.legs.iter().map(|leg| leg.allocation.next()).fold(deadline, Nanos::min);
         let control = control.map_or(-1, AsRawFd::as_raw_fd);
@@ -113,7 +113,7 @@ impl Client {
         let ready = wait([control, self.local.as_raw_fd()].into_iter().chain(sockets), next)
             .map_err(|e| Error::setup("wait for what is to be relayed", e))?;
         if ready[0] {
-            return Ok(Heard::Control);
+            return Ok(WaitEnd::Control);
         }
         for (leg, _) in ready[2..].iter().enumerate().filter(|(_, ready)| **ready) {
             self.back(leg)?;
@@ -121,7 +121,7 @@ impl Client {
         if ready[1] {
             self.on()?;
         }
-        Ok(Heard::Sockets)
+        Ok(WaitEnd::Sockets)
     }
 
     /// Sends the requests of each allocation that are due.

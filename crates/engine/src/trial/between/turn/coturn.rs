@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::via::COTURN;
-use crate::trial::agent::session::say;
+use crate::trial::agent::session::send_message;
 use crate::trial::control::FromAgent;
 use crate::trial::process::AgentProcess;
 
@@ -41,7 +41,7 @@ pub(in crate::trial) fn run(plan: &CoturnPlan, mut control: UnixStream) -> Resul
             started => break started?,
         }
     };
-    say(&mut control, &FromAgent::Ready { endpoint: Address::Ip(at) })?;
+    send_message(&mut control, &FromAgent::Ready { endpoint: Address::Ip(at) })?;
     // The race sends nothing more; its link closes.
     let _ = io::Read::read(&mut control, &mut [0]);
     drop(server);

@@ -34,19 +34,19 @@ pub const PASSWORD_VARIABLE: &str = "DEADHEAT_TURN_PASSWORD";
 
 /// Name and password of the long-term mechanism (RFC 8489, section 9.2); the server chooses the realm. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credentials {
+pub struct TurnCredentials {
     /// User name that the server knows.
     pub user: String,
     /// Password in UTF-8, unchanged.
     pub password: String,
 }
 
-impl Credentials {
+impl TurnCredentials {
     /// Reads name and password from the environment; `None` if neither is set.
     ///
     /// # Errors
     /// [`Error::Usage`] if only one of them is set, or one is not valid text or too long for the protocol.
-    pub fn from_environment() -> Result<Option<Credentials>> {
+    pub fn from_environment() -> Result<Option<TurnCredentials>> {
         let [user, password] = [USER_VARIABLE, PASSWORD_VARIABLE].map(std::env::var_os);
         let text = |name: &str, value: std::ffi::OsString| {
             let fits = |text: &String| (1..=LONGEST).contains(&text.len());
@@ -56,7 +56,7 @@ impl Credentials {
         };
         match (user, password) {
             (None, None) => Ok(None),
-            (Some(user), Some(password)) => Ok(Some(Credentials {
+            (Some(user), Some(password)) => Ok(Some(TurnCredentials {
                 user: text(USER_VARIABLE, user)?,
                 password: text(PASSWORD_VARIABLE, password)?,
             })),
@@ -67,7 +67,7 @@ impl Credentials {
     }
 }
 
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for TurnCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Credentials(…)")
     }
@@ -84,7 +84,7 @@ pub struct TurnPlan {
     /// Address of the far end, to which the server relays.
     pub to: SocketAddr,
     /// Name and password, if the server asks for them.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<TurnCredentials>,
     /// Number of allocations to make before the near end dials, one for each of its sockets.
     pub allocations: u16,
 }
@@ -95,7 +95,7 @@ pub struct CoturnPlan {
     /// Address to listen at; port 0 for a free one.
     pub at: SocketAddr,
     /// Name and password that it requires.
-    pub credentials: Credentials,
+    pub credentials: TurnCredentials,
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_password_is_in_no_text_of_ours() {
-        let credentials = Credentials { user: "ann".into(), password: "s3cret".into() };
+        let credentials = TurnCredentials { user: "ann".into(), password: "s3cret".into() };
         let plan = CoturnPlan { at: "127.0.0.1:0".parse().unwrap(), credentials };
         let shown = format!("{plan:?}");
         assert!(!shown.contains("s3cret") && !shown.contains("ann"), "{shown}");

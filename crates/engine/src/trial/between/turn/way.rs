@@ -9,32 +9,32 @@ use crate::transport::via::Via;
 use crate::trial::lead::agents::Far;
 use crate::units::hex::hex;
 
-use super::{Credentials, OVERHEAD};
+use super::{OVERHEAD, TurnCredentials};
 
 /// Relay between two ends.
 #[derive(Debug)]
-pub(in crate::trial) struct Way {
+pub(in crate::trial) struct RelayWay {
     /// Address of an existing TURN server.
     pub(in crate::trial) server: Option<SocketAddr>,
     /// Name and password that the TURN server asks for.
-    pub(in crate::trial) credentials: Option<Credentials>,
+    pub(in crate::trial) credentials: Option<TurnCredentials>,
     /// Largest IP packet that an end may send unfragmented. A relay at an end's own host hides the path from it.
     pub(in crate::trial) mtu: Option<u32>,
 }
 
-impl Way {
+impl RelayWay {
     /// Finds the way of a contender to the far end; `None` if there is no relay on it.
     ///
     /// # Errors
     /// [`Error::Usage`] if the way cannot lead there; [`Error::Setup`] if a host has no address, or without a source of
     /// randomness.
-    pub(in crate::trial) fn of(via: &Via, far: &Far) -> Result<Option<Way>> {
+    pub(in crate::trial) fn of(via: &Via, far: &Far) -> Result<Option<RelayWay>> {
         let (server, credentials) = match via {
             Via::Direct => return Ok(None),
             Via::Relay => (None, None),
             Via::Coturn => (None, Some(fresh()?)),
             Via::Turn { host, port } => {
-                (Some(find(host, *port, far)?), Credentials::from_environment()?)
+                (Some(find(host, *port, far)?), TurnCredentials::from_environment()?)
             }
         };
         let overhead = if via.is_turn() { OVERHEAD as u32 } else { 0 };
@@ -45,7 +45,7 @@ impl Way {
             (Far::Server { server, .. }, None) => mtu_to(server.address),
         };
         let mtu = mtu.map(|mtu| mtu.saturating_sub(overhead));
-        Ok(Some(Way { server, credentials, mtu }))
+        Ok(Some(RelayWay { server, credentials, mtu }))
     }
 }
 
@@ -54,11 +54,11 @@ fn mtu_to(at: SocketAddr) -> Option<u32> {
 }
 
 /// Generates a name and a password for one trial.
-fn fresh() -> Result<Credentials> {
+fn fresh() -> Result<TurnCredentials> {
     let mut password = [0; 16];
     getrandom::fill(&mut password)
         .map_err(|why| Error::setup("make a password", std::io::Error::other(why.to_string())))?;
-    Ok(Credentials { user: "deadheat".into(), password: hex(&password) })
+    Ok(TurnCredentials { user: "deadheat".into(), password: hex(&password) })
 }
 
 /// Finds the address of a TURN server, of the far end's IP version.

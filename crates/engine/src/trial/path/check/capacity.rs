@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::measure::{Came, Sent};
+use super::measure::{SendFact, SendOutcome};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::path::check::measure::SendPlan;
@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes that a stream carried, and the time span at its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(super) struct StreamVolume {
     pub bytes: u64,
     pub span: Nanos,
 }
 
-impl Carried {
+impl StreamVolume {
     /// Returns the rate in bits per second; `None` if nothing arrived.
     pub(super) fn rate(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| 8.0 * self.bytes as f64 / self.span.as_secs_f64())
@@ -38,7 +38,7 @@ impl Carried {
 ///
 /// # Errors
 /// Fails with the operation that failed.
-pub(super) fn stream(from: &Socket, to: &Socket, time: Nanos) -> Result<Carried> {
+pub(super) fn stream(from: &Socket, to: &Socket, time: Nanos) -> Result<StreamVolume> {
     let failed = |e| Error::setup("send a stream through the path", e);
     let target = to.local_addr().map_err(failed)?;
     to.listen(1).map_err(failed)?;
@@ -76,7 +76,7 @@ fn fill(stream: &mut TcpStream, over: &AtomicBool) -> io::Result<()> {
 }
 
 /// Counts received bytes without copying them (`MSG_TRUNC`, tcp(7)), until the stream ends.
-fn discard(socket: &Socket) -> io::Result<Carried> {
+fn discard(socket: &Socket) -> io::Result<StreamVolume> {
     let mut room = vec![0_u8; CALL];
     let (mut bytes, mut first, mut last) = (0, None, Nanos::ZERO);
     loop {
@@ -101,7 +101,7 @@ fn discard(socket: &Socket) -> io::Result<Carried> {
             },
         }
     }
-    Ok(Carried { bytes, span: first.map_or(Nanos::ZERO, |first| last - first) })
+    Ok(StreamVolume { bytes, span: first.map_or(Nanos::ZERO, |first| last - first) })
 }
 
 /// Sends datagrams of 64 bytes, one per call, as fast as possible, and returns the number received per second.
@@ -114,11 +114,12 @@ pub(super) fn datagrams(
     packets: usize,
     delay: Nanos,
 ) -> Result<Option<f64>> {
-    let course = SendPlan { packets, size: 64, every: Nanos::ZERO, delay, stamps: Sent::Counted };
+    let course =
+        SendPlan { packets, size: 64, every: Nanos::ZERO, delay, stamps: SendFact::Counted };
     Ok(per_second(&course.run(from, to)?))
 }
 
-fn per_second(came: &Came) -> Option<f64> {
+fn per_second(came: &SendOutcome) -> Option<f64> {
     let (span, packets) = came.span()?;
     (span > 0).then(|| packets as f64 * 1e9 / span as f64)
 }
@@ -137,7 +138,7 @@ mod tests {
         let carried = stream(&from, &to, Nanos::from_millis(50)).unwrap();
         assert!(carried.bytes > CALL as u64, "{carried:?}");
         assert!(carried.rate().unwrap() > 1e6, "{carried:?}");
-        assert_eq!(Carried { bytes: 0, span: Nanos::ZERO }.rate(), None);
+        assert_eq!(StreamVolume { bytes: 0, span: Nanos::ZERO }.rate(), None);
     }
 
     #[test]

@@ -35,12 +35,12 @@ pub(super) struct SendPlan {
     /// Delay after which a datagram should have arrived.
     pub delay: Nanos,
     /// Fact that the kernel is to report of each send.
-    pub stamps: Sent,
+    pub stamps: SendFact,
 }
 
 /// Fact to be known of a sent packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SendFact {
     /// Time at which the packet left its host's stack.
     Stamped,
     /// No fact: the packet is only counted.
@@ -49,7 +49,7 @@ pub(super) enum Sent {
 
 /// Result of sending by a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Came {
+pub(super) struct SendOutcome {
     /// Packets that were sent.
     pub sent: u64,
     /// Time from the first to the last send, in nanoseconds.
@@ -62,7 +62,7 @@ pub(super) struct Came {
     pub times: Vec<[u64; 2]>,
 }
 
-impl Came {
+impl SendOutcome {
     /// Returns the time between the first and the last arrival, and the number of packets that arrived after the first.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         let came = || self.times.iter().map(|[_, came]| *came).filter(|at| *at > 0);
@@ -87,7 +87,7 @@ impl SendPlan {
     ///
     /// # Errors
     /// Fails with the operation that failed.
-    pub(super) fn run(&self, from: Socket, to: Socket) -> Result<Came> {
+    pub(super) fn run(&self, from: Socket, to: Socket) -> Result<SendOutcome> {
         let failed = |e| Error::setup("send datagrams through the path", e);
         let (source, target) = (from.local_addr(), to.local_addr());
         from.connect(&target.map_err(failed)?).map_err(failed)?;
@@ -131,16 +131,16 @@ impl SendPlan {
         let allowed = allowed_cpus();
         let path = cpus(&allowed);
         let beside = allowed.into_iter().rfind(|cpu| !path.contains(cpu));
-        if self.stamps == Sent::Stamped {
+        if self.stamps == SendFact::Stamped {
             // If that is refused, the measurement is only less steady.
             let _ = beside.map(pin);
         }
     }
 
-    fn send(&self, socket: Socket) -> io::Result<Departed> {
+    fn send(&self, socket: Socket) -> io::Result<Departures> {
         let mut socket = CountedSocket::new(socket)?;
-        let mut departed = Departed { left: vec![0; self.packets], count: 0, took: Nanos::ZERO };
-        if self.stamps == Sent::Stamped {
+        let mut departed = Departures { left: vec![0; self.packets], count: 0, took: Nanos::ZERO };
+        if self.stamps == SendFact::Stamped {
             socket.switch_stamps_on(KeyUnit::Datagrams)?;
         }
         let waiter = Waiter::new(WaitMode::Hybrid);
@@ -178,8 +178,8 @@ impl SendPlan {
     }
 
     /// Receives packets until the end, and then the packets that are still queued.
-    fn receive(&self, socket: &mut Counted, end: &AtomicU64) -> io::Result<Came> {
-        let mut came = Came { times: vec![[0; 2]; self.packets], ..Came::default() };
+    fn receive(&self, socket: &mut CountedSocket, end: &AtomicU64) -> io::Result<SendOutcome> {
+        let mut came = SendOutcome { times: vec![[0; 2]; self.packets], ..SendOutcome::default() };
         let mut room = vec![0; self.size.max(8)];
         loop {
             // A thread that was not scheduled finds the packets of that time in its socket.
@@ -215,7 +215,7 @@ impl SendPlan {
 }
 
 /// Counts and times of a sender.
-struct Departed {
+struct Departures {
     left: Vec<u64>,
     count: u64,
     took: Nanos,
@@ -247,7 +247,7 @@ mod tests {
             size: 100,
             every: Nanos::from_micros(200),
             delay: Nanos::ZERO,
-            stamps: Sent::Stamped,
+            stamps: SendFact::Stamped,
         };
         let came = course.run(site.datagrams().unwrap(), site.datagrams().unwrap()).unwrap();
         assert_eq!((came.sent, came.got, came.full), (200, 200, 0));
@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn the_excess_is_signed_and_leaves_out_what_has_no_stamp() {
         let times = [[10, 20], [0, 5], [10, 0], [100, 130], [200, 215]].to_vec();
-        let came = Came { times, ..Came::default() };
+        let came = SendOutcome { times, ..SendOutcome::default() };
         assert_eq!(came.excess(Nanos(20)), [-10, -5, 10]);
         assert_eq!(came.span(), Some((210, 3)));
-        assert_eq!(Came::default().span(), None);
+        assert_eq!(SendOutcome::default().span(), None);
     }
 }

@@ -26,8 +26,8 @@ impl Bed for Loopback {
     }
 }
 
-fn way(model: &Impairments) -> Way<'_> {
-    Way { direction: Direction::Up, model, mtu: 1_500, wait: WaitMode::Hybrid }
+fn way(model: &Impairments) -> CheckDirection<'_> {
+    CheckDirection { direction: Direction::Up, model, mtu: 1_500, wait: WaitMode::Hybrid }
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn delays_are_judged_by_median_and_tail() {
 #[test]
 fn losses_must_be_what_was_asked_and_what_was_told() {
     let model = Impairments { loss: Loss::Bernoulli(0.01), ..Impairments::default() };
-    let came = |got, full| Came { sent: 10_000, got, full, ..Came::default() };
+    let came = |got, full| SendOutcome { sent: 10_000, got, full, ..SendOutcome::default() };
     let figures = |lost, bursts| DirectionFigures {
         fates: PacketOutcomes { lost, bursts, ..PacketOutcomes::default() },
         ..DirectionFigures::default()
@@ -126,7 +126,7 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
             direction: Direction::Up,
             delay: DelayCheck::of(&[0; 1_000], Nanos::ZERO, limits, false),
             rate: None,
-            loss: LossCheck::of(&link.up, &Came::default(), &DirectionFigures::default()),
+            loss: LossCheck::of(&link.up, &SendOutcome::default(), &DirectionFigures::default()),
         }],
         capacity: None,
         took_ns: Nanos::ZERO,
