@@ -4,12 +4,12 @@
 
 use std::process::ExitCode;
 
-use deadheat::host::allocations::Counting;
+use deadheat::host::allocations::CountingAllocator;
 use deadheat::transport::spent::Allocator;
 
 /// Counts the allocations of each thread, and times them in the explaining pass.
 #[global_allocator]
-static ALLOCATOR: Allocator<Counting> = Allocator(Counting);
+static ALLOCATOR: Allocator<CountingAllocator> = Allocator(CountingAllocator);
 
 fn main() -> ExitCode {
     deadheat::Program::new().run()

@@ -8,7 +8,7 @@ use crate::report::columns;
 use crate::report::words::{self, Scale};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::time::Nanos;
-use crate::trial::lead::live::{LiveRate, Row};
+use crate::trial::lead::live::{LiveRate, LiveRow};
 use crate::units::Bytes;
 
 use super::screen::Screen;
@@ -190,7 +190,7 @@ fn resolution(verdict: &Verdict) -> Option<f64> {
 }
 
 /// Formats an interval of a running trial as a line.
-pub(super) fn interval(row: &Row) -> String {
+pub(super) fn interval(row: &LiveRow) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut text = format!(
         "{}  {:.2}–{:.2} s",
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn losses_are_told_with_the_time_at_which_they_were_due() {
         let second = 1_000_000_000;
-        let row = Row {
+        let row = LiveRow {
             contender: "udp".into(),
             from_ns: 6 * second,
             to_ns: 7 * second,
@@ -305,35 +305,35 @@ mod tests {
             lost_messages: Some(240),
             missing: Some(Missing { from_ns: 3 * second, to_ns: 6 * second - second / 100 }),
             jitter_ns: Some(31_000),
-            ..Row::default()
+            ..LiveRow::default()
         };
         assert_eq!(
             interval(&row),
             "udp  6.00–7.00 s  up 0 bit/s  jitter 31.0 µs  lost 240 (due at 3.00–5.99 s)"
         );
-        let at_once = Row { from_ns: 3 * second, ..row };
+        let at_once = LiveRow { from_ns: 3 * second, ..row };
         assert!(interval(&at_once).ends_with("lost 240"), "{}", interval(&at_once));
     }
 
     #[test]
     fn an_interval_says_what_is_known_and_nothing_else() {
-        let row = Row {
+        let row = LiveRow {
             contender: "tcp".into(),
             from_ns: 100_000_000,
             to_ns: 200_000_000,
             up: LiveRate::Bps(9.41e9),
             cwnd_bytes: Some(3_200_000),
             retransmits: Some(2),
-            ..Row::default()
+            ..LiveRow::default()
         };
         assert_eq!(interval(&row), "tcp  0.10–0.20 s  up 9.41 Gbit/s  cwnd 3.20 MB  retransmits 2");
-        let row = Row {
+        let row = LiveRow {
             contender: "u\u{1b}[2J".into(),
             rtt: RoundTrips { n: 4, sum_ns: 80_000, min_ns: 15_000, max_ns: 31_000 },
             lost_messages: Some(1),
             down: LiveRate::Unknown,
             socket_drops: Some(0),
-            ..Row::default()
+            ..LiveRow::default()
         };
         assert_eq!(
             interval(&row),

@@ -11,9 +11,9 @@ use crate::race::context::RaceContext;
 use crate::race::samples_file::SamplesFile;
 use crate::result::lock::lock;
 use crate::result::outcome::Outcome;
-use crate::trial::control::remote::Waiting;
+use crate::trial::control::remote::ServerWait;
 use crate::trial::lead::agents::Agents;
-use crate::trial::lead::live::Row;
+use crate::trial::lead::live::LiveRow;
 
 use super::progress::{self, Progress};
 use super::screen::Screen;
@@ -48,10 +48,10 @@ pub(super) enum Intervals {
 
 impl Intervals {
     /// Returns a function that shows an interval; `None` if intervals are not shown.
-    fn shown(self, progress: &Screen) -> Option<impl FnMut(&Row) + 'static> {
+    fn shown(self, progress: &Screen) -> Option<impl FnMut(&LiveRow) + 'static> {
         let screen = if progress.is_rewritten() { progress.clone() } else { Screen::plain() };
         (self != Intervals::Nowhere).then_some({
-            move |row: &Row| match self {
+            move |row: &LiveRow| match self {
                 // A reader that has gone is no reason to end a race.
                 Intervals::Stdout => drop(super::print(&format!("{}\n", progress::interval(row)))),
                 Intervals::Nowhere | Intervals::Stderr => screen.above(&progress::interval(row)),
@@ -108,7 +108,7 @@ pub(super) fn with_stage(
     let credentials = secret::credentials(staging.secret_file, staging.pin)?;
     let waits = screen.clone();
     let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
-    let mut waiting = Waiting { stop: &stop, on_full: &mut on_full };
+    let mut waiting = ServerWait { stop: &stop, on_full: &mut on_full };
     let far = request.far(&credentials, &mut waiting)?;
     let queued = screen.clone();
     let mut agents = Agents::new(far)

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use deadheat::path::Family;
 use deadheat::server::{Encryption, Secret, ServerKey};
 use deadheat::trial::control::key::Pin;
-use deadheat::trial::control::remote::{Credentials, RemoteServer, Waiting};
+use deadheat::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 
 use super::far::{Far, Manner};
 
@@ -64,7 +64,7 @@ fn connect_with(
 ) -> deadheat::Result<RemoteServer> {
     let secret = secret.map(|secret| Secret::new(secret, "a test")).transpose()?;
     let credentials = Credentials { secret, pin };
-    let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+    let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
     RemoteServer::connect(&to.to_string(), Family::Any, &credentials, &mut waiting)
 }
 

@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use deadheat::host::allocations::Counting;
+use deadheat::host::allocations::CountingAllocator;
 use deadheat::transport::spent::Allocator;
 
 mod knock;
@@ -15,7 +15,7 @@ mod twice;
 
 /// Counts the allocations of each thread, as deadheat itself does. Without it the column is absent.
 #[global_allocator]
-static ALLOCATOR: Allocator<Counting> = Allocator(Counting);
+static ALLOCATOR: Allocator<CountingAllocator> = Allocator(CountingAllocator);
 
 fn main() -> ExitCode {
     deadheat::Program::new()

@@ -12,7 +12,7 @@ use crate::path::PathSpec;
 use crate::path::emulator::Emulator;
 use crate::time::Nanos;
 use crate::trial::path::check::{
-    Capacity, DelayCheck, Judged, LossCheck, PathCheck, RateCheck, WayCheck,
+    Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,
 };
 use crate::units::{BitRate, PacketRate};
 
@@ -121,11 +121,11 @@ fn lines(check: &PathCheck) -> String {
     out
 }
 
-fn row(out: &mut String, what: &str, way: &WayCheck, found: &str, judged: Judged) {
+fn row(out: &mut String, what: &str, way: &WayCheck, found: &str, judged: LimitVerdict) {
     let mark = match judged {
-        Judged::Within => "ok",
-        Judged::Outside => "OUTSIDE",
-        Judged::Open => "not judged",
+        LimitVerdict::Within => "ok",
+        LimitVerdict::Outside => "OUTSIDE",
+        LimitVerdict::Open => "not judged",
     };
     let name = format!("{what} {}", way.direction);
     let _ = writeln!(out, "  {name:<11} {mark:<10} {found}");
@@ -250,7 +250,7 @@ mod tests {
                     max_ns: Some(70_000),
                     limit_p50_ns: 10_000,
                     limit_p99_ns: 50_000,
-                    judged: Judged::Outside,
+                    judged: LimitVerdict::Outside,
                 },
                 rate: Some(RateCheck {
                     expected_bps: 20_000_000,
@@ -258,7 +258,7 @@ mod tests {
                     achieved_bps: Some(19_998_000.0),
                     error: Some(-0.0001),
                     limit: 0.001,
-                    judged: Judged::Within,
+                    judged: LimitVerdict::Within,
                 }),
                 loss: LossCheck {
                     sent: 1_000,
@@ -271,7 +271,7 @@ mod tests {
                     expected_burst: Some(1.0),
                     expected_share: Some(0.0),
                     expected: Some([0, 0]),
-                    judged: Judged::Open,
+                    judged: LimitVerdict::Open,
                 },
             }],
             capacity: Some(Capacity {

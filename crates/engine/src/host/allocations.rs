@@ -16,7 +16,7 @@ thread_local! {
 
 /// Allocator of the system, with a count. A program declares it as its `#[global_allocator]`.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 #[inline]
 fn count(bytes: usize) {
@@ -26,7 +26,7 @@ fn count(bytes: usize) {
 }
 
 // SAFETY: each call is passed on unchanged to the system's allocator; counting allocates nothing and does not unwind.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -92,11 +92,11 @@ mod tests {
         let before = (CALLS.get(), BYTES.get());
         // SAFETY: memory is freed with the layout that it was allocated with.
         unsafe {
-            let memory = Counting.alloc(layout);
-            let memory = Counting.realloc(memory, layout, 300);
+            let memory = CountingAllocator.alloc(layout);
+            let memory = CountingAllocator.realloc(memory, layout, 300);
             let longer = Layout::from_size_align(300, 8).unwrap();
-            Counting.dealloc(memory, longer);
-            Counting.dealloc(Counting.alloc_zeroed(layout), layout);
+            CountingAllocator.dealloc(memory, longer);
+            CountingAllocator.dealloc(CountingAllocator.alloc_zeroed(layout), layout);
         }
         assert_eq!((CALLS.get() - before.0, BYTES.get() - before.1), (3, 500));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::placement::{Assigned, Ends, Placement};
+use super::placement::{CpuAssignment, Ends, Placement};
 use super::probe::{EchoRun, EchoSockets, Rhythm};
 use super::quiet::{ProbePoint, SettlingHost, Shares};
 use super::topology::Topology;
@@ -47,7 +47,7 @@ impl HostProbe {
         stop: Arc<AtomicBool>,
     ) -> Self {
         let here = if ends == Ends::TwoMachines { Ends::OneMachine } else { ends };
-        let anywhere = Assigned { near: None, far: None, wait: WaitMode::Hybrid };
+        let anywhere = CpuAssignment { near: None, far: None, wait: WaitMode::Hybrid };
         let at = placement.assign(here, topology).unwrap_or(anywhere);
         let mut cpus = topology.ids();
         if ends == Ends::ThroughEmulator {

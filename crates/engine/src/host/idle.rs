@@ -35,7 +35,7 @@ pub enum Idle {
 
 /// Kind of quantity that the claims of a race are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimKind {
     /// Rates only.
     Rates,
     /// Times, or other quantities that the time to wake up affects.
@@ -58,16 +58,16 @@ impl Idle {
     }
 
     /// Chooses the setting that serves such claims between such ends; also returns the reason.
-    pub fn choose(claimed: Claimed, ends: Ends) -> (Idle, &'static str) {
+    pub fn choose(claimed: ClaimKind, ends: Ends) -> (Idle, &'static str) {
         match (ends, claimed) {
             (Ends::TwoMachines, _) => (Idle::Host, "the far host's CPUs are its own affair"),
             (Ends::ThroughEmulator, _) => {
                 (Idle::Awake, "the threads of the emulated path have to wake up in time")
             }
-            (Ends::OneMachine, Claimed::Times) => {
+            (Ends::OneMachine, ClaimKind::Times) => {
                 (Idle::Awake, "the time that a CPU takes to wake up is no transport's")
             }
-            (Ends::OneMachine, Claimed::Rates) => {
+            (Ends::OneMachine, ClaimKind::Rates) => {
                 (Idle::Host, "a receiver of bulk data that wakes up for each segment gets less")
             }
         }
@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn bulk_data_over_loopback_is_left_to_the_host_and_all_else_here_is_kept_awake() {
         let of = |claimed, ends| Idle::choose(claimed, ends).0;
-        assert_eq!(of(Claimed::Rates, Ends::OneMachine), Idle::Host);
-        assert_eq!(of(Claimed::Times, Ends::OneMachine), Idle::Awake);
-        for claimed in [Claimed::Rates, Claimed::Times] {
+        assert_eq!(of(ClaimKind::Rates, Ends::OneMachine), Idle::Host);
+        assert_eq!(of(ClaimKind::Times, Ends::OneMachine), Idle::Awake);
+        for claimed in [ClaimKind::Rates, ClaimKind::Times] {
             assert_eq!(of(claimed, Ends::ThroughEmulator), Idle::Awake);
             assert_eq!(of(claimed, Ends::TwoMachines), Idle::Host);
         }

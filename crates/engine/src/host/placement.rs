@@ -105,7 +105,7 @@ pub enum Load {
 
 /// Placement on real CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assigned {
+pub struct CpuAssignment {
     /// CPU of the near end; absent for any.
     pub near: Option<usize>,
     /// CPU of the far end; absent for any, or if the far host decides.
@@ -135,7 +135,7 @@ impl Placement {
     /// # Errors
     /// [`Error::Unsupported`] if there are not enough CPUs, [`Error::Usage`] if the placement names a CPU that this
     /// process may not use or makes no sense; each with a remedy.
-    pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<Assigned> {
+    pub fn assign(&self, ends: Ends, topology: &Topology) -> Result<CpuAssignment> {
         let quiet = candidates(ends, topology);
         let first = quiet.first().map(|cpu| cpu.id);
         let wait = self.wait();
@@ -165,7 +165,7 @@ impl Placement {
                 (Some(near), Some(far))
             }
         };
-        Ok(Assigned { near, far, wait })
+        Ok(CpuAssignment { near, far, wait })
     }
 
     fn allowed(&self, cpu: usize, topology: &Topology) -> Result<usize> {
@@ -284,15 +284,15 @@ mod tests {
         Topology { cpus: cpus.iter().enumerate().map(cpu).collect() }
     }
 
-    fn on_one_machine(placement: &str, cpus: &[(usize, i64)]) -> Result<Assigned> {
+    fn on_one_machine(placement: &str, cpus: &[(usize, i64)]) -> Result<CpuAssignment> {
         Placement::parse(placement)?.assign(Ends::OneMachine, &topology(cpus))
     }
 
     const TWO_CORES: &[(usize, i64)] = &[(0, 0), (1, 0)];
     const ONE_CORE: &[(usize, i64)] = &[(0, 0), (0, 0)];
 
-    fn placed(near: usize, far: usize, wait: WaitMode) -> Assigned {
-        Assigned { near: Some(near), far: Some(far), wait }
+    fn placed(near: usize, far: usize, wait: WaitMode) -> CpuAssignment {
+        CpuAssignment { near: Some(near), far: Some(far), wait }
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(assign("busy"), placed(1, 0, WaitMode::Spin));
         assert_eq!(assign("0,1"), placed(0, 1, WaitMode::Hybrid));
         assert_eq!(assign("1,1"), placed(1, 1, WaitMode::Hybrid));
-        let free = Assigned { near: None, far: None, wait: WaitMode::Hybrid };
+        let free = CpuAssignment { near: None, far: None, wait: WaitMode::Hybrid };
         assert_eq!(assign("host"), free);
     }
 
@@ -340,7 +340,7 @@ mod tests {
         let assign = |placement: &str| {
             Placement::parse(placement).unwrap().assign(Ends::TwoMachines, &topology(&[(0, 0)]))
         };
-        let near = |wait| Assigned { near: Some(0), far: None, wait };
+        let near = |wait| CpuAssignment { near: Some(0), far: None, wait };
         assert_eq!(assign("cross-core").unwrap(), near(WaitMode::Hybrid));
         assert_eq!(assign("busy").unwrap(), near(WaitMode::Spin));
         assert_eq!(assign("0,31").unwrap(), placed(0, 31, WaitMode::Hybrid));

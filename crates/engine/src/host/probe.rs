@@ -12,7 +12,7 @@ use std::{io, thread};
 
 use serde::{Deserialize, Serialize};
 
-use super::placement::{Assigned, Ends, Placement};
+use super::placement::{CpuAssignment, Ends, Placement};
 use super::topology::Topology;
 use crate::contract::WaitMode;
 use crate::datapath::cpu::pin;
@@ -144,7 +144,7 @@ impl EchoSockets {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EchoPlan {
     /// CPUs of both ends, and their mode of waiting.
-    pub(crate) at: Assigned,
+    pub(crate) at: CpuAssignment,
     /// Sockets that echoes travel over.
     pub(crate) over: EchoSockets,
     /// Schedule of the echoes.
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     fn course(rhythm: Rhythm, wait: WaitMode) -> EchoPlan {
-        let anywhere = Assigned { near: None, far: None, wait };
+        let anywhere = CpuAssignment { near: None, far: None, wait };
         EchoPlan { at: anywhere, over: EchoSockets::Loopback, rhythm, warmup: 3, count: 20 }
     }
 

@@ -81,7 +81,7 @@ impl Disturbance {
 
 /// Outcome of the wait for a calm host.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settled {
+pub struct SettlingOutcome {
     /// Time waited.
     pub waited: Nanos,
     /// Disturbance left at the end of the wait; absent if the host was calm.
@@ -113,7 +113,7 @@ pub(crate) trait SettlingHost {
 pub(crate) fn settle(
     host: &mut impl SettlingHost,
     on_wait: &mut dyn FnMut(&Disturbance),
-) -> Settled {
+) -> SettlingOutcome {
     let began = host.now();
     let mut last = host.echo();
     loop {
@@ -124,7 +124,7 @@ pub(crate) fn settle(
         let waited = host.now() - began;
         match disturbed {
             Some(disturbed) if waited < LONGEST_SETTLING && !host.stopped() => on_wait(&disturbed),
-            disturbed => return Settled { waited, disturbed },
+            disturbed => return SettlingOutcome { waited, disturbed },
         }
     }
 }
@@ -197,7 +197,7 @@ pub struct HostQuiet {
 
 impl HostQuiet {
     /// Notes that the race has waited for the host.
-    pub fn settled(&mut self, settled: Settled) {
+    pub fn settled(&mut self, settled: SettlingOutcome) {
         self.waited_ns = self.waited_ns.saturating_add(settled.waited.0);
         self.disturbed = settled.disturbed;
     }
@@ -315,7 +315,11 @@ mod tests {
         }
     }
 
-    fn play(shares: &[(f64, f64)], echoes: &[Option<u64>], stops_s: u64) -> (Settled, Vec<String>) {
+    fn play(
+        shares: &[(f64, f64)],
+        echoes: &[Option<u64>],
+        stops_s: u64,
+    ) -> (SettlingOutcome, Vec<String>) {
         let mut host = PlayedHost {
             now: Nanos::ZERO,
             shares: shares.to_vec(),
@@ -426,7 +430,7 @@ mod tests {
     #[test]
     fn what_was_found_survives_json() {
         let mut quiet = found(around(50_000.0, 0.03, 8, 8));
-        quiet.settled(Settled {
+        quiet.settled(SettlingOutcome {
             waited: LONGEST_SETTLING,
             disturbed: Some(Disturbance { by: Disturber::Programs, share: 0.5 }),
         });

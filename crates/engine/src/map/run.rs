@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
 use crate::result::outcome::{Outcome, Status};
-use crate::trial::control::remote::{Credentials, Waiting};
+use crate::trial::control::remote::{Credentials, ServerWait};
 use crate::trial::lead::agents::Agents;
 
 /// Continues the map in a file: returns `map` with the points of the file, under the file's seed if `seed` is not
@@ -130,7 +130,7 @@ fn race(request: &Request, stop: &Arc<AtomicBool>, watch: &mut TrialWatch) -> Re
         return request.run_with(context.stop(Arc::clone(stop)));
     }
     let credentials = Credentials::from_environment()?;
-    let far = request.far(&credentials, &mut Waiting { stop, on_full: &mut |_| {} })?;
+    let far = request.far(&credentials, &mut ServerWait { stop, on_full: &mut |_| {} })?;
     let mut agents = Agents::new(far).stop_on(Arc::clone(stop));
     request.run_with(RaceContext::new(&mut agents, watch).stop(Arc::clone(stop)))
 }

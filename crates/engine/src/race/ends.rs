@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::trial::EmulatedPath;
-use crate::trial::control::remote::{Credentials, RemoteServer, Waiting};
+use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 use crate::trial::lead::agents::Far;
 use crate::trial::sim::Simulation;
 
@@ -41,7 +41,7 @@ impl Request {
     /// # Errors
     /// If the server cannot be reached or refuses the connection; if this host cannot emulate the path; if the path
     /// is simulated, and has no far end.
-    pub fn far(&self, credentials: &Credentials, waiting: &mut Waiting<'_>) -> Result<Far> {
+    pub fn far(&self, credentials: &Credentials, waiting: &mut ServerWait<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();
         let Some(host) = asked.to else {

@@ -10,7 +10,7 @@ use crate::result::explained::{Explanation, Explanations};
 use crate::result::outcome::{Entrant, Outcome};
 use crate::stats::quantile::median;
 use crate::trial::explain::Pass;
-use crate::trial::{Noted, Order, Pairing, Record, TrialOutcome};
+use crate::trial::{Observations, Order, Pairing, Record, TrialOutcome};
 
 pub mod bottleneck;
 mod bulk;
@@ -26,7 +26,7 @@ const FIRST: u64 = 1 << 40;
 /// A trial of the pass.
 struct PassTrial {
     record: Record,
-    noted: Noted,
+    noted: Observations,
 }
 
 /// Runs the pass for every contender of `outcome` that is not blocked.

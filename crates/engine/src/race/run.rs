@@ -9,7 +9,7 @@ use super::plan::{self, FixedPlan};
 use super::request::{CheckedRequest, Request};
 use super::{pilot, quiet};
 use crate::error::{Error, Result};
-use crate::host::idle::Claimed;
+use crate::host::idle::ClaimKind;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role, Unit};
 use crate::race::block_loop::BlockLoop;
@@ -19,7 +19,7 @@ use crate::result::outcome::{Entrant, Outcome};
 use crate::rng::fresh_seed;
 use crate::trial::Pairing;
 use crate::trial::agent::intervals;
-use crate::trial::control::remote::{Credentials, Waiting};
+use crate::trial::control::remote::{Credentials, ServerWait};
 use crate::trial::lead::agents::Agents;
 use crate::workload::SharedTask;
 
@@ -108,7 +108,7 @@ impl Request {
             return self.run_with(context.at(&clock, SystemTime::now()));
         }
         let credentials = Credentials::from_environment()?;
-        let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+        let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         let far = self.far(&credentials, &mut waiting)?;
         let mut agents = Agents::new(far).overwrite(self.overwrite());
         self.run_with(RaceContext::new(&mut agents, &mut SilentObserver))
@@ -132,12 +132,12 @@ impl Request {
 }
 
 /// Returns the quantities of the claims.
-pub(super) fn claimed(metrics: &[Metric]) -> Claimed {
+pub(super) fn claimed(metrics: &[Metric]) -> ClaimKind {
     let mut claims = metrics.iter().filter(|metric| metric.role == Role::Claim).peekable();
     let is_any = claims.peek().is_some();
     match is_any && claims.all(|metric| metric.unit == Unit::BitRate) {
-        true => Claimed::Rates,
-        false => Claimed::Times,
+        true => ClaimKind::Rates,
+        false => ClaimKind::Times,
     }
 }
 
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn claims_of_bulk_data_are_rates_and_those_of_messages_and_connections_are_times() {
         let of = |work: &str| claimed(&crate::workload::parse(work).unwrap().info().metrics);
-        assert_eq!(of("bulk"), Claimed::Rates);
-        assert_eq!(of("bulk:bytes=1MB"), Claimed::Rates);
+        assert_eq!(of("bulk"), ClaimKind::Rates);
+        assert_eq!(of("bulk:bytes=1MB"), ClaimKind::Rates);
         for work in ["ping", "ping:load=tcp", "rpc", "connect"] {
-            assert_eq!(of(work), Claimed::Times, "{work}");
+            assert_eq!(of(work), ClaimKind::Times, "{work}");
         }
-        assert_eq!(claimed(&[]), Claimed::Times);
+        assert_eq!(claimed(&[]), ClaimKind::Times);
     }
 }

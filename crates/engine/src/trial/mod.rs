@@ -31,9 +31,9 @@ pub mod process;
 pub mod sim;
 
 use crate::host::facts::HostFacts;
-use crate::host::idle::{Claimed, Idle};
+use crate::host::idle::{ClaimKind, Idle};
 use crate::host::placement::{Load, Placement};
-use crate::host::quiet::{Disturbance, ProbePoint, Settled};
+use crate::host::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use explain::{EndNotes, Pass};
 pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
@@ -120,7 +120,7 @@ impl Order {
 
 /// Observations of both ends of an instrumented trial, besides its figures.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Noted {
+pub struct Observations {
     /// Notes of the near end.
     pub near: EndNotes,
     /// Notes of the far end; absent if the kernel answers, or if the server is too old to take notes.
@@ -165,7 +165,7 @@ pub trait Runner {
     fn idle(
         &mut self,
         _asked: Option<(Idle, &'static str)>,
-        _claimed: Claimed,
+        _claimed: ClaimKind,
     ) -> Result<Option<(Idle, String)>> {
         Ok(None)
     }
@@ -181,7 +181,7 @@ pub trait Runner {
 
     /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `_on_wait`; `None` if there is no
     /// host to wait for.
-    fn settle(&mut self, _on_wait: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+    fn settle(&mut self, _on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
         None
     }
 
@@ -191,7 +191,7 @@ pub trait Runner {
     }
 
     /// Returns the observations of both ends in the last trial, if that trial was run to be explained.
-    fn noted(&mut self) -> Option<Noted> {
+    fn noted(&mut self) -> Option<Observations> {
         None
     }
 }

@@ -3,9 +3,9 @@
 use super::PassTrial;
 use crate::contract::PeerKind;
 use crate::result::explained::Explanation;
-use crate::trial::Noted;
+use crate::trial::Observations;
 use crate::trial::explain::FlowNotes;
-use crate::trial::explain::parts::{Clocks, Joined, Missing, Scheme};
+use crate::trial::explain::parts::{Clocks, Missing, Scheme, SplitRoundTrips};
 
 /// Change of the time of day beyond which a trial's timestamps are not used. The time between reading the two
 /// clocks is less.
@@ -13,7 +13,7 @@ const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
 pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanation) {
-    let steady: Vec<&Noted> =
+    let steady: Vec<&Observations> =
         trials.iter().map(|explored| &explored.noted).filter(|noted| is_steady(noted)).collect();
     if steady.len() < trials.len() {
         into.missing.push(format!(
@@ -53,18 +53,18 @@ pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanati
     }
 }
 
-fn is_steady(noted: &Noted) -> bool {
+fn is_steady(noted: &Observations) -> bool {
     let ends = [Some(&noted.near), noted.far.as_ref()];
     ends.into_iter().flatten().all(|end| end.step_ns.unsigned_abs() <= STEP_NS)
 }
 
-fn unstamped(noted: &Noted) -> Option<&str> {
+fn unstamped(noted: &Observations) -> Option<&str> {
     let far = noted.far.iter().flat_map(|far| &far.flows);
     noted.near.flows.iter().chain(far).find_map(|flow| flow.unstamped.as_deref())
 }
 
-fn join(trials: &[&Noted], scheme: Scheme) -> Joined {
-    let mut joined = Joined::default();
+fn join(trials: &[&Observations], scheme: Scheme) -> SplitRoundTrips {
+    let mut joined = SplitRoundTrips::default();
     for noted in trials {
         let none = FlowNotes::default();
         for (index, near) in noted.near.flows.iter().enumerate() {
@@ -76,7 +76,7 @@ fn join(trials: &[&Noted], scheme: Scheme) -> Joined {
 }
 
 /// Returns the most frequent reason for incomplete round trips.
-fn why_incomplete(joined: &Joined) -> Option<String> {
+fn why_incomplete(joined: &SplitRoundTrips) -> Option<String> {
     let (missing, times) = joined.missing.iter().max_by_key(|(_, times)| **times)?;
     let of = times + joined.splits.len() as u64;
     Some(match missing {

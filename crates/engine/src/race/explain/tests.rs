@@ -20,7 +20,7 @@ use crate::trial::{PathFacts, Runner};
 /// application.
 struct Made<F> {
     think: F,
-    noted: Option<Noted>,
+    noted: Option<Observations>,
     seeds: Vec<u64>,
 }
 
@@ -56,12 +56,12 @@ impl<F: FnMut(&Order) -> std::result::Result<u64, TrialOutcome>> Runner for Made
         fake::Fake(|_: &Order| TrialOutcome::Failed(Error::Interrupted)).path()
     }
 
-    fn noted(&mut self) -> Option<Noted> {
+    fn noted(&mut self) -> Option<Observations> {
         self.noted.take()
     }
 }
 
-fn noted(think: u64) -> Noted {
+fn noted(think: u64) -> Observations {
     let near = |number: u64| {
         let at = |after: u64| Some(1_000_000 * (number + 1) + after);
         Row {
@@ -94,7 +94,7 @@ fn noted(think: u64) -> Noted {
         }],
         ..EndNotes::default()
     };
-    Noted { near: end(&near), far: Some(end(&far)), ..Noted::default() }
+    Observations { near: end(&near), far: Some(end(&far)), ..Observations::default() }
 }
 
 fn request() -> Request {

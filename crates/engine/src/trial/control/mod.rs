@@ -223,7 +223,7 @@ pub struct AgentPlan {
     pub pass: Pass,
     /// Properties of a path that the race itself emulates; absent on any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulated: Option<Emulated>,
+    pub emulated: Option<PathTerms>,
     /// Largest IP packet that passes unfragmented, if a relay on the way hides it from this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
@@ -284,7 +284,7 @@ impl Share {
 
 /// Properties of an emulated path that an end has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Emulated {
+pub struct PathTerms {
     /// Longest time that the path may hold a message that is not queued behind others.
     pub transit_ns: Nanos,
     /// Time for which a near end tries to connect.

@@ -58,7 +58,7 @@ impl Credentials {
 }
 
 /// Control of the wait for a server: a flag that ends it, and a callback that reports it.
-pub struct Waiting<'a> {
+pub struct ServerWait<'a> {
     /// Flag that Ctrl-C sets.
     pub stop: &'a AtomicBool,
     /// Callback for the reason, each time that a server has no capacity.
@@ -89,7 +89,7 @@ impl RemoteServer {
         host: &str,
         family: Family,
         credentials: &Credentials,
-        waiting: &mut Waiting<'_>,
+        waiting: &mut ServerWait<'_>,
     ) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
         let give_up = Monotonic.now() + LONGEST_WAIT;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     fn ask(host: &str) -> Result<RemoteServer> {
-        let mut waiting = Waiting { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
+        let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         RemoteServer::connect(host, Family::Any, &Credentials::default(), &mut waiting)
     }
 
@@ -386,7 +386,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             });
-            let mut waiting = Waiting { stop: &stop, on_full: &mut |_| {} };
+            let mut waiting = ServerWait { stop: &stop, on_full: &mut |_| {} };
             let nothing = Credentials::default();
             let left = RemoteServer::connect(&address, Family::Any, &nothing, &mut waiting);
             assert!(matches!(left, Err(Error::Interrupted)), "{left:?}");

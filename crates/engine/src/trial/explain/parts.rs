@@ -212,7 +212,7 @@ pub fn split(near: &Row, far: Option<&Row>, scheme: Scheme) -> Result<Split, Mis
 
 /// Round trips of some trials, split, and the number of the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Joined {
+pub struct SplitRoundTrips {
     /// Rows that could be split.
     pub splits: Vec<Split>,
     /// Number of rows that could not be split, by the missing moment.
@@ -225,7 +225,7 @@ pub struct Joined {
     pub bare: Vec<u64>,
 }
 
-impl Joined {
+impl SplitRoundTrips {
     /// Adds the rows of one trial, matched by number. The first tenth is left out: the connection is cold then, and the
     /// kernel may not stamp yet.
     pub fn add(&mut self, near: &[Row], far: &[Row], scheme: Scheme) {
@@ -486,7 +486,7 @@ mod tests {
             (0..100).map(|n| rows(STAMPED * n, 1_000_000 * n, 0)).unzip();
         far.reverse();
         far.truncate(60);
-        let mut joined = Joined::default();
+        let mut joined = SplitRoundTrips::default();
         joined.add(&near, &far, Scheme::Stamped(Clocks::Same));
         // The last sixty have a partner; of the others the first ten do not count.
         assert_eq!(joined.splits.len(), 60);
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!((sum.messages, sum.incomplete, sum.residual_ns), (60, 30, 0.0));
         assert_eq!((sum.acknowledged_ns, sum.near_sending_ns), (Some(380.0), Some(190.0)));
         assert_eq!(sum.far_sending_ns, Some(80.0));
-        assert_eq!(Joined::default().sum(), None);
+        assert_eq!(SplitRoundTrips::default().sum(), None);
     }
 
     #[test]
@@ -511,12 +511,12 @@ mod tests {
                 (near, far)
             })
             .unzip();
-        let mut joined = Joined::default();
+        let mut joined = SplitRoundTrips::default();
         joined.add(&near, &far, Scheme::Stamped(Clocks::Same));
         let sum = joined.sum().unwrap();
         assert_eq!((sum.messages, sum.incomplete), (90, 0));
         assert_eq!((sum.total_ns, sum.bare_ns), (1_000.0, Some(930.0)));
-        let mut joined = Joined::default();
+        let mut joined = SplitRoundTrips::default();
         joined.add(&near, &far, Scheme::Applications(Clocks::Same));
         assert_eq!(joined.sum().unwrap().messages, 360, "applications note every message");
     }
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn parts_add_up_to_the_median_where_everything_scatters() {
         let mut rng = crate::rng::SplitMix64::new(4);
-        let mut joined = Joined::default();
+        let mut joined = SplitRoundTrips::default();
         let rows: Vec<(Row, Row)> = (0..1_000)
             .map(|n| {
                 let (mut near, mut far) = rows(STAMPED * n, 1_000_000_000 * n, 0);
@@ -555,7 +555,7 @@ mod tests {
     fn two_regimes_do_not_pull_the_sum_from_the_median() {
         let split = |total| Split { parts: vec![(Part::FarKernel, total)], total };
         let splits = (0..60).map(|n| split(10_000 + n)).chain((0..55).map(|n| split(90_000 + n)));
-        let joined = Joined { splits: splits.collect(), ..Joined::default() };
+        let joined = SplitRoundTrips { splits: splits.collect(), ..SplitRoundTrips::default() };
         let sum = joined.sum().unwrap();
         assert_eq!(sum.total_ns, 10_057.0);
         assert!(sum.residual_ns.abs() <= CLOSE_NS, "{}", sum.residual_ns);

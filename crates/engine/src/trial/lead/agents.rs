@@ -18,25 +18,21 @@ use super::cast::{Cast, Group};
 use super::conclude::conclude;
 use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
-use super::live::{Live, Row};
-use super::load;
+use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK, await_ready};
-use super::stints::Stints;
+use super::{load, stints::Stints};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
-use crate::host::idle::{Awake, Claimed, Idle};
+use crate::host::idle::{Awake, ClaimKind, Idle};
 use crate::host::placement::{Ends, Load, Placement, choose};
-use crate::host::quiet::{self, Disturbance, ProbePoint, Settled};
+use crate::host::quiet::{self, Disturbance, ProbePoint, SettlingOutcome};
 use crate::host::topology::Topology;
-use crate::trial::TrialOutcome;
 use crate::trial::agent::means::NO_FILES;
 use crate::trial::between::external::{self, RunningCommand};
-use crate::trial::between::turn::TurnPlan;
-use crate::trial::between::turn::way::RelayWay;
-use crate::trial::control::patient::sleep;
-use crate::trial::control::remote::RemoteServer;
-use crate::trial::control::{RelayPlan, ToAgent};
-use crate::trial::{EmulatedPath, Noted, Order, PathFacts, Record, Runner, process};
+use crate::trial::between::turn::{TurnPlan, way::RelayWay};
+use crate::trial::control::{RelayPlan, ToAgent, patient::sleep, remote::RemoteServer};
+use crate::trial::process;
+use crate::trial::{EmulatedPath, Observations, Order, PathFacts, Record, Runner, TrialOutcome};
 
 /// Location of the far end.
 #[derive(Debug)]
@@ -74,7 +70,7 @@ pub struct Agents {
     on_interval: Option<OnInterval>,
     /// Flag that calls off the running trial.
     stop: Arc<AtomicBool>,
-    noted: Option<Noted>,
+    noted: Option<Observations>,
     files: TrialFiles,
     /// Probe of this host on the CPUs where the placement puts the ends, once the placement is known.
     probe: Option<HostProbe>,
@@ -108,7 +104,7 @@ struct GroupReports {
 }
 
 /// Callback for each interval of a trial under way.
-type OnInterval = Box<dyn FnMut(&Row)>;
+type OnInterval = Box<dyn FnMut(&LiveRow)>;
 
 impl Agents {
     /// Creates a runner for trials against `far`.
@@ -147,7 +143,7 @@ impl Agents {
 
     /// Calls `callback` for each interval while a trial runs. Without this, agents are not asked for intervals and do not
     /// wake up to report any.
-    pub fn on_interval(mut self, callback: impl FnMut(&Row) + 'static) -> Agents {
+    pub fn on_interval(mut self, callback: impl FnMut(&LiveRow) + 'static) -> Agents {
         self.on_interval = Some(Box::new(callback));
         self
     }
@@ -410,7 +406,7 @@ impl Runner for Agents {
     fn idle(
         &mut self,
         asked: Option<(Idle, &'static str)>,
-        claimed: Claimed,
+        claimed: ClaimKind,
     ) -> Result<Option<(Idle, String)>> {
         let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.ends()));
         let is_here = self.ends() != Ends::TwoMachines;
@@ -423,7 +419,7 @@ impl Runner for Agents {
         Ok(Some((wanted, why.to_owned())))
     }
 
-    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<Settled> {
+    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
         Some(quiet::settle(self.probe.as_mut()?, on_wait))
     }
 
@@ -439,7 +435,7 @@ impl Runner for Agents {
         Ok((self.facts.clone(), far))
     }
 
-    fn noted(&mut self) -> Option<Noted> {
+    fn noted(&mut self) -> Option<Observations> {
         self.noted.take()
     }
 
@@ -464,9 +460,9 @@ impl Runner for Agents {
 
 impl BothReports {
     /// Returns the notes of both ends, if they were asked to take any.
-    fn noted(&self) -> Option<Noted> {
+    fn noted(&self) -> Option<Observations> {
         let far = self.far.as_ref();
-        Some(Noted {
+        Some(Observations {
             near: *self.near.notes.clone()?,
             far: far.and_then(|far| far.notes.as_deref().cloned()),
             conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],

@@ -23,7 +23,7 @@ use crate::workload::load::Stint;
 
 use super::load;
 use super::nodes::SLACK;
-use crate::host::placement::Assigned;
+use crate::host::placement::CpuAssignment;
 use crate::host::topology::Topology;
 use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
@@ -50,7 +50,7 @@ pub(super) struct Group {
     pub(super) order: Order,
     /// Work as the near end and as the far ends get it.
     pub(super) work_by_side: [SharedTask; 2],
-    pub(super) assigned: Assigned,
+    pub(super) assigned: CpuAssignment,
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
     pub(super) far_nodes: u16,
@@ -61,7 +61,7 @@ pub(super) struct Group {
     /// True if its ends run at a higher priority than other programs.
     pub(super) goes_first: bool,
     /// Properties of the path, if the race emulates it.
-    pub(super) emulated: Option<control::Emulated>,
+    pub(super) emulated: Option<control::PathTerms>,
     /// Relay that the group's traffic goes through, if any.
     pub(super) way: Option<RelayWay>,
 }
@@ -74,7 +74,7 @@ impl Group {
     pub(super) fn measured(
         order: &Order,
         work_by_side: [SharedTask; 2],
-        assigned: Assigned,
+        assigned: CpuAssignment,
     ) -> Result<Group> {
         Group::new(order.clone(), work_by_side, assigned)
     }
@@ -91,7 +91,7 @@ impl Group {
         Ok(Some(Group { emulated: work.emulated, ..group }))
     }
 
-    fn new(order: Order, work_by_side: [SharedTask; 2], assigned: Assigned) -> Result<Group> {
+    fn new(order: Order, work_by_side: [SharedTask; 2], assigned: CpuAssignment) -> Result<Group> {
         // The near end's work has the length of its file.
         let task = work_by_side[0].clone();
         let contender = suited(order.pairing.contender.clone(), &*task)?;
@@ -257,14 +257,14 @@ impl Group {
 }
 
 /// Returns the CPUs that the work leaves free, for the ends of a load.
-fn free(work: &Assigned, topology: &Topology) -> Assigned {
+fn free(work: &CpuAssignment, topology: &Topology) -> CpuAssignment {
     let is_free = |id: &usize| Some(*id) != work.near && Some(*id) != work.far;
     let mut free = topology.ids().into_iter().filter(is_free);
     let near = free.next();
     // One more free CPU is left to the threads of an emulated path.
     let far = free.next().filter(|_| free.next().is_some());
     match far {
-        Some(_) => Assigned { near, far, wait: WaitMode::Hybrid },
-        None => Assigned { near: None, far: None, wait: WaitMode::Hybrid },
+        Some(_) => CpuAssignment { near, far, wait: WaitMode::Hybrid },
+        None => CpuAssignment { near: None, far: None, wait: WaitMode::Hybrid },
     }
 }

@@ -5,7 +5,7 @@ use crate::measurements::series::{Missing, Point, RoundTrips, rate_bps};
 
 /// Interval of a running trial, all flows together.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Row {
+pub struct LiveRow {
     /// Contender as typed.
     pub contender: String,
     /// Start of the interval, in nanoseconds after the trial's start.
@@ -87,7 +87,7 @@ impl Live {
 
     /// Takes a point. Returns a row if every flow has reported a new point, or if one has reported twice: the others
     /// then sleep, have ended, or report late.
-    pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Option<Row> {
+    pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Option<LiveRow> {
         let place =
             self.reports.iter().position(|reports| reports.side == side && reports.flow == flow);
         // A flow that reports a second time starts the next row.
@@ -119,18 +119,18 @@ impl Live {
     }
 
     /// Returns a row of the points that were reported and not yet shown.
-    pub fn rest(&mut self) -> Option<Row> {
+    pub fn rest(&mut self) -> Option<LiveRow> {
         let news = || self.reports.iter().filter(|reports| reports.news == News::Yes);
         let to_ns = news().map(|reports| reports.now.at_ns).max()?;
         let (from_ns, cwnd) = (self.shown_to_ns, self.window(Side::Near));
-        let mut row = Row {
+        let mut row = LiveRow {
             contender: self.contender.clone(),
             from_ns,
             to_ns,
             up: self.rate(Side::Far, to_ns),
             down: self.rate(Side::Near, to_ns),
             cwnd_bytes: cwnd.or_else(|| self.window(Side::Far)),
-            ..Row::default()
+            ..LiveRow::default()
         };
         for reports in self.reports.iter_mut().filter(|reports| reports.news == News::Yes) {
             row.add(reports);
@@ -204,7 +204,7 @@ impl FlowReports {
     }
 }
 
-impl Row {
+impl LiveRow {
     fn add(&mut self, reports: &FlowReports) {
         let (before, now) = (&reports.before, &reports.now);
         self.rtt.merge(&now.rtt);

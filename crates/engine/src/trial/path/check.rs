@@ -115,7 +115,7 @@ pub struct PathCheck {
 /// Judgement of a figure against the path's specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judged {
+pub enum LimitVerdict {
     /// Within its limits.
     Within,
     /// Outside its limits.
@@ -124,9 +124,9 @@ pub enum Judged {
     Open,
 }
 
-impl Judged {
-    fn of(within: bool) -> Judged {
-        if within { Judged::Within } else { Judged::Outside }
+impl LimitVerdict {
+    fn of(within: bool) -> LimitVerdict {
+        if within { LimitVerdict::Within } else { LimitVerdict::Outside }
     }
 }
 
@@ -167,7 +167,7 @@ pub struct DelayCheck {
     /// Limit of the 99th percentile's distance from 0.
     pub limit_p99_ns: u64,
     /// Judgement of both limits.
-    pub judged: Judged,
+    pub judged: LimitVerdict,
 }
 
 /// Rate of datagrams of the path's MTU, from the receiving kernel's stamps.
@@ -184,7 +184,7 @@ pub struct RateCheck {
     /// Limit of that error.
     pub limit: f64,
     /// Judgement of the error.
-    pub judged: Judged,
+    pub judged: LimitVerdict,
 }
 
 /// Losses on the path among many small datagrams.
@@ -214,7 +214,7 @@ pub struct LossCheck {
     /// Least and greatest number of losses, with a confidence of 99 %.
     pub expected: Option<[u64; 2]>,
     /// Judgement: within the limits, and in agreement with the path's own account.
-    pub judged: Judged,
+    pub judged: LimitVerdict,
 }
 
 /// Capacity of the path, from near to far.
@@ -237,8 +237,8 @@ impl PathCheck {
     /// Returns true if no judged figure is outside its limits.
     pub fn is_fine(&self) -> bool {
         self.ways.iter().all(|way| {
-            let rate = way.rate.map_or(Judged::Open, |rate| rate.judged);
-            [way.delay.judged, rate, way.loss.judged].iter().all(|j| *j != Judged::Outside)
+            let rate = way.rate.map_or(LimitVerdict::Open, |rate| rate.judged);
+            [way.delay.judged, rate, way.loss.judged].iter().all(|j| *j != LimitVerdict::Outside)
         })
     }
 
@@ -355,9 +355,9 @@ impl CheckDirection<'_> {
         let limit = RATE_ERROR + 2.0 / packets as f64;
         let judged = match error {
             // This host could not offer enough to decide.
-            _ if offered_bps < 1.05 * expected_bps as f64 => Judged::Open,
-            Some(error) => Judged::of(error.abs() <= limit),
-            None => Judged::Outside,
+            _ if offered_bps < 1.05 * expected_bps as f64 => LimitVerdict::Open,
+            Some(error) => LimitVerdict::of(error.abs() <= limit),
+            None => LimitVerdict::Outside,
         };
         Ok(Some(RateCheck { expected_bps, offered_bps, achieved_bps, error, limit, judged }))
     }
@@ -383,9 +383,9 @@ impl DelayCheck {
             figure.is_none_or(|ns| ns.unsigned_abs() <= limit.0)
         };
         let judged = match p50_ns {
-            _ if open => Judged::Open,
-            None => Judged::Outside,
-            _ => Judged::of(within(p50_ns, limits.0) && within(p99_ns, limits.1)),
+            _ if open => LimitVerdict::Open,
+            None => LimitVerdict::Outside,
+            _ => LimitVerdict::of(within(p50_ns, limits.0) && within(p99_ns, limits.1)),
         };
         DelayCheck {
             expected_ns,
@@ -409,11 +409,11 @@ impl LossCheck {
         let lost = came.sent.saturating_sub(came.got + came.full + queue + blocked);
         let expected = expected_losses(model, came.sent.saturating_sub(blocked));
         let judged = match &expected {
-            None => Judged::Open,
+            None => LimitVerdict::Open,
             // The path's account must match the losses, and the losses must match the specification.
-            Some(expected) => {
-                Judged::of(expected.contains(&lost) && own == lost && figures.device_drops == 0)
-            }
+            Some(expected) => LimitVerdict::of(
+                expected.contains(&lost) && own == lost && figures.device_drops == 0,
+            ),
         };
         LossCheck {
             sent: came.sent,

@@ -111,10 +111,10 @@ impl EmulatedPath {
     }
 
     /// Returns the properties of the path that both ends of a trial need.
-    pub(in crate::trial) fn terms(&self) -> control::Emulated {
+    pub(in crate::trial) fn terms(&self) -> control::PathTerms {
         let round_trip = Nanos(2 * transit(&self.network).0);
         let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
-        control::Emulated { transit_ns: transit(&self.network), dial_ns }
+        control::PathTerms { transit_ns: transit(&self.network), dial_ns }
     }
 
     /// Returns the time that a trial may take beyond one on an ideal path before it counts as hung: until the sent data

@@ -4,7 +4,7 @@ use crate::path::PathSpec;
 use crate::path::network::{Impairments, Limit, Network, Rate, Shape};
 use crate::path::trace::{Content, Trace};
 use crate::time::Nanos;
-use crate::trial::control::Emulated;
+use crate::trial::control::PathTerms;
 use crate::units::BitRate;
 use crate::workload::{Bounds, PathKind, Setting};
 
@@ -25,7 +25,7 @@ const JITTER_REACH: u64 = 10;
 const DIAL: Nanos = Nanos::from_secs(3);
 
 /// Returns the time for which a near end tries to connect.
-pub(in crate::trial) fn dial_timeout(emulated: Option<Emulated>) -> Nanos {
+pub(in crate::trial) fn dial_timeout(emulated: Option<PathTerms>) -> Nanos {
     emulated.map_or(DIAL, |path| path.dial_ns)
 }
 

@@ -31,7 +31,7 @@ use crate::trial::agent::intervals::Sampler;
 use crate::trial::agent::samples::Samples;
 use crate::trial::lead::both_reports::BothReports;
 use crate::trial::lead::conclude::conclude;
-use crate::trial::lead::live::{Live, Row};
+use crate::trial::lead::live::{Live, LiveRow};
 use crate::trial::lead::load;
 use crate::trial::lead::nodes::SLACK;
 use crate::trial::path::model_time;
@@ -59,7 +59,7 @@ pub struct Simulation {
 }
 
 /// Callback for each interval of the running trial.
-type OnInterval = Box<dyn FnMut(&Row)>;
+type OnInterval = Box<dyn FnMut(&LiveRow)>;
 
 impl Simulation {
     /// Creates a runner for trials over `network`; `typed` is its text.
@@ -91,7 +91,7 @@ impl Simulation {
     }
 
     /// Calls `callback` for each interval of each trial.
-    pub fn on_interval(mut self, callback: impl FnMut(&Row) + 'static) -> Simulation {
+    pub fn on_interval(mut self, callback: impl FnMut(&LiveRow) + 'static) -> Simulation {
         self.on_interval = Some(Box::new(callback));
         self
     }

@@ -56,19 +56,19 @@ fn delays_are_judged_by_median_and_tail() {
     let limits = (Nanos::from_micros(10), Nanos::from_micros(50));
     let judged = |sorted: &[i64], open| DelayCheck::of(sorted, Nanos::ZERO, limits, open).judged;
     let mut sorted = vec![9_000; 1_000];
-    assert_eq!(judged(&sorted, false), Judged::Within);
+    assert_eq!(judged(&sorted, false), LimitVerdict::Within);
     sorted[989] = 51_000;
     sorted.sort_unstable();
     // One in a thousand is beyond the 99th percentile.
-    assert_eq!(judged(&sorted, false), Judged::Within);
+    assert_eq!(judged(&sorted, false), LimitVerdict::Within);
     sorted[980..].fill(51_000);
-    assert_eq!(judged(&sorted, false), Judged::Outside);
-    assert_eq!(judged(&sorted, true), Judged::Open);
+    assert_eq!(judged(&sorted, false), LimitVerdict::Outside);
+    assert_eq!(judged(&sorted, true), LimitVerdict::Open);
     // Too early is as wrong as too late, and no packet at all is, too.
-    assert_eq!(judged(&[-11_000; 1_000], false), Judged::Outside);
-    assert_eq!(judged(&[], false), Judged::Outside);
+    assert_eq!(judged(&[-11_000; 1_000], false), LimitVerdict::Outside);
+    assert_eq!(judged(&[], false), LimitVerdict::Outside);
     let few = DelayCheck::of(&[1_000; 50], Nanos::ZERO, limits, false);
-    assert_eq!((few.judged, few.p99_ns, few.p90_ns), (Judged::Within, None, None));
+    assert_eq!((few.judged, few.p99_ns, few.p90_ns), (LimitVerdict::Within, None, None));
 }
 
 #[test]
@@ -80,24 +80,33 @@ fn losses_must_be_what_was_asked_and_what_was_told() {
         ..DirectionFigures::default()
     };
     let check = LossCheck::of(&model, &came(9_900, 0), &figures(100, 98));
-    assert_eq!(check.judged, Judged::Within);
+    assert_eq!(check.judged, LimitVerdict::Within);
     assert_eq!(
         (check.lost, check.expected, check.expected_share),
         (100, Some([75, 127]), Some(0.01))
     );
     assert!((check.mean_burst.unwrap() - 100.0 / 98.0).abs() < 1e-9);
     // A full socket is not the path's fault.
-    assert_eq!(LossCheck::of(&model, &came(9_890, 10), &figures(100, 98)).judged, Judged::Within);
+    assert_eq!(
+        LossCheck::of(&model, &came(9_890, 10), &figures(100, 98)).judged,
+        LimitVerdict::Within
+    );
     // Nor is what its queue dropped a loss of the model.
     let mut queued = figures(100, 98);
     queued.fates.full = 7;
     let check = LossCheck::of(&model, &came(9_893, 0), &queued);
-    assert_eq!((check.judged, check.dropped_by_queue, check.lost), (Judged::Within, 7, 100));
+    assert_eq!((check.judged, check.dropped_by_queue, check.lost), (LimitVerdict::Within, 7, 100));
     // It lost what it does not know of; too many; and some in a device.
-    assert_eq!(LossCheck::of(&model, &came(9_890, 0), &figures(100, 98)).judged, Judged::Outside);
-    assert_eq!(LossCheck::of(&model, &came(9_800, 0), &figures(200, 98)).judged, Judged::Outside);
+    assert_eq!(
+        LossCheck::of(&model, &came(9_890, 0), &figures(100, 98)).judged,
+        LimitVerdict::Outside
+    );
+    assert_eq!(
+        LossCheck::of(&model, &came(9_800, 0), &figures(200, 98)).judged,
+        LimitVerdict::Outside
+    );
     let dropped = DirectionFigures { device_drops: 1, ..figures(100, 98) };
-    assert_eq!(LossCheck::of(&model, &came(9_900, 0), &dropped).judged, Judged::Outside);
+    assert_eq!(LossCheck::of(&model, &came(9_900, 0), &dropped).judged, LimitVerdict::Outside);
 }
 
 #[test]
@@ -111,7 +120,7 @@ fn what_a_number_of_packets_does_not_decide_stays_open() {
     let jitter = Jitter { scale: Nanos::from_millis(1), shape: Shape::Normal, order: Order::Kept };
     let model = Impairments { jitter: Some(jitter), ..Impairments::default() };
     let delay = way(&model).delay(&mut Loopback { seeds: Vec::new() }).unwrap();
-    assert_eq!(delay.judged, Judged::Open);
+    assert_eq!(delay.judged, LimitVerdict::Open);
 }
 
 #[test]
@@ -132,8 +141,8 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
         took_ns: Nanos::ZERO,
     };
     assert!(check.is_fine());
-    check.ways[0].loss.judged = Judged::Open;
+    check.ways[0].loss.judged = LimitVerdict::Open;
     assert!(check.is_fine());
-    check.ways[0].delay.judged = Judged::Outside;
+    check.ways[0].delay.judged = LimitVerdict::Outside;
     assert!(!check.is_fine());
 }
