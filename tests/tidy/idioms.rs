@@ -9,11 +9,13 @@ pub(crate) const FOLDERS: &[&str] = &[
     "crates/base/",
     "crates/contract/",
     "crates/datapath/",
+    "crates/engine/",
     "crates/everything/",
     "crates/path/",
     "crates/report/",
     "crates/stats/",
     "crates/transports/",
+    "crates/workloads/",
     "examples/",
     "src/",
 ];

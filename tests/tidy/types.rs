@@ -9,6 +9,7 @@ pub(crate) const CRATES: &[&str] = &[
     "base",
     "contract",
     "datapath",
+    "engine",
     "everything",
     "path",
     "report",

@@ -1,4 +1,4 @@
-//! Tests of shared code, with everything that is registered.
+//! Tests that need every transport in the list: of contenders, their parts and their adapters.
 
 mod equal;
 mod external;

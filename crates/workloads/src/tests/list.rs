@@ -1,4 +1,4 @@
-//! Tests of `workload` with what is registered.
+//! Facts of every workload in the list.
 
 use crate::contract::Guarantees;
 use crate::measurements::{MetricName, Role};

@@ -1,4 +1,4 @@
-//! Tests of what is shared, with everything that is registered.
+//! Tests that need every workload in the list: of contracts, and of the load beside work.
 
 mod list;
 mod load;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::contract::*;
 use crate::error::{Error, Result};
 
-/// A place and what was written there.
+/// An offset and the bytes that were written at it.
 type Written = (u64, Vec<u8>);
 
 /// Written and readable content of a store.

@@ -1,4 +1,4 @@
-//! Tests of `workload::traffic` with what is registered.
+//! Kinds of traffic of an application with the workloads that stand for them.
 
 use crate::time::Nanos;
 use crate::units::BitRate;
