@@ -8,14 +8,14 @@ cargo test --locked --workspace --features all-contenders --lib --bins --tests -
 
 shopt -s nullglob
 list() {
-  # Those that take longest first.
-  printf -- '--test %s\n' network program conformance
+  # Those in real time first, beside one another, since they mostly wait: what computes beside them makes them late.
+  printf -- '--test %s\n' network conformance attack interop server program
   echo '--lib --bins'
   for room in {,crates/*/,examples/*/}tests/{*.rs,*/main.rs}; do
     name=${room##*tests/}
     name=${name%/main.rs}
     case ${name%.rs} in
-    network | program | conformance) ;;
+    network | conformance | attack | interop | server | program) ;;
     *) echo "--test ${name%.rs}" ;;
     esac
   done
