@@ -25,11 +25,12 @@
 //! | [`context`] | surroundings of a race: runner, observer, clock, files |
 //!
 //! ```no_run
-//! use deadheat::result::outcome::Outcome;
-//! use deadheat::trial::Runner;
-//! use deadheat::race::{Race, RaceContext, SilentObserver};
+//! use deadheat_base::error::Result;
+//! use deadheat_engine::race::{Race, RaceContext, SilentObserver};
+//! use deadheat_engine::result::outcome::Outcome;
+//! use deadheat_engine::trial::Runner;
 //!
-//! fn run(runner: &mut dyn Runner) -> deadheat::Result<Outcome> {
+//! fn run(runner: &mut dyn Runner) -> Result<Outcome> {
 //!     Race::new(["tcp", "udp"])
 //!         .workload("ping:count=200")
 //!         .blocks(8)

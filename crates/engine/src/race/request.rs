@@ -44,8 +44,7 @@ const LONGEST_TEXT: usize = 1_000;
 /// Request for a race, built by chaining. It is checked when it runs, or with [`Request::check`].
 ///
 /// ```no_run
-/// # use deadheat::race::Race;
-/// # use deadheat::time::Nanos;
+/// # use deadheat_engine::race::Race;
 /// let request = Race::new(["tcp", "udp"])
 ///     .workload("ping:count=200")
 ///     .blocks(8)

@@ -4,7 +4,9 @@
 //! ```text
 //! near end ── path ──► relay:port ── inside the host ──► far end
 //!                      one connection or socket for each near one
-//! ``` One thread, one system call for each datagram, sleeping while idle: an ordinary relay; its cost should show in
+//! ```
+//!
+//! One thread, one system call for each datagram, sleeping while idle: an ordinary relay; its cost should show in
 //! the figures. A connection that fails on one side is reset on the other.
 
 use std::io::{self, Read, Write};

@@ -7,7 +7,9 @@
 //! time from the start message to the report     been at work for longer
 //! time this end took to send                    received it in far less time
 //! the workload                                  sent more than it asks for
-//! ``` A report that breaks one of these rules is a lie or a defect: the trial does not count, and none of the report's
+//! ```
+//!
+//! A report that breaks one of these rules is a lie or a defect: the trial does not count, and none of the report's
 //! numbers becomes a figure. docs/security.md lists the remaining fakes that a far end can make.
 
 use serde::Serialize;
