@@ -1,6 +1,7 @@
 //! Registries of implementations, which the program fills once, before anything else. So no crate but the program knows
 //! an implementation, and another program can bring its own.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
@@ -49,6 +50,22 @@ impl<T: ?Sized> Deref for HandedIn<T> {
     fn deref(&self) -> &[&'static T] {
         self.0.get().map(Vec::as_slice).unwrap_or_default()
     }
+}
+
+/// Checks that no two implementations, `what` they are, have the same name.
+///
+/// # Errors
+/// [`Error::Usage`] naming the first that two have.
+pub fn unique(what: &str, ids: impl Iterator<Item = &'static str>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        if !seen.insert(id) {
+            return Err(Error::usage(format!(
+                "two {what}s are called `{id}`; give one another name"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Transports, workloads and bundled files of a program.
 
-use std::collections::BTreeSet;
+use deadheat_contract::handed_in::unique;
 
 use crate::advise::bundled as apps;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::race::written::BundledFile;
 use crate::study::bundled as studies;
 use crate::transport::optional::{self, Optional};
@@ -30,7 +30,7 @@ impl Registry {
     /// processes of this program, so each process calls it at the beginning of `main`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if two have one name, or if it was called before in this process.
+    /// [`Error::Usage`](crate::error::Error::Usage) if two have one name, or if it was called before in this process.
     pub fn hand_in(self) -> Result<()> {
         unique("transport", self.transports.iter().map(|one| one.info().id))?;
         unique("workload", self.workloads.iter().map(|one| one.info().id))?;
@@ -40,16 +40,4 @@ impl Registry {
         studies::FILES.fill(self.studies)?;
         apps::FILES.fill(self.apps)
     }
-}
-
-fn unique(what: &str, ids: impl Iterator<Item = &'static str>) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    for id in ids {
-        if !seen.insert(id) {
-            return Err(Error::usage(format!(
-                "two {what}s are called `{id}`; give one another name"
-            )));
-        }
-    }
-    Ok(())
 }

@@ -37,11 +37,11 @@
 use std::path::Path;
 
 use deadheat_base::{error, figures, foreign, time, units};
-use deadheat_contract::handed_in::HandedIn;
+use deadheat_contract::handed_in::{HandedIn, unique};
 use deadheat_contract::{contract, measurements};
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_stats as stats;
-use error::{Error, Result, unknown};
+use error::{Result, unknown};
 
 #[cfg(test)]
 use deadheat_everything as _;
@@ -104,14 +104,7 @@ static ADDED: HandedIn<dyn Report> = HandedIn::new();
 /// # Errors
 /// [`error::Error::Usage`] if there is a format of that name already, or on a second call in this process.
 pub fn add(formats: Vec<&'static dyn Report>) -> Result<()> {
-    for (at, format) in formats.iter().enumerate() {
-        let id = format.id();
-        if ids().chain(formats[..at].iter().map(|one| one.id())).any(|other| other == id) {
-            return Err(Error::usage(format!(
-                "two formats are called `{id}`; give one another name"
-            )));
-        }
-    }
+    unique("format", ids().chain(formats.iter().map(|format| format.id())))?;
     ADDED.fill(formats)
 }
 
