@@ -13,7 +13,7 @@ use crate::time::Nanos;
 use crate::units::{BitRate, OfferedRate};
 
 use crate::bulk::{self, Begin, Rate, gather};
-use crate::paced::{DRAIN, Period, Receiver, STAMPED_LEN, Schedule, Sender};
+use crate::paced::{DRAIN, DUE_LEN, Period, Receiver, Schedule, Sender};
 use crate::workload::setting::{filled, typed, ways};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::{Endpoint, Measurements};
@@ -288,7 +288,7 @@ impl CbrTask {
         metrics.push(share("loss_share", "lost"));
         if self.period().is_some() {
             metrics.push(share("missed_share", "missed"));
-            if self.size >= STAMPED_LEN {
+            if self.size >= DUE_LEN {
                 metrics.push(delay("pdv_p50_ns", "PDV p50"));
                 metrics.push(delay("pdv_p99_ns", "PDV p99"));
             }
@@ -361,7 +361,7 @@ impl Task for CbrTask {
         if !sends {
             let delivery = part.guarantees.service.delivery;
             let (tag, transit) = (part.tag, part.transit);
-            let is_stamped = self.size >= STAMPED_LEN;
+            let is_stamped = self.size >= DUE_LEN;
             let arrivals = CbrMeasure::new(part.recorder, self.timing(), is_stamped);
             let receiver = Receiver::new(self.size, tag, transit, delivery, arrivals);
             // Flows take turns.

@@ -19,8 +19,8 @@ use crate::units::OfferedRate;
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
-    BoxedPlan, Claim, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN,
-    Slot, Work, WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, Claim, DUE_LEN, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
+    Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::traffic;
@@ -70,8 +70,7 @@ const HZ: Preset<u64> =
     Optional::count("hz", (1, 1_000), "updates of the state per second").or("60");
 
 const STATE_SIZE: Preset<usize> =
-    Optional::length("state-size", (STAMPED_LEN as u64, 65_507), "one update of the state")
-        .or("200");
+    Optional::length("state-size", (DUE_LEN as u64, 65_507), "one update of the state").or("200");
 
 const SERVICE: Preset<bool> = Optional::choice(
     "service",

@@ -18,7 +18,7 @@ use crate::time::Nanos;
 use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 
 use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
-use crate::paced::{Claim, DRAIN, Period, STAMPED_LEN, conclude_one};
+use crate::paced::{Claim, DRAIN, DUE_LEN, Period, conclude_one};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
 use crate::workload::setting::{claiming, filled, fits_rate, numbered, reopens, set_apart};
@@ -66,8 +66,7 @@ const ARRIVALS: Preset<Spread> =
     arrivals_key("requests at random times (a Poisson process), or equally far apart");
 
 const REQUEST: Preset<usize> =
-    Optional::length("request", (STAMPED_LEN as u64, 65_507), "one request, in one message")
-        .or("200");
+    Optional::length("request", (DUE_LEN as u64, 65_507), "one request, in one message").or("200");
 
 const RESPONSE: Preset<(u64, u64)> = Optional::form(
     "response",
@@ -80,7 +79,7 @@ const RESPONSE: Preset<(u64, u64)> = Optional::form(
 
 const MTU: Preset<usize> = Optional::length(
     "mtu",
-    (2 * STAMPED_LEN as u64, 65_507),
+    (2 * DUE_LEN as u64, 65_507),
     "the largest message into which a response is cut, its header of 20 bytes included",
 )
 .or("1200");
@@ -290,7 +289,7 @@ impl Calls {
 
     /// Returns the bytes of a response that one message carries.
     fn room(&self) -> u64 {
-        (self.mtu - STAMPED_LEN) as u64
+        (self.mtu - DUE_LEN) as u64
     }
 }
 
@@ -305,7 +304,7 @@ impl Calls {
             }
         };
         let most = self.response.1;
-        let largest = most.saturating_add(most.div_ceil(self.room()) * STAMPED_LEN as u64);
+        let largest = most.saturating_add(most.div_ceil(self.room()) * DUE_LEN as u64);
         let names = ["response", "response time"];
         TaskInfo {
             headline: format!("{}-byte requests for {response}, {rate}, over {over}", self.request),
@@ -353,7 +352,7 @@ impl Task for Calls {
         if !is_one || !lossless || self.spread != Spread::Poisson {
             return Vec::new();
         }
-        let response = most as usize + STAMPED_LEN;
+        let response = most as usize + DUE_LEN;
         let own = on.transit(Direction::Down, response) - on.down.delay.0 as f64;
         let load = own * self.rate as f64 / 1e9;
         let both = on.transit(Direction::Up, self.request) + on.transit(Direction::Down, response);

@@ -17,8 +17,8 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 use crate::paced::{
-    BoxedPlan, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN,
-    Slot, Work, WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, DUE_LEN, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
+    Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, set_apart, ways};
 use crate::workload::theory::{Conditions, Prediction};
@@ -100,7 +100,7 @@ const OBJECTS: Preset<u64> = Optional::count(
 
 const OBJECT_SIZE: Preset<usize> = Optional::length(
     "object-size",
-    (1, 65_507 - STAMPED_LEN as u64),
+    (1, 65_507 - DUE_LEN as u64),
     "one object in an update of several, behind a header of 20 bytes; size is not used then",
 )
 .or("28");
@@ -210,7 +210,7 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
         };
     }
     let room = cap.map_or(LARGEST, |cap| (cap / 8 / hz).min(LARGEST));
-    let each = (room.saturating_sub(STAMPED_LEN as u64) / size).min(objects);
+    let each = (room.saturating_sub(DUE_LEN as u64) / size).min(objects);
     match cap {
         None if each < objects => Err(Error::usage(format!(
             "state: {objects} objects of {size} bytes do not fit into one message of {LARGEST}; give cap=, so that \
@@ -220,7 +220,7 @@ fn crowd(settings: &Settings, hz: u64) -> Result<Option<Crowd>> {
             "state: cap={} at {hz} Hz leaves {room} bytes for each update, and one object takes {}; raise the cap, or \
              lower hz or object-size",
             BitRate(cap),
-            size + STAMPED_LEN as u64
+            size + DUE_LEN as u64
         ))),
         _ => {
             let near = (settings.get(&NEAR) * objects as f64).round();
@@ -273,7 +273,7 @@ fn task(settings: Settings) -> Result<Paced<Updates>> {
     };
     let size = match crowd {
         None => settings.get(&SIZE),
-        Some(crowd) => STAMPED_LEN + crowd.each * settings.get(&OBJECT_SIZE),
+        Some(crowd) => DUE_LEN + crowd.each * settings.get(&OBJECT_SIZE),
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
     let pace = Pace::new(settings, period, PaceSettings { count, fewest: ENOUGH, size, direction });

@@ -17,8 +17,8 @@ use crate::units::{BitRate, parse_rate, span_text};
 
 use crate::draw::{MOST_OVER_MEAN, Sizes};
 use crate::paced::{
-    BoxedPlan, Otherwise, Pace, PaceSettings, Paced, Period, Plan, STAMPED_LEN, Slot, Work,
-    WorkFacts, direction_key,
+    BoxedPlan, DUE_LEN, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot, Work, WorkFacts,
+    direction_key,
 };
 use crate::workload::setting::{fits_rate, one_clock, ways};
 use crate::workload::theory::{Conditions, Prediction};
@@ -73,7 +73,7 @@ const SPREAD: Preset<f64> = Optional::any_share(
 
 const MTU: Preset<usize> = Optional::length(
     "mtu",
-    (2 * STAMPED_LEN as u64, 65_507),
+    (2 * DUE_LEN as u64, 65_507),
     "the largest message into which a frame is cut, its header of 20 bytes included",
 )
 .or("1200");
@@ -224,7 +224,7 @@ impl FrameSizes {
 
     /// Returns the bytes of a frame that one message carries.
     fn room(self) -> u64 {
-        (self.mtu - STAMPED_LEN) as u64
+        (self.mtu - DUE_LEN) as u64
     }
 
     /// Returns the number of messages that carry a frame of this size.
@@ -234,7 +234,7 @@ impl FrameSizes {
 
     /// Returns the length of part `part` of a frame of this size.
     fn length(self, size: u64, part: u64) -> usize {
-        STAMPED_LEN + (size - part * self.room()).min(self.room()) as usize
+        DUE_LEN + (size - part * self.room()).min(self.room()) as usize
     }
 
     /// Returns all messages: the frame of each, and its length.

@@ -225,7 +225,7 @@ fn without_room_a_message_waits_and_those_after_it_are_missed() {
     // The one that waited says when it was due, so that its delay shows.
     let waited = run.sends.iter().zip(&run.messages);
     let longest =
-        waited.map(|(at, bytes)| *at - crate::paced::read_stamp(bytes).unwrap()).max().unwrap();
+        waited.map(|(at, bytes)| *at - crate::paced::read_due(bytes).unwrap()).max().unwrap();
     assert!((19_000_000..=20_100_000).contains(&longest.0), "{longest:?}");
     for three in run.sends.windows(3) {
         assert!(three[2] - three[0] >= Nanos::from_millis(1), "a burst at {three:?}");

@@ -10,11 +10,11 @@
 
 use crate::time::Nanos;
 
-use crate::paced::{STAMPED_LEN, read_stamp, write_stamp};
+use crate::paced::{DUE_LEN, read_due, write_due};
 use crate::workload::header::Header;
 
 /// Bytes before the inputs.
-pub(super) const FRONT: usize = STAMPED_LEN + 8;
+pub(super) const FRONT: usize = DUE_LEN + 8;
 
 /// Content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl Tick {
     pub(super) fn write(self, header: Header, size: usize, out: &mut [u8]) -> usize {
         let len = FRONT + (self.next - self.first) as usize * size;
         header.write(out);
-        write_stamp(&mut out[..len], self.due);
-        out[STAMPED_LEN..STAMPED_LEN + 4].copy_from_slice(&(self.next as u32).to_be_bytes());
-        out[STAMPED_LEN + 4..FRONT].copy_from_slice(&(self.acknowledged as u32).to_be_bytes());
+        write_due(&mut out[..len], self.due);
+        out[DUE_LEN..DUE_LEN + 4].copy_from_slice(&(self.next as u32).to_be_bytes());
+        out[DUE_LEN + 4..FRONT].copy_from_slice(&(self.acknowledged as u32).to_be_bytes());
         for (input, room) in (self.first..self.next).zip(out[FRONT..len].chunks_exact_mut(size)) {
             room.fill(content(input));
         }
@@ -48,8 +48,8 @@ impl Tick {
 
     /// Reads a message with inputs of `size` bytes; `None` if it is not a valid message of a game of `count` inputs.
     pub(super) fn read(bytes: &[u8], size: usize, count: u64) -> Option<Tick> {
-        let due = read_stamp(bytes)?;
-        let (next, rest) = bytes.get(STAMPED_LEN..)?.split_first_chunk::<4>()?;
+        let due = read_due(bytes)?;
+        let (next, rest) = bytes.get(DUE_LEN..)?.split_first_chunk::<4>()?;
         let (acknowledged, inputs) = rest.split_first_chunk::<4>()?;
         let [next, acknowledged] =
             [next, acknowledged].map(|bytes| u64::from(u32::from_be_bytes(*bytes)));
@@ -82,7 +82,7 @@ mod tests {
         out[33] = 7;
         assert_eq!(Tick::read(&out[..34], 2, 253), None);
         assert_eq!(Tick::read(&out[..27], 2, 253), None);
-        out[STAMPED_LEN + 3] = 1;
+        out[DUE_LEN + 3] = 1;
         assert_eq!(Tick::read(&out[..34], 2, 253), None, "inputs from before the first");
     }
 }

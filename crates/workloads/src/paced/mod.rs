@@ -6,9 +6,9 @@ use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 
-pub(super) use crate::workload::header::{read_due as read_stamp, write_due as write_stamp};
+pub(super) use crate::workload::header::{DUE_LEN, read_due, write_due};
 use crate::workload::{EndpointReport, Measurements};
-use crate::workload::{MOST_LATE, Reports, header};
+use crate::workload::{MOST_LATE, Reports};
 
 mod held;
 mod intake;
@@ -29,9 +29,6 @@ pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
 pub(super) use task::{BoxedPlan, LOST, Pace, PaceSettings, Paced, Work, WorkFacts};
 
-/// Minimum bytes of a message with its due time: the header and 64 bits.
-pub(super) const STAMPED_LEN: usize = header::DUE_LEN;
-
 /// Maximum number of messages: the times of each message of a [`Paced`] workload are stored until the end.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
@@ -42,7 +39,7 @@ pub(super) const fn count_key(doc: &'static str) -> Optional<u64> {
 
 /// Declares the size of a message of a [`Paced`] workload.
 pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Preset<usize> {
-    Optional::length("size", (STAMPED_LEN as u64, 65_507), doc).or(default)
+    Optional::length("size", (DUE_LEN as u64, 65_507), doc).or(default)
 }
 
 /// Declares the direction of the messages of a [`Paced`] workload.

@@ -6,7 +6,7 @@ use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::intake::Intake;
-use super::read_stamp;
+use super::read_due;
 use crate::workload::Standing;
 use crate::workload::load::Item;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
@@ -114,7 +114,7 @@ impl<M: Measure> Endpoint for Receiver<M> {
         if bytes.len() != self.measure.length(seq).unwrap_or(self.size) {
             self.intake.damaged();
         }
-        self.measure.note(now, seq, read_stamp(bytes), self.intake.received());
+        self.measure.note(now, seq, read_due(bytes), self.intake.received());
     }
 
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {

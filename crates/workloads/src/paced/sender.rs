@@ -5,7 +5,7 @@ use crate::time::Nanos;
 
 use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 use super::schedule::Schedule;
-use super::write_stamp;
+use super::write_due;
 use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 use crate::workload::{Part, Standing};
@@ -81,7 +81,7 @@ impl<I: Iterator<Item = Slot> + Send> Endpoint for Sender<I> {
         let in_turn = (self.next, Lane((self.next % u64::from(self.lanes)) as u16));
         let (seq, lane) = slot.place.unwrap_or(in_turn);
         Header { tag: self.tag, seq }.write(out);
-        write_stamp(&mut out[..slot.len], due);
+        write_due(&mut out[..slot.len], due);
         self.polled = (seq, slot.len);
         Action::Send { lane, len: slot.len }
     }

@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use super::Calls;
 use super::answers::{Answer, figures, items};
 use crate::paced::{
-    DRAIN, Intake, Otherwise, Pacer, Plan, STAMPED_LEN, Slot, Turn, fill, read_stamp, write_stamp,
+    DRAIN, DUE_LEN, Intake, Otherwise, Pacer, Plan, Slot, Turn, fill, read_due, write_due,
 };
 use crate::silence::Silence;
 use crate::workload::header::Header;
@@ -97,7 +97,7 @@ impl Endpoint for Client {
         };
         request.due = due;
         Header { tag: self.tag, seq: number }.write(out);
-        write_stamp(&mut out[..slot.len], Nanos(request.size));
+        write_due(&mut out[..slot.len], Nanos(request.size));
         self.polled = Some(number);
         Action::Send { lane, len: slot.len }
     }
@@ -120,8 +120,8 @@ impl Endpoint for Client {
         if self.intake.take(now, bytes).is_none() {
             return;
         }
-        let number = read_stamp(bytes).map_or(u64::MAX, |number| number.0);
-        let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
+        let number = read_due(bytes).map_or(u64::MAX, |number| number.0);
+        let part = bytes.len().saturating_sub(DUE_LEN) as u64;
         let left = self.pacer.tally().messages;
         let request = self.requests.get_mut(number as usize).filter(|_| number < left);
         let taken = request.and_then(|request| Some((request.take(now, part)?, request.took())));

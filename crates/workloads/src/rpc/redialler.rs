@@ -17,7 +17,7 @@ use crate::time::Nanos;
 
 use super::Calls;
 use super::answers::{Answer, figures, items};
-use crate::paced::{DRAIN, Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
+use crate::paced::{DRAIN, DUE_LEN, Intake, fill, read_due, write_due};
 use crate::workload::header::Header;
 use crate::workload::load::Item;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
@@ -116,7 +116,7 @@ impl Endpoint for Redialler {
             CallPhase::Opens => Action::Wait(None),
             CallPhase::Asks => {
                 Header { tag: self.tag, seq: self.at as u64 }.write(out);
-                write_stamp(&mut out[..self.request], Nanos(answer.size));
+                write_due(&mut out[..self.request], Nanos(answer.size));
                 Action::Send { lane: Lane(0), len: self.request }
             }
             CallPhase::Awaits(until) => Action::Wait(Some(until)),
@@ -135,8 +135,8 @@ impl Endpoint for Redialler {
         if self.intake.take(now, bytes).is_none() {
             return;
         }
-        let number = read_stamp(bytes).map_or(u64::MAX, |number| number.0);
-        let part = bytes.len().saturating_sub(STAMPED_LEN) as u64;
+        let number = read_due(bytes).map_or(u64::MAX, |number| number.0);
+        let part = bytes.len().saturating_sub(DUE_LEN) as u64;
         let is_awaited = matches!(self.phase, CallPhase::Awaits(_)) && number == self.at as u64;
         let due = self.answers.get(self.at).map_or(Nanos::ZERO, |answer| answer.due);
         let reported = self.reported_time(now, due);

@@ -9,7 +9,7 @@ use crate::measurements::Tally;
 use crate::time::Nanos;
 
 use super::{Calls, Connections};
-use crate::paced::{Intake, STAMPED_LEN, fill, read_stamp, write_stamp};
+use crate::paced::{DUE_LEN, Intake, fill, read_due, write_due};
 use crate::workload::Standing;
 use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
@@ -73,9 +73,9 @@ impl Endpoint for Server {
         let Some(response) = self.queue.front() else {
             return if self.is_over { Action::Done } else { Action::Wait(None) };
         };
-        let len = STAMPED_LEN + self.part(response) as usize;
+        let len = DUE_LEN + self.part(response) as usize;
         Header { tag: self.tag, seq: self.sent.messages }.write(out);
-        write_stamp(&mut out[..len], Nanos(response.request));
+        write_due(&mut out[..len], Nanos(response.request));
         Action::Send { lane: response.lane, len }
     }
 
@@ -83,7 +83,7 @@ impl Endpoint for Server {
         let Some(mut response) = self.queue.pop_front() else { return };
         let part = self.part(&response);
         self.sent.messages += 1;
-        self.sent.bytes += STAMPED_LEN as u64 + part;
+        self.sent.bytes += DUE_LEN as u64 + part;
         response.left -= part;
         match (response.left, self.takes_turns) {
             (0, _) => {}
@@ -94,7 +94,7 @@ impl Endpoint for Server {
 
     fn on_message(&mut self, now: Nanos, lane: Lane, bytes: &[u8]) {
         let Some(request) = self.intake.take(now, bytes) else { return };
-        let size = read_stamp(bytes).map_or(0, |size| size.0);
+        let size = read_due(bytes).map_or(0, |size| size.0);
         let is_sound = bytes.len() == self.request && (1..=self.largest).contains(&size);
         // The queue has the capacity for the maximum number of responses, and does not grow.
         if !is_sound || self.queue.len() == self.queue.capacity() {

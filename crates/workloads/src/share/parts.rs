@@ -10,10 +10,10 @@
 
 use crate::contract::Lane;
 
-use crate::paced::STAMPED_LEN;
+use crate::paced::DUE_LEN;
 
 /// Minimum bytes of a message.
-pub(super) const LEAST: usize = STAMPED_LEN + 8;
+pub(super) const LEAST: usize = DUE_LEN + 8;
 
 /// Bits of an index.
 const INDEX: u32 = 56;
@@ -51,14 +51,14 @@ impl PartKind {
 
 /// Writes the number into a message of at least [`LEAST`] bytes.
 pub(super) fn write(message: &mut [u8], number: u64) {
-    if let Some(room) = message.get_mut(STAMPED_LEN..LEAST) {
+    if let Some(room) = message.get_mut(DUE_LEN..LEAST) {
         room.copy_from_slice(&number.to_be_bytes());
     }
 }
 
 /// Reads the number of a message; returns the number of no part if the message has none.
 pub(super) fn read(message: &[u8]) -> u64 {
-    let found = message.get(STAMPED_LEN..).and_then(|rest| rest.split_first_chunk::<8>());
+    let found = message.get(DUE_LEN..).and_then(|rest| rest.split_first_chunk::<8>());
     found.map_or(u64::MAX, |(number, _)| u64::from_be_bytes(*number))
 }
 

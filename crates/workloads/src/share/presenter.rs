@@ -11,7 +11,7 @@ use crate::time::Nanos;
 
 use super::parts::{self, PartKind};
 use super::{Live, Session, Slides};
-use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_stamp};
+use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_due};
 use crate::workload::header::Header;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
 use crate::workload::{Part, Standing};
@@ -253,7 +253,7 @@ impl Endpoint for Presenter {
             return if self.is_over() { Action::Done } else { Action::Wait(next) };
         };
         Header { tag: self.tag, seq: self.sent.messages }.write(out);
-        write_stamp(&mut out[..len], due);
+        write_due(&mut out[..len], due);
         parts::write(&mut out[..len], kind.number(index));
         self.polled = Some(Polled { kind, len });
         Action::Send { lane: kind.lane(self.lanes), len }

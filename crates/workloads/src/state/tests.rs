@@ -88,7 +88,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
 fn several_objects_share_what_the_cap_leaves() {
     // Fiedler's 901 objects: 256 kbit/s at 60 Hz are 533 bytes, of which 513 carry 18 objects of 28.
     let capped = task("state:objects=901,cap=256kbit");
-    assert_eq!(capped.info().largest_message, STAMPED_LEN + 18 * 28);
+    assert_eq!(capped.info().largest_message, DUE_LEN + 18 * 28);
     assert!(
         capped.info().headline.contains("901 objects, 18 in each update"),
         "{}",
@@ -96,7 +96,7 @@ fn several_objects_share_what_the_cap_leaves() {
     );
     assert_eq!(task(&capped.info().spec.to_string()).info().spec, capped.info().spec);
     assert!(capped.info().metrics.iter().any(|metric| metric.name == "near_age_mean_ns"));
-    assert_eq!(task("state:objects=10").info().largest_message, STAMPED_LEN + 280);
+    assert_eq!(task("state:objects=10").info().largest_message, DUE_LEN + 280);
     let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
     assert!(say("state:cap=256kbit").contains("there is one"));
     assert!(say("state:objects=9999").contains("give cap="));
