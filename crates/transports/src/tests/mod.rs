@@ -10,12 +10,4 @@ mod several;
 mod userspace;
 mod via;
 
-/// Registers everything before `main`, which belongs to the test harness.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CONSTRUCTOR: extern "C" fn() = before_main;
-
-extern "C" fn before_main() {
-    let _ = crate::transport::ALL.fill(crate::ALL.to_vec());
-    let _ = crate::transport::optional::ALL.fill(crate::OPTIONAL.to_vec());
-}
+use deadheat_everything as _;

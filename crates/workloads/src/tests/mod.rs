@@ -6,11 +6,4 @@ mod phased;
 pub(crate) mod shelf;
 mod traffic;
 
-/// Hands everything in before `main`, which the test harness has for itself.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CONSTRUCTOR: extern "C" fn() = before_main;
-
-extern "C" fn before_main() {
-    let _ = crate::workload::ALL.fill(crate::ALL.to_vec());
-}
+use deadheat_everything as _;
