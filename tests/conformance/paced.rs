@@ -8,7 +8,6 @@ use deadheat::measurements::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
-use deadheat::transport::via::Via;
 use deadheat::transport::{Address, Carrier, Conn, Contender, Transport};
 use deadheat::trial::agent::driver::{Flow, Signal, Watch};
 use deadheat::trial::agent::intervals::{self, Sampler};
@@ -25,18 +24,7 @@ fn all() -> Vec<(Contender, Address)> {
     let fakes = fakes.map(|(transport, typed)| {
         let spec = Spec::parse(typed).unwrap();
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
-        let transport = Carrier::Listed(transport);
-        (
-            Contender {
-                transport,
-                knobs,
-                via: Via::Direct,
-                external: None,
-                prefers: Vec::new(),
-                spec,
-            },
-            Address::Process(0),
-        )
+        (Contender::plain(Carrier::Listed(transport), knobs, spec), Address::Process(0))
     });
     every(PeerKind::Process).chain(fakes).collect()
 }

@@ -50,13 +50,13 @@ enum Reading<T: 'static> {
     Form(fn(&str) -> Result<T>, T),
 }
 
-impl<T: Copy> Reading<T> {
+impl<T: Clone> Reading<T> {
     fn read(&self, text: &str, value: Value) -> Option<T> {
         match self {
             Reading::OfKind(of_kind, _) => of_kind(value),
             Reading::Chosen(words, values) => {
                 let at = words.iter().position(|word| *word == text)?;
-                values.get(at).copied()
+                values.get(at).cloned()
             }
             Reading::Form(form, _) => form(text).ok(),
         }
@@ -135,6 +135,14 @@ impl<T: Copy + PartialEq + 'static> Preset<T> {
     /// Returns the word for a value of a [`Optional::choice`]; empty if there is none.
     pub fn word(&self, value: T) -> &'static str {
         self.0.word(value)
+    }
+}
+
+impl<T: 'static> Preset<T> {
+    /// Gives the declaration of a form of the owner's, of kind [`Kind::Own`] with a default, its parser and the value
+    /// if the default is invalid.
+    pub const fn form(key: Key, form: fn(&str) -> Result<T>, blank: T) -> Preset<T> {
+        Preset(Optional { key, reading: Reading::Form(form, blank) })
     }
 }
 
@@ -261,6 +269,11 @@ impl Text {
         Text(Key { name, kind: Kind::Path, default: "", doc })
     }
 
+    /// Declares a command line.
+    pub const fn command(name: &'static str, doc: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Command, default: "", doc })
+    }
+
     /// Declares a form of the owner's, of kind [`Kind::Own`].
     pub const fn form(name: &'static str, kind: Kind, doc: &'static str) -> Text {
         Text(Key { name, kind, default: "", doc })
@@ -308,19 +321,19 @@ impl Settings {
     }
 
     /// Returns the value of a key; `None` if it is not set.
-    pub fn find<T: Copy>(&self, key: &Optional<T>) -> Option<T> {
+    pub fn find<T: Clone>(&self, key: &Optional<T>) -> Option<T> {
         let (text, value) = self.values.get(key.key.name)?;
         key.reading.read(text, *value)
     }
 
     /// Returns the value of a key with a default, also if these settings are of another table of keys.
-    pub fn get<T: Copy>(&self, key: &Preset<T>) -> T {
+    pub fn get<T: Clone>(&self, key: &Preset<T>) -> T {
         let Preset(key) = key;
         self.find(key).unwrap_or_else(|| key.usual())
     }
 }
 
-impl<T: Copy> Optional<T> {
+impl<T: Clone> Optional<T> {
     /// Parses a value; `None` if it is invalid for the key.
     pub fn read(&self, typed: &str) -> Option<T> {
         self.reading.read(typed, self.key.kind.read(typed).ok()?)
@@ -329,8 +342,8 @@ impl<T: Copy> Optional<T> {
     /// Returns the value of its default.
     fn usual(&self) -> T {
         self.read(self.key.default).unwrap_or(match &self.reading {
-            Reading::OfKind(_, blank) | Reading::Form(_, blank) => *blank,
-            Reading::Chosen(_, values) => values[0],
+            Reading::OfKind(_, blank) | Reading::Form(_, blank) => blank.clone(),
+            Reading::Chosen(_, values) => values[0].clone(),
         })
     }
 }

@@ -51,6 +51,8 @@ pub struct Contender {
     pub external: Option<Arc<Pair>>,
     /// Services that it prefers for its lanes, the most wanted first; empty for the usual one.
     pub prefers: Vec<Service>,
+    /// Source of the values of knobs that were not typed.
+    pub terms: Terms,
     /// Specification as typed.
     pub spec: Spec,
 }
@@ -149,7 +151,13 @@ impl Contender {
             equal::leave(&mut knobs, *transport)?;
         }
         let transport = Carrier::Listed(*transport);
-        Ok(Contender { transport, knobs, via, external: None, prefers, spec })
+        Ok(Contender { transport, knobs, via, external: None, prefers, terms, spec })
+    }
+
+    /// Returns the contender of a transport, without a relay, preferences, or terms of its own.
+    pub fn plain(transport: Carrier, knobs: Settings, spec: Spec) -> Contender {
+        let (via, prefers, terms) = (Via::Direct, Vec::new(), Terms::Equal);
+        Contender { transport, knobs, via, external: None, prefers, terms, spec }
     }
 
     /// Returns the promises of its transport, with the preferred services first.

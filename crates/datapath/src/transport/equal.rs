@@ -6,6 +6,7 @@
 //! contenders.
 
 use crate::error::Result;
+use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind, Settings, Spec};
 use crate::units::Bytes;
 
@@ -176,12 +177,15 @@ pub const CANNOT: &[Unequal] = &[
 ];
 
 /// Key for the terms, which every contender takes beside its own keys.
-pub const KEYS: &[Key] = &[Key {
-    name: "terms",
-    kind: Kind::Choice(&["equal", "deployed"]),
-    default: "equal",
-    doc: "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
-}];
+pub const KEYS: &[Key] = &[TERMS.key()];
+
+const TERMS: Preset<Terms> = Optional::choice(
+    "terms",
+    &["equal", "deployed"],
+    &[Terms::Equal, Terms::Deployed],
+    "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
+)
+.or("equal");
 
 /// Source of the values of knobs that are not typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -194,27 +198,13 @@ pub enum Terms {
 }
 
 impl Terms {
-    /// Returns the terms in a contender's specification.
-    pub fn of(contender: &Contender) -> Terms {
-        match typed(&contender.spec) {
-            Some("deployed") => Terms::Deployed,
-            _ => Terms::Equal,
-        }
-    }
-
     /// Removes the key from the options that were typed for a contender.
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] where the value is invalid.
     pub fn take(spec: &mut Spec) -> Result<Terms> {
-        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
-        Ok(if ours.text(KEYS[0].name) == Some("deployed") { Terms::Deployed } else { Terms::Equal })
+        Ok(Settings::check(&spec.split_off(KEYS), KEYS)?.get(&TERMS))
     }
-}
-
-fn typed(spec: &Spec) -> Option<&str> {
-    let ours = spec.options.iter().find(|(name, _)| name == KEYS[0].name)?;
-    Some(&ours.1)
 }
 
 /// Default of an implementation that differs from the equal one.
@@ -256,8 +246,9 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
         return Ok(typed_as.to_owned());
     }
     let mut spec = contender.spec.clone();
-    if terms == Terms::Deployed && typed(&spec).is_none() {
-        spec.options.push((KEYS[0].name.to_owned(), "deployed".to_owned()));
+    let are_typed = spec.options.iter().any(|(name, _)| name == TERMS.name());
+    if terms == Terms::Deployed && !are_typed {
+        spec.options.push((TERMS.name().to_owned(), TERMS.word(terms).to_owned()));
     } else if let Some(window) = product.and_then(|product| window(&contender, product)) {
         spec.options.push(window);
     }
@@ -268,7 +259,7 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
 /// where it was typed, or where the contender has no window to set.
 fn window(contender: &Contender, product: Bytes) -> Option<(String, String)> {
     let rule = RULES.iter().find(|rule| rule.what == "windows")?;
-    if Terms::of(contender) == Terms::Deployed || contender.knobs.given(rule.knob) {
+    if contender.terms == Terms::Deployed || contender.knobs.given(rule.knob) {
         return None;
     }
     let key = contender.transport.info().keys.iter().find(|key| key.name == rule.knob)?;

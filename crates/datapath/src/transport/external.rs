@@ -21,11 +21,10 @@ use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
 use crate::foreign;
 use crate::spec::outside::{Named, Outside};
+use crate::spec::typed::Text;
 use crate::spec::{Key, Kind, Settings, Spec, contender};
 
 const ID: &str = "external";
-
-const FILE: &str = "file";
 
 /// Form as typed, and its description.
 pub const FORM: (&str, &str) = (
@@ -35,26 +34,16 @@ pub const FORM: (&str, &str) = (
 );
 
 /// Keys of an external contender.
-pub const KEYS: &[Key] = &[
-    Key {
-        name: FILE,
-        kind: Kind::Path,
-        default: "",
-        doc: "file with the keys near, far and carries",
-    },
-    Key { name: "near", kind: Kind::Command, default: "", doc: "command at the near end's host" },
-    Key { name: "far", kind: Kind::Command, default: "", doc: "command at the far end's host" },
-    Key {
-        name: "carries",
-        kind: Kind::Own {
-            form: "CONTENDER",
-            check: |typed| Kind::Command.check(typed),
-            refers: contender,
-        },
-        default: "",
-        doc: "contender that goes through them",
-    },
-];
+pub const KEYS: &[Key] = &[FILE.key(), NEAR.key(), FAR.key(), CARRIES.key()];
+
+const FILE: Text = Text::path("file", "file with the keys near, far and carries");
+const NEAR: Text = Text::command("near", "command at the near end's host");
+const FAR: Text = Text::command("far", "command at the far end's host");
+const CARRIES: Text = Text::form(
+    "carries",
+    Kind::Own { form: "CONTENDER", check: |typed| Kind::Command.check(typed), refers: contender },
+    "contender that goes through them",
+);
 
 /// Largest size of a file in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -270,8 +259,8 @@ pub fn is_one(typed: &str) -> bool {
 pub fn parse(typed: &str) -> Result<Contender> {
     let spec = Spec::parse(typed)?;
     let asked = Settings::check(&spec, KEYS)?;
-    let key = |name| asked.text(name).map(str::to_owned);
-    let written = match (key(FILE), key("near"), key("far"), key("carries")) {
+    let key = |key: &Text| asked.text_of(key).map(str::to_owned);
+    let written = match (key(&FILE), key(&NEAR), key(&FAR), key(&CARRIES)) {
         (Some(file), None, None, None) => read(&file)?,
         (None, Some(near), Some(far), Some(carries)) => {
             PairFile { near, far, carries: carries.replace('+', ",") }
@@ -288,11 +277,11 @@ pub fn parse(typed: &str) -> Result<Contender> {
 
 /// Recreates the contender of a result. Its file may be gone or changed by now, and is not opened.
 pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
-    let key = |name: &str| asked.get(name).cloned();
+    let key = |key: &Text| asked.get(key.name()).cloned();
     let spec = Spec::parse(typed)?;
-    match (key("near"), key("far"), key("carries")) {
+    match (key(&NEAR), key(&FAR), key(&CARRIES)) {
         (Some(near), Some(far), Some(carries)) => made(spec, &PairFile { near, far, carries }),
-        _ if spec.options.iter().any(|(key, _)| key == FILE) => Err(Error::usage(format!(
+        _ if spec.options.iter().any(|(key, _)| key == FILE.name()) => Err(Error::usage(format!(
             "`{typed}`: its commands are not recorded, and no file is opened to read a result"
         ))),
         _ => parse(typed),
@@ -303,11 +292,11 @@ pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contend
 /// missing.
 pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> Result<Vec<Named>> {
     let mut all = spec.outside(KEYS, contender)?;
-    let files = spec.options.iter().filter(|(key, _)| key == FILE);
+    let files = spec.options.iter().filter(|(key, _)| key == FILE.name());
     all.extend(files.map(|(_, file)| Named {
         kind: Outside::Commands,
         name: format!("those in {file}"),
-        place: format!("{FILE} of {ID}"),
+        place: format!("{} of {ID}", FILE.name()),
     }));
     Ok(all)
 }
@@ -367,14 +356,8 @@ fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
     let pair = Pair { near, far, carries: carries.clone(), port };
     let knobs = inside.knobs.clone();
     let external = External { info: info_of(info, inside.promised()), pair: pair.clone(), inside };
-    Ok(Contender {
-        transport: Carrier::Made(Arc::new(external)),
-        knobs,
-        via: Via::Direct,
-        external: Some(Arc::new(pair)),
-        prefers: Vec::new(),
-        spec,
-    })
+    let external = Carrier::Made(Arc::new(external));
+    Ok(Contender { external: Some(Arc::new(pair)), ..Contender::plain(external, knobs, spec) })
 }
 
 fn info_of(inside: &Info, guarantees: Guarantees) -> Info {

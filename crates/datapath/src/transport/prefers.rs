@@ -4,6 +4,7 @@
 
 use crate::contract::{Delivery, Guarantees, Ordering, Service};
 use crate::error::{Error, Result, unknown};
+use crate::spec::typed::Preset;
 use crate::spec::{Key, Kind, Settings, Spec, plain};
 use crate::time::Nanos;
 use crate::units::{parse_span, span_text};
@@ -12,13 +13,17 @@ use crate::units::{parse_span, span_text};
 const FORM: &str = "usual|SERVICE[/SERVICE…]";
 
 /// Key for the preference, which contenders take beside their own.
-pub const KEYS: &[Key] = &[Key {
+pub const KEYS: &[Key] = &[KEY];
+
+const KEY: Key = Key {
     name: "lane",
     kind: Kind::Own { form: FORM, check: |value| parse(value).map(drop), refers: plain },
     default: "usual",
     doc: "services that it prefers for a lane, the most wanted first, where the work leaves them open: ordered, unordered, \
           lifetime:TIME (given up after that time), best-effort. Of several a lane has the first that its messages allow",
-}];
+};
+
+const LANE: Preset<Vec<Service>> = Preset::form(KEY, parse, Vec::new());
 
 /// Words of the services, without a lifetime.
 const WORDS: [(&str, Delivery, Ordering); 6] = [
@@ -35,8 +40,7 @@ const WORDS: [(&str, Delivery, Ordering); 6] = [
 /// # Errors
 /// [`Error::Usage`] where the value is invalid, or the transport lacks the service.
 pub fn take(spec: &mut Spec, promised: &Guarantees) -> Result<Vec<Service>> {
-    let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
-    let wanted = parse(ours.text(KEYS[0].name).unwrap_or_default())?;
+    let wanted = Settings::check(&spec.split_off(KEYS), KEYS)?.get(&LANE);
     promised.preferring(&wanted).map_err(|lacking| {
         let offered: Vec<String> = promised.offers().map(|offer| word(offer.service)).collect();
         Error::usage(format!(
@@ -56,13 +60,13 @@ pub fn with(typed: &str, wanted: &[Service]) -> Result<String> {
     spec.split_off(KEYS);
     if !wanted.is_empty() {
         let words: Vec<String> = wanted.iter().map(|service| word(*service)).collect();
-        spec.options.push((KEYS[0].name.to_owned(), words.join("/")));
+        spec.options.push((KEY.name.to_owned(), words.join("/")));
     }
     Ok(spec.to_string())
 }
 
 fn parse(value: &str) -> Result<Vec<Service>> {
-    if value == KEYS[0].default {
+    if value == KEY.default {
         return Ok(Vec::new());
     }
     let mut all: Vec<Service> = Vec::new();

@@ -3,6 +3,7 @@
 
 use crate::contract::{PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
+use crate::spec::typed::Preset;
 use crate::spec::{Key, Kind, Settings, Spec, plain};
 
 use super::Info;
@@ -17,13 +18,17 @@ const PORT: u16 = 3478;
 const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
 
 /// Key for the relay, which contenders take beside their own.
-pub const KEYS: &[Key] = &[Key {
+pub const KEYS: &[Key] = &[KEY];
+
+const KEY: Key = Key {
     name: "via",
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
     doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
           coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",
-}];
+};
+
+const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);
 
 /// Relay that a contender goes through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,8 +55,7 @@ impl Via {
     /// # Errors
     /// [`Error::Usage`] where the value is invalid, or where the transport cannot be relayed.
     pub fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
-        let ours = Settings::check(&spec.split_off(KEYS), KEYS)?;
-        let via = Via::parse(ours.text("via").unwrap_or_default())?;
+        let via = Settings::check(&spec.split_off(KEYS), KEYS)?.get(&VIA);
         let is_relayed = info.reach == Reach::Network && info.peer == PeerKind::Process;
         if via != Via::Direct && !is_relayed {
             return Err(Error::usage(format!(

@@ -56,7 +56,7 @@ const UNKNOWN: &str = "unknown between its commands";
 const PROMISES: &[Promise] = &[
     Promise {
         what: "terms",
-        value: |contender| match Terms::of(contender) {
+        value: |contender| match contender.terms {
             Terms::Equal => "equal, where not typed".into(),
             Terms::Deployed => "the implementation's own, where not typed".into(),
         },

@@ -89,14 +89,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
     // It has no options: none of its text is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender {
-        transport,
-        knobs: Settings::default(),
-        via: Via::Direct,
-        external: None,
-        prefers: Vec::new(),
-        spec,
-    })
+    Ok(Contender::plain(transport, Settings::default(), spec))
 }
 
 /// Mix of contenders, for any work or for a particular one.

@@ -99,7 +99,7 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     let transport = Carrier::Made(Arc::new(Preference::of(typed, parts.into(), &knobs)?));
     // It has no options: none of its text is a knob that could be varied.
     let spec = Spec { name: typed.to_owned(), options: Vec::new() };
-    Ok(Contender { transport, knobs, via: Via::Direct, external: None, prefers: Vec::new(), spec })
+    Ok(Contender::plain(transport, knobs, spec))
 }
 
 /// Returns an order of preference with both of its contenders rewritten, and its own knobs unchanged.
