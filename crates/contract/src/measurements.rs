@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::Direction;
 use deadheat_base::unset::is_unset;
@@ -96,6 +97,7 @@ pub struct Tally {
 
 /// Account of one direction: `sent = delivered + lost_on_path + dropped_at_receiver`, in messages, or in bytes for byte
 /// streams, which never lose bytes silently.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
     /// Unit of the account: `messages` or `bytes`.
@@ -117,7 +119,6 @@ pub struct Account {
     /// Amount received damaged (part of `delivered`).
     pub corrupted: u64,
     /// Reason why the account does not close; absent if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_because: Option<String>,
 }
 
@@ -134,16 +135,14 @@ impl Account {
 }
 
 /// Accounts of both directions. A direction without a count is absent (the kernel's echo).
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// Near end to far end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Account>,
     /// Far end to near end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Account>,
     /// Both directions together, if they cannot be separated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<Account>,
 }
 
@@ -165,6 +164,7 @@ impl Ledger {
 }
 
 /// Counters of one connection, as its transport knows them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConnStats {
     /// Time of the transport's own handshake, in nanoseconds; 0 if it has none. The exchange of the token that proves
@@ -175,28 +175,24 @@ pub struct ConnStats {
     /// System calls that received, including calls without data.
     pub receive_calls: u64,
     /// Datagrams dropped because this end's socket buffer was full; absent if unknown.
+    #[serialize_always]
     pub socket_drops: Option<u64>,
     /// Segments the transport sent again; absent if unknown.
+    #[serialize_always]
     pub retransmits: Option<u64>,
     /// Datagrams restored by forward error correction at this end; absent without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
     /// ECN codepoints of arrivals at this end; absent if they are not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
     /// IP packets that this end sent; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Errors the network reported back (ICMP unreachable and the like).
     pub network_errors: u64,
     /// Size of the headers around its data; absent if there are none, inside one machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
     /// Outcome of zero-copy calls; absent if none are made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopy>,
     /// Fallback to the second of two transports; absent without a second one, or if none happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
 }
 
@@ -423,6 +419,7 @@ pub struct Pacing {
 }
 
 /// Paced flow, both its ends.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PacedFlow {
     /// Direction of its messages.
@@ -432,11 +429,11 @@ pub struct PacedFlow {
     pub pacing: Pacing,
     /// Delay one way of each message above the shortest of the flow (RFC 5481, 4.2), from the intended time of sending;
     /// absent if messages have no room for a stamp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
 }
 
 /// Cost of a trial at one end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of the process, user and system, in nanoseconds.
@@ -447,7 +444,6 @@ pub struct Cost {
     pub system_ns: u64,
     /// Part of it spent waiting: reading the clock before a send, and polling an empty socket. It is the instrument's
     /// own; absent if not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_ns: Option<u64>,
     /// System calls of the datapath.
     pub syscalls: u64,
@@ -457,10 +453,8 @@ pub struct Cost {
     pub involuntary_switches: u64,
     /// Largest memory in use of the process since its start (`VmHWM` of proc_pid_status(5)), in bytes, including the
     /// program itself and its buffers. Absent if not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_bytes: Option<u64>,
     /// Allocations of the threads that run flows; absent if not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Allocations>,
 }
 

@@ -2,6 +2,7 @@
 //! The difference of the counters of two points covers the interval between them.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::TcpView;
 use crate::time::Nanos;
@@ -74,6 +75,7 @@ impl Missing {
 }
 
 /// Counters of a flow at one end at one instant. All but the round trips count from the flow's start.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Point {
     /// Time in nanoseconds after the flow's start at this end.
@@ -87,16 +89,12 @@ pub struct Point {
     /// Messages received, each once; 0 for byte streams.
     pub received_messages: u64,
     /// Messages missing at this end by now; absent if it cannot know.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_messages: Option<u64>,
     /// Due times of the messages found missing since the previous point; absent if there are none, or if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
     /// Jitter of arrivals by RFC 3550, 6.4.1, in nanoseconds; absent if it is not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,
     /// Datagrams dropped because this end's socket buffer was full; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// Round trips since the previous point.
     pub rtt: RoundTrips,
@@ -105,7 +103,6 @@ pub struct Point {
     #[serde(default, skip_serializing_if = "RoundTrips::is_empty")]
     pub delay: RoundTrips,
     /// The kernel's view, for TCP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpView>,
 }
 
@@ -121,6 +118,7 @@ impl Point {
 }
 
 /// A flow at one end over a trial. Every column has one value for each point in time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Time between two points: the requested one, doubled for each merge of neighbours. A flow that slept reports
@@ -167,7 +165,6 @@ pub struct Series {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delay_max_ns: Vec<Option<u64>>,
     /// The kernel's view of TCP, at the end of each interval; absent if this end sent nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpColumns>,
 }
 

@@ -1,12 +1,14 @@
 //! State of a TCP connection at one instant, as the kernel reports it.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Headers, Wire};
 use deadheat_base::unset::is_unset;
 
 /// The kernel's view of one end of a TCP connection (`TCP_INFO` of tcp(7)). Counters run from the connection's start. A
 /// field is absent if this kernel does not report it, or has no value yet.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpView {
     /// Congestion window (RFC 5681) in bytes: full segments of `mss_bytes`. 0 if the implementation does not report it.
@@ -14,13 +16,10 @@ pub struct TcpView {
     /// Largest segment that this end sends, in bytes, without headers.
     pub mss_bytes: u64,
     /// Smoothed round-trip time (RFC 6298, §2), as this end measured it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srtt_ns: Option<u64>,
     /// Mean deviation of the round-trip time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rttvar_ns: Option<u64>,
     /// Recent minimum of the round-trip time (net.ipv4.tcp_min_rtt_wlen, 300 s).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rtt_ns: Option<u64>,
     /// Segments sent again so far, spurious ones included.
     pub retransmits: u64,
@@ -28,74 +27,54 @@ pub struct TcpView {
     pub lost_segments: u64,
     /// Number of later segments after which the kernel considers a segment lost, if it counts them: 3
     /// (net.ipv4.tcp_reordering) until it observes more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordering_segments: Option<u64>,
     /// Number of observed reorderings (Linux 5.0), after which RACK (RFC 8985) waits a part of a round trip for late
     /// segments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorderings: Option<u64>,
     /// Segments in flight, not yet acknowledged.
     pub unacked_segments: u64,
     /// Latest rate of delivery by the network, in bits per second, by the kernel's estimate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
     /// True if that estimate was bounded by the application and not by the network.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub delivery_rate_app_limited: bool,
     /// Pacing rate of the kernel, in bits per second; absent if it does not pace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
     /// Time with data to send or unacknowledged data, in nanoseconds, counted in the kernel's ticks (1 to 10 ms).
     /// Includes the two times below.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
     /// Part of that time in which the peer's receive window was the limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_ns: Option<u64>,
     /// Part of that time in which this end's send buffer was too small.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_ns: Option<u64>,
     /// Part of that time in which the window of a library in user space (its send window, or the peer's flow control)
     /// was the limit, without a queue on the path. Absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library_limited_ns: Option<u64>,
     /// Bytes that the peer acknowledged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
     /// Bytes that were sent, with retransmissions (Linux 4.19).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Bytes that were retransmitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_retrans: Option<u64>,
     /// Segments sent, including acknowledgements. With segmentation offload the kernel counts the later packets on the
     /// wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segs_out: Option<u64>,
     /// Segments received, including acknowledgements.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segs_in: Option<u64>,
     /// Segments with data sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segs_out: Option<u64>,
     /// Segments with data received.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_segs_in: Option<u64>,
     /// Bytes in the send buffer that were not sent yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_bytes: Option<u64>,
     /// Receive window that the peer last advertised, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snd_wnd_bytes: Option<u64>,
     /// Number of losses or marks taken as congestion; absent if the implementation does not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_events: Option<u64>,
     /// Segments with data that the receiver reported as marked (CE, RFC 3168), as the kernel counts them
     /// (`tcpi_delivered_ce`, Linux 4.18).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ce_delivered: Option<u64>,
     /// Rounds of a protocol in user space that works in rounds: each asks the peer for the state of arrivals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
 }
 

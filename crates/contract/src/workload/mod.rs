@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::{Direction, Guarantees};
 use crate::error::Result;
@@ -79,6 +80,7 @@ pub trait Workload: Sync {
 }
 
 /// Report of one endpoint of one flow, at the end.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EndpointReport {
     /// Data handed to the transport.
@@ -86,47 +88,34 @@ pub struct EndpointReport {
     /// Data received, each message once.
     pub received: Tally,
     /// Data one way only: from the first receive to the last, on this end's clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_span: Option<ReceiveSpan>,
     /// Bulk data only: the first send, in nanoseconds on this end's clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_began_ns: Option<u64>,
     /// Data one way only: from the first send to the last, in nanoseconds; for a schedule, from its first slot to the
     /// end of its last, or to the last send if that was later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_span_ns: Option<u64>,
     /// Bulk data only: the received content, if it is stored or checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentReport>,
     /// Messages that warmed it up, which are in no other figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<WarmUp>,
     /// Claimed figure of consecutive parts of the trial, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<f64>,
     /// Round-trip times, if it measured any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
     /// Lateness of the generator, if it has a schedule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
     /// Share of sends that were late by more than the longer of interval and path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_send_share: Option<f64>,
     /// Effect of late sends on the claimed figure, as the logarithm of a ratio.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
     /// RFC 3550 jitter of the round trips.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_rfc3550_ns: Option<u64>,
     /// Outcome of its schedule, if it is paced to the microsecond; at the end only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// Delays one way above the shortest, if it measured any; at the end only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_variation_ns: Option<Distribution>,
     /// Offset of the far clock from the near one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
     /// Figures of this workload, by the names of its metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -137,6 +126,7 @@ pub struct EndpointReport {
 }
 
 /// Report of a receiving half on the content of one flow.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContentReport {
     /// Content bytes that arrived, each once; headers of messages do not count.
@@ -144,10 +134,8 @@ pub struct ContentReport {
     /// Bytes of them that were compared with the sent content, or are in `sha256`.
     pub checked: u64,
     /// Offset of the first byte of the whole content that differs from the sent one; absent if no difference was found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
     /// SHA-256 (FIPS 180-4) of the flow's content in hexadecimal, if it was computed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{ALL, Setting};
 use crate::contract::Direction;
@@ -13,6 +14,7 @@ use crate::time::Nanos;
 use crate::units::{Bare, parse_bytes, parse_span};
 
 /// A part of an application's traffic.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Traffic {
@@ -21,40 +23,28 @@ pub struct Traffic {
     /// Kind of the traffic.
     pub kind: Kind,
     /// Size of a message, or of a file: `200B`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
     /// Messages per second of each sender.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u64>,
     /// Time between two messages of each sender, instead of a rate: `10s`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     /// Number of senders that share the connection; 1 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
     /// Direction: `up`, from near to far, such as from a client, or `down`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<TrafficDirection>,
     /// True if every message must arrive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_arrive: Option<bool>,
     /// True if messages of a sender must arrive in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_order: Option<bool>,
     /// Age beyond which a state is useless.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<String>,
     /// Time within which a message must arrive, a request must be answered, or a frame must be shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
     /// Size of a request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Size of a response, or the range of sizes: `1kB..10kB`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
     /// Mean rate of a video: `2mbit`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
 }
 

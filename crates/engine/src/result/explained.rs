@@ -1,6 +1,7 @@
 //! Explanation of a race, as it is saved: the parts of each contender's time, from its instrumented pass.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::Direction;
 use crate::trial::explain::parts::{Clocks, RoundTrip};
@@ -17,6 +18,7 @@ pub struct Explanations {
 }
 
 /// Breakdown of one contender's time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// The contender's id.
@@ -24,22 +26,17 @@ pub struct Explanation {
     /// Number of trials behind the breakdown.
     pub trials: u64,
     /// Value of the metric in the race, without instruments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<f64>,
     /// Median of the metric in this pass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrumented: Option<f64>,
     /// The parts of a round trip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTrip>,
     /// Clocks of the two ends, one or two; absent unless the far end recorded times.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
     /// Bulk data, by direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moving: Vec<BulkTransfer>,
     /// Time in a protocol in user space; absent if the kernel runs the protocol.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub userspace: Option<Userspace>,
     /// Information that could not be obtained, with the reasons, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,35 +44,34 @@ pub struct Explanation {
 }
 
 /// Time in a protocol in user space, by end: medians over the trials.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Userspace {
     /// The near end.
     pub near: UserspaceEnd,
     /// The far end; absent if it recorded no times.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<UserspaceEnd>,
 }
 
 /// Time of one end in a protocol in user space, for each message that this end sent, or for each MB (1,000,000
 /// bytes) of bulk data delivered. The cost of timing itself is subtracted.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UserspaceEnd {
     /// Time in the protocol's calls, without encryption and allocation.
     pub protocol_ns: f64,
     /// Time in encryption and decryption; absent without any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_ns: Option<f64>,
     /// Time in the allocator on behalf of the protocol; absent if it was not timed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_ns: Option<f64>,
     /// Number of allocations by the protocol.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocations: Option<f64>,
     /// Share of the threads' CPU time in all three.
     pub thread_share: f64,
 }
 
 /// Bulk data in one direction: the trial with the median goodput.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BulkTransfer {
     /// Direction of the data.
@@ -90,7 +86,6 @@ pub struct BulkTransfer {
     pub receiving: Calls,
     /// Number of packets for each MB (1,000,000 bytes) sent: TCP's segments with data, or datagrams;
     /// absent if neither exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_mb: Option<f64>,
     /// The sender's CPU.
     pub sender: BulkEnd,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::imported::ImportOrigin;
 use crate::host::facts::HostFacts;
@@ -22,6 +23,7 @@ use deadheat_base::unset::is_unset;
 pub const FORMAT: u32 = 1;
 
 /// Race with all of its results.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// File format: 1.
@@ -29,7 +31,6 @@ pub struct Outcome {
     /// Program that wrote the file.
     pub deadheat: Program,
     /// Title of the race.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Labels given with `--label`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -45,11 +46,9 @@ pub struct Outcome {
     /// Facts about this host.
     pub host: HostFacts,
     /// Facts about the far host; absent if it is this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_host: Option<HostFacts>,
     /// Results of probing the near host between blocks; absent in virtual time, and in results older than the
     /// probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<HostQuiet>,
     /// Facts about the path.
     pub path: PathFacts,
@@ -80,17 +79,14 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfiltered: Vec<Verdict>,
     /// Comparison of the first contender with its hidden copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
     /// Differences in conditions between contenders.
     pub differences: Vec<Difference>,
     /// Warnings to read before believing the result.
     pub warnings: Vec<Warning>,
     /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanations>,
     /// Origin of an imported result; absent if deadheat measured it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportOrigin>,
     /// Status: running, or the reason for the end.
     pub status: Status,
@@ -104,6 +100,7 @@ pub struct Program {
 }
 
 /// Request of the user, as typed, with defaults filled in.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordedRequest {
     /// Contenders in the order typed.
@@ -114,26 +111,19 @@ pub struct RecordedRequest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Remote host and port; absent if none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Requested address family, `4` or `6`; absent if none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<u8>,
     /// Maximum number of blocks; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
     /// Maximum duration, in nanoseconds; absent if unlimited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
     /// Minimum time from the start of one block to the start of the next, in nanoseconds; absent if not
     /// given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
     /// Margin as a fraction; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
     /// Requested resolution, as a fraction; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<f64>,
     /// True if claims include contenders that the far kernel answers.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -145,16 +135,13 @@ pub struct RecordedRequest {
     /// Confidence as a fraction.
     pub confidence: f64,
     /// Placement; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
     /// Requested state of idle CPUs, `awake` or `host`; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
     /// Conditions to vary, with their levels; absent if none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Factor>,
     /// Time between two points of each trial's series, in nanoseconds; absent if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
     /// True if an instrumented pass was requested; absent if not.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -162,6 +149,7 @@ pub struct RecordedRequest {
 }
 
 /// Plan, fixed before the first block, so that no result could change it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Margin, as a fraction.
@@ -174,10 +162,8 @@ pub struct RecordedPlan {
     pub placement_reason: String,
     /// State of idle CPUs: `awake` if they were kept out of sleep states, `host` if the host decided; absent if
     /// there were none, and in files of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
     /// Reason for this state; absent in files of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_reason: Option<String>,
     /// Maximum number of blocks.
     pub blocks_max: u64,
@@ -190,10 +176,8 @@ pub struct RecordedPlan {
     /// Number of verdicts.
     pub claims: u64,
     /// Workload of each trial, if the plan chose the length of trials.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// Reason for the length of trials.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_reason: Option<String>,
     /// Re-estimates of the number of blocks during the race, from the scatter alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -221,6 +205,7 @@ pub struct Replan {
 }
 
 /// Contender of the race.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
     /// Index of the contender, from 0.
@@ -246,23 +231,19 @@ pub struct Entrant {
     #[serde(default, skip_serializing_if = "is_unset")]
     pub floor: bool,
     /// Evidence that its packets do not arrive, for which it dropped out; absent if they do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
     /// Limit of the far end's operator that stopped its trials, for which it dropped out; absent if none did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<String>,
     /// Evidence that its endpoints failed twice in a row, for which it dropped out; absent if they did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Reason why it cannot carry this work, so that it never ran; absent if it can.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
     /// Cell of the contender, in a race over conditions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
 }
 
 /// Contender under one combination of conditions.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Index of the contender as typed, in `asked.contenders`.
@@ -272,10 +253,8 @@ pub struct Cell {
     /// Workload under these conditions.
     pub workload: String,
     /// Placement, if it is varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Reason why the cell cannot run here; absent if it can.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infeasible: Option<String>,
 }
 
@@ -382,6 +361,7 @@ pub struct Summary {
 
 /// Share of the variance of one metric's logarithm that one source accounts for. The shares of a metric add up to
 /// 1.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VarianceShare {
     /// Name of the metric.
@@ -393,10 +373,8 @@ pub struct VarianceShare {
     /// Share, less the expected noise in it.
     pub share: f64,
     /// Lower end of its interval; absent with too few blocks, and for the blocks themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Upper end of its interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Share including the noise.
     pub raw: f64,
@@ -429,6 +407,7 @@ pub enum ShareKind {
 }
 
 /// Ratio of one level of a factor to another, all else equal.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelRatio {
     /// Level in the numerator.
@@ -438,16 +417,15 @@ pub struct LevelRatio {
     /// Ratio of the figures (Hodges–Lehmann).
     pub ratio: f64,
     /// Lower end of its interval; absent with too few blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Upper end of its interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Number of blocks that have both levels.
     pub blocks: u64,
 }
 
 /// Verdict on two contenders under one metric.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Name of the metric.
@@ -459,9 +437,9 @@ pub struct Verdict {
     /// Outcome of the comparison.
     pub outcome: crate::stats::Outcome,
     /// Id of the contender ahead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<usize>,
     /// Ratio of a to b.
+    #[serialize_always]
     pub ratio: Option<Ratio>,
     /// Margin, as a fraction.
     pub margin: f64,
@@ -470,20 +448,15 @@ pub struct Verdict {
     /// Number of blocks behind the verdict.
     pub blocks: u64,
     /// Approximate number of further blocks needed; only for `undecided`. Absent if no number would suffice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_blocks: Option<u64>,
     /// Approximate time for these blocks on this machine, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more_ns: Option<u64>,
     /// Id of the better contender if the interval excludes equality, regardless of the margin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<usize>,
     /// Resolution: the difference that these blocks would have found with 80 % power, as a fraction. Absent with
     /// too few blocks, and in files of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<f64>,
     /// Difference a − b, in the metric's unit, at the ratio's confidence level.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// The verdict in a sentence.
     pub note: String,

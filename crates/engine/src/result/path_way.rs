@@ -1,11 +1,13 @@
 //! A single direction of one link of an emulated path over a race, as it is saved.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::Direction;
 use deadheat_base::unset::is_unset;
 
 /// Totals of one direction of one link over all valid trials, the control's included.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathWay {
     /// Index of the link, from 0.
@@ -37,24 +39,17 @@ pub struct PathWay {
     pub reordered: u64,
     /// Smallest share of lost packets to expect from the model, 0 to 1, at 99 %; absent if the model gives none for
     /// a number of packets. Trials that share a seed have the same random draws, so they count as one sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_low: Option<f64>,
     /// Largest share of lost packets to expect from the model, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_high: Option<f64>,
     /// Rate in bits per second at which packets left while others waited; absent if none waited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<f64>,
     /// Median over trials of the median time in the queue, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p50_ns: Option<f64>,
     /// Median over trials of the 99th percentile of the time in the queue, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_p99_ns: Option<f64>,
     /// Median over trials of the median lateness of releases, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p50_ns: Option<f64>,
     /// Median over trials of the 99th percentile of the lateness of releases, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_p99_ns: Option<f64>,
 }

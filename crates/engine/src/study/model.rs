@@ -5,8 +5,10 @@ use deadheat_base::unset::is_unset;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Study: the races of one question, figures that others published about it, and claims to judge.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -18,10 +20,8 @@ pub struct Study {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// Source of the published figures; absent if nothing was published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// Number of redesigns and runs; absent if they were not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<AttemptHistory>,
     /// Races to run, in this order.
     #[serde(rename = "race")]
@@ -78,6 +78,7 @@ pub enum Variant {
 }
 
 /// Race of a study, in the terms of `deadheat race`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RacePlan {
@@ -95,25 +96,19 @@ pub struct RacePlan {
     /// The workload.
     pub workload: String,
     /// The path; loopback if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The placement; chosen as in any race if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
     /// Conditions to vary, with their levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
     /// Maximum number of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
     /// Maximum duration: `5m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
     /// The margin: `5%`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<String>,
     /// Minimum time from the start of one block to the start of the next: `10m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     /// True if options that are not typed stay at each implementation's own default.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -127,23 +122,19 @@ pub struct RacePlan {
 }
 
 /// Values of a race that the quick setting of a study replaces.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuickSetting {
     /// The workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// The path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Maximum number of blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
     /// Maximum duration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
     /// Minimum time from the start of one block to the start of the next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     /// Replaced levels of conditions; other conditions retain theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -168,6 +159,7 @@ pub struct RaceCell {
 }
 
 /// Published figure.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedFigure {
@@ -180,7 +172,6 @@ pub struct PublishedFigure {
     /// Figure with the metric's kind of unit: `310us`, `0.634MB/s`, `20.93%`.
     pub value: String,
     /// Standard deviation of the figure; absent if none was published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stddev: Option<String>,
     /// Remarks on the figure: `the mean`, `one run`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -188,6 +179,7 @@ pub struct PublishedFigure {
 }
 
 /// Claim to judge.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -196,13 +188,10 @@ pub struct Claim {
     /// The claim, in our own words, as a sentence.
     pub says: String,
     /// Author of the claim; absent if it is the study's source.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Condition that decides the claim if the tests disagree: `the call size`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<String>,
     /// Reason why no measurement of this study can settle the claim; it then has no tests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_because: Option<String>,
     /// Tests that answer yes if the claim holds. At least one, unless the claim is open for a reason.
     #[serde(default, rename = "test", skip_serializing_if = "Vec::is_empty")]
@@ -245,6 +234,7 @@ impl NeededSetting {
 
 /// Test of a claim: is a figure, or the ratio of two, in the claimed range? An interval over blocks gives the
 /// answer: `yes` if all of it is in the range, `no` if none of it is.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -264,7 +254,6 @@ pub struct Test {
     /// Cell under test.
     pub of: RaceCell,
     /// Cell to compare with; the test is then about the ratio `of` over `against`, block by block.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<RaceCell>,
     /// Claimed range: `below 0.95`, `above 2`, `0.9..1.1`, `1.2..1.5 or more` (a claim of a size, which
     /// can be exceeded), or `within the margin` (around 1, with the race's margin). A figure without

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::{AsksLanes, Guarantees, Service};
 use crate::error::{Error, Result};
@@ -197,6 +198,7 @@ pub trait Runner {
 }
 
 /// The path of a race.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFacts {
     /// Path as typed: `loopback`, an emulated path, or the host after `--to`.
@@ -206,17 +208,16 @@ pub struct PathFacts {
     /// Address of the far end; empty if it has none.
     pub address: String,
     /// Emulated path that was built for the race, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<BuiltPath>>,
 }
 
 /// Figures and circumstances of a trial that ran.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// True if the trial passed its gate.
     pub valid: bool,
     /// Reason why it is invalid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_invalid: Option<String>,
     /// Transport with its implementation: `tcp/linux-6.18/cubic`.
     pub implementation: String,
@@ -226,36 +227,29 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub censored: Vec<String>,
     /// Round-trip times from the intended send time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<Distribution>,
     /// Distribution of the generator's lateness.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_lateness_ns: Option<Distribution>,
     /// Largest effect of that lateness on the claimed figure: the logarithm of the ratio by which it was made worse. 0
     /// if nothing was late; absent if there is no schedule, or if the figure is censored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_effect: Option<f64>,
     /// Claimed figure of consecutive parts of the trial, if the parts are known; not in the file.
     #[serde(skip)]
     pub segments: Vec<f64>,
     /// Messages that warmed the trial up; they are in no other figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<WarmUp>,
     /// Outcome of the schedule of each paced flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paced: Vec<PacedFlow>,
     /// Far clock in relation to the near one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
     /// Ledger of the messages: the fate of each.
     pub ledger: Ledger,
     /// Result of checking the content, if it is kept, checked, or read from a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     /// Cost of the trial at the near end.
     pub cost: Cost,
     /// Cost of the trial at the far end; absent if the kernel answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_cost: Option<Cost>,
     /// Options of the near end as read back from its first flow.
     pub effective: Effective,
@@ -271,47 +265,34 @@ pub struct Record {
     /// Longest connection set-up of the flows, in nanoseconds.
     pub connect_ns: u64,
     /// Segments that the transport retransmitted, both ends; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Datagrams restored by forward error correction, both ends; absent if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<u64>,
     /// ECN codepoints of the datagrams that arrived at both ends; absent if the ends do not read them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
     /// Packets that both ends sent, counted at the IP layer; absent if one of the ends cannot count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Errors that the network reported back (ICMP unreachable and the like), both ends.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub network_errors: u64,
     /// Fallback to the second of two transports; absent if the contender has no second one, or did not fall back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
     /// Application bytes that arrived, both directions together; absent in results of versions that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_bytes: Option<u64>,
     /// Packets per message, if each message travels as a datagram and the path MTU is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
     /// Counters of the near end's network code over the trial; absent if the kernel exposes none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<HostCounters>,
     /// Counters of the far end's network code; on one machine it reads the near end's counters once more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_counters: Option<HostCounters>,
     /// Throttling of the near end's control group by a CPU quota over the trial; absent if it was not throttled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
     /// Throttling at the far end; on one machine it is the same group, read once more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_throttled: Option<Throttled>,
     /// Figures of the path from its own account; absent if this program did not build the path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathFigures>,
     /// Reason why the path failed its gate, if it did. It is also the reason in `why_invalid`, unless the ends had one
     /// of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_invalid: Option<String>,
     /// Outages: spans in which nothing arrived, in order of time; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

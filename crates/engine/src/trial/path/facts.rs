@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::contract::WaitMode;
 use crate::path::gate::{self, LatenessLimits};
@@ -11,6 +12,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 /// Description of a built path.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltPath {
     /// Backend that carries it: `tun`, `packet`, `netem`.
@@ -24,10 +26,8 @@ pub struct BuiltPath {
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// Seed of its impairments, if the path has its own; otherwise each block's seed is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Least round-trip time that the model allows, in nanoseconds; absent if jitter may remove any part of the delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_least_ns: Option<u64>,
     /// Limits of the lateness of its releases in a trial that counts.
     pub lateness_limits: LatenessLimits,
@@ -51,20 +51,17 @@ pub struct BuiltLink {
 }
 
 /// Direction of a link, with its limits.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltWay {
     /// Share of packets that the loss model drops in the long run, 0 to 1; absent if it has none, as with a list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
     /// Rate, in bits per second; absent if it is not limited, or if a trace limits it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// Rate of the sending host's network card, in bits per second; absent if it has none, and in results from before
     /// there were any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_bps: Option<u64>,
     /// Trace file with its capacity over time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFile>,
 }
 
