@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use deadheat::contract::{Lane, Side};
-use deadheat::server::{Bind, Secret};
+use deadheat::server::{Bind, Secret, ServedClients};
 use deadheat::time::Nanos;
 use deadheat::transport::handover::HandedConnection;
 use deadheat::transport::hello::{Hello, Token};
@@ -693,4 +693,51 @@ fn who_waits_again_and_again_does_not_fill_the_log() {
     let lines = far.all_lines();
     let waits = lines.iter().filter(|line| line.contains(" waits, ")).count();
     assert!((1..=10).contains(&waits), "{lines:#?}");
+}
+
+#[test]
+fn a_server_for_one_client_ends_once_that_has_had_its_race_and_left() {
+    let mut far = Far::with(Manner::Right, |config| config.clients = ServedClients::One);
+    // One that looks and leaves is not yet the client.
+    drop(far.client());
+    let mut client = far.client();
+    for _ in 0..2 {
+        client.say(&open(&plan()));
+        client.ready();
+        client.finish_trial();
+    }
+    assert!(!far.is_over(), "its client is still there");
+    drop(client);
+    far.await_end();
+}
+
+#[test]
+fn trials_that_run_at_once_have_cpus_of_their_own() {
+    let far = Far::with(Manner::Right, |config| config.limits.concurrent = 2);
+    let said = far.line_with("trials at once");
+    if !said.contains("CPUs of its own") {
+        println!("skipped: this host has one CPU");
+        return;
+    }
+    let mut both = [far.client(), far.client()];
+    let mut held: Vec<Vec<usize>> = Vec::new();
+    for client in &mut both {
+        client.say(&open(&plan()));
+        client.ready();
+        let Seen::Held(cpus) = far.next_seen() else { panic!("not held") };
+        held.push(cpus);
+        far.next_plan();
+    }
+    assert!(held[0].iter().all(|cpu| !held[1].contains(cpu)), "{held:?}");
+    // A place that is free again has the same CPUs.
+    both[0].finish_trial();
+    both[0].say(&open(&plan()));
+    both[0].ready();
+    let Seen::Held(again) = far.next_seen() else { panic!("not held") };
+    assert_eq!(again, held[0]);
+    let mut choosy = plan();
+    choosy.cpu = Some(held[0][0]);
+    let mut third = far.client();
+    third.say(&open(&choosy));
+    assert!(third.refusal().contains("chooses the CPUs"));
 }

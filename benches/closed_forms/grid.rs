@@ -162,9 +162,10 @@ impl Point {
                 record.metrics.get(metric).copied().ok_or_else(|| format!("no {metric}"))
             }
             TrialOutcome::Ran(record) => Err(format!("{order:?}: {:?}", record.why_invalid)),
-            TrialOutcome::Blocked(why) | TrialOutcome::Limited(why) | TrialOutcome::Broke(why) => {
-                Err(why)
-            }
+            TrialOutcome::Blocked(why)
+            | TrialOutcome::Limited(why)
+            | TrialOutcome::Lost(why)
+            | TrialOutcome::Broke(why) => Err(why),
             TrialOutcome::Failed(error) => Err(error.to_string()),
         }
     }

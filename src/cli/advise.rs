@@ -135,6 +135,7 @@ fn race(args: &AdviseArgs, within: &str, job: AdviceJob) -> Result<Outcome> {
         samples: Choice::No,
         secret_file: None,
         pin: None,
+        patience: None,
     };
     with_stage(&staging, &job.request, &job.file, |stage| job.request.run_with(stage))
 }

@@ -22,6 +22,8 @@ pub(super) struct Progress {
     blocks_max: u64,
     remaining: Option<Nanos>,
     table: Vec<String>,
+    /// True while the far end does not answer.
+    is_waiting: bool,
 }
 
 impl Progress {
@@ -33,6 +35,7 @@ impl Progress {
             blocks_max: 0,
             remaining: None,
             table: Vec::new(),
+            is_waiting: false,
         }
     }
 
@@ -45,6 +48,14 @@ impl Progress {
     fn say(&self, doing: &str) {
         let first = format!("{}{doing}", self.before);
         self.screen.show(std::iter::once(first).chain(self.table.iter().cloned()).collect());
+    }
+
+    /// Shows that the race waits for its far end, and leaves a line of it when that begins.
+    fn wait(&mut self, doing: &str, left: &str, why: &str) {
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.screen.above(&format!("{}{doing}, up to {left}: {why}", self.before));
+        }
+        self.say(&format!("{doing} · {left} left at most · {why}"));
     }
 
     fn show(&self, doing: &str) {
@@ -84,6 +95,18 @@ impl Observer for Progress {
             RaceEvent::Waiting { left } => {
                 self.blocks = self.blocks.min(self.blocks_max.saturating_sub(1));
                 self.show(&format!("the block begins in {}", words::span(left)));
+            }
+            RaceEvent::FarEndAway { host, since, why, left } => {
+                let host = visible(host);
+                let left = words::span(left);
+                self.wait(&format!("waiting for {host} since {since}"), &left, &visible(why));
+            }
+            RaceEvent::FarEndBack { host, waited } => {
+                self.is_waiting = false;
+                let (before, host) = (&self.before, visible(host));
+                let waited = words::span(waited);
+                let text = format!("{before}{host} answers again after {waited}; the race goes on");
+                self.screen.above(&text);
             }
             RaceEvent::TrialStarted(place) => {
                 self.blocks = place.block;

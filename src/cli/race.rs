@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::foreign::visible;
-use crate::race::{Request, resume};
+use crate::race::{DEFAULT_BLAST, Request, resume};
 use crate::report::{Report, ReportInput, Samples};
 use crate::result::outcome::Outcome;
 use crate::result::save;
-use crate::units;
+use crate::units::{self, Bare};
 
 use super::allow::Allow;
 use super::deciding::{DecisionOptions, share};
@@ -132,6 +132,14 @@ pub(super) struct RaceArgs {
     /// It is deadheat-DATE-TIME.json unless given, and saved after every block.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// How long to wait for a far end that no longer answers; the race then goes on, or ends with the blocks done
+    /// [default: 5m, or as long as the budget lasts]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    patience: Option<String>,
+    /// Let contenders without congestion control fill the line to another host (--to), up to SIZE a trial and
+    /// direction [default: 1GB]
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, hide_short_help = true)]
+    blast: Option<Option<String>>,
     /// Replace the file that `sink` names if it is there already
     #[arg(long, hide_short_help = true)]
     force: bool,
@@ -254,7 +262,7 @@ fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(O
     save::prepare(file)?;
     let kept = args.samples || args.html.is_some() || report.samples() != Samples::Unused;
     let outcome =
-        with_stage(&staging(args, kept), &request, file, |stage| request.run_with(stage))?;
+        with_stage(&staging(args, kept)?, &request, file, |stage| request.run_with(stage))?;
     Ok((outcome, file.to_path_buf()))
 }
 
@@ -268,7 +276,7 @@ fn go_on(args: &RaceArgs, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     // A file with samples of some blocks only would be mistaken for a complete one.
     let kept = samples_of(file).is_some();
-    with_stage(&staging(args, kept), &request, file, |stage| {
+    with_stage(&staging(args, kept)?, &request, file, |stage| {
         resume(before, budget, &request, stage)
     })
 }
@@ -285,7 +293,7 @@ fn again(args: &RaceArgs, earlier: &Outcome, file: &Path) -> Result<Request> {
         tell!("note: this race goes to {}, as {name} says", visible(host));
     }
     let request = crate::race::replay(earlier)?.written_in(name, &args.allow.all()?);
-    Ok(forced(args, request))
+    Ok(forced(args, blasting(args, request)?))
 }
 
 /// Refuses an interval for a race that continues or repeats another: the interval is fixed.
@@ -299,15 +307,16 @@ fn refuse_interval(args: &RaceArgs) -> Result<()> {
 }
 
 /// Returns the options by which this race is run.
-fn staging(args: &RaceArgs, samples: bool) -> Staging<'_> {
-    Staging {
+fn staging(args: &RaceArgs, samples: bool) -> Result<Staging<'_>> {
+    Ok(Staging {
         within: String::new(),
         progress: Choice::from(!args.quiet),
         intervals: intervals(args),
         samples: Choice::from(samples),
         secret_file: args.secret_file.as_deref(),
         pin: args.pin.as_deref(),
-    }
+        patience: args.patience.as_deref().map(units::parse_span).transpose()?,
+    })
 }
 
 /// Returns the place of intervals: with the answer if that is text in a file or a pipe, where both are read together.
@@ -378,6 +387,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     if args.as_deployed {
         request = request.as_deployed();
     }
+    request = blasting(args, request)?;
     if args.explain {
         request = request.explain();
     }
@@ -389,6 +399,26 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         request = request.label(key, value);
     }
     Ok(request)
+}
+
+/// Allows a blast towards another host, if that was asked for.
+fn blasting(args: &RaceArgs, request: Request) -> Result<Request> {
+    let Some(size) = &args.blast else { return Ok(request) };
+    if args.to.is_none() && args.replay.is_none() && args.resume.is_none() {
+        return Err(Error::usage(
+            "--blast allows a flood towards another host, and this race has none (--to HOST)",
+        ));
+    }
+    let bytes = match size {
+        None => DEFAULT_BLAST,
+        Some(typed) => units::parse_bytes(typed, Bare::Refused)?.0,
+    };
+    match bytes {
+        0 => Err(Error::usage(
+            "--blast=0 allows nothing; leave it out, or give a size such as --blast=100MB",
+        )),
+        bytes => Ok(request.blast(bytes)),
+    }
 }
 
 /// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown.

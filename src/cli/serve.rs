@@ -14,7 +14,7 @@ use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
     Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
-    Server, ServerKey, Stop,
+    ServedClients, Server, ServerKey, Stop,
 };
 use crate::trial::control::private_file;
 use crate::trial::control::{Limits, SECRET_VARIABLE};
@@ -44,9 +44,12 @@ pub(super) struct ServeArgs {
     /// Most bytes of one client's trials, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_per_client: Option<String>,
-    /// Trials that run at once; others wait [default: 1]
-    #[arg(long, value_name = "N")]
-    pub max_trials: Option<u32>,
+    /// Trials that run at once, each on CPUs of its own where there are enough; others wait [default: 1]
+    #[arg(long, value_name = "N", alias = "max-trials")]
+    pub trials: Option<u32>,
+    /// End after one client has had its race and left
+    #[arg(short = '1', long)]
+    pub once: bool,
     /// Admit only those who know the secret in this file
     ///
     /// The variable DEADHEAT_SECRET may hold it instead.
@@ -138,6 +141,7 @@ impl ServeArgs {
             allowance: self.allowance()?,
             secret: self.secret(variable)?,
             encryption: self.encryption()?,
+            clients: if self.once { ServedClients::One } else { ServedClients::Any },
             ..Config::default()
         })
     }
@@ -167,14 +171,14 @@ impl ServeArgs {
         if let Some(typed) = &self.max_bytes {
             limits.bytes = parse_bytes(typed, Bare::Refused)?.0;
         }
-        if let Some(trials) = self.max_trials {
+        if let Some(trials) = self.trials {
             limits.concurrent = trials;
         }
         let nothing = [
             ("--max-duration", limits.duration_ns.0),
             ("--max-rate", limits.rate_bps.0),
             ("--max-bytes", limits.bytes),
-            ("--max-trials", u64::from(limits.concurrent)),
+            ("--trials", u64::from(limits.concurrent)),
         ];
         if let Some((name, _)) = nothing.iter().find(|(_, value)| *value == 0) {
             return Err(lets_nothing_run(name));
@@ -275,7 +279,7 @@ mod tests {
             max_duration: Some("5s".into()),
             max_rate: Some("1gbit".into()),
             max_bytes: Some("1GB".into()),
-            max_trials: Some(2),
+            trials: Some(2),
             max_total: Some("1TB".into()),
             ..ServeArgs::default()
         };
@@ -285,6 +289,7 @@ mod tests {
         assert_eq!(config.limits.rate_bps.0, 500_000_000, "two trials at once share the rate");
         assert_eq!(config.limits.bytes, 1_000_000_000);
         assert_eq!(config.limits.concurrent, 2);
+        assert_eq!(config.clients, ServedClients::Any);
         assert_eq!(config.allowance.total, Some(1_000_000_000_000));
         assert_eq!(config.allowance.per_client, None);
         assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));
@@ -296,8 +301,8 @@ mod tests {
         let two =
             ServeArgs { bind: Some("127.0.0.1:9".into()), port: Some(7), ..ServeArgs::default() };
         assert!(say(two).contains("name two ports"));
-        let none = ServeArgs { max_trials: Some(0), ..ServeArgs::default() };
-        assert!(say(none).contains("`--max-trials 0`"));
+        let none = ServeArgs { trials: Some(0), ..ServeArgs::default() };
+        assert!(say(none).contains("`--trials 0`"));
         let missing =
             ServeArgs { secret_file: Some("/nonexistent/secret".into()), ..ServeArgs::default() };
         assert!(say(missing).contains("read the secret from /nonexistent/secret"));

@@ -11,6 +11,7 @@ use crate::race::context::RaceContext;
 use crate::race::samples_file::SamplesFile;
 use crate::result::lock::lock;
 use crate::result::outcome::Outcome;
+use crate::time::Nanos;
 use crate::trial::control::remote::ServerWait;
 use crate::trial::lead::agents::Agents;
 use crate::trial::lead::live::LiveRow;
@@ -33,6 +34,8 @@ pub(super) struct Staging<'a> {
     pub secret_file: Option<&'a Path>,
     /// The key that a server must have, as typed.
     pub pin: Option<&'a str>,
+    /// Longest wait for a far end that no longer answers, if one is asked for.
+    pub patience: Option<Nanos>,
 }
 
 /// Place where intervals of a running trial are shown.
@@ -113,6 +116,7 @@ pub(super) fn with_stage(
     let queued = screen.clone();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())
+        .blast(request.allowed_blast())
         .on_queued(move |ahead| {
             let before = match ahead {
                 u32::MAX => "no room to wait in; asking again every second".to_owned(),
@@ -124,7 +128,8 @@ pub(super) fn with_stage(
     if let Some(show) = staging.intervals.shown(&screen) {
         agents = agents.on_interval(show);
     }
-    let mut stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
+    let stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
+    let mut stage = stage.patience(staging.patience);
     if staging.samples == Choice::Yes {
         stage = stage.keep(&mut samples);
     }

@@ -734,6 +734,7 @@ fn contenders() -> Vec<Entrant> {
         blocked: None,
         limited: None,
         failed: None,
+        overload: None,
         not_applicable: None,
         cell: None,
     };
@@ -804,6 +805,7 @@ fn record(contender: usize, block: u64) -> Record {
     Record {
         valid: true,
         why_invalid: None,
+        lost_ms: None,
         implementation: "linux-6.18".into(),
         fallback: (contender == UDP && block == 3).then_some(Fallback {
             cause: FallbackCause::Silence,

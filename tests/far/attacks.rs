@@ -142,7 +142,7 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
         let said = isolated(&format!(
             r#"{SERVE}
             serve
-            "$DEADHEAT" race tcp udp -w ping:count=300,interval=1ms --to 127.0.0.1 --blocks 200 -o race.json > said 2>&1 & race=$!
+            "$DEADHEAT" race tcp udp -w ping:count=300,interval=1ms --to 127.0.0.1 --blocks 200 --patience 0s -o race.json > said 2>&1 & race=$!
             until test -s race.json; do sleep 0.05; done
             kill -{signal} $server; wait $server || true
             wait $race && echo "ended well" || echo "code $?"
@@ -156,6 +156,29 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
         assert!(!is_both, "{signal}: {said}");
         assert!(said.contains("could not go on after "), "{signal}: {said}");
     }
+}
+
+/// A server that is killed and started again costs a race the block that it was in.
+#[test]
+fn a_race_goes_on_with_a_server_that_restarts() {
+    let said = isolated(&format!(
+        r#"{SERVE}
+        serve
+        "$DEADHEAT" race tcp udp -w ping:count=100,interval=1ms --to 127.0.0.1 --blocks 8 -o race.json > said 2>&1 & race=$!
+        until test -s race.json; do sleep 0.05; done
+        kill -KILL $server; wait $server || true
+        until grep -q "waiting for 127.0.0.1 since" said; do sleep 0.05; done
+        serve
+        wait $race || echo "code $?"
+        kill $server; wait $server
+        cat said
+        echo "lost $(grep -o '"lost_ms"' race.json | wc -l), last block $(grep -o '"block": *7' race.json | wc -l)"
+        "#
+    ));
+    assert!(!said.contains("code 1") && !said.contains("code 2"), "{said}");
+    assert!(said.contains("127.0.0.1 answers again after "), "{said}");
+    assert!(said.contains("was lost at ") && said.contains("ran anew"), "{said}");
+    assert!(!said.contains("lost 0,") && !said.contains("last block 0"), "{said}");
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) enum Seen {
     Plan(Box<AgentPlan>),
+    /// The CPUs that the server lets it run on, if it chooses them.
+    Held(Vec<usize>),
     Handed(HandedConnection),
     /// Nobody takes what a flooding one says.
     Stuffed,
@@ -94,6 +96,11 @@ impl Agent for FakeAgent {
 
     fn ended(&mut self, timeout: Nanos) -> bool {
         self.lives.recv_timeout(timeout.into()) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn hold_on(&mut self, cpus: &[usize]) -> deadheat::Result<()> {
+        self.seen.send(Seen::Held(cpus.to_vec())).unwrap();
+        Ok(())
     }
 
     fn kill(&mut self) {
@@ -293,6 +300,20 @@ impl Far {
         }
     }
 
+    /// Returns true if it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn await_end(&mut self) {
+        let began = Instant::now();
+        while !self.is_over() {
+            assert!(began.elapsed() < PATIENCE, "it serves on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Ends it and waits for its end.
     pub(crate) fn stop(&mut self) {
         self.stop.pull();
@@ -430,6 +451,7 @@ pub(crate) fn frame(body: &[u8]) -> Vec<u8> {
 pub(crate) fn plan() -> AgentPlan {
     AgentPlan {
         emulated: None,
+        blast: None,
         further: Vec::new(),
         share: None,
         mtu: None,

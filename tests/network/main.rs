@@ -4,6 +4,7 @@
 #[path = "../common/handed_in.rs"]
 mod handed_in;
 
+mod away;
 mod emulated;
 mod external;
 mod net;

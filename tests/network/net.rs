@@ -87,7 +87,7 @@ impl Drop for Server {
     }
 }
 
-fn run(program: &str, args: &[&str]) {
+pub(crate) fn run(program: &str, args: &[&str]) {
     let output = Command::new(program).args(args).output().unwrap();
     assert!(
         output.status.success(),
@@ -97,7 +97,7 @@ fn run(program: &str, args: &[&str]) {
 }
 
 /// Whether this host lets a test make namespaces and has the programs for it.
-fn can(programs: &[&str]) -> bool {
+pub(crate) fn can(programs: &[&str]) -> bool {
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: network namespaces need root");
@@ -117,7 +117,7 @@ fn can(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-fn outcome(file: &Path) -> serde_json::Value {
+pub(crate) fn outcome(file: &Path) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
@@ -181,8 +181,8 @@ fn bulk_crosses_in_both_directions_and_streams() {
     let dir = tempfile::tempdir().unwrap();
     let workload = "bulk:bytes=4MB,direction=both,streams=2";
     let args = ["tcp", "udp", "-w", workload, "--blocks", "1", "--margin", "50%", "-q"];
-    let output =
-        hosts.race(&[&args[..], &["--to", FAR_V6, "-o", "bulk.json"]].concat(), dir.path());
+    let output = hosts
+        .race(&[&args[..], &["--blast", "--to", FAR_V6, "-o", "bulk.json"]].concat(), dir.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     let outcome = outcome(&dir.path().join("bulk.json"));
@@ -296,7 +296,8 @@ fn lost_fragments_are_named_with_what_they_lost() {
     run("ip", &["netns", "exec", &hosts.far, "sh", "-c", ample]);
     let _server = hosts.serve();
     let dir = tempfile::tempdir().unwrap();
-    let args = ["udp:io=send,rx=recv", "-w", "bulk:size=32KiB,bytes=20MB", "--blocks", "1", "-q"];
+    let udp = "udp:io=send,rx=recv";
+    let args = [udp, "--blast", "-w", "bulk:size=32KiB,bytes=20MB", "--blocks", "1", "-q"];
     let more = ["--margin", "50%", "--to", FAR_V4, "-o", "cut.json"];
     let output = hosts.race(&[&args[..], &more].concat(), dir.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -336,7 +337,15 @@ fn messages_over_the_path_mtu_are_refused_where_fragments_are() {
         ("io=gso", FAR_V4, "udp:io=gso: a message of 2000 B exceeds the path MTU of 1500 B"),
     ] {
         let contender = format!("udp:{knobs}");
-        let args = [contender.as_str(), "-w", "bulk:size=2000,bytes=1MB", "--blocks", "1", "-q"];
+        let args = [
+            contender.as_str(),
+            "--blast",
+            "-w",
+            "bulk:size=2000,bytes=1MB",
+            "--blocks",
+            "1",
+            "-q",
+        ];
         let output = hosts.race(&[&args[..], &["--to", to]].concat(), dir.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");

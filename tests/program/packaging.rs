@@ -25,10 +25,10 @@ fn values<'a>(unit: &'a str, option: &str) -> Vec<&'a str> {
 /// What is wrong with options of `deadheat serve`: it is run with them and with one more that it refuses, so
 /// that it ends before it listens and names the first mistake.
 fn serves_with(options: &[&str]) -> Result<(), String> {
-    let last = ["--max-trials", "0"];
+    let last = ["--trials", "0"];
     let ran = Command::new(PROGRAM).args(options).args(last).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if said.contains("`--max-trials 0` would let nothing run") { Ok(()) } else { Err(said) }
+    if said.contains("`--trials 0` would let nothing run") { Ok(()) } else { Err(said) }
 }
 
 #[test]

@@ -104,7 +104,10 @@ fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
             assert_eq!(simulation.clock().now(), Nanos(record.took_ns), "{case}");
             *record
         }
-        TrialOutcome::Blocked(why) | TrialOutcome::Limited(why) | TrialOutcome::Broke(why) => {
+        TrialOutcome::Blocked(why)
+        | TrialOutcome::Limited(why)
+        | TrialOutcome::Lost(why)
+        | TrialOutcome::Broke(why) => {
             panic!("{typed}: {why}")
         }
         TrialOutcome::Failed(error) => panic!("{typed}: {error}"),

@@ -34,6 +34,8 @@ const RESULT: Format = Format {
         outcome.plan.any_time = 0.01;
         outcome.contenders[1].failed = Some("a panic".to_owned());
         outcome.contenders[2].limited = Some("a trial may last 5 s".to_owned());
+        outcome.contenders[3].overload = Some("62 % was lost".to_owned());
+        outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
         beside_a_load(&mut outcome);
         json(&outcome)
     },

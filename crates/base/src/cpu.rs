@@ -43,6 +43,30 @@ pub fn pin(cpu: usize) -> Result<()> {
     ))
 }
 
+/// Lets the process `id`, which has one thread, run on `cpus` alone; threads and processes that it starts later inherit
+/// them (sched_setaffinity(2)).
+///
+/// # Errors
+/// [`Error::Setup`] if the process is gone, or if none of the CPUs is allowed.
+pub fn hold(id: u32, cpus: &[usize]) -> Result<()> {
+    let mut mask = [0u64; MASK_WORDS];
+    for cpu in cpus {
+        if let Some(word) = mask.get_mut(cpu / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    let id = i32::try_from(id).unwrap_or(i32::MAX);
+    // SAFETY: `mask` is readable for the length given; the call takes it and a number.
+    let done = unsafe { libc::sched_setaffinity(id, size_of_val(&mask), mask.as_ptr().cast()) };
+    match done {
+        0 => Ok(()),
+        _ => Err(Error::setup(
+            format!("hold a process on CPUs {cpus:?}"),
+            io::Error::last_os_error(),
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -322,6 +322,7 @@ impl BulkTask {
             files: self.terms.files(),
             memory: self.terms.memory(),
             observed: self.terms.one_way().map(Observed::Bytes),
+            fills_path: true,
             ..TaskInfo::default()
         }
     }

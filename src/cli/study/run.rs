@@ -188,6 +188,7 @@ fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outc
         samples: Choice::from(keeps),
         secret_file: None,
         pin: None,
+        patience: None,
     };
     let (request, file) = (job.request.clone(), job.file.clone());
     with_stage(&staging, &request, &file, |stage| job.on(stage))

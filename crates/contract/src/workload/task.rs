@@ -4,6 +4,7 @@ use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::measurements::{Metric, Role};
 use crate::spec::Spec;
 use crate::time::Nanos;
+use crate::units::BitRate;
 
 use super::load::{Load, Observed};
 use super::setting::set;
@@ -79,6 +80,9 @@ pub struct TaskInfo {
     pub memory: EndMemory,
     /// True if the schedule is exact to the microsecond, so that waiting may spin.
     pub is_paced: bool,
+    /// True if it sends as much as its transport takes, for as long as it lasts: nothing but a congestion control keeps
+    /// it from flooding a path.
+    pub fills_path: bool,
     /// Function that reads the number of a message, which is the same in both directions; `None` if its messages have
     /// no numbers.
     pub numbering: Option<Numbering>,
@@ -88,6 +92,12 @@ impl TaskInfo {
     /// Returns the metric for verdicts: the first with the role of a claim.
     pub fn claim(&self) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.role == Role::Claim)
+    }
+
+    /// Returns the rate of data that it offers in one direction; `None` if it is not on a schedule.
+    pub fn offered(&self) -> Option<BitRate> {
+        let planned = self.planned.filter(|planned| self.is_paced && *planned > Nanos::ZERO)?;
+        Some(BitRate((self.most_bytes? as f64 * 8e9 / planned.0 as f64) as u64))
     }
 
     /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the number of
@@ -131,6 +141,7 @@ impl Default for TaskInfo {
             files: Vec::new(),
             memory: EndMemory::default(),
             is_paced: false,
+            fills_path: false,
             numbering: None,
         }
     }

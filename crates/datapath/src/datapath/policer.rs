@@ -49,6 +49,8 @@ pub enum Overrun {
     Rate(BitRate),
     /// The sum of bytes, per direction.
     Sum(u64),
+    /// The sum of bytes per direction that the person who races allows a sender that nothing slows down.
+    Blast(u64),
 }
 
 impl fmt::Display for Overrun {
@@ -65,6 +67,12 @@ impl fmt::Display for Overrun {
                  and this one went beyond it; headers, repairs and retransmissions count",
                 Bytes(*bytes)
             ),
+            Overrun::Blast(bytes) => write!(
+                f,
+                "--blast allows {} per direction and trial, and this one went beyond it; make the trial shorter \
+                 (time=), or allow more (--blast=SIZE)",
+                Bytes(*bytes)
+            ),
         }
     }
 }
@@ -76,6 +84,8 @@ impl std::error::Error for Overrun {}
 pub struct Policer {
     rate: BitRate,
     bytes: u64,
+    /// Error for the sum of bytes.
+    sum: fn(u64) -> Overrun,
     ways: Mutex<[DirectionMeter; 2]>,
     account: Arc<Account>,
     overrun: OnceLock<Overrun>,
@@ -98,7 +108,16 @@ impl Policer {
     /// Creates a policer from `now` on, which allows `rate` and `bytes` in each direction and adds to `account`.
     pub fn new(rate: BitRate, bytes: u64, account: Arc<Account>, now: Nanos) -> Policer {
         let way = DirectionMeter { bytes: 0, due: now };
-        Policer { rate, bytes, ways: Mutex::new([way; 2]), account, overrun: OnceLock::new() }
+        let (ways, sum) = (Mutex::new([way; 2]), Overrun::Sum as fn(u64) -> Overrun);
+        Policer { rate, bytes, sum, ways, account, overrun: OnceLock::new() }
+    }
+
+    /// Lowers the sum of bytes to the sum that the person who races allows a blast, if that is less.
+    pub fn blast(self, bytes: Option<u64>) -> Policer {
+        match bytes.filter(|bytes| *bytes < self.bytes) {
+            Some(bytes) => Policer { bytes, sum: Overrun::Blast, ..self },
+            None => self,
+        }
     }
 
     /// Adds `more` bytes, sent and received between `last` and `now`.
@@ -113,7 +132,7 @@ impl Policer {
             // A long call carried its bytes all the while, and not at its end.
             way.due = way.due.max(last) + time_at(self.rate, more);
             if way.bytes > self.bytes {
-                self.overrun.get_or_init(|| Overrun::Sum(self.bytes));
+                self.overrun.get_or_init(|| (self.sum)(self.bytes));
             } else if way.due > now + BURST {
                 self.overrun.get_or_init(|| Overrun::Rate(self.rate));
             }

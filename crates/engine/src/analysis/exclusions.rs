@@ -3,7 +3,7 @@
 //! A gate that checks only conditions excludes equally many trials of each contender. If it does not, the race is
 //! also judged on all trials, and is not trusted if that changes a verdict.
 
-use crate::result::outcome::{Entrant, Outcome};
+use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::stats::{Outcome as Ruled, fisher};
 
 /// Significance level for differing losses.
@@ -36,7 +36,9 @@ pub(crate) fn unequal_losses(outcome: &Outcome) -> Option<UnequalLosses> {
         .iter()
         .filter(|entrant| entrant.is_racing() && !entrant.floor)
         .map(|entrant| {
-            let own = || outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
+            let is_own =
+                |trial: &&Trial| trial.contender == entrant.id && trial.record.lost_ms.is_none();
+            let own = || outcome.trials.iter().filter(is_own);
             let failed = own().filter(|trial| !trial.record.valid).count() as u64;
             (entrant, failed, own().count() as u64)
         })

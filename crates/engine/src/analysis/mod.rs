@@ -35,6 +35,7 @@ pub mod derived;
 pub mod differences;
 pub mod exclusions;
 mod fallbacks;
+pub mod far_end;
 pub mod headline;
 pub mod highs;
 pub mod history;

@@ -2,6 +2,7 @@
 
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::exclusions::UnequalLosses;
+use super::far_end::FarEndNotice;
 use super::host_notice::HostNotice;
 use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::loss_words::{fragmented, receive_buffer, send_queue};
@@ -179,6 +180,8 @@ pub enum Notice {
         /// Error of the trial.
         error: String,
     },
+    /// The far end was away for a while, was another one afterwards, or did not come back.
+    FarEnd(FarEndNotice),
     /// The race could not be saved, and ended.
     SaveFailed {
         /// Error of the save.
@@ -263,6 +266,7 @@ impl Notice {
             Notice::LibraryLimit(_) => "library_limit",
             Notice::Dropped { why, .. } => why.word(),
             Notice::TrialFailed { .. } => "trial_failed",
+            Notice::FarEnd(notice) => notice.code(),
             Notice::SaveFailed { .. } => "save_failed",
             Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
             Notice::ResumedElsewhere { .. } => "resumed_elsewhere",
@@ -338,6 +342,7 @@ impl Notice {
             ),
             Notice::Dropped { label, why } => why.sentence(label),
             Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
+            Notice::FarEnd(notice) => notice.message(),
             Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
             Notice::ResumedAfterLastLook { blocks, error } => format!(
                 "the race was resumed after its last look at {blocks} blocks; the chance of a \
@@ -408,6 +413,7 @@ impl Notice {
             Notice::TrialFailed { .. } => {
                 "mend what the message names; the blocks done are kept and can be resumed"
             }
+            Notice::FarEnd(notice) => notice.advice(),
             Notice::SaveFailed { .. } => {
                 "free space or choose another file with -o; the last saved state is intact"
             }

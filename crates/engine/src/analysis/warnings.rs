@@ -1,6 +1,7 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::far_end::FarEndNotice;
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Notice, VerdictEffect};
@@ -50,6 +51,9 @@ const EVENTS: &[&str] = &[
     "resumed_after_last_look",
     "resumed_elsewhere",
     JOURNAL_SKIPPED,
+    FarEndNotice::CODES[0],
+    FarEndNotice::CODES[1],
+    FarEndNotice::CODES[2],
 ];
 
 /// Derives all notices from trials and plan.
@@ -206,7 +210,8 @@ fn throttled(
 fn of_gates(outcome: &Outcome) -> Option<Notice> {
     let racing = || {
         let trials = outcome.trials.iter();
-        trials.filter(|trial| !has_dropped_out(outcome, trial))
+        let counted = trials.filter(|trial| trial.record.lost_ms.is_none());
+        counted.filter(|trial| !has_dropped_out(outcome, trial))
     };
     let failed = || racing().filter(|trial| !trial.record.valid);
     let first = failed().next()?;

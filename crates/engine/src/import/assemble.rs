@@ -167,6 +167,7 @@ impl ImportCollection {
             blocked: None,
             limited: None,
             failed: None,
+            overload: None,
             not_applicable: None,
             cell: None,
         });

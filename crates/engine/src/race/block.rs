@@ -2,19 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::absence::Loss;
 use super::schedule::{Block, BlockSlot, SlotRole};
+use crate::contract::Congestion;
 use crate::error::{Error, Result};
 use crate::host::placement::Placement;
+use crate::path::PathKind;
 use crate::race::context::{RaceContext, RaceEvent, TrialPlace};
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, Trial};
 use crate::time::Nanos;
 use crate::trial::explain::Pass;
 use crate::trial::{Order, Pairing, Record, TrialOutcome};
+use crate::units::BitRate;
 use crate::workload::SharedTask;
 
 /// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
+
+/// Least rate of data that can flood a line; work below it is spared, however much is lost.
+const LEAST_FLOOD: BitRate = BitRate(1_000_000);
 
 /// Settings that all trials of a race have in common.
 #[derive(Debug, Clone)]
@@ -23,6 +30,8 @@ pub(super) struct TrialSettings {
     pub pairings: Vec<Option<Pairing>>,
     pub placement: Placement,
     pub interval: Nanos,
+    /// Longest wait for a far end that does not answer.
+    pub patience: Nanos,
 }
 
 impl TrialSettings {
@@ -66,6 +75,8 @@ pub(super) struct FinishedBlock {
     pub trials: Vec<Trial>,
     /// Contenders that dropped out, with the reason.
     pub dropped: BTreeMap<usize, DropReason>,
+    /// Time until the far end answered again after it was lost; nothing of that time counts.
+    pub lost: Nanos,
 }
 
 /// A slot that has yet to run.
@@ -81,8 +92,12 @@ struct PendingSlot {
 /// that happens again. A trial that fails outright is tried again at once. If the endpoints of a trial broke, it is
 /// tried again too, and drops its contender if they break again.
 ///
+/// If the far end is lost in a trial, the block is lost: its trials stay listed and count no more, and the block begins
+/// anew once the far end answers again.
+///
 /// # Errors
-/// [`Error::Interrupted`] if the stop flag is set; the error of a trial that failed twice.
+/// [`Error::Interrupted`] if the stop flag is set; the error of a trial that failed twice; the error of
+/// [`RaceContext::recover`].
 /// The block's trials are then lost: a block counts whole or not at all.
 pub(super) fn run(
     context: &mut RaceContext<'_>,
@@ -99,15 +114,10 @@ pub(super) fn run(
         excluded_once: BTreeSet::new(),
         last: (0, Nanos::ZERO),
     };
-    let mut turns: VecDeque<PendingSlot> =
-        block.slots.iter().map(|&slot| PendingSlot { slot, repeats_left: REPEATS }).collect();
-    while let Some(turn) = turns.pop_front() {
-        if runner.done.dropped.contains_key(&turn.slot.contender) {
-            continue;
-        }
-        if runner.take(turn.slot)? == SlotState::Again && turn.repeats_left > 0 {
-            turns.push_back(PendingSlot { repeats_left: turn.repeats_left - 1, ..turn });
-        }
+    let began = runner.context.clock.now();
+    while let Some((slot, why)) = runner.all_slots()? {
+        runner.lose(slot, why)?;
+        runner.done.lost = runner.context.clock.now() - began;
     }
     Ok(runner.done)
 }
@@ -124,19 +134,61 @@ struct BlockRun<'a, 'b> {
 }
 
 /// State of a slot after a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum SlotState {
     Settled,
     Again,
+    /// Lost with the far end; the evidence.
+    Lost(String),
 }
 
 impl<'a> BlockRun<'a, '_> {
+    /// Runs every slot; returns the one in which the far end was lost, if it was, with the evidence.
+    fn all_slots(&mut self) -> Result<Option<(BlockSlot, String)>> {
+        let slots = self.block.slots.iter();
+        let mut turns: VecDeque<PendingSlot> =
+            slots.map(|&slot| PendingSlot { slot, repeats_left: REPEATS }).collect();
+        while let Some(turn) = turns.pop_front() {
+            if self.done.dropped.contains_key(&turn.slot.contender) {
+                continue;
+            }
+            match self.take(turn.slot)? {
+                SlotState::Lost(why) => return Ok(Some((turn.slot, why))),
+                SlotState::Again if turn.repeats_left > 0 => {
+                    turns.push_back(PendingSlot { repeats_left: turn.repeats_left - 1, ..turn });
+                }
+                SlotState::Again | SlotState::Settled => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists the block's trials as lost with the far end, and waits until it answers again.
+    fn lose(&mut self, slot: BlockSlot, why: String) -> Result<()> {
+        let from_ms = self.last.0;
+        let loss = Loss { from_ms, why, block: Some(self.block.number) };
+        let reason = format!("lost with the far end at {}: {}", loss.since(), loss.why);
+        self.note(slot, self.without_figures(reason.clone()))?;
+        let all = self.done.trials.iter_mut().map(|trial| &mut trial.record);
+        for record in all.filter(|record| record.lost_ms.is_none()) {
+            record.lost_ms = Some(from_ms);
+            if std::mem::take(&mut record.valid) {
+                record.why_invalid = Some(format!("its block was {reason}"));
+            }
+        }
+        // Contenders that dropped out meanwhile may have done so because the link was failing.
+        self.excluded_once.clear();
+        self.done.dropped.clear();
+        self.context.recover(loss, self.common.patience)
+    }
+
     /// Runs the trial of a slot.
     fn take(&mut self, slot: BlockSlot) -> Result<SlotState> {
         match self.attempt(slot)? {
             TrialOutcome::Ran(record) => self.finish(slot, *record),
             TrialOutcome::Blocked(evidence) => self.exclude(slot, DropReason::Blocked(evidence)),
             TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
+            TrialOutcome::Lost(why) => Ok(SlotState::Lost(why)),
             TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
             TrialOutcome::Failed(first) => self.repeat(slot, &first.to_string()),
             TrialOutcome::Broke(first) => self.repeat(slot, &first),
@@ -150,6 +202,7 @@ impl<'a> BlockRun<'a, '_> {
             TrialOutcome::Ran(record) => self.finish(slot, *record),
             TrialOutcome::Blocked(evidence) => self.exclude(slot, DropReason::Blocked(evidence)),
             TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
+            TrialOutcome::Lost(why) => Ok(SlotState::Lost(why)),
             TrialOutcome::Failed(error) => Err(error),
             TrialOutcome::Broke(evidence) => {
                 self.failed(slot, &evidence)?;
@@ -170,9 +223,39 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     fn finish(&mut self, slot: BlockSlot, record: Record) -> Result<SlotState> {
+        if let Some(evidence) = self.overload(slot, &record) {
+            self.note(slot, finite(record))?;
+            if self.excluded_once.insert(slot.contender) {
+                return Ok(SlotState::Again);
+            }
+            self.done.dropped.insert(slot.contender, DropReason::Overload(evidence));
+            return Ok(SlotState::Settled);
+        }
         let after = if record.valid { SlotState::Settled } else { SlotState::Again };
         self.note(slot, finite(record))?;
         Ok(after)
+    }
+
+    /// Returns the evidence that a trial of the first block offered more than the line to another host carries, if
+    /// nothing slows the contender down: to go on would flood the line for the whole race.
+    fn overload(&self, slot: BlockSlot, record: &Record) -> Option<String> {
+        if self.block.number > 0 || self.context.runner.path().kind != PathKind::Remote {
+            return None;
+        }
+        let Pairing { contender, task, .. } = self.common.pairing(self.entrant(slot)?).ok()?;
+        let rate = task.info().offered()?;
+        if rate < LEAST_FLOOD || contender.promised().congestion != Congestion::Uncontrolled {
+            return None;
+        }
+        let mut ways = record.ledger.accounts();
+        let (way, lost) =
+            ways.find(|(_, way)| way.lost_on_path > way.sent / 2).map(|(way, account)| {
+                (way, 100.0 * account.lost_on_path as f64 / account.sent.max(1) as f64)
+            })?;
+        Some(format!(
+            "it offers {rate} and has no congestion control, and {lost:.0} % of that was lost on the way ({way}): more \
+             than the line carries"
+        ))
     }
 
     /// Records a trial that the path or a limit of the far end stopped; the second one drops its contender.
@@ -264,4 +347,71 @@ fn finite(mut record: Record) -> Record {
         }
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::facts::HostFacts;
+    use crate::host::placement::Load;
+    use crate::measurements::Account;
+    use crate::race::{Request, SilentObserver, testing};
+    use crate::result::outcome::Outcome;
+    use crate::time::Manual;
+    use crate::trial::sim::fake::Fake;
+    use crate::trial::{PathFacts, Runner};
+
+    /// Another host, on the other side of a line.
+    struct Elsewhere<F>(Fake<F>);
+
+    impl<F: FnMut(&Order) -> TrialOutcome> Runner for Elsewhere<F> {
+        fn run(&mut self, order: &Order) -> TrialOutcome {
+            self.0.run(order)
+        }
+
+        fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
+            self.0.placement(asked, on)
+        }
+
+        fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+            self.0.hosts()
+        }
+
+        fn path(&self) -> PathFacts {
+            PathFacts { kind: PathKind::Remote, ..self.0.path() }
+        }
+    }
+
+    /// Runs a race over a line that loses this share of what udp and tcp send.
+    fn race(work: &str, lost_percent: u64) -> Outcome {
+        let clock = Manual::default();
+        let mut runner = Elsewhere(Fake(move |order: &Order| {
+            let TrialOutcome::Ran(mut record) = testing::ran(order, 100.0) else { unreachable!() };
+            let (sent, lost_on_path) = (1_000, 10 * lost_percent);
+            let delivered = sent - lost_on_path;
+            record.ledger.up =
+                Some(Account { sent, delivered, lost_on_path, ..Account::default() });
+            TrialOutcome::Ran(record)
+        }));
+        let mut observer = SilentObserver;
+        let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+        let request = Request::new(["udp", "tcp"]).workload(work).blocks(6).seed(7);
+        request.to("far.example").run_with(context).unwrap()
+    }
+
+    #[test]
+    fn what_a_line_does_not_carry_is_stopped_in_the_first_block_and_the_others_go_on() {
+        let outcome = race("cbr:rate=100mbit,time=1s", 62);
+        let [udp, tcp] = &outcome.contenders[..] else { panic!("two") };
+        let why = udp.overload.as_deref().unwrap();
+        assert!(
+            why.starts_with("it offers 100 Mbit/s and has no congestion control, and 62 %"),
+            "{why}"
+        );
+        assert!(tcp.is_racing(), "its congestion control yields");
+        assert!(outcome.warnings.iter().any(|warning| warning.code == "overload"));
+        for (work, lost) in [("cbr:rate=100mbit,time=1s", 49), ("cbr:rate=100kbit,time=1s", 90)] {
+            assert!(race(work, lost).contenders[0].is_racing(), "{work}, {lost} %");
+        }
+    }
 }

@@ -8,6 +8,7 @@
 use crate::analysis::claims;
 use std::{fs, io};
 
+use super::absence::{self, PATIENCE};
 use super::block::{self, TrialSettings};
 use super::cost::{BlockCost, SpentTime, most};
 use super::enough::TimeLimit;
@@ -17,6 +18,7 @@ use super::run::{active, none_left};
 use super::schedule::{self, BlockSlot, SlotRole};
 use super::{explain, plan, quiet};
 use crate::analysis::derived;
+use crate::analysis::far_end::FarEndNotice;
 use crate::analysis::notice::Notice;
 use crate::analysis::verdicts::{self, DecisionStage};
 use crate::analysis::{shares, sweep, warnings};
@@ -56,6 +58,8 @@ pub(super) struct BlockLoop<'a> {
     fresh: u64,
     spent: SpentTime,
     pace: Pace,
+    /// Message of the warning of absences of the far end, if there is one.
+    away: Option<String>,
 }
 
 /// Growth of the blocks, as one in so many, after which the derived results are updated.
@@ -90,6 +94,7 @@ impl<'a> BlockLoop<'a> {
             pace: Pace::of(&outcome.asked),
             journal: context.save.as_deref().map(Journal::of),
             looked: false,
+            away: None,
             context,
             contenders,
             common,
@@ -150,6 +155,7 @@ impl<'a> BlockLoop<'a> {
             Some(file) if self.done == 0 => save::prepare(file)?,
             _ => self.save()?,
         }
+        self.note_absences();
         let takes = self.expected_duration(self.blocks_left());
         self.context.observer.on(RaceEvent::Planned {
             outcome: &self.outcome,
@@ -178,6 +184,10 @@ impl<'a> BlockLoop<'a> {
         let saved = match ended {
             Ok(_) => self.save(),
             Err(Halt::Save(error)) => Err(error),
+            Err(Halt::Trial(error @ Error::Stopped { .. })) => {
+                self.add(&Notice::FarEnd(FarEndNotice::Lost { error: error.to_string() }));
+                self.save()
+            }
             Err(Halt::Trial(error)) => {
                 self.add(&Notice::TrialFailed { error: error.to_string() });
                 self.save()
@@ -247,13 +257,21 @@ impl<'a> BlockLoop<'a> {
         if active.is_empty() {
             return Err(none_left(&self.outcome.contenders));
         }
+        self.common.patience = self.patience();
         let began = self.context.clock.now();
         let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
-        let ran = block::run(&mut self.context, &block, &self.common, &entrants)?;
+        let ran = block::run(&mut self.context, &block, &self.common, &entrants);
+        self.note_absences();
+        let ran = ran?;
+        if !matches!(self.limit, TimeLimit::Asked(_)) {
+            // No end by the clock was asked for, so the wait for the far end costs no block.
+            self.began += ran.lost;
+        }
         let is_floor = |id: usize| floors.iter().any(|floor| floor.contender == id);
         let floors = ran.trials.iter().filter(|trial| is_floor(trial.contender));
-        let of_floors = Nanos(floors.map(|trial| trial.record.took_ns).sum());
+        let counted = floors.filter(|trial| trial.record.lost_ms.is_none());
+        let of_floors = Nanos(counted.map(|trial| trial.record.took_ns).sum());
         self.outcome.trials.extend(ran.trials);
         for (contender, dropped) in ran.dropped {
             if let Some(entrant) = self.outcome.contenders.get_mut(contender) {
@@ -261,7 +279,7 @@ impl<'a> BlockLoop<'a> {
             }
         }
         quiet::probe(&mut self.context, &mut self.outcome);
-        self.spent.add(self.done, self.context.clock.now() - began, of_floors);
+        self.spent.add(self.done, self.context.clock.now() - began - ran.lost, of_floors);
         self.done += 1;
         self.replan();
         let decisions = derived::decision_stage(&self.looks, self.done);
@@ -278,6 +296,30 @@ impl<'a> BlockLoop<'a> {
             remaining: self.remaining(),
         });
         Ok(())
+    }
+
+    /// Returns the longest wait for a far end that does not answer: as long as the race has time, and at least
+    /// [`PATIENCE`].
+    fn patience(&self) -> Nanos {
+        let left = match (self.limit, self.pace.every()) {
+            (TimeLimit::Asked(_), _) => self.time_left().unwrap_or(Nanos::ZERO),
+            (_, Some(every)) => Nanos(every.0.saturating_mul(self.blocks_left())),
+            _ => Nanos::ZERO,
+        };
+        left.max(PATIENCE)
+    }
+
+    /// Adds warnings of absences of the far end, and of what changed there.
+    fn note_absences(&mut self) {
+        let host = self.context.runner.path().spec;
+        for what in self.context.runner.changes() {
+            self.add(&Notice::FarEnd(FarEndNotice::Changed { host: host.clone(), what }));
+        }
+        let Some(notice) = absence::notice(&host, &self.context.absences) else { return };
+        let warnings = &mut self.outcome.warnings;
+        warnings.retain(|one| self.away.as_ref() != Some(&one.message));
+        self.away = Some(notice.warning().message);
+        self.add(&notice);
     }
 
     /// Estimates the number of blocks again if that is due; verdicts play no part in it.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::race_path::RacePath;
 use super::request::{CheckedRequest, Request};
-use super::{files, plan};
+use super::{blast, files, plan};
 use crate::analysis::sweep::is_load;
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
@@ -19,8 +19,7 @@ use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
 use crate::transport::{Contender, Effective, Info, equal, external, prefers, unserved};
-use crate::trial::sim;
-use crate::trial::{Pairing, misfit, suited};
+use crate::trial::{Pairing, misfit, sim, suited};
 use crate::units::{Bytes, range};
 use crate::workload::{self, SharedTask, Task};
 
@@ -312,7 +311,8 @@ impl FactorGrid<'_> {
         }
         let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
         let contender = suited(Contender::parse(&typed)?, &*task)?;
-        let misfit = misfit(&contender, &*task);
+        let misfit =
+            misfit(&contender, &*task).or_else(|| blast::refusal(self.request, &contender, &*task));
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
             return Err(cannot_carry(&contender, &workload, why));
         }
@@ -350,6 +350,7 @@ impl FactorGrid<'_> {
             )));
         }
         let load = Pairing::load_of(task)?;
+        load.iter().try_for_each(|load| blast::check_load(self.request, load))?;
         load.iter().try_for_each(|load| self.check_reachable(&load.contender, &*load.task))?;
         Ok(load)
     }
@@ -458,6 +459,7 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
         blocked: None,
         limited: None,
         failed: None,
+        overload: None,
         not_applicable: None,
         cell,
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::host::quiet::Disturbance;
+use crate::race::absence::Absence;
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -40,6 +41,24 @@ pub enum RaceEvent<'a> {
     Waiting {
         /// Time left until then.
         left: Nanos,
+    },
+    /// The far end does not answer; the race waits for it, and tries to connect again.
+    FarEndAway {
+        /// Name of the far end as typed.
+        host: &'a str,
+        /// Time of the loss, as in results.
+        since: &'a str,
+        /// Evidence, by the last attempt.
+        why: &'a str,
+        /// Time left until the race gives it up.
+        left: Nanos,
+    },
+    /// The far end answers again.
+    FarEndBack {
+        /// Name of the far end as typed.
+        host: &'a str,
+        /// Duration of the wait.
+        waited: Nanos,
     },
     /// A trial begins.
     TrialStarted(TrialPlace<'a>),
@@ -146,6 +165,10 @@ pub struct RaceContext<'a> {
     began: Nanos,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) save: Option<PathBuf>,
+    /// Longest wait for a far end that does not answer, if a person asked for one.
+    pub(super) patience: Option<Nanos>,
+    /// Absences of the far end so far.
+    pub(super) absences: Vec<Absence>,
 }
 
 impl<'a> RaceContext<'a> {
@@ -161,6 +184,8 @@ impl<'a> RaceContext<'a> {
             began: Monotonic.now(),
             stop: Arc::new(AtomicBool::new(false)),
             save: None,
+            patience: None,
+            absences: Vec::new(),
         }
     }
 
@@ -173,6 +198,13 @@ impl<'a> RaceContext<'a> {
     /// Saves the race to `file` after every block.
     pub fn save(mut self, file: impl Into<PathBuf>) -> RaceContext<'a> {
         self.save = Some(file.into());
+        self
+    }
+
+    /// Sets the longest wait for a far end that no longer answers; `None` for five minutes, or longer where the race
+    /// has more time.
+    pub fn patience(mut self, longest: Option<Nanos>) -> RaceContext<'a> {
+        self.patience = longest;
         self
     }
 

@@ -3,6 +3,7 @@
 //! this cost is shown beside the figures.
 
 use super::block::{TrialSettings, worth_repeating};
+use super::pilot;
 use super::schedule::{self, SlotRole};
 use crate::error::{Error, Result};
 use crate::race::context::{RaceContext, RaceEvent};
@@ -97,10 +98,7 @@ fn attempt(
         if context.stopped() {
             return Err(Error::Interrupted);
         }
-        let end = context.runner.run(order);
-        if context.stopped() {
-            return Err(Error::Interrupted);
-        }
+        let (end, _) = pilot::attempt(context, order)?;
         tries -= 1;
         let why = match end {
             TrialOutcome::Ran(record) if record.valid || tries == 0 => {
@@ -112,6 +110,7 @@ fn attempt(
             TrialOutcome::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
             TrialOutcome::Broke(evidence) => format!("A trial failed: {evidence}."),
             TrialOutcome::Limited(what) => format!("A trial was ended: {what}."),
+            TrialOutcome::Lost(why) => format!("A trial was lost: {why}."),
             TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),
             TrialOutcome::Failed(error) => {
                 tries = if worth_repeating(&error) { tries } else { 0 };

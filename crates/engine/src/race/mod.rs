@@ -38,6 +38,8 @@
 //! }
 //! ```
 
+mod absence;
+mod blast;
 mod block;
 mod block_loop;
 mod cells;
@@ -73,5 +75,5 @@ mod tests;
 pub use crate::race::context::{
     Observer, RaceContext, RaceEvent, SampleStore, SilentObserver, TrialPlace,
 };
-pub use request::{Claims, Request, Request as Race};
+pub use request::{Claims, DEFAULT_BLAST, Request, Request as Race};
 pub use resume::{replay, resume};

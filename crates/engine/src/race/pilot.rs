@@ -1,6 +1,7 @@
 //! Pilot: the trials before block 0, one contender against itself. They warm up the environment, and measure the
 //! duration of a trial, the scatter between trials, and the best length of a trial.
 
+use super::absence::{self, Loss};
 use super::block::{self, TrialSettings};
 use super::plan::{PILOT_TRIALS, Pilot};
 use super::request::Request;
@@ -11,7 +12,7 @@ use crate::result::dropped::DropReason;
 use crate::result::outcome::Entrant;
 use crate::stats;
 use crate::time::Nanos;
-use crate::trial::TrialOutcome;
+use crate::trial::{Order, TrialOutcome};
 use crate::workload::{Lengths, SharedTask};
 
 /// Maximum duration of the shortest trial for which a better length is searched. Longer trials leave no time for
@@ -152,23 +153,15 @@ fn pilot_with(
         let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;
         trial += 1;
         context.observer.on(RaceEvent::Pilot { trial, of });
-        let mut attempt = || {
-            let began = context.clock.now();
-            let end = context.runner.run(&order);
-            let took = context.clock.now() - began;
-            if context.stopped() {
-                return Err(Error::Interrupted);
-            }
-            Ok((end, took))
-        };
-        let (mut end, mut took) = attempt()?;
+        let (mut end, mut took) = attempt(context, &order)?;
         let again = match &end {
             TrialOutcome::Ran(_) => false,
             TrialOutcome::Blocked(_) | TrialOutcome::Limited(_) | TrialOutcome::Broke(_) => true,
             TrialOutcome::Failed(error) => block::worth_repeating(error),
+            TrialOutcome::Lost(_) => false,
         };
         if again {
-            (end, took) = attempt()?;
+            (end, took) = attempt(context, &order)?;
         }
         match end {
             TrialOutcome::Ran(record) => {
@@ -188,6 +181,7 @@ fn pilot_with(
                 return Ok(PilotOutcome::Out(DropReason::Failed(evidence)));
             }
             TrialOutcome::Failed(error) => return Err(error),
+            TrialOutcome::Lost(why) => return Err(Error::peer("far end", why)),
         }
         let elapsed = context.clock.now() - began;
         if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
@@ -205,6 +199,24 @@ fn pilot_with(
         }
     }
     Ok(PilotOutcome::Through(pilot))
+}
+
+/// Runs one trial, and returns its outcome and duration. If the far end is lost, it waits for it, and runs the trial
+/// anew.
+pub(super) fn attempt(
+    context: &mut RaceContext<'_>,
+    order: &Order,
+) -> Result<(TrialOutcome, Nanos)> {
+    loop {
+        let (from_ms, began) = (context.epoch_ms(), context.clock.now());
+        let end = context.runner.run(order);
+        let took = context.clock.now() - began;
+        if context.stopped() {
+            return Err(Error::Interrupted);
+        }
+        let TrialOutcome::Lost(why) = end else { return Ok((end, took)) };
+        context.recover(Loss { from_ms, why, block: None }, absence::PATIENCE)?;
+    }
 }
 
 /// Returns the error if every trial fails its gate: more trials would not give a figure.

@@ -34,6 +34,9 @@ pub const DEFAULT_BLOCKS: u64 = 1_000;
 /// Default maximum number of blocks if they have start times; then time is the limit.
 pub const MOST_BLOCKS: u64 = 10_000;
 
+/// Default of the most bytes of a blast towards another host, per direction and trial: a second at 8 Gbit/s.
+pub const DEFAULT_BLAST: u64 = 1_000_000_000;
+
 /// Default confidence.
 pub const DEFAULT_CONFIDENCE: f64 = 0.95;
 
@@ -78,6 +81,8 @@ pub struct Request {
     /// Step after the last block.
     pub(super) after: FinalStep,
     pub(super) overwrite: Overwrite,
+    /// Most bytes of a blast towards another host, per direction and trial; `None` if none is allowed.
+    pub(super) blast: Option<u64>,
     /// Plan of an earlier race, to be run again unchanged.
     pub(super) plan: Option<RecordedPlan>,
     /// Origin of its text, which decides which files and commands it may name.
@@ -115,6 +120,7 @@ impl Request {
             vary: Vec::new(),
             after: FinalStep::Nothing,
             overwrite: Overwrite::Refused,
+            blast: None,
             plan: None,
             origin: RequestOrigin::Typed,
         }
@@ -277,6 +283,18 @@ impl Request {
     pub fn force(mut self) -> Request {
         self.overwrite = Overwrite::Allowed;
         self
+    }
+
+    /// Lets contenders without a congestion control fill a path to another host, with at most `bytes` per direction in
+    /// each trial. Without it they take no part in such work.
+    pub fn blast(mut self, bytes: u64) -> Request {
+        self.blast = Some(bytes);
+        self
+    }
+
+    /// Returns the most bytes of a blast towards another host, per direction and trial, if one is allowed.
+    pub fn allowed_blast(&self) -> Option<u64> {
+        self.blast
     }
 
     /// Returns whether existing files may be replaced.
@@ -556,6 +574,29 @@ mod tests {
         // If no contender can, or conditions vary, it is a mistake.
         let said = refusal(Request::new(["tcp", "udp"]).workload("streams:order=none"));
         assert!(said.contains("no lane that is reliable, unordered"), "{said}");
+    }
+
+    /// Guarantees decide, and no name.
+    #[test]
+    fn nothing_floods_the_line_to_another_host_unless_a_person_allows_it() {
+        let to = |host: &str| Request::new(["tcp", "udp"]).workload("bulk:time=1s").to(host);
+        let sits_out = |request: Request| {
+            let checked = request.check().unwrap();
+            assert!(checked.entrants[0].is_racing());
+            checked.entrants[1].not_applicable.clone()
+        };
+        let why = sits_out(to("far.example")).unwrap();
+        assert!(why.contains("no congestion control") && why.contains("cbr:rate="), "{why}");
+        assert!(why.contains("--blast allows the flood, up to 1.00 GB a trial"), "{why}");
+        assert_eq!(sits_out(to("far.example").blast(1)), None);
+        for here in ["127.0.0.1", "localhost:5210", "[::1]:7", "::1"] {
+            assert_eq!(sits_out(to(here)), None, "{here} is no line");
+        }
+        let alone = |work: &str| Request::new(["udp"]).workload(work).to("far.example");
+        assert!(refusal(alone("bulk")).contains("--blast"));
+        assert!(alone("cbr:rate=1mbit").check().is_ok(), "it has a rate");
+        assert!(alone("ping").check().is_ok());
+        assert!(Request::new(["udp"]).workload("bulk").path("delay=5ms").check().is_ok());
     }
 
     #[test]

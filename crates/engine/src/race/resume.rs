@@ -3,7 +3,7 @@
 use super::enough::TimeLimit;
 use super::request::{Claims, Request};
 use super::run::claimed;
-use super::{cells, quiet, schedule};
+use super::{cells, pilot, quiet, schedule};
 use crate::analysis::claims;
 use crate::analysis::notice::Notice;
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ pub fn resume(
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
         let order = common.order(first, schedule::pilot_seed(before.seed, 0))?;
         context.observer.on(RaceEvent::Pilot { trial: 1, of: 1 });
-        let _: TrialOutcome = context.runner.run(&order);
+        let _: (TrialOutcome, Nanos) = pilot::attempt(&mut context, &order)?;
     }
     let mut course = BlockLoop::new(context, checked.contenders, common, checked.network, before)
         .within(limit, began)

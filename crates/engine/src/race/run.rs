@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
+use super::absence::PATIENCE;
 use super::block::TrialSettings;
 use super::cost::BlockCost;
 use super::plan::{self, FixedPlan};
@@ -110,7 +111,7 @@ impl Request {
         let credentials = Credentials::from_environment()?;
         let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         let far = self.far(&credentials, &mut waiting)?;
-        let mut agents = Agents::new(far).overwrite(self.overwrite());
+        let mut agents = Agents::new(far).overwrite(self.overwrite()).blast(self.blast);
         self.run_with(RaceContext::new(&mut agents, &mut SilentObserver))
     }
 
@@ -127,7 +128,8 @@ impl Request {
         pairings: Vec<Option<Pairing>>,
         placement: Placement,
     ) -> TrialSettings {
-        TrialSettings { pairings, placement, interval: self.interval.unwrap_or(intervals::DEFAULT) }
+        let interval = self.interval.unwrap_or(intervals::DEFAULT);
+        TrialSettings { pairings, placement, interval, patience: PATIENCE }
     }
 }
 
@@ -172,7 +174,8 @@ pub(super) fn none_left(entrants: &[Entrant]) -> Error {
     };
     let blocked = dropped(|entrant| entrant.blocked.as_ref());
     let limited = dropped(|entrant| entrant.limited.as_ref());
-    let failed = dropped(|entrant| entrant.failed.as_ref());
+    let overload = dropped(|entrant| entrant.overload.as_ref());
+    let failed = [overload, dropped(|entrant| entrant.failed.as_ref())].concat();
     if failed.is_empty() && blocked.is_empty() {
         let all = limited.join("; ");
         return Error::limited(format!("no contender fits the limits of the far end; {all}"));

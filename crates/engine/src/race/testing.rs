@@ -112,6 +112,8 @@ impl Observer for Diary {
                 let copy = if place.control { "'" } else { "" };
                 format!("{}: {}{copy}", place.block, place.label)
             }
+            RaceEvent::FarEndAway { .. } => "away".into(),
+            RaceEvent::FarEndBack { .. } => "back".into(),
             RaceEvent::TrialEnded { .. } | RaceEvent::Waiting { .. } => return,
             RaceEvent::BlockDone { blocks, .. } => format!("block {blocks}"),
             RaceEvent::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),

@@ -7,6 +7,8 @@ pub enum DropReason {
     Blocked(String),
     /// It exceeded a limit of the far end's operator.
     Limited(String),
+    /// It offered more than the path carries, and nothing slows it down.
+    Overload(String),
     /// Its endpoints failed twice in a row.
     Failed(String),
 }
@@ -17,6 +19,7 @@ impl DropReason {
         match self {
             DropReason::Blocked(_) => "blocked",
             DropReason::Limited(_) => "limited",
+            DropReason::Overload(_) => "overload",
             DropReason::Failed(_) => "failed",
         }
     }
@@ -26,6 +29,7 @@ impl DropReason {
         match self {
             DropReason::Blocked(evidence)
             | DropReason::Limited(evidence)
+            | DropReason::Overload(evidence)
             | DropReason::Failed(evidence) => evidence,
         }
     }
@@ -35,6 +39,7 @@ impl DropReason {
         match self {
             DropReason::Blocked(evidence) => format!("{label} blocked: {evidence}"),
             DropReason::Limited(what) => format!("{label} took no part: {what}"),
+            DropReason::Overload(evidence) => format!("{label} was stopped: {evidence}"),
             DropReason::Failed(evidence) => {
                 format!("{label} failed twice in a row, and dropped out: {evidence}")
             }
@@ -50,6 +55,10 @@ impl DropReason {
             DropReason::Limited(_) => {
                 "ask the far end's operator to raise it, or ask for less work: a rate (cbr:rate=), fewer bytes; the \
                  others raced on"
+            }
+            DropReason::Overload(_) => {
+                "offer what the line carries (a lower rate=), or race contenders with a congestion control; the others \
+                 raced on"
             }
             DropReason::Failed(_) => {
                 "the others raced on; a panic is a defect of the library that it names"

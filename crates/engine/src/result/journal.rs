@@ -68,6 +68,9 @@ struct JournalBlock {
     /// Contenders that exceeded a limit of the far end's operator, by id, with the limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limited: Vec<(usize, String)>,
+    /// Contenders that offered more than the path carries, by id, with the evidence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    overload: Vec<(usize, String)>,
     /// Contenders with failed endpoints, by id, with the evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     failed: Vec<(usize, String)>,
@@ -150,6 +153,7 @@ impl Journal {
             number,
             blocked: dropped(|entrant| entrant.blocked.clone()),
             limited: dropped(|entrant| entrant.limited.clone()),
+            overload: dropped(|entrant| entrant.overload.clone()),
             failed: dropped(|entrant| entrant.failed.clone()),
             probe: outcome.probe.as_ref().and_then(|probe| probe.points.last().cloned()),
             plan: (self.plan.as_ref() != Some(&outcome.plan)).then(|| outcome.plan.clone()),
@@ -298,7 +302,8 @@ impl JournalReader<'_> {
             return Err(format!("block {} where block {done} follows", block.number));
         }
         let outcome = &mut *self.outcome;
-        let dropped = block.blocked.iter().chain(&block.limited).chain(&block.failed);
+        let dropped = block.blocked.iter().chain(&block.limited);
+        let dropped = dropped.chain(&block.overload).chain(&block.failed);
         let mut ids = dropped.map(|(id, _)| *id);
         if let Some(id) = ids.find(|id| *id >= outcome.contenders.len()) {
             return Err(format!("no contender has the id {id}"));
@@ -311,7 +316,8 @@ impl JournalReader<'_> {
         let blocked = block.blocked.into_iter().map(|(id, why)| (id, DropReason::Blocked(why)));
         let failed = block.failed.into_iter().map(|(id, why)| (id, DropReason::Failed(why)));
         let limited = block.limited.into_iter().map(|(id, why)| (id, DropReason::Limited(why)));
-        for (id, dropped) in blocked.chain(limited).chain(failed) {
+        let overload = block.overload.into_iter().map(|(id, why)| (id, DropReason::Overload(why)));
+        for (id, dropped) in blocked.chain(limited).chain(overload).chain(failed) {
             outcome.contenders[id].drop_out(dropped);
         }
         Ok(())

@@ -234,6 +234,9 @@ pub struct Entrant {
     pub blocked: Option<String>,
     /// Limit of the far end's operator that stopped its trials, for which it dropped out; absent if none did.
     pub limited: Option<String>,
+    /// Evidence that it offered more than the path carries, for which it was stopped; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<String>,
     /// Evidence that its endpoints failed twice in a row, for which it dropped out; absent if they did not.
     pub failed: Option<String>,
     /// Reason why it cannot carry this work, so that it never ran; absent if it can.
@@ -278,6 +281,7 @@ impl Entrant {
         let ways = [
             ("blocked", &self.blocked),
             ("limited", &self.limited),
+            ("overload", &self.overload),
             ("failed", &self.failed),
             ("not applicable", &self.not_applicable),
         ];
@@ -288,7 +292,9 @@ impl Entrant {
     pub fn dropped(&self) -> Option<DropReason> {
         let blocked = self.blocked.clone().map(DropReason::Blocked);
         let limited = || self.limited.clone().map(DropReason::Limited);
-        blocked.or_else(limited).or_else(|| self.failed.clone().map(DropReason::Failed))
+        let overload = || self.overload.clone().map(DropReason::Overload);
+        let failed = || self.failed.clone().map(DropReason::Failed);
+        blocked.or_else(limited).or_else(overload).or_else(failed)
     }
 
     /// Marks it as dropped out.
@@ -296,6 +302,7 @@ impl Entrant {
         match dropped {
             DropReason::Blocked(evidence) => self.blocked = Some(evidence),
             DropReason::Limited(what) => self.limited = Some(what),
+            DropReason::Overload(evidence) => self.overload = Some(evidence),
             DropReason::Failed(evidence) => self.failed = Some(evidence),
         }
     }

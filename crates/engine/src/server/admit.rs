@@ -88,6 +88,7 @@ pub(super) fn admit(
         // No IP network has a smaller MTU (RFC 791, section 3.1: every host accepts packets of 576 bytes).
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
         goes_first: false,
+        blast: plan.blast,
     };
     Ok(AdmittedTrial { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
 }

@@ -42,6 +42,8 @@ pub struct Config {
     pub patience: Patience,
     /// Limits of the numbers of connections and queued trials.
     pub room: Room,
+    /// Clients to serve before the server ends.
+    pub clients: ServedClients,
 }
 
 impl Default for Config {
@@ -54,8 +56,18 @@ impl Default for Config {
             encryption: Encryption::Off,
             patience: Patience::default(),
             room: Room::default(),
+            clients: ServedClients::Any,
         }
     }
+}
+
+/// Clients that a server serves before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedClients {
+    /// Any number: it serves until it is stopped.
+    Any,
+    /// One: it ends once a client that had a trial has left, and admits no other beside it.
+    One,
 }
 
 /// Encryption of control (TLS 1.3 with the server's key, which clients pin).

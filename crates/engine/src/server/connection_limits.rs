@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::config::Config;
+use super::config::{Config, ServedClients};
 use super::log::origin;
 
 /// Limits of control connections.
@@ -13,6 +13,7 @@ pub(super) struct ConnectionLimits {
     /// Largest number of connections of one origin; `None` if there is a secret. A client that has proved the secret is
     /// trusted, and any number of them may share one address.
     each: Option<usize>,
+    clients: ServedClients,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -26,7 +27,12 @@ impl ConnectionLimits {
     /// Creates the limits of a server.
     pub(super) fn new(config: &Config) -> Arc<ConnectionLimits> {
         let each = config.secret.is_none().then_some(config.room.per_origin);
-        Arc::new(ConnectionLimits { all: config.room.sessions, each, taken: Mutex::default() })
+        Arc::new(ConnectionLimits {
+            all: config.room.sessions,
+            each,
+            clients: config.clients,
+            taken: Mutex::default(),
+        })
     }
 
     /// Takes a permit for a control connection from `ip`; the error is the reason why there is none.
@@ -38,6 +44,10 @@ impl ConnectionLimits {
                 "{} control connections are open already; try again later",
                 self.all
             ));
+        }
+        let is_other = |(taken, count): (&IpAddr, &usize)| *taken != origin && *count > 0;
+        if self.clients == ServedClients::One && taken.iter().any(is_other) {
+            return Err("it serves one client (--once), and has one".into());
         }
         let mine = taken.entry(origin).or_default();
         if let Some(each) = self.each.filter(|each| *mine >= *each) {
@@ -103,5 +113,17 @@ mod tests {
         drop(first);
         assert!(limits.take(a).is_ok());
         assert_eq!(limits.taken.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_server_for_one_client_admits_no_other_beside_it() {
+        let config = Config { clients: ServedClients::One, ..Config::default() };
+        let limits = ConnectionLimits::new(&config);
+        let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let taken = [limits.take(a), limits.take(a)];
+        assert!(taken.iter().all(Result::is_ok), "a client may have several connections");
+        assert!(limits.take(b).err().unwrap().contains("--once"));
+        drop(taken);
+        assert!(limits.take(b).is_ok());
     }
 }

@@ -17,7 +17,9 @@
 //! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
 //!   agent until the trial ends in any way.
 //! - `paid` sums up the bytes of trials, and enforces the operator's allowance.
+//! - `cpu_shares` gives trials that run at once CPUs of their own.
 //! - `fit` compares the needed descriptors and tasks with the host's limits.
+//! - `pulse` notices that a client vanished amid its trial.
 //! - `token_table` maps tokens to trials; `log` limits the lines that strangers can cause.
 //! - [`AgentStarter`] separates the server from processes; tests start a thread instead.
 
@@ -26,12 +28,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 
 use crate::datapath::account::Account;
 use crate::error::Result;
 use crate::host::facts::HostFacts;
+use crate::host::topology::Topology;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
 use crate::trial::control::FromServer;
@@ -40,6 +43,7 @@ use crate::trial::control::stream::ControlStream;
 mod admit;
 mod config;
 mod connection_limits;
+mod cpu_shares;
 mod datagrams;
 mod fit;
 mod framed_stream;
@@ -48,6 +52,7 @@ mod log;
 mod paid;
 mod pre_auth;
 pub mod processes;
+mod pulse;
 mod queue;
 mod relay;
 mod session;
@@ -60,6 +65,7 @@ pub use crate::trial::control::Secret;
 pub use crate::trial::control::key::ServerKey;
 pub use config::{
     Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
+    ServedClients,
 };
 pub use log::{Backlog, Log};
 pub use stop::Stop;
@@ -67,6 +73,7 @@ pub use stop::Stop;
 use crate::server::connection_limits::{ConnectionLimits, Permit};
 use crate::server::pre_auth::{Arrival, PreAuth};
 use crate::server::token_table::TokenTable;
+use cpu_shares::CpuShares;
 use fit::HostLimits;
 use log::Scribe;
 use paid::ByteAccount;
@@ -81,6 +88,12 @@ pub trait Agent: Send {
 
     /// Waits until it has ended by itself, at most `timeout`; returns true if it has.
     fn ended(&mut self, timeout: Nanos) -> bool;
+
+    /// Lets it run on these CPUs alone, before it gets its plan.
+    ///
+    /// # Errors
+    /// Fails if it has ended, or if this host does not allow the CPUs.
+    fn hold_on(&mut self, cpus: &[usize]) -> Result<()>;
 
     /// Kills it and all its children, at once. Does nothing if it has ended already.
     fn kill(&mut self);
@@ -115,6 +128,9 @@ struct Shared {
     connections: Arc<ConnectionLimits>,
     paid: Arc<ByteAccount>,
     trials: AtomicU64,
+    cpu_shares: CpuShares,
+    /// True once a trial of a client has begun.
+    has_served: AtomicBool,
 }
 
 impl Server {
@@ -133,6 +149,10 @@ impl Server {
             log.line(&said);
         }
         let sockets = Sockets::bind(&config.bind)?;
+        let cpu_shares = CpuShares::of(Topology::here(), config.limits.concurrent);
+        if let Some(said) = cpu_shares.words() {
+            log.line(&said);
+        }
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
             connections: ConnectionLimits::new(&config),
@@ -140,6 +160,8 @@ impl Server {
             paid: ByteAccount::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
+            has_served: AtomicBool::new(false),
+            cpu_shares,
             config,
             facts,
             starter,
@@ -261,6 +283,10 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     drop(permit);
     if shared.connections.are_free() {
         give_back_memory();
+        if shared.config.clients == ServedClients::One && shared.has_served.load(Ordering::Relaxed)
+        {
+            stop.pull();
+        }
     }
 }
 

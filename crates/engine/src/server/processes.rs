@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use super::{Agent, AgentStarter};
 use crate::datapath::account::Account;
+use crate::datapath::cpu::hold;
 use crate::error::Result;
 use crate::time::Nanos;
 use crate::transport::handover::HandOver;
@@ -26,6 +27,10 @@ impl Agent for AgentProcess {
 
     fn ended(&mut self, timeout: Nanos) -> bool {
         AgentProcess::ended(self, timeout)
+    }
+
+    fn hold_on(&mut self, cpus: &[usize]) -> Result<()> {
+        hold(AgentProcess::id(self), cpus)
     }
 
     fn kill(&mut self) {

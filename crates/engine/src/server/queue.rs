@@ -2,7 +2,7 @@
 //! (Goyal, Vin, Cheng, SIGCOMM 1996): it follows from the time for which an origin's trials held a turn, and not from
 //! the number of its waiting trials. Trials of one origin keep the order of their arrival.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,6 +22,8 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     running: u32,
+    /// Numbers of the places that running trials have.
+    taken: BTreeSet<u32>,
     /// Virtual time: the start tag of the last assigned turn.
     clock: Nanos,
     /// Finish tag of each origin's last turn, if it is later than the clock.
@@ -51,6 +53,8 @@ pub(super) struct Ticket {
 /// Right to run one trial; returned when dropped.
 pub(super) struct Turn {
     queue: Arc<Queue>,
+    /// Number of its place among those that run at once, from 0.
+    place: u32,
     origin: IpAddr,
     /// Start tag.
     tag: Nanos,
@@ -232,8 +236,11 @@ impl Ticket {
             state.clock = tag;
             *state.held.entry(origin).or_default() += 1;
             state.wake_all();
+            let place = (0..).find(|place| !state.taken.contains(place)).unwrap_or(0);
+            state.taken.insert(place);
             let (queue, rest) = (Arc::clone(&self.queue), Nanos::ZERO);
-            return QueuePlace::Now(Turn { queue, origin, tag, since: now, rest, wasted: false });
+            let turn = Turn { queue, place, origin, tag, since: now, rest, wasted: false };
+            return QueuePlace::Now(turn);
         }
         let Some(before) = before else { return QueuePlace::PushedOut };
         let before = u32::try_from(before).unwrap_or(u32::MAX);
@@ -259,6 +266,11 @@ impl Drop for Ticket {
 }
 
 impl Turn {
+    /// Returns the number of its place among those that run at once, from 0. No other running trial has it.
+    pub(super) fn place(&self) -> u32 {
+        self.place
+    }
+
     /// Sets a rest: the next trial in this place begins at least `rest` after this one's end.
     pub(super) fn rest(&mut self, rest: Nanos) {
         self.rest = rest;
@@ -274,6 +286,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let (mut state, now) = (self.queue.lock(), Monotonic.now());
         state.running -= 1;
+        state.taken.remove(&self.place);
         if let Some(held) = state.held.get_mut(&self.origin) {
             *held -= 1;
         }
@@ -421,7 +434,7 @@ mod tests {
             let tag = state.tag(origin);
             state.clock = tag;
             let (queue, rest) = (Arc::clone(&queue), Nanos::ZERO);
-            let turn = Turn { queue, origin, tag, since: now, rest, wasted: false };
+            let turn = Turn { queue, place: 0, origin, tag, since: now, rest, wasted: false };
             now += took;
             had[at] += took;
             state.account(&turn, now);

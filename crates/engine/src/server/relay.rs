@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::config::Patience;
+use super::pulse::Pulse;
 use super::queue::Queue;
 use super::stop::Stop;
 use super::wait::{earlier, until};
@@ -66,6 +67,8 @@ pub(super) struct FrameRelay<'a> {
     pub(super) messages: u32,
     /// True once the client has sent the start message.
     pub(super) has_begun: bool,
+    /// Signs of life of the client.
+    pub(super) pulse: Pulse<'a>,
 }
 
 impl FrameRelay<'_> {
@@ -97,6 +100,9 @@ impl FrameRelay<'_> {
                 return Err(TrialEnd::Late(self.late(self.patience.start)));
             }
             wake = if now < soon { wake.min(soon) } else { wake.min(now + GLANCE) };
+        }
+        if self.has_begun {
+            wake = wake.min(self.pulse.look(self.client.stream().tcp(), now));
         }
         if now >= self.deadline {
             return Err(TrialEnd::Late(self.late(self.patience.grace)));
@@ -168,9 +174,10 @@ impl FrameRelay<'_> {
 
     /// Sends the client a message, which it must accept while the trial lasts.
     fn send_to_client(
-        &self,
+        &mut self,
         send: impl FnOnce(&FramedStream<ControlStream>, SendBounds<'_>) -> io::Result<()>,
     ) -> Result<(), TrialEnd> {
+        self.pulse.speak(Monotonic.now());
         send(self.client, self.until()).map_err(|e| match self.stop.is_pulled() {
             true => TrialEnd::Stopped,
             false => TrialEnd::Vanished(format!("does not take its messages: {e}")),
@@ -188,6 +195,7 @@ impl FrameRelay<'_> {
             FrameEvent::Nonsense(what) => return Err(TrialEnd::Nonsense(what)),
             _ => return Err(TrialEnd::Nonsense("a message that stops in the middle".into())),
         };
+        self.pulse.speak(Monotonic.now());
         self.messages += 1;
         if self.messages > MOST_MESSAGES {
             return Err(TrialEnd::Nonsense(format!(
@@ -197,6 +205,7 @@ impl FrameRelay<'_> {
         match control::parse(&frame) {
             Ok(ToAgent::Start) if !self.has_begun => {
                 self.has_begun = true;
+                self.pulse.rest(self.client.stream().tcp(), Monotonic.now());
                 self.deadline = Monotonic.now() + self.span + self.patience.grace;
             }
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}

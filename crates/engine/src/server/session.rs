@@ -2,12 +2,11 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
-
-use socket2::{SockRef, TcpKeepalive};
+use std::sync::atomic::Ordering;
 
 use super::admit::{AdmittedTrial, admit};
 use super::paid::{AllowanceShare, Ways};
+use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
 use super::relay::{FrameRelay, TrialEnd};
 use super::stop::Stop;
@@ -23,6 +22,7 @@ use crate::server::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::HandOver;
+use crate::trial::control::heartbeat;
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Limits, ToAgent};
 use crate::units::Bytes;
@@ -67,11 +67,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
 /// Sets the connection up so that a dead peer is detected.
 fn prepare(stream: &std::net::TcpStream) -> std::io::Result<SocketAddr> {
     stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(10))
-        .with_interval(Duration::from_secs(5))
-        .with_retries(3);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
+    heartbeat::beat(stream)?;
     stream.local_addr().map(canonical)
 }
 
@@ -99,6 +95,9 @@ impl ClientSession<'_> {
         let title = format!("{} {}", short(&plan.contender), short(&plan.workload));
         let limits = self.shared.config.limits;
         let cpus = &self.shared.facts.cpus;
+        if let Err(e) = self.shared.cpu_shares.check(plan.cpu) {
+            return self.refuse_trial(&title, &e);
+        }
         match admit(plan, &limits, cpus, self.here) {
             Ok(admitted) => {
                 let title = format!("trial {} {title}", self.shared.next_trial());
@@ -177,19 +176,22 @@ impl ClientSession<'_> {
             Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
         };
         let span = admitted.span;
-        let mut running = match self.start(theirs, admitted.plan, share.account()) {
+        let mut running = match self.start(theirs, admitted.plan, share.account(), turn.place()) {
             Ok(running) => running,
             Err(e) => return self.refuse_trial(title, &e),
         };
         self.log(&format!("{title} started"));
         let (end, has_begun) = match running.line.take() {
             Some(agent) => {
-                let mut relay = self.relay(agent, began, span);
+                let pulse = Pulse::new(share.account(), began);
+                let mut relay = self.relay(agent, pulse, began, span);
                 (relay.run(), relay.has_begun)
             }
             None => (TrialEnd::Astray("it has no control line".into()), false),
         };
         drop(registered);
+        // A connection that takes no options any more is gone, which the next message shows.
+        drop(heartbeat::beat(self.client.stream().tcp()));
         if matches!(end, TrialEnd::Stopped) {
             // Before its data ends, which the client would take for a failure of the contender.
             close_with(self.client.stream(), &FromServer::Stopped(stopping()));
@@ -203,8 +205,9 @@ impl ClientSession<'_> {
         let most = carried.into_iter().max().unwrap_or(0);
         // So the bursts of successive trials do not add up to more than the rate.
         turn.rest(time_at(self.shared.config.limits.rate_bps, most).min(BURST));
-        if !has_begun {
-            turn.waste();
+        match has_begun {
+            true => self.shared.has_served.store(true, Ordering::Relaxed),
+            false => turn.waste(),
         }
         // The remaining messages need no turn.
         drop(turn);
@@ -236,9 +239,13 @@ impl ClientSession<'_> {
         door: HandOver,
         plan: AgentPlan,
         account: &Account,
+        place: u32,
     ) -> Result<RunningAgent, Error> {
         let mut running =
             RunningAgent { agent: self.shared.starter.start(door, account)?, line: None };
+        if let Some(cpus) = self.shared.cpu_shares.of_place(place) {
+            running.agent.hold_on(cpus)?;
+        }
         let with = |e| Error::setup("speak to a new agent", e);
         let stream = running.agent.control().try_clone().map_err(with)?;
         stream.set_nonblocking(true).map_err(with)?;
@@ -248,12 +255,13 @@ impl ClientSession<'_> {
         Ok(running)
     }
 
-    fn relay(
-        &mut self,
+    fn relay<'a>(
+        &'a mut self,
         agent: FramedStream<std::os::unix::net::UnixStream>,
+        pulse: Pulse<'a>,
         began: Nanos,
         span: Nanos,
-    ) -> FrameRelay<'_> {
+    ) -> FrameRelay<'a> {
         let config = &self.shared.config;
         FrameRelay {
             client: &mut self.client,
@@ -268,6 +276,7 @@ impl ClientSession<'_> {
             here: self.here,
             messages: 0,
             has_begun: false,
+            pulse,
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::contract::{AsksLanes, Guarantees, Service};
+use crate::contract::{AsksLanes, Congestion, Guarantees, Service};
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
@@ -90,6 +90,11 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     })
 }
 
+/// Returns true if `contender` sends as much of `task` as its host can, whatever the path carries.
+pub fn floods(contender: &Contender, task: &dyn Task) -> bool {
+    task.info().fills_path && contender.promised().congestion == Congestion::Uncontrolled
+}
+
 /// Order to run one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
@@ -143,8 +148,19 @@ pub enum TrialOutcome {
     Limited(String),
     /// The contender's endpoints broke down or did not end; the evidence.
     Broke(String),
+    /// Lost with the connection to the far end, which no longer answers control; the evidence.
+    Lost(String),
     /// Failed for a reason that no contender is to blame for: the operation and the reason.
     Failed(Error),
+}
+
+/// Outcome of an attempt to connect to the far end again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconnection {
+    /// Back: trials can go on.
+    Back,
+    /// Away: it does not answer yet; the evidence.
+    Away(String),
 }
 
 /// Runs trials. This trait separates planning a race from carrying it out.
@@ -176,6 +192,19 @@ pub trait Runner {
     /// # Errors
     /// Fails if the far host does not answer.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
+
+    /// Tries once to connect to the far end again, after a trial was lost with the connection to it.
+    ///
+    /// # Errors
+    /// Fails if the far end answers and no race can go on with it; [`Error::Interrupted`] on Ctrl-C.
+    fn reconnect(&mut self) -> Result<Reconnection> {
+        Ok(Reconnection::Back)
+    }
+
+    /// Returns the changes at the far end since the last call, in words: another version, another host.
+    fn changes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns the path in words and numbers.
     fn path(&self) -> PathFacts;
@@ -219,6 +248,10 @@ pub struct Record {
     pub valid: bool,
     /// Reason why it is invalid.
     pub why_invalid: Option<String>,
+    /// Time at which the far end was lost, in milliseconds since the Unix epoch, if the trial's block was lost with
+    /// it; the block then ran anew, and this trial is in no figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_ms: Option<u64>,
     /// Transport with its implementation: `tcp/linux-6.18/cubic`.
     pub implementation: String,
     /// Figures by which contenders are compared.
@@ -320,7 +353,8 @@ pub struct Record {
 impl Record {
     /// Returns true if the trial ran to its end, so that it has figures or accounts, even if it is invalid.
     pub fn ran(&self) -> bool {
-        !self.metrics.is_empty() || self.ledger.accounts().next().is_some()
+        self.lost_ms.is_none()
+            && (!self.metrics.is_empty() || self.ledger.accounts().next().is_some())
     }
 
     /// Sets the trial's start, in milliseconds since the Unix epoch, and shifts outages to count from it: ends report

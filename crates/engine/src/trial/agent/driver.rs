@@ -440,7 +440,12 @@ impl<C: Clock> Inbox for StampedInbox<'_, C> {
 
 /// Returns the error for a limit that was passed. It concerns this contender only; the race can go on with the others.
 pub(in crate::trial) fn limited(overrun: Overrun) -> Error {
-    Error::limited(format!("the server's limits end it: {overrun}; its operator can raise it"))
+    match overrun {
+        Overrun::Blast(_) => Error::limited(format!("it is stopped: {overrun}")),
+        Overrun::Rate(_) | Overrun::Sum(_) => Error::limited(format!(
+            "the server's limits end it: {overrun}; its operator can raise it"
+        )),
+    }
 }
 
 pub(in crate::trial) fn failed(op: &str, source: io::Error) -> Error {

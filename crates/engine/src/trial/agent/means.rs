@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::host::{facts, idle};
 use crate::time::{Clock, Monotonic};
 use crate::trial::control::{AgentPlan, Limits};
-use crate::units::Bytes;
+use crate::units::{BitRate, Bytes};
 use crate::workload::{ELSEWHERE, NamedFile, Task};
 
 /// Sets this process's priority, and gives up the privileges that it does not need if it runs for a remote client (its
@@ -27,8 +27,13 @@ pub(super) fn begin(plan: &AgentPlan, account: Option<Account>) -> Result<()> {
         let account = account.map_or_else(Account::new, Ok);
         let account = account.map_err(|e| Error::setup("make an account of bytes", e))?;
         let (rate, bytes) = (limits.rate_bps, limits.bytes);
-        policer::install(Policer::new(rate, bytes, Arc::new(account), Monotonic.now()));
+        let policer = Policer::new(rate, bytes, Arc::new(account), Monotonic.now());
+        policer::install(policer.blast(plan.blast));
         confine()?;
+    } else if plan.blast.is_some() {
+        let account = Account::new().map_err(|e| Error::setup("make an account of bytes", e))?;
+        let (any, account) = (BitRate(u64::MAX), Arc::new(account));
+        policer::install(Policer::new(any, u64::MAX, account, Monotonic.now()).blast(plan.blast));
     }
     Ok(())
 }
@@ -144,6 +149,7 @@ mod tests {
             live: false,
             pass: Default::default(),
             limits,
+            blast: None,
         }
     }
 

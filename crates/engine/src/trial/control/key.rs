@@ -49,6 +49,11 @@ impl Pin {
         })
     }
 
+    /// Returns the pin of a public key (SubjectPublicKeyInfo, DER).
+    pub(super) fn of(spki: &[u8]) -> Pin {
+        Pin(Sha256::digest(spki).into())
+    }
+
     /// Reads the pin in `DEADHEAT_PIN`, if it is set.
     ///
     /// # Errors
@@ -143,7 +148,7 @@ impl ServerKey {
         let provider = Arc::new(default_provider());
         let signing = provider.key_provider.load_private_key(key).map_err(unable)?;
         let spki = public(&*signing)?;
-        let pin = Pin(Sha256::digest(&spki).into());
+        let pin = Pin::of(&spki);
         let certified = CertifiedKey::new(vec![CertificateDer::from(spki)], signing);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])

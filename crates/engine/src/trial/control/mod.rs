@@ -43,6 +43,7 @@ use crate::workload::EndpointReport;
 
 pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
+pub(crate) mod heartbeat;
 pub mod key;
 pub(super) mod patient;
 pub mod private_file;
@@ -230,6 +231,10 @@ pub struct AgentPlan {
     /// True if this end runs at a higher priority than other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,
+    /// Most bytes per direction, as IP packets, of work that fills a path to another host without a congestion
+    /// control; absent if the work or the contender is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blast: Option<u64>,
 }
 
 /// Plan of a node between the ends.

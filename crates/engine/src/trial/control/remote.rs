@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,14 +10,17 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::foreign::visible;
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 
+use super::heartbeat;
 use super::key::Pin;
 use super::patient::{Patient, connect, sleep};
-use super::stream::ControlStream;
+use super::stream::{ControlStream, Stream};
 use super::{FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
 use crate::host::facts::HostFacts;
+use crate::transport::handover::readable;
 use crate::trial::control;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,6 +80,24 @@ pub struct RemoteServer {
     pub facts: HostFacts,
     /// Limits that the server sets.
     pub limits: Limits,
+    /// Name and credentials by which it was reached.
+    dialled: Dialled,
+}
+
+/// Name and credentials by which a server is reached.
+#[derive(Debug, Clone)]
+struct Dialled {
+    host: String,
+    family: Family,
+    credentials: Credentials,
+}
+
+/// Outcome of one attempt to reach a server again.
+pub(in crate::trial) enum Redial {
+    /// Back: the server has admitted this client.
+    Back(Box<RemoteServer>),
+    /// Away: no server answers there now; with the evidence.
+    Away(String),
 }
 
 impl RemoteServer {
@@ -95,8 +117,10 @@ impl RemoteServer {
         let give_up = Monotonic.now() + LONGEST_WAIT;
         let mut closed = 0;
         loop {
-            match RemoteServer::ask(host, &addresses, credentials, waiting.stop)? {
+            let dialled = Dialled { host: host.into(), family, credentials: credentials.clone() };
+            match RemoteServer::ask(dialled, &addresses, waiting.stop)? {
                 Answer::Welcome(server) => return Ok(*server),
+                Answer::Silent(error) => return Err(error),
                 Answer::Closed(error) => {
                     closed += 1;
                     if closed == TRIES {
@@ -114,12 +138,52 @@ impl RemoteServer {
         }
     }
 
-    fn ask(
-        host: &str,
-        addresses: &[SocketAddr],
-        credentials: &Credentials,
-        stop: &AtomicBool,
-    ) -> Result<Answer> {
+    /// Tries once to reach the same server again.
+    ///
+    /// # Errors
+    /// Fails if a server answers that does not admit this client; [`Error::Interrupted`] on Ctrl-C.
+    pub(in crate::trial) fn again(&self, stop: &AtomicBool) -> Result<Redial> {
+        let Dialled { host, family, .. } = &self.dialled;
+        let asked = resolve(host, *family)
+            .and_then(|addresses| RemoteServer::ask(self.dialled.clone(), &addresses, stop));
+        match asked {
+            Ok(Answer::Welcome(server)) => Ok(Redial::Back(server)),
+            Ok(Answer::Full(error) | Answer::Closed(error) | Answer::Silent(error))
+            | Err(error @ (Error::Setup { .. } | Error::Stopped { .. })) => {
+                Ok(Redial::Away(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the differences to an earlier answer of this server's name, in words: another version, host or key.
+    pub(in crate::trial) fn changes_since(&self, before: &RemoteServer) -> Vec<String> {
+        let pins = [before, self].map(|one| one.control.shown_pin().map(|pin| pin.to_string()));
+        let [pin, new_pin] = pins.map(Option::unwrap_or_default);
+        let facts = [
+            ("its version of deadheat", &before.facts.deadheat, &self.facts.deadheat),
+            ("the host's name", &before.facts.hostname, &self.facts.hostname),
+            ("the host's kernel", &before.facts.kernel, &self.facts.kernel),
+            ("the host's CPU", &before.facts.cpu_model, &self.facts.cpu_model),
+            ("its address", &before.address.to_string(), &self.address.to_string()),
+            ("its key", &pin, &new_pin),
+        ]
+        .map(|(what, before, now)| {
+            (before != now)
+                .then(|| format!("{what} is {} and was {}", visible(now), visible(before)))
+        });
+        facts.into_iter().flatten().collect()
+    }
+
+    /// Returns true if no trial can be opened on this connection any more. To be asked while no trial is open, when a
+    /// server has nothing to say but that it leaves.
+    pub(in crate::trial) fn is_gone(&self) -> bool {
+        let speaks = || readable(self.control.as_fd(), Nanos::ZERO).unwrap_or(true);
+        self.control.is_lost() || self.control.holds_more() || speaks()
+    }
+
+    fn ask(dialled: Dialled, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Answer> {
+        let Dialled { host, credentials, .. } = &dialled;
         let control = connect_any(addresses, stop)?;
         let failed = |e| Error::setup(format!("set up the control connection to {host}"), e);
         control.set_nodelay(true).map_err(failed)?;
@@ -132,17 +196,21 @@ impl RemoteServer {
         let deadline = Monotonic.now() + LET_IN;
         let who = format!("server {address}");
         let mut line =
-            ServerExchange { who, stream: control, deadline, stop, full: None, is_closed: false };
+            ServerExchange { who, stream: control, deadline, stop, full: None, end: None };
         match line.be_let_in(credentials.secret.as_ref()) {
             Ok((facts, limits)) => {
-                let server =
-                    RemoteServer { address, control: Arc::new(line.stream), facts, limits };
+                heartbeat::beat(line.stream.tcp()).map_err(failed)?;
+                let control = Arc::new(line.stream);
+                let server = RemoteServer { address, control, facts, limits, dialled };
                 Ok(Answer::Welcome(Box::new(server)))
             }
             Err(error) => match line.full {
                 Some(full) => Ok(Answer::Full(Error::peer(&line.who, full))),
-                None if line.is_closed => Ok(Answer::Closed(error)),
-                None => Err(error),
+                None => match line.end {
+                    Some(ExchangeEnd::Closed) => Ok(Answer::Closed(error)),
+                    Some(ExchangeEnd::Silent) => Ok(Answer::Silent(error)),
+                    None => Err(error),
+                },
             },
         }
     }
@@ -155,6 +223,17 @@ enum Answer {
     Full(Error),
     /// Connection closed instead of an answer.
     Closed(Error),
+    /// No answer in time.
+    Silent(Error),
+}
+
+/// End of an exchange without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExchangeEnd {
+    /// The connection was closed.
+    Closed,
+    /// Nothing arrived in time.
+    Silent,
 }
 
 struct ServerExchange<'a> {
@@ -164,8 +243,8 @@ struct ServerExchange<'a> {
     stop: &'a AtomicBool,
     /// Reason for the lack of capacity, if that is the only obstacle.
     full: Option<String>,
-    /// True if the connection was closed instead of an answer.
-    is_closed: bool,
+    /// End of the exchange, if there was no answer.
+    end: Option<ExchangeEnd>,
 }
 
 impl ServerExchange<'_> {
@@ -225,7 +304,13 @@ impl ServerExchange<'_> {
     fn read<T: DeserializeOwned>(&mut self) -> Result<T> {
         let ServerExchange { stream, deadline, stop, .. } = self;
         let read = control::read(&mut Patient { stream, deadline: *deadline, stop });
-        self.is_closed = matches!(&read, Err(e) if is_end(e));
+        self.end = match &read {
+            Err(e) if is_end(e) => Some(ExchangeEnd::Closed),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Some(ExchangeEnd::Silent)
+            }
+            _ => None,
+        };
         read.map_err(|e| match e.kind() {
             _ if self.stop.load(Ordering::Acquire) => Error::Interrupted,
             // The key is not the pinned one.

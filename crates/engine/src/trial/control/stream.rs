@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::Connection;
@@ -31,6 +32,8 @@ impl Stream for UnixStream {}
 pub struct ControlStream {
     tcp: TcpStream,
     tls: Option<Mutex<Tls>>,
+    /// True once the peer is known to be gone.
+    is_lost: AtomicBool,
 }
 
 /// Channel binding: bytes that belong to one encrypted connection.
@@ -46,7 +49,7 @@ struct Tls {
 impl ControlStream {
     /// Creates a connection that is not encrypted.
     pub fn plain(tcp: TcpStream) -> ControlStream {
-        ControlStream { tcp, tls: None }
+        ControlStream { tcp, tls: None, is_lost: AtomicBool::new(false) }
     }
 
     /// Creates the client's end of an encrypted connection to the server with this pin, or to any server.
@@ -55,7 +58,8 @@ impl ControlStream {
     /// Fails if TLS cannot be set up.
     pub fn encrypted(tcp: TcpStream, pin: Option<&Pin>) -> Result<ControlStream> {
         let client = Pin::client(pin)?;
-        Ok(ControlStream { tcp, tls: Some(Mutex::new(Tls::new(client.into()))) })
+        let tls = Some(Mutex::new(Tls::new(client.into())));
+        Ok(ControlStream { tls, ..ControlStream::plain(tcp) })
     }
 
     /// Returns bytes that both ends of an encrypted connection share, and no other connection has (RFC 9266); `None` if
@@ -83,6 +87,23 @@ impl ControlStream {
         }
         self.tls = Some(Mutex::new(tls));
         Ok(())
+    }
+
+    /// Records that the peer is gone: nothing more is to be expected on this connection.
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Release);
+    }
+
+    /// Returns true if the peer is known to be gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Returns the pin of the key that the server showed; `None` at the server's end, and if the connection is not
+    /// encrypted.
+    pub(crate) fn shown_pin(&self) -> Option<Pin> {
+        let tls = self.tls()?;
+        tls.connection.peer_certificates()?.first().map(|key| Pin::of(key))
     }
 
     /// Returns true if the connection is encrypted.

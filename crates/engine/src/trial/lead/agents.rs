@@ -8,7 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::contract::{Reach, Side};
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
-use crate::path::{Family, PathKind};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Address, Contender, unserved};
 use crate::workload::{NamedFile, SharedTask};
@@ -16,6 +15,7 @@ use crate::workload::{NamedFile, SharedTask};
 use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
+pub use super::far::Far;
 use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, LiveRow};
@@ -30,35 +30,12 @@ use crate::host::topology::Topology;
 use crate::trial::agent::means::NO_FILES;
 use crate::trial::between::external::{self, RunningCommand};
 use crate::trial::between::turn::{TurnPlan, way::RelayWay};
-use crate::trial::control::{RelayPlan, ToAgent, patient::sleep, remote::RemoteServer};
+use crate::trial::control::{RelayPlan, ToAgent, patient::sleep};
 use crate::trial::process;
-use crate::trial::{EmulatedPath, Observations, Order, PathFacts, Record, Runner, TrialOutcome};
-
-/// Location of the far end.
-#[derive(Debug)]
-pub enum Far {
-    /// Far end in another process on this machine.
-    Loopback(Family),
-    /// Far end on a host behind a path that this program emulates on this machine.
-    Emulated(Box<EmulatedPath>),
-    /// Far end on a host behind a server.
-    Server {
-        /// Name of the host as typed after `--to`.
-        host: String,
-        /// Control connection to the server.
-        server: Box<RemoteServer>,
-    },
-}
-
-impl Far {
-    /// Returns the time that a trial may take beyond the work and the usual slack before it counts as hung.
-    fn extra_time(&self) -> Nanos {
-        match self {
-            Far::Emulated(path) => path.extra_time(),
-            Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
-        }
-    }
-}
+use crate::trial::{
+    EmulatedPath, Observations, Order, PathFacts, Reconnection, Record, Runner, TrialOutcome,
+    floods,
+};
 
 /// Runs trials with real agents.
 pub struct Agents {
@@ -78,6 +55,10 @@ pub struct Agents {
     awake: Option<Awake>,
     /// True if both ends of a trial run at a higher priority than other programs.
     goes_first: bool,
+    /// Most bytes of a blast towards another host, per direction and trial.
+    blast: Option<u64>,
+    /// Changes at the far end that the race does not know of yet.
+    changes: Vec<String>,
 }
 
 /// Far nodes of a group that listen, and the relays in front of them.
@@ -120,12 +101,20 @@ impl Agents {
             probe: None,
             awake: None,
             goes_first: false,
+            blast: None,
+            changes: Vec::new(),
         }
     }
 
     /// Sets whether files that exist before the first trial may be replaced by received ones.
     pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
         self.files = TrialFiles::new(overwrite);
+        self
+    }
+
+    /// Ends trials that flood the path to another host after `bytes` per direction.
+    pub fn blast(mut self, bytes: Option<u64>) -> Agents {
+        self.blast = bytes;
         self
     }
 
@@ -224,6 +213,7 @@ impl Agents {
         work.emulated = self.emulated().map(|path| path.terms());
         if let Far::Server { .. } = self.far {
             work = work.served()?;
+            work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         let mut loads = Vec::new();
@@ -384,10 +374,28 @@ impl Agents {
 
 impl Runner for Agents {
     fn run(&mut self, order: &Order) -> TrialOutcome {
+        // A server closes a connection on which nothing happened for minutes; that costs no trial.
+        if self.far.is_gone() {
+            match self.reconnect() {
+                Ok(Reconnection::Back) => {}
+                Ok(Reconnection::Away(why)) => return TrialOutcome::Lost(why),
+                Err(error) => return error.into(),
+            }
+        }
         match self.trial(order) {
             Ok(record) => TrialOutcome::Ran(Box::new(record)),
-            Err(error) => error.into(),
+            Err(error) => self.far.outcome_of(error),
         }
+    }
+
+    fn reconnect(&mut self) -> Result<Reconnection> {
+        let (reached, changes) = self.far.reconnect(&self.stop)?;
+        self.changes.extend(changes);
+        Ok(reached)
+    }
+
+    fn changes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.changes)
     }
 
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
@@ -440,34 +448,7 @@ impl Runner for Agents {
     }
 
     fn path(&self) -> PathFacts {
-        match &self.far {
-            Far::Loopback(family) => PathFacts {
-                spec: "loopback".into(),
-                kind: PathKind::Loopback,
-                address: family.loopback().to_string(),
-                built: None,
-            },
-            Far::Emulated(path) => path.facts(),
-            Far::Server { host, server } => PathFacts {
-                spec: host.clone(),
-                kind: PathKind::Remote,
-                address: server.address.to_string(),
-                built: None,
-            },
-        }
-    }
-}
-
-impl BothReports {
-    /// Returns the notes of both ends, if they were asked to take any.
-    fn noted(&self) -> Option<Observations> {
-        let far = self.far.as_ref();
-        Some(Observations {
-            near: *self.near.notes.clone()?,
-            far: far.and_then(|far| far.notes.as_deref().cloned()),
-            conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],
-            halves: [self.near.halves.clone(), far.map_or_else(Vec::new, |far| far.halves.clone())],
-        })
+        self.far.facts()
     }
 }
 

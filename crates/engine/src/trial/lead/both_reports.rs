@@ -4,6 +4,7 @@ use super::credible::TrialFacts;
 use crate::contract::Guarantees;
 use crate::measurements::Cost;
 use crate::time::Nanos;
+use crate::trial::Observations;
 use crate::trial::control::AgentReport;
 use crate::workload::{Clocks, Reports, Task};
 
@@ -23,6 +24,17 @@ pub(in crate::trial) struct BothReports {
 }
 
 impl BothReports {
+    /// Returns the notes of both ends, if they were asked to take any.
+    pub(super) fn noted(&self) -> Option<Observations> {
+        let far = self.far.as_ref();
+        Some(Observations {
+            near: *self.near.notes.clone()?,
+            far: far.and_then(|far| far.notes.as_deref().cloned()),
+            conns: [self.near.conns.clone(), far.map_or_else(Vec::new, |far| far.conns.clone())],
+            halves: [self.near.halves.clone(), far.map_or_else(Vec::new, |far| far.halves.clone())],
+        })
+    }
+
     /// Returns the reports in the form that a workload sums up.
     pub(in crate::trial) fn of<'a>(&'a self, guarantees: &'a Guarantees) -> Reports<'a> {
         let far = self.far.as_ref();

@@ -60,6 +60,8 @@ pub(super) struct Group {
     pub(super) is_served: bool,
     /// True if its ends run at a higher priority than other programs.
     pub(super) goes_first: bool,
+    /// Most bytes per direction, if it is a blast towards another host.
+    pub(super) blast: Option<u64>,
     /// Properties of the path, if the race emulates it.
     pub(super) emulated: Option<control::PathTerms>,
     /// Relay that the group's traffic goes through, if any.
@@ -110,6 +112,7 @@ impl Group {
             live: false,
             is_served: false,
             goes_first: false,
+            blast: None,
             emulated: None,
             way: None,
         })
@@ -252,6 +255,7 @@ impl Group {
             emulated: self.emulated,
             mtu: self.way.as_ref().and_then(|way| way.mtu),
             goes_first: self.goes_first,
+            blast: self.blast,
         }
     }
 }

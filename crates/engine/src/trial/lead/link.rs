@@ -13,7 +13,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::trial::control::patient::Patient;
 use crate::trial::control::stream::{ControlStream, Stream};
-use crate::trial::control::{self, FromAgent, FromServer, ToAgent};
+use crate::trial::control::{self, FromAgent, FromServer, ToAgent, heartbeat};
 use crate::trial::process::{self, AgentProcess};
 
 use super::nodes::stopped;
@@ -113,6 +113,9 @@ impl Link {
         } else {
             control::parse(&frame).map(LinkMessage::Agent)
         };
+        if matches!(message, Ok(LinkMessage::Server(FromServer::Stopped(_)))) {
+            self.lose();
+        }
         message.map_err(|e| Error::Nonsense {
             who: self.who.clone(),
             what: format!("{e}; use the same version on both ends"),
@@ -155,6 +158,24 @@ impl Link {
         matches!(self.line, LinkChannel::Server { .. })
     }
 
+    /// Sets the heartbeat of control to a server: it rests while a trial is measured. An agent here needs none.
+    pub(super) fn keep_heartbeat(&self, phase: RacePhase) {
+        let LinkChannel::Server { stream, .. } = &self.line else { return };
+        let set = match phase {
+            RacePhase::Measured => heartbeat::rest(stream.tcp()),
+            RacePhase::Between => heartbeat::beat(stream.tcp()),
+        };
+        // A connection that takes no options any more is gone, which the next message shows.
+        drop(set);
+    }
+
+    /// Records that a server does not answer any more.
+    pub(super) fn lose(&self) {
+        if let LinkChannel::Server { stream, .. } = &self.line {
+            stream.lose();
+        }
+    }
+
     /// Returns the error for an agent, or a server, that broke down.
     pub fn broken(&self, what: &str) -> Error {
         match self.line {
@@ -172,6 +193,7 @@ impl Link {
     }
 
     fn gone(&self, error: io::Error) -> Error {
+        self.lose();
         let last_words = match &self.line {
             LinkChannel::Process(process) => process.last_words(),
             LinkChannel::Server { .. } => None,
@@ -186,6 +208,10 @@ impl Link {
                 | io::ErrorKind::BrokenPipe,
                 _,
             ) => "it vanished in the middle of the trial".to_owned(),
+            // From the kernel: the heartbeat.
+            (io::ErrorKind::TimedOut, _) if error.raw_os_error().is_some() => {
+                "it no longer answers".to_owned()
+            }
             (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _) => {
                 format!("its message was not whole after {MESSAGE_TIMEOUT}")
             }
@@ -193,6 +219,15 @@ impl Link {
         };
         self.broken(&what)
     }
+}
+
+/// Part of a race, for the heartbeat of control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RacePhase {
+    /// A trial is measured.
+    Measured,
+    /// Before, between and after trials.
+    Between,
 }
 
 /// Message received over a link.

@@ -6,6 +6,7 @@ pub(super) mod both_reports;
 mod cast;
 pub(super) mod conclude;
 mod credible;
+mod far;
 pub mod files;
 mod joined;
 pub mod link;

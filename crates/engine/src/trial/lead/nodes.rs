@@ -19,7 +19,7 @@ use crate::workload::Clocks;
 use super::both_reports::BothReports;
 use super::credible::check_tallies;
 use super::joined::{for_all, interleaved, joined, repeated};
-use super::link::{Link, LinkMessage};
+use super::link::{Link, LinkMessage, RacePhase};
 
 /// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
@@ -47,6 +47,7 @@ pub(super) fn await_ready(
     link.send(open)?;
     loop {
         if !link.has_message(left)? {
+            link.lose();
             return Err(link.broken("it did not get ready in time"));
         }
         match link.receive()? {
@@ -70,7 +71,7 @@ pub(super) fn await_ready(
 
 /// Returns the error of a server that its operator stopped.
 pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
-    Error::stopped(who, format!("{fault}; no trial goes on there, and the blocks done are kept"))
+    Error::stopped(who, fault.to_string())
 }
 
 /// Returns the error that an unexpected message stands for.
@@ -189,7 +190,13 @@ impl Nodes {
     pub(super) fn start(&mut self) -> Result<()> {
         self.commands.iter_mut().try_for_each(RunningCommand::begin)?;
         self.began = Monotonic.now();
-        self.send_to_all(&ToAgent::Start)
+        let started = self.send_to_all(&ToAgent::Start);
+        self.keep_heartbeats(RacePhase::Measured);
+        started
+    }
+
+    fn keep_heartbeats(&self, phase: RacePhase) {
+        self.far.iter().for_each(|node| node.link.keep_heartbeat(phase));
     }
 
     /// Stops all nodes at once, and waits for their reports.
@@ -212,6 +219,7 @@ impl Nodes {
         on_time: OnTime<'_>,
     ) -> Result<BothReports> {
         let reports = self.reports(longest, on_point, on_time);
+        self.keep_heartbeats(RacePhase::Between);
         let mut reports = reports.map_err(|error| external::blame(&mut self.commands, error))?;
         reports.commands = external::end(&mut self.commands)?;
         Ok(reports)
@@ -458,12 +466,16 @@ impl Drop for Nodes {
             if !node.link.is_through_server() || node.ended {
                 continue;
             }
+            node.link.keep_heartbeat(RacePhase::Between);
             if node.link.send(&ToAgent::CallOff).is_err() {
                 continue;
             }
             let deadline = Monotonic.now() + SLACK;
             while !self.far[usize::from(number)].ended {
-                let Ok(Some(_)) = self.receive_from(NodeId::Far(number), deadline) else { break };
+                let Ok(Some(_)) = self.receive_from(NodeId::Far(number), deadline) else {
+                    self.far[usize::from(number)].link.lose();
+                    break;
+                };
             }
         }
     }

@@ -1,0 +1,95 @@
+//! Notices about a far end that was away, was another one afterwards, or did not come back.
+
+use crate::time::Nanos;
+
+/// Notice about the far end of a race.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FarEndNotice {
+    /// The far end did not answer for a while; the race waited, and went on.
+    Away {
+        /// Name of the far end as typed.
+        host: String,
+        /// Number of absences.
+        times: usize,
+        /// Time of the waits, in all.
+        waited: Nanos,
+        /// Time of the first loss.
+        since: String,
+        /// Evidence of the first loss.
+        why: String,
+        /// Blocks that were lost and ran anew, from 0.
+        blocks: Vec<u64>,
+    },
+    /// The far end was another one after an absence.
+    Changed {
+        /// Name of the far end as typed.
+        host: String,
+        /// The change, in words.
+        what: String,
+    },
+    /// The far end did not come back, which ended the race.
+    Lost {
+        /// Error with the evidence.
+        error: String,
+    },
+}
+
+impl FarEndNotice {
+    /// Codes of all of them.
+    pub(super) const CODES: [&str; 3] = ["far_end_away", "far_end_changed", "far_end_failed"];
+
+    /// Returns the stable code of the notice.
+    pub(super) fn code(&self) -> &'static str {
+        let [away, changed, lost] = FarEndNotice::CODES;
+        match self {
+            FarEndNotice::Away { .. } => away,
+            FarEndNotice::Changed { .. } => changed,
+            FarEndNotice::Lost { .. } => lost,
+        }
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            FarEndNotice::Away { host, times, waited, since, why, blocks } => {
+                let anew = anew(blocks);
+                match times {
+                    1 => {
+                        format!("{host} was lost at {since} and back after {waited}{anew} ({why})")
+                    }
+                    _ => format!(
+                        "{host} was lost {times} times, for {waited} in all, first at {since}{anew}; the first: {why}"
+                    ),
+                }
+            }
+            FarEndNotice::Changed { host, what } => {
+                format!("{host} is not as it was when the race began: {what}")
+            }
+            FarEndNotice::Lost { error } => format!("the far end did not come back: {error}"),
+        }
+    }
+
+    pub(super) fn advice(&self) -> &'static str {
+        match self {
+            FarEndNotice::Away { .. } => {
+                "nothing of the lost blocks counts; look at the line, or at the server's log, if it happens again"
+            }
+            FarEndNotice::Changed { .. } => {
+                "blocks before and after are of two far ends; run the race anew if that matters"
+            }
+            FarEndNotice::Lost { .. } => {
+                "start `deadheat serve` there again, or mend the line; then `deadheat race --resume FILE` goes on"
+            }
+        }
+    }
+}
+
+/// Returns the lost blocks in words, as people count them.
+fn anew(blocks: &[u64]) -> String {
+    let mut blocks: Vec<String> = blocks.iter().map(|block| (block + 1).to_string()).collect();
+    blocks.dedup();
+    match &blocks[..] {
+        [] => String::new(),
+        [one] => format!("; block {one} was lost and ran anew"),
+        many => format!("; blocks {} were lost and ran anew", many.join(", ")),
+    }
+}

@@ -1,0 +1,290 @@
+//! Absence of the far end: a link that is down, or a server that restarts. The race waits, connects again, and goes on
+//! with the block that was lost.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::analysis::far_end::FarEndNotice;
+use crate::analysis::notice::Notice;
+use crate::error::{Error, Result};
+use crate::race::context::{RaceContext, RaceEvent};
+use crate::result::date;
+use crate::time::Nanos;
+use crate::trial::Reconnection;
+use crate::units::span_text;
+
+/// Least time for which a race waits for a far end, unless a person asks for another.
+pub(super) const PATIENCE: Nanos = Nanos::from_secs(300);
+
+/// Pause after the first attempt; each later pause is longer by half, up to the longest.
+const FIRST_PAUSE: Nanos = Nanos::from_secs(1);
+
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
+
+/// Longest time for which a wait goes on after the stop flag is set.
+const STEP: Nanos = Nanos::from_millis(100);
+
+/// Loss of the connection to the far end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// Start of the lost trial, in milliseconds since the Unix epoch.
+    pub(super) from_ms: u64,
+    /// Evidence.
+    pub(super) why: String,
+    /// Block that was lost; `None` before the first and after the last block.
+    pub(super) block: Option<u64>,
+}
+
+/// Absence that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Absence {
+    pub(super) loss: Loss,
+    /// Time from the loss until the far end answered again.
+    pub(super) waited: Nanos,
+}
+
+impl Loss {
+    /// Returns the time of the loss, as in results: `2026-01-31T10:00:00Z`.
+    pub(super) fn since(&self) -> String {
+        date::rfc3339(UNIX_EPOCH + Duration::from_millis(self.from_ms))
+    }
+}
+
+impl RaceContext<'_> {
+    /// Waits until the far end answers again, at most for `longest` unless a person asked for another patience, and
+    /// records the absence.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once the stop flag is set; [`Error::Stopped`] if the far end does not answer in time; the
+    /// reason if it answers and no race can go on with it.
+    pub(super) fn recover(&mut self, loss: Loss, longest: Nanos) -> Result<()> {
+        let longest = self.patience.unwrap_or(longest);
+        let host = self.runner.path().spec;
+        let since = loss.since();
+        let began = self.clock.now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if self.stopped() {
+                return Err(Error::Interrupted);
+            }
+            let why = match self.runner.reconnect()? {
+                Reconnection::Back => break,
+                Reconnection::Away(why) => why,
+            };
+            let waited = self.clock.now() - began;
+            if waited >= longest {
+                return Err(gone(&host, &loss, &why, longest));
+            }
+            let until = self.clock.now() + pause.min(longest - waited);
+            while self.clock.now() < until {
+                if self.stopped() {
+                    return Err(Error::Interrupted);
+                }
+                let left = longest - (self.clock.now() - began);
+                let (host, since, why) = (&*host, &*since, &*why);
+                self.observer.on(RaceEvent::FarEndAway { host, since, why, left });
+                self.clock.pass((until - self.clock.now()).min(STEP));
+            }
+            pause = Nanos(pause.0 * 3 / 2).min(LONGEST_PAUSE);
+        }
+        let waited = self.clock.now() - began;
+        self.observer.on(RaceEvent::FarEndBack { host: &host, waited });
+        self.absences.push(Absence { loss, waited });
+        Ok(())
+    }
+}
+
+/// Returns the notice of all absences so far; `None` if there were none.
+pub(super) fn notice(host: &str, absences: &[Absence]) -> Option<Notice> {
+    let first = &absences.first()?.loss;
+    let away = FarEndNotice::Away {
+        host: host.to_owned(),
+        times: absences.len(),
+        waited: Nanos(absences.iter().map(|absence| absence.waited.0).sum()),
+        since: first.since(),
+        why: first.why.clone(),
+        blocks: absences.iter().filter_map(|absence| absence.loss.block).collect(),
+    };
+    Some(Notice::FarEnd(away))
+}
+
+fn gone(host: &str, loss: &Loss, last: &str, longest: Nanos) -> Error {
+    let first = &loss.why;
+    let last = if last == first { String::new() } else { format!("; at last: {last}") };
+    Error::stopped(
+        host,
+        format!(
+            "no answer since {} ({first}{last}), and the race waits no longer than {}; the blocks done are kept, and \
+             `race --resume` goes on with them",
+            loss.since(),
+            span_text(longest)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::testing::{self, Diary, TRIAL, WORKLOAD, ran};
+    use super::super::{Request, replay, resume};
+    use super::*;
+    use crate::host::facts::HostFacts;
+    use crate::host::placement::{Load, Placement};
+    use crate::result::outcome::{Outcome, Status, blocks_done};
+    use crate::time::{Clock, Manual};
+    use crate::trial::sim::fake::Fake;
+    use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
+
+    /// Far end that is lost in trials with these numbers, from 1, and answers after as many attempts.
+    struct Line<'a> {
+        clock: &'a Manual,
+        lost_in: &'a [u32],
+        attempts: u32,
+        trials: u32,
+        tried: u32,
+        /// Attempt at which Ctrl-C is pressed.
+        pressed_at: Option<(u32, Arc<AtomicBool>)>,
+        changes: Vec<String>,
+    }
+
+    impl<'a> Line<'a> {
+        fn new(clock: &'a Manual, lost_in: &'a [u32], attempts: u32) -> Line<'a> {
+            let (trials, tried, pressed_at, changes) = (0, 0, None, Vec::new());
+            Line { clock, lost_in, attempts, trials, tried, pressed_at, changes }
+        }
+
+        fn fake() -> Fake<fn(&Order) -> TrialOutcome> {
+            Fake(|order| ran(order, 100.0))
+        }
+    }
+
+    impl Runner for Line<'_> {
+        fn run(&mut self, order: &Order) -> TrialOutcome {
+            self.trials += 1;
+            self.clock.pass(TRIAL);
+            match self.lost_in.contains(&self.trials) {
+                true => TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into()),
+                false => ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 }),
+            }
+        }
+
+        fn reconnect(&mut self) -> Result<Reconnection> {
+            self.tried += 1;
+            if let Some((at, stop)) = &self.pressed_at
+                && *at == self.tried
+            {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if self.tried < self.attempts {
+                return Ok(Reconnection::Away("connect to 10.0.0.1:5210: refused".into()));
+            }
+            self.tried = 0;
+            Ok(Reconnection::Back)
+        }
+
+        fn changes(&mut self) -> Vec<String> {
+            std::mem::take(&mut self.changes)
+        }
+
+        fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
+            Line::fake().placement(asked, on)
+        }
+
+        fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+            Line::fake().hosts()
+        }
+
+        fn path(&self) -> PathFacts {
+            PathFacts { spec: "far.example".into(), ..Line::fake().path() }
+        }
+    }
+
+    fn ask() -> Request {
+        Request::new(["tcp", "udp"]).workload(WORKLOAD).margin(0.05).seed(7).blocks(8)
+    }
+
+    fn race(line: &mut Line<'_>, stop: &Arc<AtomicBool>) -> (Result<Outcome>, Vec<String>) {
+        let (clock, mut diary) = (line.clock, Diary::default());
+        let context = RaceContext::new(line, &mut diary).at(clock, testing::day());
+        let outcome = ask().run_with(context.stop(Arc::clone(stop)));
+        (outcome, diary.0.into_inner())
+    }
+
+    /// The pilot has one trial, and each block three: the fifth is the first of the second block, the sixth the second.
+    #[test]
+    fn a_block_is_lost_with_the_far_end_and_not_the_race() {
+        let clock = Manual::default();
+        let mut line = Line::new(&clock, &[6], 4);
+        line.changes.push("its version of deadheat is 0.9.1 and was 0.9.0".into());
+        let (outcome, diary) = race(&mut line, &Arc::default());
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Decided, 8));
+        assert_eq!(diary.iter().filter(|line| *line == "back").count(), 1);
+        let lost: Vec<(u64, u64, &str)> = outcome
+            .trials
+            .iter()
+            .filter(|trial| trial.record.lost_ms.is_some())
+            .map(|trial| (trial.block, trial.order, trial.record.why_invalid.as_deref().unwrap()))
+            .collect();
+        let reason = "lost with the far end at 2026-01-01T00:00:00Z: server 10.0.0.1:5210: it no longer answers";
+        assert_eq!(lost, [(1, 0, &*format!("its block was {reason}")), (1, 1, reason)]);
+        let block: Vec<bool> =
+            outcome.trials.iter().filter(|t| t.block == 1).map(|t| t.record.valid).collect();
+        assert_eq!(block, [false, false, true, true, true], "it ran anew");
+        let codes: Vec<&str> = outcome.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert!(codes.contains(&"far_end_away") && codes.contains(&"far_end_changed"), "{codes:?}");
+        assert!(!codes.iter().any(|code| code.starts_with("gate_failed")), "{codes:?}");
+        let away = outcome.warnings.iter().find(|w| w.code == "far_end_away").unwrap();
+        assert!(away.message.contains("block 2 was lost and ran anew"), "{}", away.message);
+    }
+
+    /// A race without a limit loses no block to a wait, and a pilot that is lost begins anew.
+    #[test]
+    fn the_race_waits_with_patience_and_no_longer() {
+        let clock = Manual::default();
+        let (outcome, _) = race(&mut Line::new(&clock, &[1], 3), &Arc::default());
+        assert_eq!(blocks_done(&outcome.unwrap()), 8);
+        let clock = Manual::default();
+        let mut line = Line::new(&clock, &[6], u32::MAX);
+        let (outcome, _) = race(&mut line, &Arc::default());
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Failed, 1));
+        let why = outcome.why_failed().unwrap();
+        assert!(why.contains("no answer since 2026-01-01T00:00:00Z"), "{why}");
+        assert!(why.contains("at last: connect to 10.0.0.1:5210: refused"), "{why}");
+        let waited = clock.now();
+        assert!((PATIENCE..PATIENCE + Nanos::from_secs(2)).contains(&waited), "{waited}");
+        // The blocks done go on later.
+        let (clock, mut diary) = (Manual::default(), Diary::default());
+        let mut line = Line::new(&clock, &[], 0);
+        let context = RaceContext::new(&mut line, &mut diary).at(&clock, testing::day());
+        let request = replay(&outcome).unwrap();
+        assert_eq!(blocks_done(&resume(outcome, None, &request, context).unwrap()), 8);
+    }
+
+    #[test]
+    fn ctrl_c_ends_the_wait_with_the_blocks_done() {
+        let (clock, stop) = (Manual::default(), Arc::new(AtomicBool::new(false)));
+        let mut line = Line::new(&clock, &[6], u32::MAX);
+        line.pressed_at = Some((2, Arc::clone(&stop)));
+        let (outcome, _) = race(&mut line, &stop);
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Interrupted, 1));
+        assert!(clock.now() < Nanos::from_secs(5));
+        assert!(outcome.trials.iter().all(|trial| trial.record.valid));
+    }
+
+    #[test]
+    fn no_patience_is_no_wait() {
+        let (clock, mut diary) = (Manual::default(), Diary::default());
+        let mut line = Line::new(&clock, &[6], 2);
+        let context = RaceContext::new(&mut line, &mut diary).at(&clock, testing::day());
+        let outcome = ask().run_with(context.patience(Some(Nanos::ZERO))).unwrap();
+        assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Failed, 1));
+        let seen = Cell::new(0);
+        diary.0.borrow().iter().filter(|line| *line == "away").for_each(|_| seen.set(1));
+        assert_eq!(seen.get(), 0);
+    }
+}
