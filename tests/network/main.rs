@@ -9,5 +9,6 @@ mod emulated;
 mod external;
 mod net;
 mod path;
+mod remote;
 mod spread;
 mod uml;

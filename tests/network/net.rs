@@ -121,7 +121,7 @@ pub(crate) fn outcome(file: &Path) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-fn check_schema(outcome: &serde_json::Value) {
+pub(crate) fn check_schema(outcome: &serde_json::Value) {
     let schema = include_str!("../../docs/result.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -17,13 +17,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
+pub(crate) const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
 const FAR: &str = "198.18.0.2";
 const FAR_V6: &str = "fd64:6864:6868::2";
 const BACKENDS: &[&str] = &["tun", "packet"];
 
 /// Whether this host lets a test build networks with this backend, and has the programs for it.
-fn can(backend: &str, programs: &[&str]) -> bool {
+pub(crate) fn can(backend: &str, programs: &[&str]) -> bool {
     let allowed = |flags: &[&str]| {
         let done = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status();
         done.is_ok_and(|status| status.success())

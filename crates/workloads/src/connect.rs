@@ -19,7 +19,7 @@ use crate::time::Nanos;
 
 use crate::paced::Claim;
 use crate::workload::header::{self, account_of};
-use crate::workload::setting::{claiming, filled, reopens};
+use crate::workload::setting::{claiming, filled};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{Endpoint, Measurements};
@@ -93,7 +93,6 @@ impl Workload for Connect {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        reopens(INFO.id, setting)?;
         Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
     }
 
@@ -158,7 +157,8 @@ impl ConnectTask {
             flows: vec![None],
             largest_message: request.max(answer),
             longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
-            reconnects: true,
+            // The trial begins with one that is not measured.
+            connections: u16::try_from(count + 1).unwrap_or(u16::MAX),
             ..TaskInfo::default()
         }
     }

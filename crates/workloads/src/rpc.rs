@@ -21,7 +21,7 @@ use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use crate::paced::{Claim, DRAIN, DUE_LEN, Period, conclude_one};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled, fits_rate, numbered, reopens, set_apart};
+use crate::workload::setting::{claiming, filled, fits_rate, numbered, set_apart};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{
@@ -178,7 +178,6 @@ impl Workload for Rpc {
                      out lanes, or take connect=kept",
                 ));
             }
-            reopens("rpc: connect=each", setting)?;
             if task.count > MOST_CONNECTIONS {
                 return Err(Error::usage(format!(
                     "rpc: connect=each with count={} opens more connections than the {MOST_CONNECTIONS} that can be \
@@ -316,7 +315,11 @@ impl Calls {
             largest_message: self.request.max(self.mtu),
             longest,
             planned: Some(planned),
-            reconnects: self.connect == Connections::Each,
+            connections: match self.connect {
+                Connections::Kept => 1,
+                // The trial begins with one that no request uses.
+                Connections::Each => u16::try_from(self.count + 1).unwrap_or(u16::MAX),
+            },
             most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),
             memory: EndMemory {
                 near: self.count.saturating_mul(client::BYTES_EACH),

@@ -164,18 +164,6 @@ pub fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
     )))
 }
 
-/// Refuses work that opens connections while it runs if the far end is a server, which accepts connections only at the
-/// beginning.
-pub fn reopens(work: &str, setting: &Setting) -> Result<()> {
-    if setting.kind != PathKind::Remote {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "{work}: a server lets in the connections that a trial begins with, and no more; race it on loopback, or \
-         with --path on a path like the one to there"
-    )))
-}
-
 /// Refuses work that offers more bits per second of data in one direction than the path carries, without headers: the
 /// queue would grow throughout the trial, and every figure with it.
 pub fn fits_rate(

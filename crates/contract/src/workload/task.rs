@@ -70,8 +70,8 @@ pub struct TaskInfo {
     /// Warning that it offers more than the path carries, which may be intended; `None` if it does not, or the path's
     /// rate is unknown.
     pub overload: Option<String>,
-    /// True if connections are opened while it runs, one after the other.
-    pub reconnects: bool,
+    /// Largest number of connections that each flow opens, one after the other; 1 if it keeps its first.
+    pub connections: u16,
     /// Maximum number of application bytes in one direction; `None` for as many as fit into the time.
     pub most_bytes: Option<u64>,
     /// Files that it reads and writes, with their ends.
@@ -98,6 +98,11 @@ impl TaskInfo {
     pub fn offered(&self) -> Option<BitRate> {
         let planned = self.planned.filter(|planned| self.is_paced && *planned > Nanos::ZERO)?;
         Some(BitRate((self.most_bytes? as f64 * 8e9 / planned.0 as f64) as u64))
+    }
+
+    /// Returns true if connections are opened while it runs.
+    pub fn reconnects(&self) -> bool {
+        self.connections > 1
     }
 
     /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the number of
@@ -136,7 +141,7 @@ impl Default for TaskInfo {
             load: None,
             observed: None,
             overload: None,
-            reconnects: false,
+            connections: 1,
             most_bytes: None,
             files: Vec::new(),
             memory: EndMemory::default(),

@@ -10,6 +10,10 @@ use socket2::{SockAddr, Socket, Type};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 
+/// Connections with data in their SYN that may wait for the end of their handshake at a listening socket
+/// (`TCP_FASTOPEN`).
+pub const FAST_OPEN_QUEUE: u32 = 128;
+
 /// Buffer of a socket: receive or send.
 #[derive(Debug, Clone, Copy)]
 pub enum Buffer {

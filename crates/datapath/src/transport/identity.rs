@@ -202,7 +202,7 @@ pub fn certificate_word(asked: Option<&str>) -> String {
 /// # Errors
 /// [`Error::Usage`] that names the file, and the problem with it or with the place that would need it.
 pub fn check_certificate(file: &str, place: Place) -> Checked<()> {
-    if place == Place::Remote {
+    if matches!(place, Place::Remote | Place::Server) {
         return Err(Error::usage(format!(
             "`certificate={file}`: a server reads no file for its clients, and shows the certificate of the trial; leave it out \
              with --to"

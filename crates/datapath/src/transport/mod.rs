@@ -201,8 +201,10 @@ pub enum Place {
     Loopback,
     /// The hosts of an emulated path, which the emulator sets up.
     Emulated,
-    /// This host and another with a server.
+    /// This host, at the near end of a race to a server.
     Remote,
+    /// This host, as a server at the far end.
+    Server,
 }
 
 /// Parameters with which a near end opens a connection.

@@ -10,6 +10,7 @@
 //! peer. The kernel prefers a connected socket to an unconnected one on the same port (`compute_score` in
 //! net/ipv4/udp.c), so the port stays free for further flows.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -299,7 +300,7 @@ pub struct DatagramListener {
     at: SocketAddr,
     token: Token,
     /// Flows that were accepted already: their late hellos open no further flows.
-    met: Vec<(u16, SocketAddr)>,
+    met: HashSet<(u16, SocketAddr)>,
     strangers: u64,
 }
 
@@ -339,7 +340,7 @@ impl DatagramListener {
                 (Origin::Own(socket), at)
             }
         };
-        Ok(DatagramListener { variant, from, at, token, met: Vec::new(), strangers: 0 })
+        Ok(DatagramListener { variant, from, at, token, met: HashSet::new(), strangers: 0 })
     }
 
     /// Returns the address to dial.
@@ -378,7 +379,7 @@ impl DatagramListener {
             }
             let hello = Hello { token: self.token, flow };
             let socket = answer(self.variant, local, peer, prepare)?;
-            self.met.push((flow, peer));
+            self.met.insert((flow, peer));
             settle(&socket, &hello, deadline).map_err(|source| {
                 Error::setup(format!("welcome {peer} from {local} ({label})"), source)
             })?;

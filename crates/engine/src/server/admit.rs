@@ -6,14 +6,17 @@ use crate::contract::{Reach, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::host::placement::listed;
 use crate::time::Nanos;
-use crate::transport::{Address, Contender, unserved};
+use crate::transport::{Address, Contender, Place, unserved};
 use crate::trial::agent::means::NO_FILES;
 use crate::trial::control::{AgentPlan, Limits};
 use crate::units::{BitRate, Bytes};
-use crate::workload::{self, ELSEWHERE, NamedFile};
+use crate::workload::{self, ELSEWHERE, NamedFile, TaskInfo};
 
 /// Largest number of flows of one trial. Each costs a connection and a thread.
 pub(super) const MOST_FLOWS: usize = 128;
+
+/// Largest number of connections of one trial, also one after the other: a hello has 16 bits for their number.
+const MOST_CONNECTIONS: usize = 1 << 16;
 
 /// Largest message in bytes. Each flow holds a few in memory.
 const LARGEST_MESSAGE: usize = 16 << 20;
@@ -23,8 +26,8 @@ const LARGEST_MESSAGE: usize = 16 << 20;
 pub(super) struct AdmittedTrial {
     /// Plan for the far agent.
     pub(super) plan: AgentPlan,
-    /// Number of its connections.
-    pub(super) flows: usize,
+    /// Number of connections that it may open.
+    pub(super) connections: usize,
     /// Longest duration, once started.
     pub(super) span: Nanos,
     /// Largest number of bytes that one direction is known to carry.
@@ -59,13 +62,14 @@ pub(super) fn admit(
         most_bytes: task.info().most_bytes,
         is_paced: task.info().is_paced,
         flows: task.info().flows.len(),
+        connections: connections(&contender, task.info()),
         largest_message: task.info().largest_message,
         cpu: plan.cpu,
         wait: plan.wait,
     };
     demand.check(limits, cpus)?;
     check_files(&task.info().files)?;
-    contender.transport.check()?;
+    contender.check_at(Place::Server)?;
     let span = task.info().longest.min(limits.duration_ns.saturating_add(task.info().timeout));
     // A new field of a plan does not compile until it is listed here, so all that a client may set is in this list.
     let plan = AgentPlan {
@@ -90,7 +94,15 @@ pub(super) fn admit(
         goes_first: false,
         blast: plan.blast,
     };
-    Ok(AdmittedTrial { plan, flows: demand.flows, span, most_bytes: demand.most_bytes })
+    let Demand { connections, most_bytes, .. } = demand;
+    Ok(AdmittedTrial { plan, connections, span, most_bytes })
+}
+
+/// Returns the number of connections that a trial may open: of each flow, one after the other, and of each part of the
+/// contender.
+fn connections(contender: &Contender, info: &TaskInfo) -> usize {
+    let parts = contender.transport.parts().len().max(1);
+    info.flows.len().saturating_mul(info.connections.into()).saturating_mul(parts)
 }
 
 /// Refuses knobs that name a file. An honest client does not send them, and its near end writes the file.
@@ -120,6 +132,8 @@ struct Demand {
     most_bytes: Option<u64>,
     is_paced: bool,
     flows: usize,
+    /// Number of connections that its flows open in all.
+    connections: usize,
     largest_message: usize,
     cpu: Option<usize>,
     wait: WaitMode,
@@ -170,6 +184,13 @@ impl Demand {
                 self.flows
             )));
         }
+        if self.connections > MOST_CONNECTIONS {
+            return Err(Error::usage(format!(
+                "a trial of this workload opens {} connections, and a server takes {MOST_CONNECTIONS} at most, as their \
+                 numbers have 16 bits; ask for fewer",
+                self.connections
+            )));
+        }
         let spinning = self.flows.saturating_mul(limits.concurrent as usize);
         if self.wait == WaitMode::Spin && self.flows > 1 && spinning > cpus.len() {
             return Err(Error::usage(format!(
@@ -214,6 +235,7 @@ mod tests {
         most_bytes: Some(100_000_000_000),
         is_paced: false,
         flows: 128,
+        connections: 1 << 16,
         largest_message: LARGEST_MESSAGE,
         cpu: Some(1),
         wait: WaitMode::Hybrid,
@@ -303,6 +325,10 @@ mod tests {
         let mut demand = FINE;
         demand.flows = 129;
         assert!(refusal(&demand).contains("129 flows"));
+
+        let mut demand = FINE;
+        demand.connections += 1;
+        assert!(refusal(&demand).contains("opens 65537 connections"));
 
         let mut demand = FINE;
         demand.largest_message += 1;

@@ -174,9 +174,14 @@ impl Server {
         self.sockets.local
     }
 
-    /// Returns a summary in words of the bytes that its trials have carried.
+    /// Returns a summary in words of the bytes that its trials have carried, and of connections that arrived too late.
     pub fn summary(&self) -> String {
-        self.shared.paid.summary()
+        let mut summary = self.shared.paid.summary();
+        let late = self.shared.token_table.late();
+        if late > 0 {
+            summary.push_str(&format!("; {late} connections arrived after the end of their trial"));
+        }
+        summary
     }
 
     /// Serves until `stop` is pulled; then ends every session and kills every agent.
@@ -245,7 +250,8 @@ impl Shared {
     fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
-                if let Err(why) = self.token_table.hand_stream(&hello, stream.as_fd(), peer.ip()) {
+                let handed = self.token_table.hand_stream(&hello, stream.as_fd(), peer.ip(), now);
+                if let Err(why) = handed {
                     self.scribe.stranger(now, peer, &why);
                 }
                 None

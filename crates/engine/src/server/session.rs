@@ -10,6 +10,7 @@ use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
 use super::relay::{FrameRelay, TrialEnd};
 use super::stop::Stop;
+use super::token_table::TrialDoor;
 use super::wait::until;
 use super::{Agent, Client, Shared};
 use crate::datapath::account::Account;
@@ -170,8 +171,8 @@ impl ClientSession<'_> {
         };
         let token = admitted.plan.token;
         let token_table = &self.shared.token_table;
-        let registered = token_table.register(token, ours, self.peer.ip(), admitted.flows);
-        let registered = match registered {
+        let trial = TrialDoor { door: ours, client: self.peer.ip(), planned: admitted.connections };
+        let registered = match token_table.register(token, trial) {
             Ok(registered) => registered,
             Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
         };
@@ -189,6 +190,7 @@ impl ClientSession<'_> {
             }
             None => (TrialEnd::Astray("it has no control line".into()), false),
         };
+        let dropped = registered.dropped();
         drop(registered);
         // A connection that takes no options any more is gone, which the next message shows.
         drop(heartbeat::beat(self.client.stream().tcp()));
@@ -211,7 +213,8 @@ impl ClientSession<'_> {
         }
         // The remaining messages need no turn.
         drop(turn);
-        let ended = EndedTrial { title, took: Monotonic.now() - began, carried };
+        let took = Monotonic.now() - began;
+        let ended = EndedTrial { title, took, carried, dropped };
         self.conclude(&ended, running, end)
     }
 
@@ -425,15 +428,21 @@ struct EndedTrial<'a> {
     title: &'a str,
     took: Nanos,
     carried: Ways,
+    /// Number of its connections that were dropped.
+    dropped: u64,
 }
 
 impl EndedTrial<'_> {
     fn line(&self, how: &str, why: &str) -> String {
-        let EndedTrial { title, took, carried } = self;
+        let EndedTrial { title, took, carried, dropped } = self;
         let [sent, received] = carried.map(Bytes);
+        let dropped = match dropped {
+            0 => String::new(),
+            some => format!(", hellos dropped: {some}"),
+        };
         let colon = if why.is_empty() { "" } else { ": " };
         // The reason is last: it may be long, and be truncated.
-        format!("{title} {how} {took}; {sent} sent, {received} received{colon}{why}")
+        format!("{title} {how} {took}; {sent} sent, {received} received{dropped}{colon}{why}")
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::config::Bind;
 use crate::datapath::destination::{announce_destination, canonical, receive_from};
+use crate::datapath::option::{self, FAST_OPEN_QUEUE};
 use crate::error::{Error, Result};
 
 /// Number of connections that the kernel completes while the server is busy with others.
@@ -71,6 +72,14 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     }
     // A restart must not wait for the last run's connections to leave TIME-WAIT.
     socket.set_reuse_address(true)?;
+    // Data in a SYN (RFC 7413) is a hello. A host whose settings refuse it (`net.ipv4.tcp_fastopen`), or an older kernel
+    // with a listener of multipath TCP, goes on without.
+    let _ = option::set_words(
+        socket.as_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_FASTOPEN,
+        &[FAST_OPEN_QUEUE],
+    );
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -151,8 +160,6 @@ fn explain(address: SocketAddr, error: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
     use crate::time::Nanos;
     use crate::transport::handover::readable;

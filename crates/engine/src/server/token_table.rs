@@ -1,23 +1,44 @@
-//! Token table: maps each token to its trial, and limits the connections of each.
+//! Token table: maps each token to its trial, and limits the connections of each. A trial may open connections for as
+//! long as it is in the table, up to the planned number.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::time::Nanos;
 use crate::transport::handover::HandOver;
 use crate::transport::hello::{Hello, Token};
 
-/// Largest number of stream connections that one flow may open: the first, and a few after failures.
-const STREAMS_PER_FLOW: usize = 4;
+/// Largest number of stream connections that may present one number: the first, and a few after failures.
+const STREAMS_PER_NUMBER: usize = 4;
 
-/// Largest number of datagram peers that one flow may have: the first, and a few if a NAT rebinds.
-const PEERS_PER_FLOW: usize = 4;
+/// Largest number of datagram peers that may present one number: the first, and a few if a NAT rebinds.
+const PEERS_PER_NUMBER: usize = 4;
+
+/// Largest number of connections that a trial may open per second. A flow opens one after the other, and each takes
+/// two exchanges with an agent, so that no flow opens as many; a flood takes a fraction of one CPU here.
+const PER_SECOND: u64 = 10_000;
+
+/// Largest number of connections that a trial may open at once.
+const AT_ONCE: u64 = 1_000;
+
+/// Number of trials whose tokens are remembered after their end, so that late connections are recognised.
+const REMEMBERED: usize = 64;
 
 /// Trials that accept data connections.
 #[derive(Default)]
-pub(super) struct TokenTable(Mutex<HashMap<Token, TrialEntry>>);
+pub(super) struct TokenTable(Mutex<Trials>);
+
+#[derive(Default)]
+struct Trials {
+    open: HashMap<Token, TrialEntry>,
+    /// Tokens of the trials that ended last, the newest at the end.
+    ended: VecDeque<Token>,
+    /// Connections that arrived after the end of their trial.
+    late: u64,
+}
 
 /// Registration of a trial in the token table; removed when dropped.
 pub(super) struct Registration<'a> {
@@ -25,53 +46,149 @@ pub(super) struct Registration<'a> {
     token: Token,
 }
 
+/// Connections that a trial may open.
+pub(super) struct TrialDoor {
+    /// Channel to the agent that takes them.
+    pub(super) door: HandOver,
+    /// Proved address of the client, from which all data must arrive.
+    pub(super) client: IpAddr,
+    /// Number of connections that the trial plans; they have the numbers from 0 on.
+    pub(super) planned: usize,
+}
+
 struct TrialEntry {
-    door: HandOver,
-    client: IpAddr,
-    flows: usize,
+    trial: TrialDoor,
     streams: HashMap<u16, usize>,
-    peers: HashSet<(u16, SocketAddr)>,
+    peers: HashMap<u16, Vec<SocketAddr>>,
+    pace: OpeningPace,
+    dropped: u64,
+}
+
+/// Limit of the rate at which a trial opens connections: a bucket that fills at [`PER_SECOND`].
+struct OpeningPace {
+    /// Time at which the bucket is full again.
+    full_at: Nanos,
+}
+
+impl OpeningPace {
+    /// Takes one connection at `now`; returns false if there are too many.
+    fn take(&mut self, now: Nanos) -> bool {
+        const EACH: Nanos = Nanos(1_000_000_000 / PER_SECOND);
+        let full_at = self.full_at.max(now) + EACH;
+        if full_at - now > Nanos(EACH.0 * AT_ONCE) {
+            return false;
+        }
+        self.full_at = full_at;
+        true
+    }
 }
 
 impl TrialEntry {
     /// Checks that data arrives from the address of the control connection.
     fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
-        if peer.to_canonical() == self.client {
+        if peer.to_canonical() == self.trial.client {
             return Ok(());
         }
         Err(format!(
             "{what} hello for a trial of {}: dropped, as data must come from the address that control comes from",
-            self.client
+            self.trial.client
         ))
+    }
+
+    /// Checks the number of a connection, of which the trial plans a limited number.
+    fn check_number(&self, hello: &Hello, what: &str) -> Result<(), String> {
+        if usize::from(hello.flow) < self.trial.planned {
+            return Ok(());
+        }
+        Err(format!(
+            "{what} hello of connection {} of a trial that plans {}: dropped",
+            hello.flow, self.trial.planned
+        ))
+    }
+
+    /// Counts one more connection at `now`.
+    fn count(&mut self, now: Nanos, what: &str) -> Result<(), String> {
+        if self.pace.take(now) {
+            return Ok(());
+        }
+        Err(format!(
+            "{what} hello: dropped, its trial opens more than {PER_SECOND} connections a second"
+        ))
+    }
+
+    fn hand_stream(
+        &mut self,
+        hello: &Hello,
+        socket: BorrowedFd<'_>,
+        (peer, now): (IpAddr, Nanos),
+    ) -> Result<(), String> {
+        self.check(peer, "TCP")?;
+        self.check_number(hello, "TCP")?;
+        let opened = self.streams.get(&hello.flow).copied().unwrap_or_default();
+        if opened >= STREAMS_PER_NUMBER {
+            return Err(format!(
+                "TCP data connection {} with the number {}: dropped, {STREAMS_PER_NUMBER} are enough",
+                opened + 1,
+                hello.flow
+            ));
+        }
+        self.count(now, "TCP")?;
+        self.streams.insert(hello.flow, opened + 1);
+        let handed = self.trial.door.give_stream(hello.flow, socket);
+        handed.map_err(|e| format!("TCP data connection: its trial does not take it: {e}"))
+    }
+
+    fn hand_datagrams(
+        &mut self,
+        hello: &Hello,
+        local: SocketAddr,
+        (peer, now): (SocketAddr, Nanos),
+    ) -> Result<(), String> {
+        self.check(peer.ip(), "UDP")?;
+        self.check_number(hello, "UDP")?;
+        let known = self.peers.get(&hello.flow).map_or(&[][..], Vec::as_slice);
+        if known.contains(&peer) {
+            return Ok(());
+        }
+        if known.len() >= PEERS_PER_NUMBER {
+            return Err(format!(
+                "UDP hello with the number {} from one more port: dropped, {PEERS_PER_NUMBER} are enough",
+                hello.flow
+            ));
+        }
+        self.count(now, "UDP")?;
+        self.trial
+            .door
+            .give_datagrams(hello.flow, local, peer)
+            .map_err(|e| format!("UDP hello: its trial does not take it: {e}"))?;
+        self.peers.entry(hello.flow).or_default().push(peer);
+        Ok(())
     }
 }
 
 impl TokenTable {
-    /// Registers a trial: connections that present `token` go to `door`. All data must arrive from `client`, the proved
-    /// address; `flows` is the number of the trial's flows.
+    /// Registers a trial: connections that present `token` go to its door.
     pub(super) fn register(
         &self,
         token: Token,
-        door: HandOver,
-        client: IpAddr,
-        flows: usize,
+        trial: TrialDoor,
     ) -> Result<Registration<'_>, String> {
-        never_block(door.as_fd()).map_err(|e| format!("hand-over channel: {e}"))?;
+        never_block(trial.door.as_fd()).map_err(|e| format!("hand-over channel: {e}"))?;
         let mut trials = self.lock();
-        if trials.contains_key(&token) {
+        if trials.open.contains_key(&token) {
             return Err(
                 "another trial has this token; a token is 128 fresh random bits for each trial"
                     .to_owned(),
             );
         }
         let entry = TrialEntry {
-            door,
-            client: client.to_canonical(),
-            flows,
+            trial: TrialDoor { client: trial.client.to_canonical(), ..trial },
             streams: HashMap::new(),
-            peers: HashSet::new(),
+            peers: HashMap::new(),
+            pace: OpeningPace { full_at: Nanos::ZERO },
+            dropped: 0,
         };
-        trials.insert(token, entry);
+        trials.open.insert(token, entry);
         Ok(Registration { token_table: self, token })
     }
 
@@ -82,23 +199,9 @@ impl TokenTable {
         hello: &Hello,
         socket: BorrowedFd<'_>,
         peer: IpAddr,
+        now: Nanos,
     ) -> Result<(), String> {
-        let mut trials = self.lock();
-        let entry = find(&mut trials, hello, "TCP")?;
-        entry.check(peer, "TCP")?;
-        let opened = entry.streams.entry(hello.flow).or_default();
-        if *opened >= STREAMS_PER_FLOW {
-            return Err(format!(
-                "TCP data connection {} of flow {}: dropped, {STREAMS_PER_FLOW} are enough",
-                *opened + 1,
-                hello.flow
-            ));
-        }
-        *opened += 1;
-        entry
-            .door
-            .give_stream(hello.flow, socket)
-            .map_err(|e| format!("TCP data connection: its trial does not take it: {e}"))
+        self.lock().hand(hello, "TCP", |entry| entry.hand_stream(hello, socket, (peer, now)))
     }
 
     /// Hands a datagram peer that sent a hello to its trial, once; the error is the reason why not. `local` is the
@@ -112,54 +215,58 @@ impl TokenTable {
         hello: &Hello,
         local: SocketAddr,
         peer: SocketAddr,
+        now: Nanos,
     ) -> Result<(), String> {
-        let mut trials = self.lock();
-        let entry = find(&mut trials, hello, "UDP")?;
-        entry.check(peer.ip(), "UDP")?;
-        if entry.peers.contains(&(hello.flow, peer)) {
-            return Ok(());
-        }
-        let known = entry.peers.iter().filter(|(flow, _)| *flow == hello.flow);
-        if known.count() >= PEERS_PER_FLOW {
-            return Err(format!(
-                "UDP hello of flow {} from one more port: dropped, {PEERS_PER_FLOW} are enough",
-                hello.flow
-            ));
-        }
-        entry
-            .door
-            .give_datagrams(hello.flow, local, peer)
-            .map_err(|e| format!("UDP hello: its trial does not take it: {e}"))?;
-        entry.peers.insert((hello.flow, peer));
-        Ok(())
+        self.lock().hand(hello, "UDP", |entry| entry.hand_datagrams(hello, local, (peer, now)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, TrialEntry>> {
+    /// Returns the number of connections that arrived after the end of their trial.
+    pub(super) fn late(&self) -> u64 {
+        self.lock().late
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Trials> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trials {
+    /// Hands a connection to the trial with its token, and counts it if it is dropped.
+    fn hand(
+        &mut self,
+        hello: &Hello,
+        what: &str,
+        hand: impl FnOnce(&mut TrialEntry) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if let Some(entry) = self.open.get_mut(&hello.token) {
+            let handed = hand(entry);
+            entry.dropped += u64::from(handed.is_err());
+            return handed;
+        }
+        if self.ended.contains(&hello.token) {
+            self.late += 1;
+            return Err(format!("{what} hello of a trial that has ended: dropped"));
+        }
+        Err(format!("{what} hello with a token that no trial here has: dropped"))
+    }
+}
+
+impl Registration<'_> {
+    /// Returns the number of its connections that were dropped so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.token_table.lock().open.get(&self.token).map_or(0, |entry| entry.dropped)
     }
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.token_table.lock().remove(&self.token);
+        let mut trials = self.token_table.lock();
+        trials.open.remove(&self.token);
+        if trials.ended.len() == REMEMBERED {
+            trials.ended.pop_front();
+        }
+        trials.ended.push_back(self.token);
     }
-}
-
-fn find<'a>(
-    trials: &'a mut HashMap<Token, TrialEntry>,
-    hello: &Hello,
-    what: &str,
-) -> Result<&'a mut TrialEntry, String> {
-    let entry = trials
-        .get_mut(&hello.token)
-        .ok_or_else(|| format!("{what} hello with a token that no trial here has: dropped"))?;
-    if usize::from(hello.flow) >= entry.flows {
-        return Err(format!(
-            "{what} hello of flow {} of a trial that has {}: dropped",
-            hello.flow, entry.flows
-        ));
-    }
-    Ok(entry)
 }
 
 /// Makes a descriptor nonblocking: an agent that does not accept its connections must not block the port for all
@@ -179,13 +286,22 @@ fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Nanos;
     use crate::transport::handover::HandedConnection;
 
     const TOKEN: Token = Token::from_bytes([7; 16]);
+    const NOW: Nanos = Nanos::from_secs(1);
 
     fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
+    }
+
+    fn register(
+        token_table: &TokenTable,
+        door: HandOver,
+        planned: usize,
+    ) -> Result<Registration<'_>, String> {
+        let client = at("10.0.0.1:1").ip();
+        token_table.register(TOKEN, TrialDoor { door, client, planned })
     }
 
     fn hello(flow: u16) -> Hello {
@@ -195,11 +311,10 @@ mod tests {
     #[test]
     fn a_hello_that_is_sent_again_is_handed_over_once() {
         let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
-        let client = at("10.0.0.1:1").ip();
-        let _trial = token_table.register(TOKEN, server, client, 1).unwrap();
+        let _trial = register(&token_table, server, 1).unwrap();
         let (local, peer) = (at("10.0.0.9:5210"), at("10.0.0.1:4000"));
-        token_table.hand_datagrams(&hello(0), local, peer).unwrap();
-        token_table.hand_datagrams(&hello(0), local, peer).unwrap();
+        token_table.hand_datagrams(&hello(0), local, peer, NOW).unwrap();
+        token_table.hand_datagrams(&hello(0), local, peer, NOW).unwrap();
         let got = agent.take(Nanos::ZERO).unwrap();
         assert!(
             matches!(got, Some(HandedConnection::Datagrams { flow: 0, peer: p, .. }) if p == peer)
@@ -210,10 +325,9 @@ mod tests {
     #[test]
     fn datagrams_to_another_address_than_the_clients_are_not_begun() {
         let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
-        let client = at("10.0.0.1:1").ip();
-        let _trial = token_table.register(TOKEN, server, client, 1).unwrap();
+        let _trial = register(&token_table, server, 1).unwrap();
         let why = token_table
-            .hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53"))
+            .hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53"), NOW)
             .unwrap_err();
         assert!(why.contains("the address that control comes from"), "{why}");
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
@@ -226,20 +340,24 @@ mod tests {
         let client = at("10.0.0.1:1");
         let say = |token_table: &TokenTable, flow, port| {
             let peer = SocketAddr::new(client.ip(), port);
-            token_table.hand_datagrams(&hello(flow), local, peer)
+            token_table.hand_datagrams(&hello(flow), local, peer, NOW)
         };
         assert!(say(&token_table, 0, 1).unwrap_err().contains("no trial here has"));
-        let trial = token_table.register(TOKEN, server, client.ip(), 2).unwrap();
-        assert!(say(&token_table, 2, 1).unwrap_err().contains("flow 2 of a trial that has 2"));
+        let trial = register(&token_table, server, 2).unwrap();
+        assert!(
+            say(&token_table, 2, 1).unwrap_err().contains("connection 2 of a trial that plans 2")
+        );
         for port in 1..=4 {
             say(&token_table, 0, port).unwrap();
         }
         assert!(say(&token_table, 0, 5).unwrap_err().contains("4 are enough"));
         say(&token_table, 1, 5).unwrap();
-        let again = token_table.register(TOKEN, HandOver::pair().unwrap().0, client.ip(), 1);
+        let again = register(&token_table, HandOver::pair().unwrap().0, 1);
         assert!(again.err().unwrap().contains("another trial has this token"));
+        assert_eq!(trial.dropped(), 2);
         drop(trial);
-        assert!(say(&token_table, 0, 1).is_err());
+        assert!(say(&token_table, 0, 1).unwrap_err().contains("a trial that has ended"));
+        assert_eq!(token_table.late(), 1);
         assert!(agent.take(Nanos::ZERO).unwrap().is_some(), "what was handed over stays so");
     }
 
@@ -247,10 +365,20 @@ mod tests {
     fn an_agent_that_takes_nothing_does_not_block_the_desk() {
         let (token_table, (server, _agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let client = at("10.0.0.1:1");
-        let _trial = token_table.register(TOKEN, server, client.ip(), 60_000).unwrap();
+        let _trial = register(&token_table, server, 60_000).unwrap();
         let full = (0..60_000).find_map(|flow| {
-            token_table.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client).err()
+            let now = NOW + Nanos::from_secs(u64::from(flow));
+            token_table.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client, now).err()
         });
         assert!(full.unwrap().contains("its trial does not take it"));
+    }
+
+    #[test]
+    fn a_trial_opens_a_thousand_connections_at_once_and_then_ten_thousand_a_second() {
+        let mut pace = OpeningPace { full_at: Nanos::ZERO };
+        let mut take = |now: Nanos| (0..).take_while(|_| pace.take(now)).count();
+        assert_eq!(take(NOW), 1_000);
+        assert_eq!(take(NOW + Nanos::from_millis(10)), 100);
+        assert_eq!(take(NOW + Nanos::from_secs(9)), 1_000, "no more after a pause");
     }
 }

@@ -134,10 +134,10 @@ fn an_answer_to_an_earlier_connection_is_none_to_this_one() {
 }
 
 #[test]
-fn it_says_where_it_cannot_be_and_what_it_is() {
+fn it_says_how_many_connections_it_opens_and_what_it_is() {
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
-    let refused = workload::parse_on("connect", &elsewhere).err().unwrap().to_string();
-    assert!(refused.contains("no more"), "{refused}");
+    let remote = workload::parse_on("connect:count=20", &elsewhere).unwrap();
+    assert_eq!(remote.info().connections, 21, "and the one that the trial begins with");
     let task = workload::parse("connect:claim=p99,pause=1ms").unwrap();
     assert!(task.info().spec.to_string().contains("count=1000"), "{}", task.info().spec);
     assert_eq!(

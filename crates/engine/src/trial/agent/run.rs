@@ -189,7 +189,7 @@ fn connect(
             }
         }
     }
-    let stays = (listener.stays() || task.info().reconnects).then_some(listener);
+    let stays = (listener.stays() || task.info().reconnects()).then_some(listener);
     Ok((conns.into_values().flatten().collect(), stays))
 }
 
@@ -234,7 +234,7 @@ fn further(
     tickets: &Tickets,
     flow: u16,
 ) -> (Further<dyn Conn>, Option<WayIn>) {
-    if !task.info().reconnects {
+    if !task.info().reconnects() {
         return (Further::None, None);
     }
     if plan.side == Side::Far {
