@@ -14,7 +14,7 @@ use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
     Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
-    ServedClients, Server, ServerKey, Stop,
+    ServedClients, Server, ServerKey, Stop, parse_also,
 };
 use crate::trial::control::private_file;
 use crate::trial::control::{Limits, SECRET_VARIABLE};
@@ -63,6 +63,12 @@ pub(super) struct ServeArgs {
     /// Refuse clients that do not encrypt control (see `race --pin`)
     #[arg(long, hide_short_help = true)]
     pub require_tls: bool,
+    /// Open the ports of these protocols, too, with the same number: sctp, udplite, dccp [default: none]
+    ///
+    /// TCP and UDP carry most contenders. These have ports of their own, which firewalls and the kernel's modules have to
+    /// know.
+    #[arg(long, value_name = "PROTOCOL,...", hide_short_help = true)]
+    pub also: Option<String>,
     /// Write no log lines
     #[arg(short, long)]
     pub quiet: bool,
@@ -85,6 +91,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let is_open = config.secret.is_none();
     let pin = config.encryption.key().map(ServerKey::pin);
     let limits = config.limits;
+    let also = config.also.join(", ");
     let quiet = args.quiet;
     let backlog = Backlog::new(Box::new(move |line: &str| {
         if !quiet {
@@ -99,6 +106,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         env!("CARGO_PKG_VERSION"),
         server.local_addr()
     ));
+    if !also.is_empty() {
+        log(&format!("open with the same number, too: the ports of {also}"));
+    }
     log(&format!(
         "each trial may last {} and carry {} at {} per direction; trials at once: {}",
         limits.duration_ns,
@@ -142,6 +152,7 @@ impl ServeArgs {
             secret: self.secret(variable)?,
             encryption: self.encryption()?,
             clients: if self.once { ServedClients::One } else { ServedClients::Any },
+            also: self.also.as_deref().map_or(Ok(Vec::new()), parse_also)?,
             ..Config::default()
         })
     }

@@ -6,7 +6,9 @@
 
 #[path = "../common/handed_in.rs"]
 mod handed_in;
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::{io, thread};
 
 use deadheat::Error;
@@ -16,6 +18,7 @@ use deadheat::contract::{
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::handover::{ConnectionSource, HandOver};
 use deadheat::transport::hello::Hello;
+use deadheat::transport::own_port::PresentedConnection;
 use deadheat::transport::{Address, Contender, Progress};
 
 mod booted;
@@ -442,12 +445,53 @@ fn a_silent_stranger_holds_nobody_up() {
 #[test]
 fn a_transport_of_one_machine_takes_nothing_from_a_server() {
     for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        if contender.transport.info().reach == Reach::Network {
+        if matches!(contender.transport.info().reach, Reach::Network | Reach::OwnPort) {
             continue;
         }
         let (_server, agent) = HandOver::pair().unwrap();
         let error = listen(&contender, &at, ConnectionSource::Handed(agent)).err().unwrap();
         assert!(matches!(error, Error::Unsupported { .. }), "{contender:?}: {error}");
+    }
+}
+
+/// What `serve --also` does, without its server: the port reads hellos, and an agent's listener gets the connections.
+#[test]
+fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
+    for (contender, at) in every(PeerKind::Process) {
+        if contender.transport.info().reach != Reach::OwnPort {
+            continue;
+        }
+        let Address::Ip(any) = at else { panic!("{at}") };
+        let free = UdpSocket::bind(any).unwrap().local_addr().unwrap();
+        let mut port = contender.transport.own_port(free).unwrap().unwrap();
+        let (server, agent) = HandOver::pair().unwrap();
+        let to = Address::Ip(free);
+        let mut listener = listen(&contender, &to, ConnectionSource::Handed(agent)).unwrap();
+        let (stop, pull) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while let Some(presented) = port.next(stop.as_fd()).unwrap() {
+                    let (hello, handed) = match presented {
+                        PresentedConnection::Stream { hello, socket, .. } => {
+                            (hello, server.give_stream(hello.flow, socket.as_fd()))
+                        }
+                        PresentedConnection::Datagrams { hello, local, peer } => {
+                            (hello, server.give_datagrams(hello.flow, local, peer))
+                        }
+                    };
+                    handed.unwrap();
+                    assert_eq!((hello.token, hello.flow), (RIGHT, 9), "{contender:?}");
+                }
+            });
+            let far = scope.spawn(move || listener.accept(LONG).unwrap());
+            let hello = Hello { token: RIGHT, flow: 9 };
+            let near = dial(&contender, &to, hello, LONG).unwrap();
+            let (flow, far) = far.join().unwrap();
+            assert_eq!(flow, 9, "{contender:?}");
+            let mut ends = Ends { near, far: Some(far) };
+            assert_eq!(ends.echo(b"through the port"), b"through the port", "{contender:?}");
+            drop(pull);
+        });
     }
 }
 

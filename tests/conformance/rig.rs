@@ -62,7 +62,7 @@ pub(crate) fn everyone() -> Vec<(Contender, Address)> {
             continue;
         }
         let any: &[Address] = &match contender.transport.info().reach {
-            Reach::Network | Reach::Path => vec![
+            Reach::Network | Reach::OwnPort | Reach::Path => vec![
                 Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
                 Address::Ip((Ipv6Addr::LOCALHOST, 0).into()),
             ],

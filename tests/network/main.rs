@@ -10,5 +10,7 @@ mod external;
 mod net;
 mod path;
 mod remote;
+#[path = "../common/remote_cells.rs"]
+mod remote_cells;
 mod spread;
 mod uml;

@@ -8,13 +8,19 @@ use std::process::Command;
 
 use crate::net::{check_schema, outcome};
 use crate::path::{DEADHEAT, can};
+use crate::remote_cells::{RemoteCell, cell, contenders, works};
 
 /// Runs `deadheat serve` on the far host of a path, and `deadheat race` with these arguments to it on the near host;
 /// returns the saved race.
 fn race(path: &str, args: &[&str], dir: &Path) -> serde_json::Value {
+    race_at("serve -q", path, args, dir)
+}
+
+/// As [`race`], to a server with these words.
+fn race_at(serve: &str, path: &str, args: &[&str], dir: &Path) -> serde_json::Value {
     let output = Command::new(DEADHEAT)
         .args(["path", "run", "-q", path, "--far"])
-        .arg(format!("exec {DEADHEAT} serve -q"))
+        .arg(format!("exec {DEADHEAT} {serve}"))
         .args(["--far-ready", "5210", "--", DEADHEAT, "race", "--idle", "host"])
         .args(args)
         .args(["--to", "198.18.0.2", "--blocks", "1", "-q", "-o", "race.json"])
@@ -71,5 +77,98 @@ fn each_request_has_a_connection_of_its_own_at_a_server() {
     for trial in outcome["trials"].as_array().unwrap() {
         assert_eq!(trial["valid"], true, "{trial}");
         assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
+    }
+}
+
+/// UDP-Lite has a port of its own, which the server opens if its operator wants it; else the others race without it.
+#[test]
+fn a_protocol_with_a_port_of_its_own_races_where_the_operator_opens_it() {
+    if !can("tun", &[]) || !works_here("udplite") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["udp", "udplite:coverage=20", "-w", "ping:count=20,warmup=1", "--margin", "50%"];
+    let open = race_at("serve -q --also udplite", "delay=1ms", &args, dir.path());
+    for trial in open["trials"].as_array().unwrap() {
+        assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
+    }
+    assert_eq!(open["contenders"][1]["far_effective"]["coverage"], "20 B", "{open}");
+    let closed = race("delay=1ms", &args, dir.path());
+    let why = closed["contenders"][1]["limited"].as_str().unwrap();
+    assert!(why.contains("`deadheat serve --also udplite`"), "{why}");
+}
+
+/// Contenders of several parts share the server's port and the hand-over to their agent.
+#[test]
+fn orders_of_preference_race_to_a_server() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let orders = ["udp|tcp", "quic|tcp", "tcp|udp:silence=off"];
+    let args = [&orders[..], &["-w", "ping:count=20,warmup=1", "--margin", "50%"]].concat();
+    let outcome = race("delay=1ms", &args, dir.path());
+    for trial in outcome["trials"].as_array().unwrap() {
+        assert_eq!(trial["ledger"]["down"]["delivered"], 20, "{trial}");
+    }
+}
+
+/// Whether this kernel has the protocol of a contender.
+fn works_here(contender: &str) -> bool {
+    deadheat::transport::Contender::parse(contender).unwrap().check().is_ok()
+}
+
+/// Short forms of the works of the table.
+fn short(work: &str) -> String {
+    let (name, given) = work.split_once(':').unwrap_or((work, ""));
+    let terms = match name {
+        "ping" => "count=20,warmup=1",
+        "bulk" => "bytes=200kB",
+        "cbr" => "rate=1mbit,time=200ms",
+        "connect" => "count=20",
+        "rpc" => "count=20,rate=100pps,response=1kB",
+        "streams" | "state" | "events" | "inputs" => "count=20",
+        _ => "",
+    };
+    let all: Vec<&str> = [given, terms].into_iter().filter(|part| !part.is_empty()).collect();
+    if all.is_empty() { name.to_owned() } else { format!("{name}:{}", all.join(",")) }
+}
+
+/// A sample of the table of docs/remote.md, run: each work with two contenders, so that all contenders have their turn.
+/// `DEADHEAT_ALL_CELLS=1` runs all.
+#[test]
+fn cells_of_the_table_run_as_it_says() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let all = std::env::var_os("DEADHEAT_ALL_CELLS").is_some();
+    let contenders: Vec<String> = contenders().into_iter().filter(|one| works_here(one)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let also = if works_here("udplite") { "serve -q --also udplite" } else { "serve -q" };
+    let mut next = 0;
+    for work in works() {
+        let mut run = Vec::new();
+        for _ in 0..contenders.len() {
+            let contender = &contenders[next % contenders.len()];
+            next += 1;
+            if !matches!(cell(contender, &work), RemoteCell::Refused(_)) {
+                run.push(contender.as_str());
+            }
+            if run.len() == 2 && !all {
+                break;
+            }
+        }
+        // A short trial may have too few samples for its claim; that it was carried is what the cell says.
+        if !run.is_empty() {
+            let typed = short(&work);
+            let args = [&run[..], &["-w", &typed, "--margin", "50%"]].concat();
+            let outcome = race_at(also, "delay=1ms", &args, dir.path());
+            for contender in outcome["contenders"].as_array().unwrap() {
+                for out in ["blocked", "limited", "failed", "not_applicable"] {
+                    assert_eq!(contender.get(out), None, "{work}: {contender}");
+                }
+            }
+            assert!(outcome["trials"].as_array().unwrap().len() >= run.len(), "{work}: {run:?}");
+        }
     }
 }

@@ -16,6 +16,9 @@ mod files;
 mod packaging;
 mod page;
 mod qlog;
+mod remote;
+#[path = "../common/remote_cells.rs"]
+mod remote_cells;
 mod sim;
 mod strangers;
 mod study;

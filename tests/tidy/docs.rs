@@ -187,6 +187,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
     }
     match reach {
         Reach::Network => {}
+        Reach::OwnPort => words.push("to a server that opens its port (`--also`)"),
         Reach::Path => words.push("not to a server"),
         Reach::Machine => words.push("on one machine only"),
         Reach::Process => words.push("on simulated paths only"),

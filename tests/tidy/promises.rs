@@ -41,6 +41,7 @@ const COLUMNS: &[Column] = &[
         let info = transport.info();
         match info.peer {
             PeerKind::Kernel if info.reach == Reach::Network => word("its kernel answers"),
+            _ if info.reach == Reach::OwnPort => word("with `--also`"),
             _ => yes(info.reach == Reach::Network),
         }
     }),

@@ -133,7 +133,9 @@ pub enum PeerKind {
 pub enum Reach {
     /// Any IP path.
     Network,
-    /// Any IP path to a far end that listens itself, but not a server: servers pass on TCP and UDP only.
+    /// Any IP path, with a port of the protocol's own at the far end. A server has it if its operator opens it.
+    OwnPort,
+    /// Any IP path to a far end that listens itself, but not a server.
     Path,
     /// Within one machine.
     Machine,

@@ -6,6 +6,7 @@
 //! and welcome are repeated as over UDP.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
@@ -23,6 +24,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::OwnDefault;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, TXQLEN};
+use crate::transport::own_port::OwnPort;
 use crate::transport::udp_handshake::{self, HelloFailure, LateDatagram, send_hello, settle};
 use crate::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, lane_0_only,
@@ -61,7 +63,7 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST),
         ..Guarantees::DATAGRAMS
     },
-    reach: Reach::Path,
+    reach: Reach::OwnPort,
     options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
     keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
     // Without this, its congestion control is ccid2, too (`net.dccp.default.tx_ccid`).
@@ -125,6 +127,19 @@ impl Transport for Dccp {
             })
     }
 
+    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
+        self.check()?;
+        messages::own_port(DCCP, at, |socket| {
+            set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
+                .map_err(|e| Error::setup("set DCCP_SOCKOPT_SERVICE on a DCCP socket", e))?;
+            // Each trial's near end names one of them; a kernel may have the first only.
+            controls(socket, &[2, 3])
+                .or_else(|_| controls(socket, &[2]))
+                .map_err(|e| Error::setup("set DCCP_SOCKOPT_CCID on a DCCP socket", e))
+        })
+        .map(Some)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let options = DccpOptions::new(dial.knobs);
         let deadline = Monotonic.now() + dial.timeout;
@@ -147,7 +162,7 @@ impl Transport for Dccp {
                 Err(e) => Err(failed(e)),
             }
         };
-        messages::listen(DCCP, &listen, |socket| options.apply(socket), welcome)
+        messages::listen(DCCP, listen, |socket| options.apply(socket), welcome)
     }
 }
 
@@ -185,16 +200,21 @@ fn is_gone(error: &io::Error) -> bool {
     [BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof].contains(&error.kind())
 }
 
-/// Sets the congestion control of both directions. The kernel takes a list of bytes.
+/// Sets the congestion control of both directions.
 fn control(socket: &Socket, ccid: u8) -> io::Result<()> {
-    // SAFETY: the pointer and length describe one byte.
+    controls(socket, &[ccid])
+}
+
+/// Sets the congestion controls of both directions of which the peer may choose, the preferred one first.
+fn controls(socket: &Socket, ccids: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer and length describe the bytes of `ccids`.
     let done = unsafe {
         libc::setsockopt(
             std::os::fd::AsRawFd::as_raw_fd(socket),
             LEVEL,
             libc::DCCP_SOCKOPT_CCID,
-            (&raw const ccid).cast(),
-            1,
+            ccids.as_ptr().cast(),
+            ccids.len() as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

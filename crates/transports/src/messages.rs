@@ -2,6 +2,7 @@
 //! call.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
@@ -10,16 +11,18 @@ use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::Stamps;
 use crate::datapath::stream::CountedSocket;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
-use crate::pending::PendingAccepts;
+use crate::pending::{Entrance, PendingAccepts};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::bulk_message::BulkMessage;
+use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
+use crate::transport::own_port::OwnPort;
 use crate::transport::{
-    Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, refuse_server, unstamped,
+    Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, unstamped,
 };
 
 /// Result of a receiving call.
@@ -55,7 +58,7 @@ pub(super) trait Messenger: Send {
 
 /// Listener that admits connections and answers their hellos.
 pub(super) struct MessageListener<W> {
-    pending: PendingAccepts,
+    entrance: Entrance,
     endpoint: Address,
     token: Token,
     welcome: W,
@@ -68,17 +71,44 @@ pub(super) struct MessageListener<W> {
 /// As [`crate::transport::Transport::listen`].
 pub(super) fn listen<W>(
     variant: Variant,
-    listen: &Listen<'_>,
+    listen: Listen<'_>,
     apply: impl FnOnce(&Socket) -> Result<()>,
     welcome: W,
 ) -> Result<Box<dyn Listener>>
 where
     W: Fn(Socket, Hello, Nanos) -> Result<Option<Box<dyn Conn>>> + Send + 'static,
 {
-    refuse_server(&listen.door, variant.id)?;
-    let (socket, endpoint) = tcp::bind(variant, tcp::ip(variant, listen.at)?, apply)?;
-    let pending = PendingAccepts::open(socket, &endpoint)?;
-    Ok(Box::new(MessageListener { pending, endpoint, token: listen.token, welcome }))
+    let at = tcp::ip(variant, listen.at)?;
+    let (entrance, endpoint) = match listen.door {
+        ConnectionSource::Handed(door) => (Entrance::Handed(door), Address::Ip(at)),
+        ConnectionSource::Own => {
+            let (socket, endpoint) = tcp::bind(variant, at, apply)?;
+            (Entrance::Own(PendingAccepts::open(socket, &endpoint)?), endpoint)
+        }
+    };
+    Ok(Box::new(MessageListener { entrance, endpoint, token: listen.token, welcome }))
+}
+
+/// Opens the port of `variant` for a server, with its socket prepared by `apply`.
+///
+/// # Errors
+/// As [`crate::transport::Transport::own_port`].
+pub(super) fn own_port(
+    variant: Variant,
+    at: SocketAddr,
+    apply: impl FnOnce(&Socket) -> Result<()>,
+) -> Result<Box<dyn OwnPort>> {
+    let prepare = |socket: &Socket| {
+        apply(socket)?;
+        if at.is_ipv6() {
+            socket
+                .set_only_v6(false)
+                .map_err(|e| Error::setup(format!("let IPv4 reach {at} ({})", variant.id), e))?;
+        }
+        Ok(())
+    };
+    let (socket, endpoint) = tcp::bind(variant, at, prepare)?;
+    Ok(Box::new(PendingAccepts::open(socket, &endpoint)?))
 }
 
 impl<W> Listener for MessageListener<W>
@@ -92,7 +122,7 @@ where
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let (deadline, token) = (Monotonic.now() + timeout, self.token);
         loop {
-            let (flow, socket) = self.pending.next(token, &self.endpoint, deadline, timeout)?;
+            let (flow, socket) = self.entrance.next(token, &self.endpoint, deadline, timeout)?;
             // A peer that leaves before its welcome does not end the wait for the others.
             if let Some(conn) = (self.welcome)(socket, Hello { token, flow }, deadline)? {
                 return Ok((flow, conn));

@@ -2,17 +2,19 @@
 //! connections do not block others: each sends its hello at its own pace, and is closed after [`PATIENCE`].
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
 use crate::contract::Side;
+use crate::datapath::destination::canonical;
 use crate::error::{Error, Result};
 use crate::stream::Flavour;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::{HandOver, HandedConnection, readable};
 use crate::transport::hello::{Hello, LEN, Token};
+use crate::transport::own_port::{OwnPort, PresentedConnection, wait_for};
 use crate::transport::{Conn, Listener};
 
 /// Least time that a connection has for its hello.
@@ -118,9 +120,32 @@ pub(super) struct StreamListener<F> {
     largest_message: usize,
 }
 
-enum Entrance {
+/// Source of accepted sockets that have presented the token.
+pub(super) enum Entrance {
+    /// Listening socket of its own.
     Own(PendingAccepts),
+    /// Server that has read the hellos.
     Handed(HandOver),
+}
+
+impl Entrance {
+    /// Waits for the next connection with `token`, at most until `deadline`, after `timeout`; returns its flow and its
+    /// socket, without a welcome yet.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with the evidence if none arrived.
+    pub(super) fn next(
+        &mut self,
+        token: Token,
+        endpoint: &Address,
+        deadline: Nanos,
+        timeout: Nanos,
+    ) -> Result<(u16, Socket)> {
+        match self {
+            Entrance::Own(pending) => pending.next(token, endpoint, deadline, timeout),
+            Entrance::Handed(door) => take(door, endpoint, deadline, timeout),
+        }
+    }
 }
 
 impl<F: Flavour> StreamListener<F> {
@@ -170,12 +195,8 @@ impl<F: Flavour> Listener for StreamListener<F> {
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let deadline = Monotonic.now() + timeout;
         loop {
-            let (flow, socket) = match &mut self.entrance {
-                Entrance::Own(pending) => {
-                    pending.next(self.token, &self.endpoint, deadline, timeout)?
-                }
-                Entrance::Handed(door) => take(door, &self.endpoint, deadline, timeout)?,
-            };
+            let (flow, socket) =
+                self.entrance.next(self.token, &self.endpoint, deadline, timeout)?;
             self.flavour.apply(&socket)?;
             self.flavour.connected(&socket)?;
             let token = self.token;
@@ -232,6 +253,8 @@ fn take(
 pub(super) struct PendingAccepts {
     socket: Socket,
     visitors: Vec<Visitor>,
+    /// Visitors with a hello that is not checked yet.
+    presented: Vec<(Hello, Socket)>,
     counts: VisitorCounts,
 }
 
@@ -269,6 +292,7 @@ impl PendingAccepts {
         Ok(PendingAccepts {
             socket,
             visitors: Vec::with_capacity(ROOM),
+            presented: Vec::new(),
             counts: VisitorCounts::default(),
         })
     }
@@ -277,7 +301,7 @@ impl PendingAccepts {
     ///
     /// # Errors
     /// [`Error::Blocked`] with the counts if none arrived until `deadline`, after `timeout`.
-    pub(super) fn next(
+    fn next(
         &mut self,
         token: Token,
         endpoint: &Address,
@@ -297,49 +321,50 @@ impl PendingAccepts {
         patience: Nanos,
     ) -> io::Result<Option<(u16, Socket)>> {
         loop {
-            let now = Monotonic.now();
-            let before = self.visitors.len();
-            self.visitors.retain(|visitor| now < visitor.until);
-            self.counts.silent += (before - self.visitors.len()) as u64;
-            let next = self.visitors.iter().map(|visitor| visitor.until).min();
-            let wake = next.map_or(deadline, |until| until.min(deadline));
-            for index in self.ready(wake - now)?.into_iter().rev() {
-                let said = self.visitors[index].listen();
-                match said {
-                    HelloState::NothingYet => {}
-                    HelloState::Hello(hello) if hello.token == token => {
-                        return Ok(Some((hello.flow, self.visitors.remove(index).socket)));
-                    }
-                    HelloState::Hello(_) | HelloState::Nonsense => {
-                        self.counts.wrong += 1;
-                        self.visitors.remove(index);
-                    }
+            while let Some((hello, socket)) = self.presented.pop() {
+                if hello.token == token {
+                    return Ok(Some((hello.flow, socket)));
                 }
+                self.counts.wrong += 1;
             }
-            self.let_in(patience)?;
-            if Monotonic.now() >= deadline {
+            self.turn(None, Some(deadline), patience)?;
+            if self.presented.is_empty() && Monotonic.now() >= deadline {
                 return Ok(None);
             }
         }
     }
 
-    /// Waits for a visitor's bytes or for a new connection; returns the visitors that have bytes, in ascending order.
-    fn ready(&self, wait: Nanos) -> io::Result<Vec<usize>> {
-        let sockets = self.visitors.iter().map(|visitor| &visitor.socket);
-        let mut polls: Vec<libc::pollfd> = sockets
-            .chain([&self.socket])
-            .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
-        let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `polls` is a live array of `polls.len()` pollfds.
-        let found = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) };
-        if found < 0 {
-            return match io::Error::last_os_error() {
-                e if e.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
-                e => Err(e),
-            };
+    /// Waits for a visitor's bytes or for a new connection, at most until `deadline`, and notes the visitors that have
+    /// presented a hello. Returns true if `stop` was readable.
+    fn turn(
+        &mut self,
+        stop: Option<BorrowedFd<'_>>,
+        deadline: Option<Nanos>,
+        patience: Nanos,
+    ) -> io::Result<bool> {
+        let now = Monotonic.now();
+        let before = self.visitors.len();
+        self.visitors.retain(|visitor| now < visitor.until);
+        self.counts.silent += (before - self.visitors.len()) as u64;
+        let next = self.visitors.iter().map(|visitor| visitor.until);
+        let wake = next.chain(deadline).min();
+        let sockets = self.visitors.iter().map(|visitor| visitor.socket.as_fd());
+        let fds: Vec<BorrowedFd<'_>> = sockets.chain([self.socket.as_fd()]).chain(stop).collect();
+        let ready = wait_for(&fds, wake)?;
+        for index in (0..self.visitors.len()).rev().filter(|&index| ready[index]) {
+            match self.visitors[index].listen() {
+                HelloState::NothingYet => {}
+                HelloState::Hello(hello) => {
+                    self.presented.push((hello, self.visitors.remove(index).socket));
+                }
+                HelloState::Nonsense => {
+                    self.counts.wrong += 1;
+                    self.visitors.remove(index);
+                }
+            }
         }
-        Ok((0..self.visitors.len()).filter(|&index| polls[index].revents != 0).collect())
+        self.let_in(patience)?;
+        Ok(stop.is_some() && ready.last().copied().unwrap_or_default())
     }
 
     /// Accepts one new connection, if there is one.
@@ -374,6 +399,24 @@ impl PendingAccepts {
              something other than this trial's token, {silent} without a hello in {}",
             patience(timeout)
         ))
+    }
+}
+
+impl OwnPort for PendingAccepts {
+    fn next(&mut self, stop: BorrowedFd<'_>) -> io::Result<Option<PresentedConnection>> {
+        loop {
+            while let Some((hello, socket)) = self.presented.pop() {
+                let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
+                // Its agent expects an ordinary accepted socket. A peer that is gone has no address.
+                if let (Some(peer), Ok(())) = (peer, socket.set_nonblocking(false)) {
+                    let (peer, socket) = (canonical(peer), socket.into());
+                    return Ok(Some(PresentedConnection::Stream { hello, peer, socket }));
+                }
+            }
+            if self.turn(Some(stop), None, PATIENCE)? {
+                return Ok(None);
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! follow RFC 6458 and include/uapi/linux/sctp.h.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
@@ -24,6 +25,7 @@ use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::{self, OwnDefault};
 use crate::transport::hello::{Hello, LEN};
+use crate::transport::own_port::OwnPort;
 use crate::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, options,
 };
@@ -64,7 +66,7 @@ static INFO: Info = Info {
     colour: "#a0522d",
     summary: "the kernel's SCTP: reliable messages in many streams, with congestion control",
     guarantees: PROMISED,
-    reach: Reach::Path,
+    reach: Reach::OwnPort,
     options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
     keys: &[NODELAY.key(), MIN_RTO.key(), SNDBUF.key(), RCVBUF.key()],
     deployed: &[OwnDefault {
@@ -105,6 +107,20 @@ impl Transport for Sctp {
         })
     }
 
+    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
+        self.check()?;
+        // As many streams as any trial may ask for; the near end's number is the bound. All else is set for each trial.
+        let options = SctpOptions {
+            nodelay: true,
+            min_rto_ms: None,
+            sndbuf: None,
+            rcvbuf: None,
+            lanes: vec![Service::ORDERED; MOST_LANES.into()],
+            largest_message: 0,
+        };
+        messages::own_port(SCTP, at, |socket| options.apply(socket)).map(Some)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
         let deadline = Monotonic.now() + dial.timeout;
@@ -130,7 +146,7 @@ impl Transport for Sctp {
                 .map(Some)
                 .map_err(|e| Error::setup(format!("set up an SCTP connection on {at}"), e))
         };
-        messages::listen(SCTP, &listen, |socket| prepared.apply(socket), welcome)
+        messages::listen(SCTP, listen, |socket| prepared.apply(socket), welcome)
     }
 }
 

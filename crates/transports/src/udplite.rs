@@ -3,13 +3,16 @@
 //!
 //! Its sockets and calls are UDP's except the offloads, which the kernel lacks for it.
 
+use std::net::SocketAddr;
+
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::contract::{Guarantees, Reach};
 use crate::error::{Error, Result};
 use crate::spec::{Key, Kind};
+use crate::transport::own_port::{DatagramPort, OwnPort};
 use crate::transport::udp_handshake::Variant;
-use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, options, refuse_server};
+use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, options};
 use crate::udp::{self, BATCH, CONNECTED, COVERAGE, DF, IO, LARGEST, RCVBUF, RX, SNDBUF};
 
 /// UDP-Lite of the kernel.
@@ -23,7 +26,7 @@ static INFO: Info = Info {
     colour: "#c9a227",
     summary: "datagrams whose checksum covers as much of them as you say; without offloads",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    reach: Reach::Path,
+    reach: Reach::OwnPort,
     options: &[options::COVERAGE],
     below: udp::OPTIONS,
     keys: &[
@@ -65,19 +68,23 @@ impl Transport for UdpLite {
         })
     }
 
+    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
+        self.check()?;
+        Ok(Some(Box::new(DatagramPort::open(UDP_LITE, at)?)))
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         udp::dial(UDP_LITE, dial)
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        refuse_server(&listen.door, INFO.id)?;
         udp::listen(UDP_LITE, listen)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use super::*;
@@ -86,7 +93,7 @@ mod tests {
     use crate::spec::{Settings, Spec};
     use crate::time::Nanos;
     use crate::transport::Address;
-    use crate::transport::handover::{ConnectionSource, HandOver};
+    use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::{Hello, Token};
     use crate::units::Bytes;
 
@@ -169,12 +176,5 @@ mod tests {
             let got = far.recv(&mut [std::mem::MaybeUninit::uninit(); 300]).ok();
             assert_eq!(got, arrives.then_some(200), "{coverage:?}");
         }
-    }
-
-    #[test]
-    fn a_server_has_no_port_for_it() {
-        let (_server, agent) = HandOver::pair().unwrap();
-        let error = listen(&settings("udplite"), ConnectionSource::Handed(agent)).err().unwrap();
-        assert!(error.to_string().contains("without --to"), "{error}");
     }
 }

@@ -35,6 +35,7 @@ pub mod identity;
 pub mod mem;
 pub mod optional;
 pub mod options;
+pub mod own_port;
 pub mod prefers;
 pub mod several;
 pub mod spent;
@@ -47,6 +48,7 @@ use handover::ConnectionSource;
 use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
+use own_port::OwnPort;
 pub use several::Part;
 pub use udp_handshake::not_ip;
 use userspace::Userspace;
@@ -177,6 +179,15 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`crate::error::Error::Usage`] where it cannot carry them, with an alternative.
     fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
+        Ok(None)
+    }
+
+    /// Opens the port of its own protocol at `at`, for a server that hands its connections to trials; `None` if it runs
+    /// over the server's TCP or UDP.
+    ///
+    /// # Errors
+    /// The failed operation with its address.
+    fn own_port(&self, _at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
         Ok(None)
     }
 
@@ -414,8 +425,17 @@ pub fn unstamped() -> io::Error {
 /// Returns the reason why the transport `id` cannot be raced to a server.
 pub fn unserved(id: &str) -> String {
     format!(
-        "`{id}` needs a port of its own at the far end, and a server hands over TCP and UDP only; race it on \
-         loopback or with --path, without --to"
+        "`{id}` needs a far end with an address of its own, a group that receivers join or a command that listens, to \
+         which routers and a server's port do not lead; race it on loopback or with --path, without --to"
+    )
+}
+
+/// Returns the reason why the transport `id`, which has a port of its own, cannot be raced to a server that does not
+/// open it.
+pub fn unopened(id: &str) -> String {
+    format!(
+        "`{id}` has a port of its own, beside TCP's and UDP's, and this server does not open it; its operator can, with \
+         `deadheat serve --also {id}`"
     )
 }
 

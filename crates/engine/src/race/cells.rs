@@ -433,7 +433,7 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
 fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     let (typed, info) = (&contender.spec, contender.transport.info());
     match (elsewhere, info.reach) {
-        (_, Reach::Network | Reach::Path) | (None, Reach::Machine) => Ok(()),
+        (_, Reach::Network | Reach::OwnPort | Reach::Path) | (None, Reach::Machine) => Ok(()),
         (Some(_), Reach::Process) => Ok(()),
         (Some(host), Reach::Machine) => Err(Error::usage(format!(
             "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::own_ports;
 use crate::contract::{Reach, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::host::placement::listed;
@@ -34,7 +35,7 @@ pub(super) struct AdmittedTrial {
     pub(super) most_bytes: Option<u64>,
 }
 
-/// Checks `plan` against `limits` and the CPUs of this host, and makes it this server's own: with its limits, its
+/// Checks `plan` against `limits`, the CPUs of this host and the ports that are `also` open, and makes it this server's own: with its limits, its
 /// address `here`, no file of this host, and no path properties that only the client knows.
 ///
 /// # Errors
@@ -43,6 +44,7 @@ pub(super) fn admit(
     plan: AgentPlan,
     limits: &Limits,
     cpus: &[usize],
+    also: &[&str],
     here: SocketAddr,
 ) -> Result<AdmittedTrial> {
     if plan.side != Side::Far {
@@ -53,6 +55,7 @@ pub(super) fn admit(
     }
     let contender = Contender::sent(&plan.contender)?;
     check_knobs(&contender)?;
+    own_ports::check(&contender, also)?;
     let task = workload::parse(&plan.workload)?;
     let info = contender.transport.info();
     let demand = Demand {
@@ -69,7 +72,9 @@ pub(super) fn admit(
     };
     demand.check(limits, cpus)?;
     check_files(&task.info().files)?;
-    contender.check_at(Place::Server)?;
+    contender
+        .check_at(Place::Server)
+        .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
     let span = task.info().longest.min(limits.duration_ns.saturating_add(task.info().timeout));
     // A new field of a plan does not compile until it is listed here, so all that a client may set is in this list.
     let plan = AgentPlan {
@@ -150,7 +155,7 @@ impl Demand {
         if self.reach == Reach::Path {
             return Err(Error::usage(unserved(self.transport)));
         }
-        if self.reach != Reach::Network {
+        if !matches!(self.reach, Reach::Network | Reach::OwnPort) {
             return Err(Error::usage(format!(
                 "{} does not leave its machine; race it without --to",
                 self.transport

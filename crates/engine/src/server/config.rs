@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::own_ports::Also;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
@@ -44,6 +45,8 @@ pub struct Config {
     pub room: Room,
     /// Clients to serve before the server ends.
     pub clients: ServedClients,
+    /// Protocols other than TCP and UDP whose ports it opens, too.
+    pub also: Also,
 }
 
 impl Default for Config {
@@ -57,6 +60,7 @@ impl Default for Config {
             patience: Patience::default(),
             room: Room::default(),
             clients: ServedClients::Any,
+            also: Also::new(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn receive(sockets: &Sockets, shared: &Shared, now: Nanos) {
         };
         let ip = got.to.unwrap_or(sockets.local.ip());
         let local = beside(got.peer, ip, sockets.local.port());
-        if let Err(why) = shared.token_table.hand_datagrams(&hello, local, got.peer, now) {
+        if let Err(why) = shared.token_table.hand_datagrams("UDP", &hello, local, (got.peer, now)) {
             shared.scribe.stranger(now, got.peer, &why);
         }
     }

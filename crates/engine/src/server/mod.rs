@@ -16,6 +16,7 @@
 //! - `session` runs the trials of an admitted client, one after the other.
 //! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
 //!   agent until the trial ends in any way.
+//! - `own_ports` is the same port number of other protocols, where the operator opens it (`--also`).
 //! - `paid` sums up the bytes of trials, and enforces the operator's allowance.
 //! - `cpu_shares` gives trials that run at once CPUs of their own.
 //! - `fit` compares the needed descriptors and tasks with the host's limits.
@@ -49,6 +50,7 @@ mod fit;
 mod framed_stream;
 mod let_in;
 mod log;
+mod own_ports;
 mod paid;
 mod pre_auth;
 pub mod processes;
@@ -68,6 +70,7 @@ pub use config::{
     ServedClients,
 };
 pub use log::{Backlog, Log};
+pub use own_ports::{Also, parse_also};
 pub use stop::Stop;
 
 use crate::server::connection_limits::{ConnectionLimits, Permit};
@@ -76,6 +79,7 @@ use crate::server::token_table::TokenTable;
 use cpu_shares::CpuShares;
 use fit::HostLimits;
 use log::Scribe;
+use own_ports::OpenPorts;
 use paid::ByteAccount;
 use queue::Queue;
 use socket::Sockets;
@@ -115,6 +119,7 @@ pub trait AgentStarter: Send + Sync {
 pub struct Server {
     shared: Shared,
     sockets: Sockets,
+    own_ports: OpenPorts,
 }
 
 /// State that every session needs.
@@ -153,6 +158,7 @@ impl Server {
         if let Some(said) = cpu_shares.words() {
             log.line(&said);
         }
+        let own_ports = OpenPorts::open(&config.also, sockets.local)?;
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
             connections: ConnectionLimits::new(&config),
@@ -166,7 +172,7 @@ impl Server {
             facts,
             starter,
         };
-        Ok(Server { shared, sockets })
+        Ok(Server { shared, sockets, own_ports })
     }
 
     /// Returns the address of the port.
@@ -190,7 +196,10 @@ impl Server {
     /// Fails if the kernel no longer lets it wait for connections.
     pub fn run(&self, stop: &Stop) -> Result<()> {
         std::thread::scope(|scope| {
-            let ran = self.serve(scope, stop);
+            let ran = self
+                .own_ports
+                .serve(scope, &self.shared, stop)
+                .and_then(|()| self.serve(scope, stop));
             // The scope ends with the sessions, so a failure must end them, too.
             stop.pull();
             ran
@@ -250,7 +259,8 @@ impl Shared {
     fn permit(&self, arrival: Arrival, now: Nanos) -> Option<(Client, Permit)> {
         match arrival {
             Arrival::Data { stream, peer, hello } => {
-                let handed = self.token_table.hand_stream(&hello, stream.as_fd(), peer.ip(), now);
+                let handed =
+                    self.token_table.hand_stream("TCP", &hello, stream.as_fd(), (peer.ip(), now));
                 if let Err(why) = handed {
                     self.scribe.stranger(now, peer, &why);
                 }

@@ -99,7 +99,7 @@ impl ClientSession<'_> {
         if let Err(e) = self.shared.cpu_shares.check(plan.cpu) {
             return self.refuse_trial(&title, &e);
         }
-        match admit(plan, &limits, cpus, self.here) {
+        match admit(plan, &limits, cpus, &self.shared.config.also, self.here) {
             Ok(admitted) => {
                 let title = format!("trial {} {title}", self.shared.next_trial());
                 let turn = self.queue(&title)?;

@@ -120,47 +120,47 @@ impl TrialEntry {
         &mut self,
         hello: &Hello,
         socket: BorrowedFd<'_>,
-        (peer, now): (IpAddr, Nanos),
+        (peer, what, now): (IpAddr, &str, Nanos),
     ) -> Result<(), String> {
-        self.check(peer, "TCP")?;
-        self.check_number(hello, "TCP")?;
+        self.check(peer, what)?;
+        self.check_number(hello, what)?;
         let opened = self.streams.get(&hello.flow).copied().unwrap_or_default();
         if opened >= STREAMS_PER_NUMBER {
             return Err(format!(
-                "TCP data connection {} with the number {}: dropped, {STREAMS_PER_NUMBER} are enough",
+                "{what} data connection {} with the number {}: dropped, {STREAMS_PER_NUMBER} are enough",
                 opened + 1,
                 hello.flow
             ));
         }
-        self.count(now, "TCP")?;
+        self.count(now, what)?;
         self.streams.insert(hello.flow, opened + 1);
         let handed = self.trial.door.give_stream(hello.flow, socket);
-        handed.map_err(|e| format!("TCP data connection: its trial does not take it: {e}"))
+        handed.map_err(|e| format!("{what} data connection: its trial does not take it: {e}"))
     }
 
     fn hand_datagrams(
         &mut self,
         hello: &Hello,
         local: SocketAddr,
-        (peer, now): (SocketAddr, Nanos),
+        (peer, what, now): (SocketAddr, &str, Nanos),
     ) -> Result<(), String> {
-        self.check(peer.ip(), "UDP")?;
-        self.check_number(hello, "UDP")?;
+        self.check(peer.ip(), what)?;
+        self.check_number(hello, what)?;
         let known = self.peers.get(&hello.flow).map_or(&[][..], Vec::as_slice);
         if known.contains(&peer) {
             return Ok(());
         }
         if known.len() >= PEERS_PER_NUMBER {
             return Err(format!(
-                "UDP hello with the number {} from one more port: dropped, {PEERS_PER_NUMBER} are enough",
+                "{what} hello with the number {} from one more port: dropped, {PEERS_PER_NUMBER} are enough",
                 hello.flow
             ));
         }
-        self.count(now, "UDP")?;
+        self.count(now, what)?;
         self.trial
             .door
             .give_datagrams(hello.flow, local, peer)
-            .map_err(|e| format!("UDP hello: its trial does not take it: {e}"))?;
+            .map_err(|e| format!("{what} hello: its trial does not take it: {e}"))?;
         self.peers.entry(hello.flow).or_default().push(peer);
         Ok(())
     }
@@ -192,32 +192,33 @@ impl TokenTable {
         Ok(Registration { token_table: self, token })
     }
 
-    /// Hands a connected stream to its trial after reading the hello; the error is the reason why not. It must arrive
-    /// from the address of the trial's client: an observer of the path sees the token, but has another address.
+    /// Hands a connected stream of the protocol `what` to its trial after reading the hello; the error is the reason why
+    /// not. It must arrive from the address of the trial's client: an observer of the path sees the token, but has
+    /// another address.
     pub(super) fn hand_stream(
         &self,
+        what: &str,
         hello: &Hello,
         socket: BorrowedFd<'_>,
-        peer: IpAddr,
-        now: Nanos,
+        (peer, now): (IpAddr, Nanos),
     ) -> Result<(), String> {
-        self.lock().hand(hello, "TCP", |entry| entry.hand_stream(hello, socket, (peer, now)))
+        self.lock().hand(hello, what, |entry| entry.hand_stream(hello, socket, (peer, what, now)))
     }
 
-    /// Hands a datagram peer that sent a hello to its trial, once; the error is the reason why not. `local` is the
-    /// address of this host that it was sent to.
+    /// Hands a datagram peer of the protocol `what` that sent a hello to its trial, once; the error is the reason why
+    /// not. `local` is the address of this host that it was sent to.
     ///
     /// The token was sent over control to the owner of the client's address. That alone does not prove the source of
     /// this datagram: a client could forge a victim's address and have the agent send there. So the address must be the
     /// address that control's handshake proved.
     pub(super) fn hand_datagrams(
         &self,
+        what: &str,
         hello: &Hello,
         local: SocketAddr,
-        peer: SocketAddr,
-        now: Nanos,
+        (peer, now): (SocketAddr, Nanos),
     ) -> Result<(), String> {
-        self.lock().hand(hello, "UDP", |entry| entry.hand_datagrams(hello, local, (peer, now)))
+        self.lock().hand(hello, what, |entry| entry.hand_datagrams(hello, local, (peer, what, now)))
     }
 
     /// Returns the number of connections that arrived after the end of their trial.
@@ -313,8 +314,8 @@ mod tests {
         let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let _trial = register(&token_table, server, 1).unwrap();
         let (local, peer) = (at("10.0.0.9:5210"), at("10.0.0.1:4000"));
-        token_table.hand_datagrams(&hello(0), local, peer, NOW).unwrap();
-        token_table.hand_datagrams(&hello(0), local, peer, NOW).unwrap();
+        token_table.hand_datagrams("UDP", &hello(0), local, (peer, NOW)).unwrap();
+        token_table.hand_datagrams("UDP", &hello(0), local, (peer, NOW)).unwrap();
         let got = agent.take(Nanos::ZERO).unwrap();
         assert!(
             matches!(got, Some(HandedConnection::Datagrams { flow: 0, peer: p, .. }) if p == peer)
@@ -327,7 +328,7 @@ mod tests {
         let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
         let _trial = register(&token_table, server, 1).unwrap();
         let why = token_table
-            .hand_datagrams(&hello(0), at("10.0.0.9:5210"), at("10.0.0.66:53"), NOW)
+            .hand_datagrams("UDP", &hello(0), at("10.0.0.9:5210"), (at("10.0.0.66:53"), NOW))
             .unwrap_err();
         assert!(why.contains("the address that control comes from"), "{why}");
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
@@ -340,7 +341,7 @@ mod tests {
         let client = at("10.0.0.1:1");
         let say = |token_table: &TokenTable, flow, port| {
             let peer = SocketAddr::new(client.ip(), port);
-            token_table.hand_datagrams(&hello(flow), local, peer, NOW)
+            token_table.hand_datagrams("UDP", &hello(flow), local, (peer, NOW))
         };
         assert!(say(&token_table, 0, 1).unwrap_err().contains("no trial here has"));
         let trial = register(&token_table, server, 2).unwrap();
@@ -368,7 +369,8 @@ mod tests {
         let _trial = register(&token_table, server, 60_000).unwrap();
         let full = (0..60_000).find_map(|flow| {
             let now = NOW + Nanos::from_secs(u64::from(flow));
-            token_table.hand_datagrams(&hello(flow), at("10.0.0.9:5210"), client, now).err()
+            let from = at("10.0.0.9:5210");
+            token_table.hand_datagrams("UDP", &hello(flow), from, (client, now)).err()
         });
         assert!(full.unwrap().contains("its trial does not take it"));
     }

@@ -245,7 +245,7 @@ fn a_part_that_does_not_get_through_is_named() {
         let error = far.join().unwrap().to_string();
         assert!(error.contains("b (udp): no UDP hello"), "{error}");
     });
-    let one = Address::Ip(deaf.local_addr().unwrap());
+    let one = Address::Several(vec![Address::Ip(deaf.local_addr().unwrap())]);
     let error = dial(&contender, &one, LONG).err().unwrap().to_string();
     assert!(error.contains("2 endpoints are needed"), "{error}");
 }
@@ -268,6 +268,8 @@ fn what_cannot_be_mixed_is_refused_with_what_could() {
     let all: Vec<String> = (0..17).map(|lane| format!("{lane}=udp")).collect();
     assert!(say(&format!("mix:{}", all.join(",")), two).contains("17 contenders"));
     let server = suited("mix:events=tcp,state=udp", two).unwrap();
-    assert_eq!(server.transport.info().reach, Reach::Path);
+    assert_eq!(server.transport.info().reach, Reach::Network);
+    let own = suited("mix:events=sctp,state=udp", two).unwrap();
+    assert_eq!(own.transport.info().reach, Reach::OwnPort);
     assert_eq!(server.spec.to_string(), "mix:events=tcp,state=udp");
 }

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    JoinedConn, MOST, Part, Strand, any_is_kept_up, endpoints, open_parts, reach, weakest,
+    JoinedConn, MOST, Part, Strand, any_is_kept_up, open_parts, part_listeners, reach, target,
+    weakest,
 };
 use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
 use crate::error::{Error, Result, unknown};
 use crate::spec::{Settings, Spec};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::at_once::OpenTask;
-use crate::transport::handover::ConnectionSource;
 use crate::transport::via::Via;
 use crate::transport::{
-    Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server,
+    Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport,
 };
 
 const ID: &str = "mix";
@@ -186,11 +186,13 @@ impl Transport for Mix {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let ends = endpoints(dial.to, self.parts.len())?;
-        let opens = self.parts.iter().zip(ends).map(|(part, to)| {
+        let parts = self.parts.len();
+        let targets =
+            (0..parts).map(|part| target(dial, parts, part)).collect::<Result<Vec<_>>>()?;
+        let opens = self.parts.iter().zip(&targets).map(|(part, (to, hello))| {
             let Part { contender, lanes, .. } = part;
             let open = move || {
-                let dial = Dial { to, knobs: &contender.knobs, lanes, ..*dial };
+                let dial = Dial { to, hello: *hello, knobs: &contender.knobs, lanes, ..*dial };
                 Ok((dial.hello.flow, contender.transport.dial(&dial)?))
             };
             OpenTask { name: part.title(), open: Box::new(open) }
@@ -200,20 +202,9 @@ impl Transport for Mix {
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        refuse_server(&listen.door, ID)?;
-        let listeners = self.parts.iter().map(|part| {
-            part.contender.transport.listen(Listen {
-                at: listen.at,
-                token: listen.token,
-                knobs: &part.contender.knobs,
-                lanes: &part.lanes,
-                largest_message: listen.largest_message,
-                door: ConnectionSource::Own,
-                tickets: listen.tickets.clone(),
-            })
-        });
+        let listeners = part_listeners(&self.parts, listen.largest_message, listen);
         Ok(Box::new(MixListener {
-            listeners: listeners.collect::<Result<_>>()?,
+            listeners: listeners?,
             joins: self.joins(),
             waiting: BTreeMap::new(),
         }))

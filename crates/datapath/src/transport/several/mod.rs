@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::thread;
 
 use super::at_once::{OpenAttempts, OpenTask, at_once};
-use super::{Conn, Contender, Info};
+use super::{Conn, Contender, Info, Listen, Listener};
 use crate::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
     Reach, Service,
@@ -13,16 +13,18 @@ use crate::contract::{
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::transport::handover::readable;
+use crate::transport::handover::{ConnectionSource, readable};
 
 mod agree;
 mod joined;
 mod mix;
 mod note;
+mod parts_at_server;
 mod preference;
 mod preferring;
 
 pub use joined::{JoinedConn, MOST, Strand};
+use parts_at_server::{PartListener, sources, target};
 
 /// Contender that is a part of another.
 #[derive(Debug, Clone)]
@@ -116,8 +118,10 @@ fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
         ))),
         (Some(_), None) => Ok(Reach::Machine),
         (None, _) if model.is_some() => Ok(Reach::Process),
-        // Each part has a port of its own.
-        (None, _) => Ok(Reach::Path),
+        (None, _) => Ok([Reach::Path, Reach::OwnPort]
+            .into_iter()
+            .find(|least| parts.iter().any(|part| part.info().reach == *least))
+            .unwrap_or(Reach::Network)),
     }
 }
 
@@ -166,6 +170,31 @@ fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
             format!("{parts} endpoints are needed, one for each part of the contender"),
         )),
     }
+}
+
+/// Listens for all `parts`: each at a port of its own, or all at a server's.
+fn part_listeners(
+    parts: &[Part],
+    largest_message: usize,
+    listen: Listen<'_>,
+) -> Result<Vec<Box<dyn Listener>>> {
+    let is_served = matches!(listen.door, ConnectionSource::Handed(_));
+    let count = parts.len();
+    let doors = sources(listen.door, count)?;
+    let listeners = parts.iter().zip(doors).map(|(part, door)| {
+        let listener = part.contender.transport.listen(Listen {
+            at: listen.at,
+            token: listen.token,
+            knobs: &part.contender.knobs,
+            lanes: &part.lanes,
+            largest_message,
+            door,
+            tickets: listen.tickets.clone(),
+        })?;
+        let parts = if is_served { count as u16 } else { 1 };
+        Ok(Box::new(PartListener { listener, parts }) as Box<dyn Listener>)
+    });
+    listeners.collect()
 }
 
 /// Returns true if the timers of any part's connections must run while no flow runs on them.

@@ -14,18 +14,17 @@ use super::agree::{PreferenceListener, PreferenceTerms, agree};
 use super::mix;
 use super::note::{NOTE, Note, NoteKind};
 use super::preferring::{Bulk, PreferenceStrand, PreferringConn};
-use super::{Part, any_is_kept_up, endpoints, named, open_beside, reach, weakest};
+use super::{Part, any_is_kept_up, named, open_beside, part_listeners, reach, target, weakest};
 use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
 use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::external;
-use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
-    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport, refuse_server,
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport,
 };
 use crate::units::parse_span;
 
@@ -217,10 +216,11 @@ impl Preference {
 
     /// Opens a connection of one of the two contenders.
     fn open(&self, dial: &Dial<'_>, at: usize, timeout: Nanos) -> Result<Box<dyn Conn>> {
-        let to = &endpoints(dial.to, self.parts.len())?[at];
+        let (to, hello) = target(dial, self.parts.len(), at)?;
         let Part { contender, lanes, .. } = &self.parts[at];
         let largest_message = dial.largest_message.max(NOTE);
-        let dial = Dial { to, knobs: &contender.knobs, lanes, largest_message, timeout, ..*dial };
+        let (to, knobs) = (&to, &contender.knobs);
+        let dial = Dial { to, hello, knobs, lanes, largest_message, timeout, ..*dial };
         contender.transport.dial(&dial).map_err(|error| named(&self.parts[at].name, error))
     }
 }
@@ -289,21 +289,10 @@ impl Transport for Preference {
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        refuse_server(&listen.door, ID)?;
-        let listeners = self.parts.iter().map(|part| {
-            part.contender.transport.listen(Listen {
-                at: listen.at,
-                token: listen.token,
-                knobs: &part.contender.knobs,
-                lanes: &part.lanes,
-                largest_message: listen.largest_message.max(NOTE),
-                door: ConnectionSource::Own,
-                tickets: listen.tickets.clone(),
-            })
-        });
-        let listeners = listeners.collect::<Result<Vec<_>>>()?;
+        let token = listen.token;
+        let listeners = part_listeners(&self.parts, listen.largest_message.max(NOTE), listen)?;
         let terms = self.terms(self.info.guarantees);
-        Ok(Box::new(PreferenceListener::open(listeners, listen.token, terms)?))
+        Ok(Box::new(PreferenceListener::open(listeners, token, terms)?))
     }
 }
 

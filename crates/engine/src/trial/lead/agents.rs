@@ -156,13 +156,15 @@ impl Agents {
     fn endpoint(&self, contender: &Contender) -> Result<Address> {
         match (contender.transport.info().reach, &self.far) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
-            (Reach::Network | Reach::Path, Far::Loopback(family)) => {
+            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Loopback(family)) => {
                 Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
             }
-            (Reach::Network | Reach::Path, Far::Emulated(path)) => {
+            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Emulated(path)) => {
                 Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
             }
-            (Reach::Network, Far::Server { server, .. }) => Ok(Address::Ip(server.address)),
+            (Reach::Network | Reach::OwnPort, Far::Server { server, .. }) => {
+                Ok(Address::Ip(server.address))
+            }
             (Reach::Path, Far::Server { .. }) => {
                 Err(Error::usage(unserved(contender.transport.info().id)))
             }

@@ -85,6 +85,9 @@ fn refusal(link: &Link, word: LinkMessage) -> Error {
             FaultKind::Broken => Error::broken(link.who(), fault.message),
             _ => Error::peer(link.who(), fault.message),
         },
+        LinkMessage::Server(FromServer::Refused(fault)) if fault.kind == FaultKind::Limited => {
+            Error::limited(fault.message)
+        }
         LinkMessage::Server(FromServer::Refused(fault)) => {
             Error::peer(link.who(), format!("it refused: {fault}"))
         }
