@@ -6,10 +6,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use deadheat_base::descriptor;
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
 
 use crate::time::Nanos;
 
@@ -64,22 +65,8 @@ impl HandOver {
     /// # Errors
     /// Fails if the kernel gives no socket pair.
     pub fn pair() -> io::Result<(HandOver, HandOver)> {
-        let mut fds = [0; 2];
-        // SAFETY: `fds` has room for the two descriptors that socketpair writes.
-        let done = unsafe {
-            libc::socketpair(
-                libc::AF_UNIX,
-                libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
-                0,
-                fds.as_mut_ptr(),
-            )
-        };
-        if done < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: both descriptors are fresh and have no other owner.
-        let [a, b] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok((HandOver(a), HandOver(b)))
+        let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
+        Ok((HandOver(one.into()), HandOver(other.into())))
     }
 
     /// Returns the end that a parent process left at the descriptor `fd`.

@@ -2,10 +2,11 @@
 //! long as it is in the table, up to the planned number.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use socket2::SockRef;
 
 use crate::time::Nanos;
 use crate::transport::handover::HandOver;
@@ -173,7 +174,10 @@ impl TokenTable {
         token: Token,
         trial: TrialDoor,
     ) -> Result<Registration<'_>, String> {
-        never_block(trial.door.as_fd()).map_err(|e| format!("hand-over channel: {e}"))?;
+        // An agent that does not accept its connections must not block the port for all others.
+        SockRef::from(&trial.door)
+            .set_nonblocking(true)
+            .map_err(|e| format!("hand-over channel: {e}"))?;
         let mut trials = self.lock();
         if trials.open.contains_key(&token) {
             return Err(
@@ -268,20 +272,6 @@ impl Drop for Registration<'_> {
         }
         trials.ended.push_back(self.token);
     }
-}
-
-/// Makes a descriptor nonblocking: an agent that does not accept its connections must not block the port for all
-/// others.
-fn never_block(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: fcntl on a live descriptor, without pointers.
-    let done = unsafe {
-        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-        libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
-    };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

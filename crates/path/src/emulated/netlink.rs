@@ -3,14 +3,16 @@
 //!
 //! A socket belongs to the network namespace in which it was made, even if its thread moves later.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Netlink socket of one network namespace.
 #[derive(Debug)]
 pub(super) struct Netlink {
-    socket: OwnedFd,
+    socket: Socket,
     sequence: u32,
 }
 
@@ -115,16 +117,8 @@ impl Netlink {
     }
 
     fn open(protocol: libc::c_int) -> io::Result<Netlink> {
-        // SAFETY: the call takes integers.
-        let fd = unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is fresh and has no other owner.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Netlink { socket, sequence: 0 })
+        let (domain, protocol) = (Domain::from(libc::AF_NETLINK), Protocol::from(protocol));
+        Ok(Netlink { socket: Socket::new(domain, Type::RAW, Some(protocol))?, sequence: 0 })
     }
 
     /// Returns the properties of the device of this name.
@@ -295,22 +289,13 @@ impl Netlink {
     pub(super) fn ask(&mut self, mut message: Message) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
         message.finish(self.sequence);
-        let fd = self.socket.as_raw_fd();
-        // SAFETY: the pointer and length describe `message.bytes`.
-        let sent = unsafe { libc::send(fd, message.bytes.as_ptr().cast(), message.bytes.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        self.socket.send(&message.bytes)?;
         let mut answer = None;
         let mut room = vec![0; 32_768];
         loop {
-            // SAFETY: the pointer and length describe `room`.
-            let got = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) };
-            let Ok(got) = usize::try_from(got) else {
-                match io::Error::last_os_error() {
-                    e if e.kind() == io::ErrorKind::Interrupted => continue,
-                    e => return Err(e),
-                }
+            let got = match self.socket.read(&mut room) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                got => got?,
             };
             for (kind, sequence, body) in messages(&room[..got]) {
                 if sequence != self.sequence {

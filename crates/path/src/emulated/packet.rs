@@ -6,8 +6,10 @@
 //! start.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use socket2::{Domain, Socket, Type};
 
 use super::netlink::Device;
 use super::port::Port;
@@ -28,7 +30,7 @@ const NEEDS_CSUM: u8 = 1;
 /// Inner end of a veth pair.
 #[derive(Debug)]
 pub(super) struct Wire {
-    socket: OwnedFd,
+    socket: Socket,
     /// Hardware address of the host's end.
     host: [u8; 6],
     /// Number of packets that the socket counted as dropped; the kernel resets its counter when read.
@@ -42,14 +44,8 @@ impl Wire {
     /// # Errors
     /// The error of socket(2), setsockopt(2) or bind(2).
     pub(super) fn open(inner: &Device, host: [u8; 6]) -> io::Result<Wire> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Protocol 0: nothing arrives before it is bound to the device. SAFETY: the call takes integers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is fresh and has no other owner.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Protocol 0: nothing arrives before it is bound to the device.
+        let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         for (forced, plain) in
@@ -66,7 +62,7 @@ impl Wire {
         // SAFETY: the pointer and length describe `address`.
         let done = unsafe {
             let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            libc::bind(fd, (&raw const address).cast(), len)
+            libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len)
         };
         if done < 0 {
             return Err(io::Error::last_os_error());
@@ -98,7 +94,7 @@ impl Wire {
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 fn set(
-    socket: &OwnedFd,
+    socket: &Socket,
     level: libc::c_int,
     name: libc::c_int,
     value: libc::c_int,

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use socket2::{Domain, Socket, Type};
 
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -20,13 +22,7 @@ const MOST: usize = 256;
 /// # Errors
 /// The error of socket(2).
 pub fn control() -> io::Result<OwnedFd> {
-    // SAFETY: the call takes integers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is fresh and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(Socket::new(Domain::IPV4, Type::DGRAM, None)?.into())
 }
 
 /// Switches off every offload that makes or takes packets larger than the MTU, of a device in the socket's network
