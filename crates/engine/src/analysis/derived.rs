@@ -14,7 +14,7 @@ use crate::path::PathSpec;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
 use crate::result::journal::JournalRecovery;
-use crate::result::outcome::{Outcome, Warning, blocks_done};
+use crate::result::outcome::{Entrant, Outcome, Warning, blocks_done};
 use crate::result::save;
 use crate::stats::Plan;
 use crate::transport::Contender;
@@ -98,8 +98,7 @@ fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
 }
 
 fn derive_all(outcome: &mut Outcome) -> Result<()> {
-    let parsed = outcome.contenders.iter();
-    let parsed = parsed.map(|entrant| Contender::recorded(&entrant.spec, &entrant.asked));
+    let parsed = outcome.contenders.iter().map(Entrant::recorded);
     let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
     let looks = looks(&outcome.plan, outcome.asked.confidence);
     let (stage, network) = (decision_stage(&looks, blocks_done(outcome)), network(outcome));

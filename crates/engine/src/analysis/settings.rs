@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::notice::Notice;
 use crate::result::outcome::{Entrant, Outcome};
+use crate::transport::Effective;
 use crate::transport::options::{Meaning, OptionScope, in_force};
-use crate::transport::{Contender, Effective};
 use crate::trial::Record;
 
 /// Returns a notice for each option of each contender that changed at an end.
@@ -28,7 +28,7 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
         own.map(|trial| &trial.record).filter(|record| record.valid)
     };
     // Imported results have contenders that this program does not know.
-    let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
+    let ours = entrant.recorded().ok();
     let mut all = Vec::new();
     for (end, read) in ENDS {
         let names: BTreeSet<&String> = trials().flat_map(|record| read(record).0.keys()).collect();

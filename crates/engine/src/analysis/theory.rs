@@ -7,7 +7,6 @@ use crate::figures::percent;
 use crate::path::network::{Impairments, Loss, LossPer, Network, Rate};
 use crate::result::outcome::{Entrant, Outcome, Warning};
 use crate::stats::quantile::median;
-use crate::transport::Contender;
 use crate::transport::via::Via;
 use crate::workload;
 use crate::workload::theory::{Conditions, Prediction, Way};
@@ -123,9 +122,7 @@ pub fn by_level(outcome: &Outcome, metric: &str, factor: usize) -> Vec<Predictio
 fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<Prediction> {
     let typed = entrant.cell.as_ref().map(|cell| &cell.workload);
     let typed = typed.or(outcome.plan.workload.as_ref()).unwrap_or(&outcome.asked.workload);
-    let (Ok(task), Ok(contender)) =
-        (workload::parse(typed), Contender::recorded(&entrant.spec, &entrant.asked))
-    else {
+    let (Ok(task), Ok(contender)) = (workload::parse(typed), entrant.recorded()) else {
         return Vec::new();
     };
     let ([link], Via::Direct) = (&network.links[..], &contender.via) else { return Vec::new() };

@@ -114,7 +114,9 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     }
     let translated = translated(outcome);
     for entrant in &outcome.contenders {
-        if let Some(translated) = translated.filter(|_| is_answered_by_a_kernel(entrant)) {
+        let ours = entrant.recorded().ok();
+        let is_kernel = |ours: &Contender| ours.transport.info().peer == PeerKind::Kernel;
+        if let Some(translated) = translated.filter(|_| ours.as_ref().is_some_and(is_kernel)) {
             let label = entrant.label.clone();
             all.push(Notice::Host(HostNotice::FloorElsewhere { label, translated }));
         }
@@ -122,7 +124,6 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
             all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
         // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
-        let ours = Contender::recorded(&entrant.spec, &entrant.asked).ok();
         for (option, asked) in &entrant.asked {
             let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
             let in_force = |value| options::in_force(meaning, value);
@@ -145,12 +146,6 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         }
     }
     all
-}
-
-/// Returns true if the far host's kernel answers a contender, without a process.
-fn is_answered_by_a_kernel(entrant: &Entrant) -> bool {
-    let parsed = Contender::recorded(&entrant.spec, &entrant.asked);
-    parsed.is_ok_and(|contender| contender.transport.info().peer == PeerKind::Kernel)
 }
 
 /// Values of options that leave the choice to the host.

@@ -14,7 +14,6 @@ use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::outcome::{Outcome, Status, blocks_done};
 use crate::stats::Look;
 use crate::time::Nanos;
-use crate::transport::Contender;
 use crate::trial::{Pairing, TrialOutcome, suited};
 use crate::workload::{self, SharedTask};
 
@@ -130,7 +129,7 @@ fn saved_pairings(
             (None, Some(planned)) => planned.clone(),
             (None, None) => now.task.clone(),
         };
-        let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
+        let contender = entrant.recorded()?;
         now.contender = suited(contender, &*task)?;
         now.task = task;
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::imported::ImportOrigin;
+use crate::error::Result;
 use crate::host::facts::HostFacts;
 use crate::host::placement::Placement;
 use crate::host::quiet::HostQuiet;
@@ -15,7 +16,7 @@ use crate::result::dropped::DropReason;
 use crate::result::explained::Explanations;
 pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
-use crate::transport::Effective;
+use crate::transport::{Contender, Effective};
 use crate::trial::{PathFacts, Record};
 use deadheat_base::unset::is_unset;
 
@@ -271,6 +272,14 @@ pub struct Factor {
 }
 
 impl Entrant {
+    /// Reads its contender, with the knobs that the result recorded.
+    ///
+    /// # Errors
+    /// As [`Contender::parse`]; imported results have contenders that this program does not have.
+    pub fn recorded(&self) -> Result<Contender> {
+        Contender::recorded(&self.spec, &self.asked)
+    }
+
     /// Returns true if it runs: its packets arrive, and its conditions are possible here.
     pub fn is_racing(&self) -> bool {
         self.out().is_none() && self.infeasible().is_none()
