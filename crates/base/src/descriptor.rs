@@ -59,17 +59,34 @@ const ONE: usize = cmsg::space(size_of::<i32>());
 /// # Errors
 /// Fails if poll(2) fails.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one valid pollfd.
-    match unsafe { libc::poll(&mut poll, 1, ms) } {
-        0 => Ok(false),
-        n if n > 0 => Ok(true),
-        _ => match io::Error::last_os_error() {
-            e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-            e => Err(e),
-        },
+    Ok(ready([(fd, libc::POLLIN)], Some(timeout))?.contains(&true))
+}
+
+/// Waits until one of `fds` has one of its events, ends or fails, at most `timeout`, or without a limit. Returns for
+/// each whether it has; none has if a signal interrupts the wait.
+///
+/// # Errors
+/// Fails if poll(2) fails.
+pub fn ready<'a>(
+    fds: impl IntoIterator<Item = (BorrowedFd<'a>, libc::c_short)>,
+    timeout: Option<Nanos>,
+) -> io::Result<Vec<bool>> {
+    let entry =
+        |(fd, events): (BorrowedFd<'_>, _)| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let mut fds: Vec<libc::pollfd> = fds.into_iter().map(entry).collect();
+    let in_ms = |span: Nanos| i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: the pointer and length are those of a live vector of valid pollfds.
+    let found = unsafe {
+        libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout.map_or(-1, in_ms))
+    };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok(vec![false; fds.len()]);
     }
+    Ok(fds.iter().map(|fd| fd.revents != 0).collect())
 }
 
 #[cfg(test)]
@@ -85,6 +102,8 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let (mut kept, given) = UnixStream::pair().unwrap();
         assert!(!readable(there.as_fd(), Nanos::ZERO).unwrap());
+        let both = [(there.as_fd(), libc::POLLIN), (here.as_fd(), libc::POLLOUT)];
+        assert_eq!(ready(both, None).unwrap(), [false, true]);
         send(here.as_fd(), b"two", Some(given.as_fd())).unwrap();
         drop(given);
         let mut bytes = [0; 8];

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use deadheat_base::descriptor::ready;
 use socket2::{Domain, Socket, Type};
 
 use super::hello::{self, Hello};
@@ -101,23 +102,8 @@ impl OwnPort for DatagramPort {
 /// # Errors
 /// The error of poll(2).
 pub fn wait_for(fds: &[BorrowedFd<'_>], deadline: Option<Nanos>) -> io::Result<Vec<bool>> {
-    let entry =
-        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<libc::pollfd> = fds.iter().map(entry).collect();
-    let ms = deadline.map_or(-1, |deadline| {
-        let span = deadline - Monotonic.now();
-        i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    });
-    // SAFETY: `polled` is a live array of as many pollfds as its length.
-    let found = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) };
-    if found < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-        return Ok(vec![false; fds.len()]);
-    }
-    Ok(polled.iter().map(|entry| entry.revents != 0).collect())
+    let left = deadline.map(|deadline| deadline - Monotonic.now());
+    ready(fds.iter().map(|fd| (*fd, libc::POLLIN)), left)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deadheat_base::descriptor::ready;
+
 use crate::contract::Side;
 use crate::error::{Error, Fault, FaultKind, Result};
 use crate::figures::list;
@@ -345,7 +347,6 @@ impl Nodes {
 
     /// Waits for the first node with a message; `None` after `timeout`.
     fn first_readable(&mut self, timeout: Nanos) -> Result<Option<NodeId>> {
-        use std::os::fd::AsRawFd;
         let all = (0..).map(NodeId::Far).zip(&self.far);
         let all = [(NodeId::Near, &self.near)].into_iter().chain(all);
         let awaited: Vec<(NodeId, &Link)> = all
@@ -355,34 +356,16 @@ impl Nodes {
         if let Some((from, _)) = awaited.iter().find(|(_, link)| link.holds_more()) {
             return Ok(Some(*from));
         }
-        let mut fds: Vec<libc::pollfd> = awaited
-            .iter()
-            .map(|(_, link)| *link)
-            .chain(&self.relays)
-            .map(|link| libc::pollfd {
-                fd: link.fd().as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            })
-            .collect();
-        let ms = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `fds` is a vector of valid pollfds.
-        if unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) } < 0 {
-            let error = std::io::Error::last_os_error();
-            let interrupted = error.kind() == std::io::ErrorKind::Interrupted;
-            return if interrupted {
-                Ok(None)
-            } else {
-                Err(Error::setup("wait for the agents", error))
-            };
-        }
-        let (nodes, relays) = fds.split_at(awaited.len());
-        if let Some(relay) = relays.iter().position(|fd| fd.revents != 0) {
+        let links = awaited.iter().map(|(_, link)| *link).chain(&self.relays);
+        let ready = ready(links.map(|link| (link.fd(), libc::POLLIN)), Some(timeout))
+            .map_err(|e| Error::setup("wait for the agents", e))?;
+        let (nodes, relays) = ready.split_at(awaited.len());
+        if let Some(relay) = relays.iter().position(|ready| *ready) {
             let relay = &mut self.relays[relay];
             let word = relay.receive()?;
             return Err(refusal(relay, word));
         }
-        let speaks = nodes.iter().position(|fd| fd.revents != 0);
+        let speaks = nodes.iter().position(|ready| *ready);
         Ok(speaks.map(|at| awaited[at].0))
     }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use deadheat_base::descriptor::ready;
 use deadheat_base::frame;
 use deadheat_base::ports::SocketTable;
 use deadheat_base::process::{die_with_parent, spawn};
@@ -184,17 +185,14 @@ impl CommandProcess {
         control: &mut UnixStream,
         timeout: Option<Nanos>,
     ) -> Result<Option<ToKeeper>> {
-        let fd = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [fd(control.as_raw_fd()), fd(self.ended.as_raw_fd())];
-        let ms = timeout.map_or(-1, |timeout| (timeout.0 / 1_000_000) as libc::c_int);
-        // SAFETY: `fds` is an array of valid pollfds.
-        unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) };
+        let fds = [(control.as_fd(), libc::POLLIN), (self.ended.as_fd(), libc::POLLIN)];
+        let ready = ready(fds, timeout).map_err(|e| Error::setup("wait for a command", e))?;
         // The race's message goes first: if it ends the command, that end was requested.
-        if fds[0].revents != 0 {
+        if ready[0] {
             let word = frame::read(control);
             return word.map(Some).map_err(|e| Error::peer("control", e.to_string()));
         }
-        match fds[1].revents != 0 {
+        match ready[1] {
             true => Err(self.end_of_it()),
             false => Ok(None),
         }

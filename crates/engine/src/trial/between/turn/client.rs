@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use deadheat_base::descriptor::ready;
 use socket2::{SockAddr, SockRef};
 
 use super::allocation::{Allocation, CHANNEL, Failure, FailureKind};
@@ -108,17 +109,18 @@ impl TurnClient {
     fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<WaitEnd> {
         self.keep_up()?;
         let next = self.legs.iter().map(|leg| leg.allocation.next()).fold(deadline, Nanos::min);
-        let control = control.map_or(-1, AsRawFd::as_raw_fd);
-        let sockets = self.legs.iter().map(|leg| leg.socket.as_raw_fd());
-        let ready = wait([control, self.local.as_raw_fd()].into_iter().chain(sockets), next)
+        let sockets = self.legs.iter().map(|leg| leg.socket.as_fd());
+        let fds = [self.local.as_fd()].into_iter().chain(sockets).chain(control.map(AsFd::as_fd));
+        let left = next - Monotonic.now();
+        let ready = ready(fds.map(|fd| (fd, libc::POLLIN)), Some(left))
             .map_err(|e| Error::setup("wait for what is to be relayed", e))?;
-        if ready[0] {
+        if ready.get(1 + self.legs.len()) == Some(&true) {
             return Ok(WaitEnd::Control);
         }
-        for (leg, _) in ready[2..].iter().enumerate().filter(|(_, ready)| **ready) {
+        for leg in (0..self.legs.len()).filter(|leg| ready[1 + leg]) {
             self.back(leg)?;
         }
-        if ready[1] {
+        if ready[0] {
             self.on()?;
         }
         Ok(WaitEnd::Sockets)
@@ -318,21 +320,4 @@ fn socket(at: SocketAddr) -> Result<UdpSocket> {
         buffer.request(&SockRef::from(&socket), Some(BUFFER))?;
     }
     Ok(socket)
-}
-
-/// Waits until a descriptor is readable, at most until `deadline`; returns which are.
-fn wait(fds: impl Iterator<Item = RawFd>, deadline: Nanos) -> io::Result<Vec<bool>> {
-    let mut fds: Vec<libc::pollfd> =
-        fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let left = deadline - Monotonic.now();
-    let ms = i32::try_from(left.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: `fds` is a vector of valid pollfds.
-    if unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) } < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-        fds.iter_mut().for_each(|fd| fd.revents = 0);
-    }
-    Ok(fds.iter().map(|fd| fd.revents != 0).collect())
 }
